@@ -1,11 +1,12 @@
 //! Reports metrics of applications and executors: gauges are computed from the caches when the metrics are requested,
 //! and counters grow with each status that the operator writes.
 
-use super::{Watched, namespaces::OurNamespaces, pods::PodIndex};
+use super::{Watched, namespaces::OurNamespaces, pods::PodIndex, watch::Readable};
 use api::{SparkApplication, SparkApplicationStatus};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    ResourceExt,
+    Resource, ResourceExt,
     runtime::reflector::{ObjectRef, Store},
 };
 use parking_lot::Mutex;
@@ -79,9 +80,9 @@ impl ApplicationMetrics {
         let tally = tally(application, status, now, limits);
         let mut ledger = self.ledger.lock();
         let labels = &ledger.options().labels;
-        let namespace = application.namespace().unwrap_or_default();
-        let executors = labels_of_executors(Some(application), &namespace, labels);
-        let application = labels_of(application, labels);
+        let metadata = &application.metadata;
+        let executors = labels_of_executors(metadata, &application.spec.executor.pod.labels, labels);
+        let application = labels_of(metadata, labels);
         ledger.add(application, executors, &tally);
     }
 
@@ -138,18 +139,27 @@ impl Caches {
                 continue;
             }
             // The state of an application that cannot be read is unknown; an event reports that application.
-            let Ok(application) = &watched.0 else { continue };
-            let values = labels_of(application, &options.labels);
+            if watched.error().is_some() {
+                continue;
+            }
+            let values = labels_of(watched.meta(), &options.labels);
             let states = present.applications.entry(values).or_default();
-            *states.entry(application.state()).or_default() += 1;
+            *states.entry(watched.kept.state).or_default() += 1;
         }
         for ((namespace, name), running) in self.pods.running_executors() {
             if !self.namespaces.is_driven(&namespace) {
                 continue;
             }
             let watched = self.applications.get(&ObjectRef::new(&name).within(&namespace));
-            let application = watched.as_deref().and_then(|watched| watched.0.as_ref().ok());
-            let values = labels_of_executors(application, &namespace, &options.labels);
+            let values = match watched.as_deref().filter(|watched| watched.error().is_none()) {
+                Some(watched) => {
+                    labels_of_executors(watched.meta(), &watched.kept.executor_labels, &options.labels)
+                }
+                None => labels_of(
+                    &ObjectMeta { namespace: Some(namespace), ..ObjectMeta::default() },
+                    &options.labels,
+                ),
+            };
             *present.executors.entry(values).or_default() += running;
         }
         present

@@ -4,6 +4,7 @@
 use super::{
     ApplicationRef,
     application_index::{ApplicationIndex, ApplicationKey, Record, references},
+    kept::{Keep, Kept},
     pod_groups::{Coscheduling, PodGroup, Volcano},
     watch::{self, Watching},
 };
@@ -128,23 +129,22 @@ impl AuxiliaryIndex {
         // The label of the submission id is the only label by which the Ingresses of Kubeflow's operator differ from
         // Ingresses of other owners.
         let ingresses = config(label::SUBMISSION_ID);
-        let ingresses = watch::events::<Ingress>(client, namespaces, ingresses, watching);
-        let services = watch::events::<Service>(client, namespaces, created_by_operator.clone(), watching);
+        let ingresses = watch::events(client, namespaces, ingresses, watching);
+        let services = watch::events(client, namespaces, created_by_operator.clone(), watching);
         let mut changes = vec![
-            changes(services, Arc::clone(&self.services)).boxed(),
-            changes(ingresses, Arc::clone(&self.ingresses)).boxed(),
+            changes::<Service>(services, Arc::clone(&self.services)).boxed(),
+            changes::<Ingress>(ingresses, Arc::clone(&self.ingresses)).boxed(),
         ];
         for (api, kind) in &self.groups {
             let (kind, config) = (Arc::clone(kind), created_by_operator.clone());
             changes.push(match api {
                 GroupApi::Volcano => {
-                    let groups = watch::events::<PodGroup<Volcano>>(client, namespaces, config, watching);
-                    self::changes(groups, kind).boxed()
+                    let groups = watch::events(client, namespaces, config, watching);
+                    self::changes::<PodGroup<Volcano>>(groups, kind).boxed()
                 }
                 GroupApi::Coscheduling => {
-                    let groups =
-                        watch::events::<PodGroup<Coscheduling>>(client, namespaces, config, watching);
-                    self::changes(groups, kind).boxed()
+                    let groups = watch::events(client, namespaces, config, watching);
+                    self::changes::<PodGroup<Coscheduling>>(groups, kind).boxed()
                 }
                 // Not watched: the pods of these groups report what the group waits for.
                 GroupApi::Kubernetes(_) => continue,
@@ -164,16 +164,41 @@ trait Followed:
     + Send
     + 'static
 {
+    /// The kind, as [`Child`] has it.
+    fn name() -> String {
+        Self::kind(&()).into_owned()
+    }
 }
 
 impl Followed for Service {}
 impl Followed for Ingress {}
-impl Followed for PodGroup<Volcano> {}
-impl Followed for PodGroup<Coscheduling> {}
+
+impl Followed for PodGroup<Volcano> {
+    fn name() -> String {
+        GroupApi::Volcano.kind()
+    }
+}
+
+impl Followed for PodGroup<Coscheduling> {
+    fn name() -> String {
+        GroupApi::Coscheduling.kind()
+    }
+}
+
+/// An object with the name of its application; none if no application controls it or if it cannot be read: the operator
+/// does not repair it and shows it in no status.
+type OfApplication = Option<(String, AuxiliaryObject)>;
+
+impl<K: Followed> Keep<K> for OfApplication {
+    fn of(object: &Lenient<K>, _: Box<str>) -> Self {
+        let json = serde_json::to_value(object.0.as_ref().ok()?).expect("an object is JSON");
+        AuxiliaryObject::of(&K::name(), &json)
+    }
+}
 
 /// Applies the events of a watch to `kind`; yields the applications whose objects have changed.
 fn changes<K: Followed>(
-    events: impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send,
+    events: impl Stream<Item = watcher::Result<Event<Kept<K, OfApplication>>>> + Send,
     kind: Arc<Kind>,
 ) -> impl Stream<Item = ApplicationRef> + Send {
     let missing = Arc::clone(&kind);
@@ -221,23 +246,17 @@ impl Kind {
     }
 
     /// Applies one event of the watch. Returns the applications whose objects have changed.
-    fn apply<K: Followed>(&self, event: Event<Lenient<K>>) -> BTreeSet<ApplicationKey> {
+    fn apply<K: Followed>(&self, event: Event<Kept<K, OfApplication>>) -> BTreeSet<ApplicationKey> {
         let is_complete = matches!(event, Event::InitDone);
-        let changed = self.objects.apply(event, |object| self.keyed(object), |_, _| {});
+        let keyed = |object: &Kept<K, OfApplication>| {
+            let (application, auxiliary) = object.kept.clone()?;
+            Some(((object.meta().namespace.clone()?, application), auxiliary))
+        };
+        let changed = self.objects.apply(event, keyed, |_, _| {});
         if is_complete {
             self.state.send_replace(State::Known);
         }
         changed
-    }
-
-    /// Returns the application of an object and the object's record. An object that cannot be read counts as an object
-    /// without an application: the operator does not repair it and shows it in no status.
-    fn keyed<K: Followed>(&self, object: &Lenient<K>) -> Option<(ApplicationKey, AuxiliaryObject)> {
-        let object = object.0.as_ref().ok()?;
-        let namespace = object.meta().namespace.clone()?;
-        let json = serde_json::to_value(object).expect("an object is JSON");
-        let (application, auxiliary) = AuxiliaryObject::of(&self.name, &json)?;
-        Some(((namespace, application), auxiliary))
     }
 }
 

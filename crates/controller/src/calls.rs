@@ -76,11 +76,11 @@ pub(super) async fn patch_status<K: Resource + Clone>(
 }
 
 /// Creates an object.
-pub(super) async fn create<K: Resource + Clone + Serialize + DeserializeOwned>(
+pub(super) async fn create<K: Resource + Clone + Serialize, M: DeserializeOwned>(
     api: &Api<K>,
     object: &K,
     parameters: &PostParams,
-) -> kube::Result<Lenient<K>> {
+) -> kube::Result<M> {
     let object = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
     let request = of(api).create(parameters, object).map_err(kube::Error::BuildRequest)?;
     api.clone().into_client().request(request).await

@@ -176,9 +176,8 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::{super::*, *};
-    use api::Lenient;
+    use crate::pods::KeptPod;
     use http::{Request, Response};
-    use k8s_openapi::api::core::v1::Pod;
     use kube::client::{Body, ClientBuilder};
     use plan::application_metrics::Options;
     use prometheus_client::registry::Registry;
@@ -251,7 +250,7 @@ mod tests {
     }
 
     /// Returns a driver of the application with the uid `u`; the driver has the operator's finalizer.
-    fn driver(name: &str) -> Lenient<Pod> {
+    fn driver(name: &str) -> KeptPod {
         from_value(driver_json(name)).unwrap()
     }
 
@@ -273,7 +272,7 @@ mod tests {
         }})
     }
 
-    fn has_pods(context: &Context, pods: impl IntoIterator<Item = Lenient<Pod>>) {
+    fn has_pods(context: &Context, pods: impl IntoIterator<Item = KeptPod>) {
         for pod in pods {
             context.pods.apply(watcher::Event::Apply(pod));
         }
@@ -307,7 +306,7 @@ mod tests {
     async fn the_drivers_of_deleted_applications_are_let_go_everywhere_and_nothing_else_is_done() {
         let (context, asked) = context(None);
         let mut old = driver("old-driver");
-        old.meta_mut().finalizers = None;
+        old.kept.protected = false;
         has_pods(&context, [driver("pi-driver"), old]);
         context.delete_or_release_pods("theirs", "pi").await;
         assert_eq!(told(&asked), [&[APPLICATION][..], &RELEASE].concat());
@@ -341,8 +340,8 @@ mod tests {
         let (context, asked) = context(None);
         let mut pod = driver("pi-driver");
         pod.meta_mut().namespace = Some("ours".to_owned());
-        pod.meta_mut().finalizers = None;
-        pod.meta_mut().owner_references = None;
+        pod.kept.protected = false;
+        pod.kept.controller = None;
         has_pods(&context, [pod]);
         context.delete_or_release_pods("ours", "pi").await;
         assert_eq!(told(&asked), Vec::<String>::new());

@@ -15,6 +15,7 @@ mod error;
 mod events;
 mod exchange_turns;
 mod execute;
+mod kept;
 mod kube_runtime_workaround;
 mod mount_failures;
 mod namespace_claims;
@@ -38,7 +39,7 @@ mod watch;
 mod webhook_probe;
 mod workload;
 
-use api::{Lenient, SparkApplication};
+use api::SparkApplication;
 pub use application_metrics::ApplicationMetrics;
 use application_metrics::Caches;
 use auxiliary_index::AuxiliaryIndex;
@@ -50,6 +51,7 @@ use events::Events;
 use exchange_turns::ExchangeTurns;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
+use kept::{Kept, KeptApplication};
 use kube::{
     Client, ResourceExt,
     runtime::{
@@ -82,7 +84,7 @@ pub use workload::{Workload, Workloads};
 
 /// An application as the watch delivers it. An application that cannot be decoded is an error of its own and does not
 /// stop the others.
-type Watched = Lenient<SparkApplication>;
+type Watched = Kept<SparkApplication, KeptApplication>;
 /// Namespace and name of an application.
 pub type ApplicationRef = ObjectRef<Watched>;
 

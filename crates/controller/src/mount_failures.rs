@@ -4,6 +4,7 @@
 
 use super::{
     ApplicationRef,
+    kept::{Keep, Kept},
     watch::{self, Watching},
 };
 use api::{
@@ -134,7 +135,7 @@ impl MountFailures {
 
     /// Applies one event of the watch; `listed` collects a list that is not complete yet. Returns the applications with
     /// a pod whose reason has changed.
-    fn apply(&self, event: watcher::Event<Lenient<Event>>, listed: &mut Failures) -> Vec<ApplicationRef> {
+    fn apply(&self, event: watcher::Event<KeptEvent>, listed: &mut Failures) -> Vec<ApplicationRef> {
         let mut known = self.known.lock();
         let changed: Vec<String> = match event {
             watcher::Event::Init => {
@@ -169,33 +170,42 @@ impl MountFailures {
     }
 }
 
+/// An event as the watch reads it: the uid of its pod, and what it says.
+type KeptEvent = Kept<Event, Option<(String, Failure)>>;
+
+impl Keep<Event> for Option<(String, Failure)> {
+    fn of(event: &Lenient<Event>, _: Box<str>) -> Self {
+        let event = event.0.as_ref().ok()?;
+        let message = excerpt::beginning(event.message.clone().unwrap_or_default(), LONGEST_EXPLANATION);
+        let last = event.last_timestamp.as_ref().map(|time| time.0);
+        Some((event.involved_object.uid.clone()?, Failure { event: event.name_any(), last, message }))
+    }
+}
+
 /// Records the message of an event. Returns the uid of the pod if the message is new.
-fn note(failures: &mut Failures, event: &Lenient<Event>) -> Option<String> {
-    let event = event.0.as_ref().ok()?;
-    let namespace = event.metadata.namespace.as_ref()?;
-    let uid = event.involved_object.uid.as_ref()?;
-    let of_namespace = failures.entry(namespace.clone()).or_default();
-    let last = event.last_timestamp.as_ref().map(|time| time.0);
+fn note(failures: &mut Failures, event: &KeptEvent) -> Option<String> {
+    let (uid, failure) = event.kept.as_ref()?;
+    let of_namespace = failures.entry(event.namespace()?).or_default();
     let before = of_namespace.get(uid);
-    if before.is_some_and(|before| before.last > last) || before.is_none() && of_namespace.len() >= MOST {
+    if before.is_some_and(|before| before.last > failure.last)
+        || before.is_none() && of_namespace.len() >= MOST
+    {
         return None;
     }
-    let message = excerpt::beginning(event.message.clone().unwrap_or_default(), LONGEST_EXPLANATION);
-    let is_news = before.is_none_or(|before| before.message != message);
-    of_namespace.insert(uid.clone(), Failure { event: event.name_any(), last, message });
+    let is_news = before.is_none_or(|before| before.message != failure.message);
+    of_namespace.insert(uid.clone(), failure.clone());
     is_news.then(|| uid.clone())
 }
 
 /// Forgets the message of an event that is gone.
-fn forget(failures: &mut Failures, event: &Lenient<Event>) {
-    let Ok(Event { metadata, involved_object, .. }) = &event.0 else { return };
-    let (Some(namespace), Some(uid)) = (&metadata.namespace, &involved_object.uid) else { return };
-    let Some(of_namespace) = failures.get_mut(namespace) else { return };
-    if of_namespace.get(uid).is_some_and(|failure| Some(&failure.event) == metadata.name.as_ref()) {
+fn forget(failures: &mut Failures, event: &KeptEvent) {
+    let (Some(namespace), Some((uid, gone))) = (event.namespace(), &event.kept) else { return };
+    let Some(of_namespace) = failures.get_mut(&namespace) else { return };
+    if of_namespace.get(uid).is_some_and(|failure| failure.event == gone.event) {
         of_namespace.remove(uid);
     }
     if of_namespace.is_empty() {
-        failures.remove(namespace);
+        failures.remove(&namespace);
     }
 }
 
@@ -211,7 +221,7 @@ mod tests {
     use tokio_util::task::AbortOnDropHandle;
     use watches::Watches;
 
-    fn event(name: &str, pod_uid: &str, second: u32, message: &str) -> Lenient<Event> {
+    fn event(name: &str, pod_uid: &str, second: u32, message: &str) -> KeptEvent {
         let event = json!({
             "metadata": {"name": name, "namespace": "team-a"},
             "involvedObject": {"kind": "Pod", "namespace": "team-a", "name": "pi-driver", "uid": pod_uid},

@@ -3,9 +3,9 @@
 use super::{
     ApplicationRef, Context, Error,
     calls::{self, Metadata},
-    pods,
+    pods::KeptPod,
 };
-use api::{Lenient, Role, SparkApplication, names::label};
+use api::{Role, SparkApplication, names::label};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Resource, ResourceExt, api::ListParams};
@@ -175,9 +175,9 @@ async fn live_pod(
     name: &str,
     what: &'static str,
 ) -> Result<Option<PodSummary>, Error> {
-    let pods = Api::<Lenient<Pod>>::namespaced(context.client.clone(), namespace);
+    let pods = Api::<KeptPod>::namespaced(context.client.clone(), namespace);
     let pod = pods.get_opt(name).await.map_err(Error::api(what))?;
-    Ok(pod.as_ref().map(pods::record))
+    Ok(pod.map(|pod| pod.kept))
 }
 
 /// Returns the records of all pods that have the application's name in their label, except the pod called `driver`. The

@@ -3,6 +3,7 @@
 use super::{
     ApplicationRef,
     application_index::{ApplicationIndex, ApplicationKey, Record, references},
+    kept::{Keep, Kept},
     watch::{self, Watching},
 };
 use api::{ExecutorState, Lenient, Role, names::label};
@@ -115,7 +116,7 @@ impl PodIndex {
     }
 
     /// Applies one event of the watch. Returns the applications whose pods have changed.
-    pub(super) fn apply(&self, event: Event<Lenient<Pod>>) -> BTreeSet<ApplicationKey> {
+    pub(super) fn apply(&self, event: Event<KeptPod>) -> BTreeSet<ApplicationKey> {
         let is_complete = matches!(event, Event::InitDone);
         let changed = self.pods.apply(event, keyed, |application, pod| {
             if pod.role == Some(Role::Driver) {
@@ -139,28 +140,30 @@ impl Record for PodSummary {
     }
 }
 
-fn keyed(pod: &Lenient<Pod>) -> Option<(ApplicationKey, PodSummary)> {
-    let record = record(pod);
-    Some(((pod.namespace()?, record.application.clone()?), record))
+/// A pod as the watch reads it.
+pub(super) type KeptPod = Kept<Pod, PodSummary>;
+
+fn keyed(pod: &KeptPod) -> Option<(ApplicationKey, PodSummary)> {
+    Some(((pod.namespace()?, pod.kept.application.clone()?), pod.kept.clone()))
 }
 
-/// Reduces a pod to its record. A pod that cannot be read has a record too: its metadata contains the application to
-/// which the pod belongs.
-pub(super) fn record(pod: &Lenient<Pod>) -> PodSummary {
-    pod.0.as_ref().map_or_else(|invalid| PodSummary::of_metadata(&invalid.metadata), PodSummary::of)
+impl Keep<Pod> for PodSummary {
+    /// A pod that cannot be read has a record too: its metadata contains the application to which the pod belongs.
+    fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+        pod.0.as_ref().map_or_else(|invalid| Self::of_metadata(&invalid.metadata), Self::of)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::Resource;
     use serde_json::{from_value, json};
 
-    fn pod(name: &str, application: &str) -> Lenient<Pod> {
+    fn driver(name: &str, application: &str) -> KeptPod {
         from_value(json!({"metadata": {
             "name": name,
             "namespace": "default",
-            "labels": {"sparkoperator.k8s.io/app-name": application},
+            "labels": {"sparkoperator.k8s.io/app-name": application, "spark-role": "driver"},
         }}))
         .unwrap()
     }
@@ -173,10 +176,7 @@ mod tests {
     fn nothing_is_remembered_of_applications_that_a_list_does_not_have() {
         let index = PodIndex::default();
         for application in ["pi", "gone"] {
-            let mut driver = pod(&format!("{application}-driver"), application);
-            let labels = driver.meta_mut().labels.get_or_insert_default();
-            labels.insert("spark-role".to_owned(), "driver".to_owned());
-            index.apply(Event::Delete(driver));
+            index.apply(Event::Delete(driver(&format!("{application}-driver"), application)));
         }
         index.forget_others(&HashSet::from([key("pi")]));
         assert!(index.of("default", "pi").1.is_some() && index.of("default", "gone").1.is_none());

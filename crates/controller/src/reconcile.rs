@@ -48,17 +48,17 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     // the attribute with the span's own name.
     Span::current().record("name", watched.name_any());
     let look = async {
-        match (context.namespaces.driven(&watched.namespace().unwrap_or_default()), &watched.0) {
+        match (context.namespaces.driven(&watched.namespace().unwrap_or_default()), watched.read()) {
             (Driven::ByOthers, _) => context.leave(&watched).await.map(|()| None),
             // Whoever drives the namespace: while the finalizer stays, neither driver nor application can be deleted.
             (Driven::Unknown, Ok(application)) if application.metadata.deletion_timestamp.is_some() => {
-                context.reconcile(application, now).await
+                context.reconcile(&application, now).await
             }
             // The application is reconciled again once it is known who drives the namespace.
             (Driven::Unknown, _) => Ok(None),
-            (Driven::ByUs, Ok(application)) => context.reconcile(application, now).await,
-            (Driven::ByUs, Err(invalid)) => {
-                context.events.unreadable(events::reference(&*watched), &invalid.error, now).await;
+            (Driven::ByUs, Ok(application)) => context.reconcile(&application, now).await,
+            (Driven::ByUs, Err(error)) => {
+                context.events.unreadable(events::reference(&*watched), error, now).await;
                 Ok(None)
             }
         }

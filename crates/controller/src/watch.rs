@@ -25,9 +25,26 @@ use tokio::sync::mpsc;
 use tracing::warn;
 use watches::Watches;
 
-/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit: kube's
-/// default of 500 objects would be a single answer of 750 MB.
-const PAGE: u32 = 50;
+/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit, and a page is
+/// in memory as text: kube's default of 500 objects would be a single answer of 750 MB.
+const PAGE: u32 = 20;
+
+/// An object that a watch reports, or what is kept of it.
+pub(super) trait Readable:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static
+{
+    /// Why the object cannot be read, if it cannot.
+    fn error(&self) -> Option<&str>;
+}
+
+impl<K> Readable for Lenient<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    fn error(&self) -> Option<&str> {
+        self.0.as_ref().err().map(|invalid| &*invalid.error)
+    }
+}
 
 /// The parts that all watches share: the metric that counts objects that cannot be read, and the record of which watches
 /// there are.
@@ -62,8 +79,8 @@ impl Watching {
         self.watches.begin(client, K::url_path(&(), namespace))
     }
 
-    fn unreadable<K: Resource<DynamicType = ()>>(&self, object: &Lenient<K>, error: &str) {
-        let kind = K::kind(&()).into_owned();
+    fn unreadable<O: Readable>(&self, object: &O, error: &str) {
+        let kind = O::kind(&()).into_owned();
         warn!(kind, namespace = object.namespace(), name = object.name_any(), error, "object cannot be read");
         self.unreadable.get_or_create(&OfKind { kind }).inc();
         if let Some(reports) = &self.reports {
@@ -82,57 +99,43 @@ pub(super) fn config(watch_seconds: u32) -> watcher::Config {
 /// Yields all objects in the namespaces that the operator may watch, then each change; never ends. If the namespaces
 /// are chosen by their names, the operator has permissions only in these namespaces, and watches each of them
 /// separately. Otherwise one watch covers all namespaces, and the caller ignores the namespaces that are not chosen.
-pub(super) fn events<K>(
+pub(super) fn events<O: Readable + Resource<Scope = NamespaceResourceScope>>(
     client: &Client,
     namespaces: &Namespaces,
     config: watcher::Config,
     watching: &Watching,
-) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + 'static,
-{
+) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
     let Some(named) = namespaces.named().cloned() else {
         return of_cluster(client, config, watching).left_stream();
     };
     let (client, watching) = (client.clone(), watching.clone());
     let watch = move |namespace: &str| {
-        let api = Api::namespaced(watching.client::<K>(&client, Some(namespace)), namespace);
+        let api = Api::namespaced(watching.client::<O>(&client, Some(namespace)), namespace);
         followed(api, config.clone(), &watching).boxed()
     };
     merged(named, watch).right_stream()
 }
 
 /// Yields all objects in the cluster, then each change; never ends.
-pub(super) fn of_cluster<K>(
+pub(super) fn of_cluster<O: Readable>(
     client: &Client,
     config: watcher::Config,
     watching: &Watching,
-) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
-{
-    followed(Api::all(watching.client::<K>(client, None)), config, watching)
+) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
+    followed(Api::all(watching.client::<O>(client, None)), config, watching)
 }
 
-fn followed<K>(
-    api: Api<Lenient<K>>,
+fn followed<O: Readable>(
+    api: Api<O>,
     config: watcher::Config,
     watching: &Watching,
-) -> impl Stream<Item = watcher::Result<Event<Lenient<K>>>> + Send + use<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
-{
+) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
     let watching = watching.clone();
     watcher(api, config).default_backoff().inspect_ok(move |event| {
         if let Event::Apply(object) | Event::InitApply(object) = event
-            && let Err(invalid) = &object.0
+            && let Some(error) = object.error()
         {
-            watching.unreadable(object, &invalid.error);
+            watching.unreadable(object, error);
         }
     })
 }

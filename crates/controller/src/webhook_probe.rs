@@ -76,8 +76,9 @@ impl WebhookProbe {
     /// reached.
     async fn finds(&self, namespace: &str) -> Result<(), kube::Error> {
         let keep_nothing = PostParams { dry_run: true, ..PostParams::default() };
-        match calls::create(&Api::namespaced(self.client.clone(), namespace), &driver(), &keep_nothing).await
-        {
+        let pods = Api::namespaced(self.client.clone(), namespace);
+        let made: kube::Result<calls::Metadata<Pod>> = calls::create(&pods, &driver(), &keep_nothing).await;
+        match made {
             // The API server reports a webhook that it cannot call as an internal error (500).
             Err(kube::Error::Api(status)) if status.code != 500 => Ok(()),
             result => result.map(drop),

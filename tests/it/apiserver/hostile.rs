@@ -9,10 +9,13 @@ use super::{
     operator::{NAMESPACE, Operator, WEBHOOK},
     seen,
 };
+use procfs::process::Process;
 use serde_json::{Map, Value, json};
 
 /// The manifest with the permission to read namespaces.
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
+/// The most memory that the operator may take, in KiB: one such pod took 480 MiB.
+const MOST: u64 = 200 << 10;
 /// Far deeper than serde_json parses.
 const LEVELS: usize = 1000;
 
@@ -30,7 +33,7 @@ async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_els
     let operator = Operator::with(&namespace).candidate(3).argument(&chosen).start().await;
     namespace.apply(&hopeless("even"));
     namespace.reaches("even", "FAILED").await;
-    // One Service and two applications cannot be read, and each is reported once. All other objects can be read.
+    // One Service, three applications and two pods cannot be read, and each is reported once. All other objects can be read.
     told_of(&namespace, &operator, "before", 1.0).await;
 
     poison(&namespace, "meanwhile");
@@ -42,6 +45,9 @@ async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_els
     let is_unread = |line: &str| line.contains("is retried") && line.contains("deserializing");
     assert!(!log.lines().any(is_unread), "{log}");
     assert!(!log.contains("cannot be renewed"), "{log}");
+    let memory =
+        || Process::new(i32::try_from(operator.id()).unwrap()).unwrap().status().unwrap().vmhwm.unwrap();
+    assert!(memory() < MOST, "{} KiB", memory());
     operator.stop().await;
 
     manage(&[&["lease", "spark-operator-lock", "--namespace", NAMESPACE]], &late());
@@ -120,6 +126,20 @@ fn poison(namespace: &Namespace, when: &str) {
     long["spec"]["sparkConf"] =
         (0..6).map(|i| (format!("spark.x{i}"), "x".repeat(180_000).into())).collect::<Map<_, _>>().into();
     create(long);
+    let mut broad = hopeless(&format!("{when}-broad"));
+    broad["metadata"]["labels"] = json!({"hostile": "yes"});
+    broad["spec"]["driver"]["template"] = json!({"spec": {"x": vec![json!({"a": 0}); 90_000]}});
+    create(broad);
+    let labels = json!({"hostile": "yes", "sparkoperator.k8s.io/launched-by-spark-operator": "true"});
+    let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 300_000]}});
+    for i in 0..2 {
+        create(json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": format!("{when}-broad-{i}"), "labels": labels},
+            "spec": {"containers": [{"name": "none", "image": "none"}], "volumes": [sources]},
+        }));
+    }
 }
 
 /// Objects that only an admin may write, and that the operator reads before it is ready.
@@ -154,7 +174,7 @@ fn nested() -> Value {
 }
 
 async fn told_of(namespace: &Namespace, operator: &Operator, when: &str, rounds: f64) {
-    for (kind, each) in [("Service", 1.0), ("SparkApplication", 2.0)] {
+    for (kind, each) in [("Service", 1.0), ("SparkApplication", 3.0), ("Pod", 2.0)] {
         let name = format!("spark_operator_unreadable_objects_total{{kind=\"{kind}\"}}");
         eventually(&format!("{name} says so"), async || {
             let count = operator.metric(&name).await?;
@@ -165,6 +185,11 @@ async fn told_of(namespace: &Namespace, operator: &Operator, when: &str, rounds:
     for (kind, name, why) in [
         ("SparkApplication", format!("{when}-spec"), "recursion limit exceeded"),
         ("SparkApplication", format!("{when}-long"), "longer than 1048576 bytes of JSON"),
+        (
+            "SparkApplication",
+            format!("{when}-broad"),
+            "is beyond the 5000 lists and maps that an object may have: move what is so long into ConfigMaps or files",
+        ),
         ("Service", format!("{when}-late"), "is not in the required range of -377705023201..=253402207200"),
     ] {
         eventually(&format!("an event says what is wrong with {kind} {name}"), async || {

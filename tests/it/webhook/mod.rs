@@ -1,6 +1,7 @@
 //! Proves that the webhook answers over real HTTPS, to any client and any request.
 
 mod answers;
+mod bounds;
 mod crowds;
 mod hostile;
 mod http;

@@ -41,6 +41,21 @@ impl Operator {
 
     /// Starts an operator with these arguments in addition to the usual ones.
     pub(super) async fn with(name: &str, arguments: &[&str]) -> Self {
+        let mut operator = Self::of_cluster(name, arguments, Router::new()).await;
+        let begin = Instant::now();
+        while operator.handshake("h2").await.is_err() {
+            assert!(
+                begin.elapsed() < DEADLINE && operator.process.try_wait().unwrap().is_none(),
+                "{}",
+                operator.log()
+            );
+            sleep(Duration::from_millis(20)).await;
+        }
+        operator
+    }
+
+    /// As [`Self::with`], and does not wait for the webhook. The API server answers what is asked for at `routes`.
+    pub(super) async fn of_cluster(name: &str, arguments: &[&str], routes: Router) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("webhook").join(name);
         fs::remove_dir_all(&folder).ok();
         fs::create_dir_all(&folder).unwrap();
@@ -62,7 +77,7 @@ impl Operator {
         assert!(generated.status.success(), "{generated:?}");
         fs::copy(folder.join("ca-cert.pem"), folder.join("ca.crt")).unwrap();
 
-        let (api_server, kubeconfig) = api_server(&folder).await;
+        let (api_server, kubeconfig) = api_server(&folder, routes).await;
         let (port, probes) = (free_port(), free_port());
         let log = folder.join("log");
         let process = Command::new(PROGRAM)
@@ -89,17 +104,7 @@ impl Operator {
         });
         let address = (Ipv4Addr::LOCALHOST, port).into();
         let probes = (Ipv4Addr::LOCALHOST, probes).into();
-        let mut operator = Self { process, address, probes, connectors, log, _api_server: api_server };
-        let begin = Instant::now();
-        while operator.handshake("h2").await.is_err() {
-            assert!(
-                begin.elapsed() < DEADLINE && operator.process.try_wait().unwrap().is_none(),
-                "{}",
-                operator.log()
-            );
-            sleep(Duration::from_millis(20)).await;
-        }
-        operator
+        Self { process, address, probes, connectors, log, _api_server: api_server }
     }
 
     pub(super) async fn handshake(&self, protocol: &str) -> std::io::Result<TlsStream<TcpStream>> {
@@ -130,6 +135,11 @@ impl Operator {
     /// Returns the anonymous memory of the process now, in KiB; the program file is not included.
     pub(super) fn memory_kib(&self) -> u64 {
         self.proc().status().unwrap().rssanon.unwrap()
+    }
+
+    /// Returns the most anonymous memory and files that the process ever had, in KiB.
+    pub(super) fn most_memory_kib(&self) -> u64 {
+        self.proc().status().unwrap().vmhwm.unwrap()
     }
 
     /// Returns the number of open files and sockets.
@@ -168,10 +178,10 @@ pub(super) fn free_port() -> u16 {
 
 const SERVICE: &str = "spark-operator-webhook-svc.spark-operator.svc";
 
-/// Starts an API server that has a MutatingWebhookConfiguration and leaves all other requests unanswered (an answer
-/// would give the operator work, and work takes memory); returns the server and the kubeconfig that contains its
-/// address.
-async fn api_server(folder: &Path) -> (AbortOnDropHandle<()>, PathBuf) {
+/// Starts an API server that has a MutatingWebhookConfiguration and `routes`, and leaves all other requests unanswered
+/// (an answer would give the operator work, and work takes memory); returns the server and the kubeconfig that contains
+/// its address.
+async fn api_server(folder: &Path, routes: Router) -> (AbortOnDropHandle<()>, PathBuf) {
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
@@ -181,7 +191,7 @@ async fn api_server(folder: &Path) -> (AbortOnDropHandle<()>, PathBuf) {
     let missing =
         json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404});
     let group = "/apis/admissionregistration.k8s.io/v1";
-    let routes = Router::new()
+    let routes = routes
         .route(
             &format!("{group}/mutatingwebhookconfigurations/spark-operator-webhook"),
             get(async move || Json(configuration)),

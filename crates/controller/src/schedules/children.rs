@@ -1,7 +1,7 @@
 //! Keeps an index of the applications that each schedule has created, updated by the watch of applications.
 
 use super::{super::Watched, ScheduleRef};
-use api::{ScheduledSparkApplication, SparkApplication, State};
+use api::ScheduledSparkApplication;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt, runtime::watcher::Event};
 use parking_lot::Mutex;
@@ -326,8 +326,7 @@ impl Family {
 /// Reduces an application to what its schedule needs to know; returns the reference to the schedule with it. An
 /// application that cannot be read counts as not ended.
 fn child(application: &Watched) -> Option<(&OwnerReference, Child)> {
-    let state = application.0.as_ref().map_or(State::Unknown, SparkApplication::state);
-    Child::of(application.meta(), state)
+    Child::of(application.meta(), application.kept.state)
 }
 
 fn key(application: &impl ResourceExt) -> Key {

@@ -10,6 +10,7 @@ use super::{
     error::guarded,
     events::{self, Events},
     execute,
+    kept::{Kept, Text},
     kube_runtime_workaround::until_stopped,
     namespaces::OurNamespaces,
     pods::PodIndex,
@@ -17,7 +18,7 @@ use super::{
     status, unbounded,
     watch::{self, Watching},
 };
-use api::{Lenient, ScheduledSparkApplication, SparkApplication, names::label, version};
+use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
 pub(super) use children::Children;
 use children::Owner;
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -41,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
 
 /// A schedule as the watch delivers it.
-type Watched = Lenient<ScheduledSparkApplication>;
+type Watched = Kept<ScheduledSparkApplication, Text>;
 /// Namespace and name of a schedule.
 pub(super) type ScheduleRef = ObjectRef<Watched>;
 
@@ -167,7 +168,7 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
     // there with the span's own name.
     Span::current().record("name", watched.name_any());
     let look = async {
-        match (context.namespaces.driven(&namespace), &watched.0) {
+        match (context.namespaces.driven(&namespace), watched.read()) {
             // The schedule is reconciled again when it becomes known which operator drives the namespace, and when that
             // operator changes.
             (Driven::Unknown, _) => Ok(None),
@@ -177,9 +178,9 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
                 context.memory.forget(&watched.uid().unwrap_or_default());
                 Ok(None)
             }
-            (Driven::ByUs, Ok(schedule)) => context.reconcile(schedule, now).await,
-            (Driven::ByUs, Err(invalid)) => {
-                context.events.unreadable(events::reference(&*watched), &invalid.error, now).await;
+            (Driven::ByUs, Ok(schedule)) => context.reconcile(&schedule, now).await,
+            (Driven::ByUs, Err(error)) => {
+                context.events.unreadable(events::reference(&*watched), error, now).await;
                 Ok(None)
             }
         }
@@ -339,7 +340,8 @@ impl Context {
             Act::Start(application) => {
                 let (name, owner) = (application.name_any(), Owner::of(schedule));
                 self.children.expect(&owner, &name);
-                let made = calls::create(&applications, &*application, &PostParams::default()).await;
+                let made: kube::Result<WatchedApplication> =
+                    calls::create(&applications, &*application, &PostParams::default()).await;
                 if let Ok(made) = &made {
                     self.children.add(made);
                 }

@@ -2,7 +2,7 @@
 //! these labels.
 
 use super::Values;
-use api::SparkApplication;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::BTreeMap, str::FromStr};
 
 /// The admin's settings for the metrics of applications.
@@ -92,45 +92,44 @@ fn converted(key: &str) -> String {
     key.replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_', "_")
 }
 
-/// Returns the values of `labels` for an application: the values of the application's own labels; for a missing label
-/// `namespace`, the application's namespace; for any other missing label, `Unknown`.
+/// Returns the values of `labels` for an application: for `namespace`, its namespace; for any other, the value of the
+/// application's own label, `Unknown` if it has none.
 #[must_use]
-pub fn labels_of(application: &SparkApplication, labels: &[Label]) -> Values {
-    let own = application.metadata.labels.as_ref();
-    let namespace = application.metadata.namespace.as_deref().unwrap_or_default();
-    labels.iter().map(|label| value(label, [own], namespace)).collect()
+pub fn labels_of(application: &ObjectMeta, labels: &[Label]) -> Values {
+    let namespace = application.namespace.as_deref().unwrap_or_default();
+    labels.iter().map(|label| value(label, application.labels.iter().flatten(), namespace)).collect()
 }
 
 /// Returns the values of `labels` for the executors of an application: the values of the labels that the application
-/// gives to their pods, else as for the application itself. `application` is `None` for an unknown application in
-/// `namespace`.
+/// gives to their pods, `of_pods`, else as for the application itself.
 #[must_use]
 pub fn labels_of_executors(
-    application: Option<&SparkApplication>,
-    namespace: &str,
+    application: &ObjectMeta,
+    of_pods: &BTreeMap<String, String>,
     labels: &[Label],
 ) -> Values {
-    let own = application.and_then(|application| application.metadata.labels.as_ref());
-    let of_pods = application.map(|application| &application.spec.executor.pod.labels);
-    labels.iter().map(|label| value(label, [of_pods, own], namespace)).collect()
+    let namespace = application.namespace.as_deref().unwrap_or_default();
+    let own = || application.labels.iter().flatten();
+    labels.iter().map(|label| value(label, of_pods.iter().chain(own()), namespace)).collect()
 }
 
 fn value<'a>(
     label: &Label,
-    found: impl IntoIterator<Item = Option<&'a BTreeMap<String, String>>>,
+    found: impl IntoIterator<Item = (&'a String, &'a String)>,
     namespace: &str,
 ) -> String {
-    let mut found = found.into_iter().flatten().flatten();
-    match found.find(|(key, _)| label.is(key)) {
-        Some((_, value)) => value.clone(),
-        None if label.as_str() == "namespace" => namespace.to_owned(),
-        None => "Unknown".to_owned(),
+    // Whatever a label of the application says: its numbers are those of its namespace.
+    if label.as_str() == "namespace" {
+        return namespace.to_owned();
     }
+    let mut found = found.into_iter();
+    found.find(|(key, _)| label.is(key)).map_or_else(|| "Unknown".to_owned(), |(_, value)| value.clone())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::SparkApplication;
     use serde_json::{from_value, json};
 
     fn labels(names: &[&str]) -> Vec<Label> {
@@ -142,7 +141,7 @@ mod tests {
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",
             "kind": "SparkApplication",
-            "metadata": {"name": "pi", "namespace": "team", "labels": {"app-type": "etl", "example.com/tier": "gold"}},
+            "metadata": {"name": "pi", "namespace": "team", "labels": {"app-type": "etl", "example.com/tier": "gold", "namespace": "another"}},
             "spec": {
                 "type": "Scala",
                 "sparkVersion": "4.0.1",
@@ -152,10 +151,10 @@ mod tests {
         }))
         .unwrap();
         let labels = labels(&["app_type", "namespace", "example.com/tier", "owner"]);
-        assert_eq!(labels_of(&application, &labels), ["etl", "team", "gold", "Unknown"]);
-        let of_executors = labels_of_executors(Some(&application), "team", &labels);
+        let SparkApplication { metadata, spec, .. } = application;
+        assert_eq!(labels_of(&metadata, &labels), ["etl", "team", "gold", "Unknown"]);
+        let of_executors = labels_of_executors(&metadata, &spec.executor.pod.labels, &labels);
         assert_eq!(of_executors, ["worker", "team", "gold", "Unknown"]);
-        assert_eq!(labels_of_executors(None, "lost", &labels), ["Unknown", "lost", "Unknown", "Unknown"]);
     }
 
     #[test]

@@ -1,0 +1,320 @@
+//! Proves that no object costs much memory, whoever has stored it or sends it for a review: in every list and every map
+//! that the objects of the watched kinds may have, as many of the smallest entries as an object can hold, and just as
+//! many as are still read.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "how much memory it takes is to be known, not only to be below a limit"
+)]
+
+use super::{Client, process::Operator, review};
+use crate::apiserver::{eventually, seen};
+use api::crds;
+use axum::{
+    Json, Router,
+    extract::{Path, RawQuery},
+    routing::get,
+};
+use futures::{StreamExt, future::pending, stream};
+use k8s_openapi::api::{
+    core::v1::{Event, Pod, Service},
+    networking::v1::Ingress,
+};
+use parking_lot::Mutex;
+use schemars::{JsonSchema, schema_for};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    iter,
+    sync::Arc,
+};
+
+/// The most memory that the operator may ever take, in KiB. Its Deployment allows 1 GiB.
+const MOST: u64 = 200 << 10;
+/// The bytes of an object that is beyond its bounds: a value has three bytes and more.
+const LONG: usize = 128 << 10;
+/// The numbers of entries that are just read: of lists and maps, and of other values.
+const READ: [usize; 2] = [4_900, 19_900];
+
+/// Fields of the same types as others that are filled.
+const TWINS: [&str; 5] =
+    ["executor", "ephemeralContainers", "initContainers", "initContainerStatuses", "sidecars"];
+
+/// A place in an object.
+#[derive(Clone, Debug)]
+enum Step {
+    Field(String),
+    Item,
+    Key,
+}
+
+/// A list or a map that an object may have.
+#[derive(Debug)]
+struct Place {
+    path: Vec<Step>,
+    is_map: bool,
+    /// The smallest entry.
+    entry: &'static str,
+}
+
+/// Returns all lists and maps of a schema, at any depth.
+fn places(schema: &Value) -> Vec<Place> {
+    let mut found = Vec::new();
+    look(schema, &schema["$defs"], &mut Vec::new(), &mut found);
+    found
+}
+
+fn look(schema: &Value, definitions: &Value, path: &mut Vec<Step>, found: &mut Vec<Place>) {
+    let schema = resolved(schema, definitions);
+    let within = |step, schema: &Value, path: &mut Vec<Step>, found: &mut Vec<Place>| {
+        path.push(step);
+        look(schema, definitions, path, found);
+        path.pop();
+    };
+    let here = path.clone();
+    let place = |is_map, entry| Place { path: here.clone(), is_map, entry };
+    if schema["x-kubernetes-preserve-unknown-fields"] == true {
+        let anything = ["{}", "[]", "0", "{\"a\":0}"];
+        found.extend(anything.into_iter().flat_map(|entry| [place(true, entry)]));
+    }
+    if let Some(items) = schema.get("items") {
+        found.push(place(false, smallest(items, definitions)));
+        within(Step::Item, items, path, found);
+    }
+    if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
+        found.push(place(true, smallest(values, definitions)));
+        within(Step::Key, values, path, found);
+    }
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        // Nobody reads managedFields.
+        if name != "managedFields" && !TWINS.contains(&&**name) {
+            within(Step::Field(name.clone()), field, path, found);
+        }
+    }
+}
+
+fn resolved<'s>(schema: &'s Value, definitions: &'s Value) -> &'s Value {
+    let name = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
+    name.map_or(schema, |name| resolved(&definitions[name], definitions))
+}
+
+fn smallest(schema: &Value, definitions: &Value) -> &'static str {
+    let schema = resolved(schema, definitions);
+    let kind = &schema["type"];
+    match kind.as_str().or_else(|| kind[0].as_str()) {
+        Some("array") => "[]",
+        Some("string") => "\"\"",
+        Some("boolean") => "true",
+        Some("integer" | "number") => "0",
+        _ if schema["x-kubernetes-int-or-string"] == true => "0",
+        _ => "{}",
+    }
+}
+
+impl Place {
+    /// Returns the fields of an object as JSON, without its braces, with so many entries at this place.
+    fn filled(&self, entries: usize) -> String {
+        let mut json = if self.is_map {
+            let entries = (0..entries).map(|i| format!("\"{i:x}\":{}", self.entry)).collect::<Vec<_>>();
+            format!("{{{}}}", entries.join(","))
+        } else {
+            format!("[{}]", vec![self.entry; entries].join(","))
+        };
+        for step in self.path.iter().rev() {
+            json = match step {
+                Step::Field(name) => format!("{{\"{name}\":{json}}}"),
+                Step::Item => format!("[{json}]"),
+                Step::Key => format!("{{\"a\":{json}}}"),
+            };
+        }
+        json[1..json.len() - 1].to_owned()
+    }
+
+    /// Returns the fields with as many entries as are read.
+    fn read(&self) -> String {
+        self.filled(READ[usize::from(!self.entry.starts_with(['{', '[']))])
+    }
+
+    /// Returns the fields with as many entries as a long object holds.
+    fn long(&self) -> String {
+        self.filled(LONG / (self.entry.len() + if self.is_map { 8 } else { 1 }))
+    }
+}
+
+/// The lists of the API server: for each kind, the objects of each page.
+type Lists = HashMap<&'static str, Vec<String>>;
+
+fn objects(api_version: &str, kind: &str, schema: &Value) -> Vec<String> {
+    let labels = json!({
+        "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+        "sparkoperator.k8s.io/created-by-spark-operator": "true",
+        "sparkoperator.k8s.io/app-name": "pi",
+        "sparkoperator.k8s.io/submission-id": "a",
+        "spark-role": "driver",
+    });
+    let places = places(schema);
+    // Those beyond the bounds are all alike.
+    let fields = places.iter().map(Place::read).chain(places.iter().step_by(10).map(Place::long));
+    let object = |(i, fields): (usize, String)| {
+        let names = format!(
+            r#""name":"{kind}-{i}","namespace":"team-a","uid":"{kind}-{i}","resourceVersion":"1","labels":{labels}"#
+        )
+        .to_lowercase();
+        let head = format!(r#""apiVersion":"{api_version}","kind":"{kind}""#);
+        match fields.strip_prefix("\"metadata\":{") {
+            // What is last counts.
+            Some(metadata) => format!("{{{head},\"metadata\":{{{names},{metadata}}}"),
+            None => format!("{{{head},\"metadata\":{{{names}}},{fields}}}"),
+        }
+    };
+    fields.enumerate().map(object).collect()
+}
+
+fn schema_of<K: JsonSchema>() -> Value {
+    schema_for!(K).to_value()
+}
+
+fn kinds() -> Vec<(&'static str, &'static str, &'static str, Value)> {
+    let ours: BTreeMap<String, Value> = crds::custom_resource_definitions()
+        .into_iter()
+        .map(|crd| {
+            let schema = crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+            (crd.spec.names.kind.clone(), json!(schema))
+        })
+        .collect();
+    let group = "sparkoperator.k8s.io/v1beta2";
+    vec![
+        ("/api/v1/pods", "v1", "Pod", schema_of::<Pod>()),
+        ("/api/v1/services", "v1", "Service", schema_of::<Service>()),
+        ("/api/v1/events", "v1", "Event", schema_of::<Event>()),
+        ("/apis/networking.k8s.io/v1/ingresses", "networking.k8s.io/v1", "Ingress", schema_of::<Ingress>()),
+        (
+            "/apis/sparkoperator.k8s.io/v1beta2/sparkapplications",
+            group,
+            "SparkApplication",
+            ours["SparkApplication"].clone(),
+        ),
+        (
+            "/apis/sparkoperator.k8s.io/v1beta2/scheduledsparkapplications",
+            group,
+            "ScheduledSparkApplication",
+            ours["ScheduledSparkApplication"].clone(),
+        ),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_stored_object_takes_much_memory() {
+    let lists: Lists = kinds()
+        .into_iter()
+        .map(|(path, version, kind, schema)| (path, objects(version, kind, &schema)))
+        .collect();
+    let stored: usize = lists.values().map(Vec::len).sum();
+    let paths: BTreeSet<_> = lists.keys().copied().filter(|path| !path.ends_with("events")).collect();
+    let (lists, watched) = (Arc::new(lists), Arc::new(Mutex::new(BTreeSet::new())));
+    let mut routes = Router::new();
+    for path in lists.keys().copied() {
+        let (lists, watched) = (Arc::clone(&lists), Arc::clone(&watched));
+        let list = async move |RawQuery(query): RawQuery| {
+            let query = query.unwrap_or_default();
+            if query.contains("watch=") {
+                watched.lock().insert(path);
+                pending::<()>().await;
+            }
+            page(&lists[path], &query)
+        };
+        routes = routes.route(path, get(list));
+    }
+    let definitions: HashMap<_, _> = crds::custom_resource_definitions()
+        .into_iter()
+        .map(|definition| (definition.metadata.name.clone().unwrap(), json!(definition)))
+        .collect();
+    let definition = async move |Path(name): Path<String>| Json(definitions[&name].clone());
+    let group = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let routes = routes.route(&format!("{group}/{{name}}"), get(definition));
+    let arguments = ["--metrics-bind-address=0", "--leader-election=false", "--webhook=false"];
+    let operator = Operator::of_cluster("stored", &arguments, routes).await;
+    eventually("all lists are read", async || {
+        let begun = watched.lock().clone();
+        seen(begun == paths, begun)
+    })
+    .await;
+    let most = operator.most_memory_kib();
+    println!("{stored} objects of up to {} KiB: {most} KiB", LONG >> 10);
+    assert!(most < MOST, "{most} KiB");
+}
+
+/// Returns the page of a list for which a client asks.
+fn page(all: &[String], query: &str) -> String {
+    let number = |name: &str| {
+        let mut asked = query.split('&').filter_map(|pair| pair.split_once('='));
+        asked.find(|(field, _)| *field == name).and_then(|(_, value)| value.parse::<usize>().ok())
+    };
+    let (first, limit) = (number("continue").unwrap_or(0), number("limit").unwrap_or(all.len()));
+    let end = all.len().min(first + limit);
+    let next = if end < all.len() { format!(",\"continue\":\"{end}\"") } else { String::new() };
+    format!(
+        r#"{{"kind":"List","apiVersion":"v1","metadata":{{"resourceVersion":"1"{next}}},"items":[{}]}}"#,
+        all[first..end].join(",")
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_review_takes_much_memory() {
+    let operator = Operator::start("reviewed").await;
+    let mut reviews = Vec::new();
+    for (_, version, kind, schema) in kinds() {
+        let (group, asked): (_, &[_]) = match kind {
+            "Pod" => ("", &["/mutate"]),
+            "SparkApplication" => (version.split('/').next().unwrap(), &["/mutate", "/validate"]),
+            _ => continue,
+        };
+        let mut empty = review(&json!("OBJECT"));
+        empty["request"]["kind"] = json!({"group": group, "version": "v1", "kind": kind});
+        let text = |object: &str| empty.to_string().replacen("\"OBJECT\"", object, 1);
+        let objects = objects(version, kind, &schema).into_iter().chain(crafted());
+        let all = objects.flat_map(|object| asked.iter().map(move |path| (*path, object.clone())));
+        reviews.extend(all.map(|(path, object)| (path, text(&object))));
+    }
+    let count = reviews.len();
+    // Whoever reaches the port has as many connections as he likes.
+    let mut lanes = Vec::new();
+    let reviews = Arc::new(Mutex::new(reviews.into_iter()));
+    for _ in 0..8 {
+        let mut client = Client::http2(operator.handshake("h2").await.unwrap()).await;
+        let reviews = Arc::clone(&reviews);
+        lanes.push(tokio::spawn(async move {
+            loop {
+                let Some((path, text)) = reviews.lock().next() else { break };
+                client.post_to(path, "application/json", text).await.unwrap();
+            }
+        }));
+    }
+    stream::iter(lanes).for_each(async |lane| lane.await.unwrap()).await;
+    operator.answers().await;
+    let most = operator.most_memory_kib();
+    println!("{count} reviews: {most} KiB");
+    assert!(most < MOST, "{most} KiB");
+}
+
+/// Returns objects that no API server sends, which others that reach the port may send.
+fn crafted() -> impl Iterator<Item = String> {
+    let maps = |count: usize| iter::repeat_n("{\"a\":0}", count).collect::<Vec<_>>().join(",");
+    let long = maps(480_000);
+    [
+        format!(r#"{{"spec":{{"x":[{long}]}}}}"#),
+        // What counts is what is built, not what is kept.
+        format!(r#"{{"spec":{{"x":[{long}]}},"spec":{{}}}}"#),
+        format!(r#"{{"metadata":[],"spec":{{"x":[{long}]}}}}"#),
+        format!(r#"{{"spec":{{"x":[{long}]}},"metadata":7}}"#),
+        format!(r#"[{long}]"#),
+        format!(r#"{{"metadata":{{"managedFields":[{long}]}},"spec":{{}}}}"#),
+        format!(r#"{{"metadata":{{"managedFields":0,"managedFields":[{long}],"x":[{long}]}}}}"#),
+        format!(
+            r#"{{{}}}"#,
+            (0..60).map(|i| format!("\"f{i}\":[{}]", maps(7_000))).collect::<Vec<_>>().join(",")
+        ),
+        format!(r#"{{"spec":{{"x":[{long}"#),
+    ]
+    .into_iter()
+}
