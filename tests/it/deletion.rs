@@ -103,7 +103,7 @@ fn shown(actions: Vec<Action>) -> Vec<String> {
         Action::DeletePod { name, uid } if name == "placeholder" => format!("delete placeholder of {uid}"),
         Action::DeletePod { uid, .. } => format!("delete driver of {uid}"),
         Action::ProtectDriver { uid, protect: false, .. } => format!("release driver of {uid}"),
-        Action::DeleteExecutors { submission_id } => format!("delete executors of {submission_id}"),
+        Action::DeleteExecutors { submission_id, .. } => format!("delete executors of {submission_id}"),
         Action::Ungate { name, .. } => format!("ungate {name}"),
         other => panic!("{other:?}"),
     });

@@ -475,7 +475,7 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                 assert!(!pods.is_empty(), "{action:?} of nothing");
                 pods.into_iter().for_each(|pod| pod.terminating = true);
             }
-            Action::DeleteExecutors { submission_id } => {
+            Action::DeleteExecutors { submission_id, .. } => {
                 let of_run = |pod: &&mut PodSummary| pod.is_of(Role::Executor, submission_id);
                 seen.strays.iter_mut().filter(of_run).for_each(|pod| pod.terminating = true);
             }

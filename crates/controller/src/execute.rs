@@ -81,9 +81,14 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
                 .map(|()| info!(pod = name, "pod deleted"));
             ("DELETE of a pod", done)
         }
-        Action::DeleteExecutors { submission_id } => {
-            let executors =
-                format!("{}={submission_id},{}={}", label::SUBMISSION_ID, label::SPARK_ROLE, role::EXECUTOR);
+        Action::DeleteExecutors { application, submission_id } => {
+            let executors = format!(
+                "{}={application},{}={submission_id},{}={}",
+                label::APP_NAME,
+                label::SUBMISSION_ID,
+                label::SPARK_ROLE,
+                role::EXECUTOR
+            );
             let executors = ListParams::default().labels(&executors);
             let done = calls::delete_all(&pods, &executors).await;
             ("DELETE of executors", done.map(|()| info!(submission_id, "executors deleted")))

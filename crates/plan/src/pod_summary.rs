@@ -1,7 +1,10 @@
 //! Reduces a pod to the facts that the operator needs, about half a kilobyte. The caches contain these records instead
 //! of pods.
 
-use crate::gang::{self, Seat};
+use crate::{
+    Action,
+    gang::{self, Seat},
+};
 use api::{
     Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
@@ -176,6 +179,12 @@ impl PodSummary {
     #[must_use]
     pub fn is_of(&self, role: Role, submission_id: &str) -> bool {
         self.role == Some(role) && self.submission_id.as_deref() == Some(submission_id)
+    }
+
+    /// Returns the action that deletes all executors of the run to which the pod belongs by its labels.
+    pub(crate) fn delete_executors(&self) -> Option<Action> {
+        let (application, submission_id) = (self.application.clone()?, self.submission_id.clone()?);
+        Some(Action::DeleteExecutors { application, submission_id })
     }
 
     /// Whether a SparkApplication called `name` controls the pod: the present application, or a deleted one that had

@@ -371,7 +371,7 @@ impl Oracle {
                     None => Act::DeletePod { name: number_of(name), uid },
                 }
             }
-            Action::DeleteExecutors { submission_id } => {
+            Action::DeleteExecutors { submission_id, .. } => {
                 let id = serde_json::from_value(submission_id.as_str().into()).unwrap();
                 Act::DeleteExecutors(self.runs[&id])
             }

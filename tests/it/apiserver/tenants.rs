@@ -9,6 +9,7 @@ use super::{
     kubectl::try_kubectl_with,
     namespace::{Namespace, Ours, Reviewed},
     operator::{Operator, stand_in},
+    spark,
     submission_node::SubmissionNode,
 };
 use api::{ScheduledSparkApplication, SparkApplication};
@@ -176,6 +177,43 @@ async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application() {
     }
     assert!(!operator.log().contains(SECRET));
     assert!(!operator.has_had_a_child());
+}
+
+/// Whoever may create pods, and delete none, can write any labels into one.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn by_the_labels_of_a_pod_no_executor_of_another_application_is_deleted() {
+    let namespace = Namespace::new("tenant-labels").await;
+    let _operator = Operator::with(&namespace).argument("--submitter=native").start().await;
+    for name in ["colleague", "own"] {
+        namespace.apply(&application(name));
+        namespace.reaches(name, "SUBMITTED").await;
+    }
+    let driver = namespace.pod("colleague-driver").await.unwrap();
+    let executor = spark::make_executor(&namespace, &driver, 1).await;
+    let pod = |name: &str, submission_id: &Value| {
+        json!({
+            "metadata": {"name": name, "labels": {
+                "sparkoperator.k8s.io/app-name": "own",
+                "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+                "sparkoperator.k8s.io/submission-id": submission_id,
+                "spark-role": "executor",
+            }},
+            "spec": {"containers": [{"name": "none", "image": "none"}]},
+        })
+    };
+    let of_colleague = &driver["metadata"]["labels"]["sparkoperator.k8s.io/submission-id"];
+    namespace.create::<Pod>(&pod("forged", of_colleague)).await;
+    let mut edited = application("own");
+    edited["spec"]["arguments"] = json!(["7"]);
+    namespace.apply(&edited);
+    super::eventually("the pod with the labels is gone", async || {
+        let forged = namespace.pod("forged").await;
+        super::seen(forged.is_none(), forged)
+    })
+    .await;
+    let executor = namespace.pod(&executor).await.expect("it is another application's");
+    assert!(executor["metadata"]["deletionTimestamp"].is_null(), "{executor}");
 }
 
 impl Namespace {

@@ -26,7 +26,7 @@ use api::{
     names::annotation,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 impl Pass<'_> {
     /// Submits the next run, unless an earlier attempt has created the driver or is still creating it.
@@ -233,12 +233,12 @@ impl Pass<'_> {
     /// run by one action.
     pub(super) fn delete_strays(strays: &[&PodSummary]) -> Vec<Action> {
         let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role) && !pod.terminating);
-        let runs: BTreeSet<_> = of_role(Role::Executor).filter_map(|pod| pod.submission_id.clone()).collect();
+        let runs: BTreeMap<_, _> = of_role(Role::Executor).map(|pod| (&pod.submission_id, pod)).collect();
         let drivers = of_role(Role::Driver).filter_map(|pod| Self::delete_pod(pod));
         let submissions = strays.iter().filter(|pod| pod.submits);
         drivers
             .chain(submissions.flat_map(|pod| Self::delete_submission_pod(pod)))
-            .chain(runs.into_iter().map(|submission_id| Action::DeleteExecutors { submission_id }))
+            .chain(runs.into_values().filter_map(|pod| pod.delete_executors()))
             .collect()
     }
 

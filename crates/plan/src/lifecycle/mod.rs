@@ -35,7 +35,7 @@ use edits::Edit;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 /// The pause before the next reconcile when a change is expected: long enough that the watch usually reports the change
 /// first, short enough that users do not notice if it does not.
@@ -431,9 +431,9 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
         Some(_) => has_driver(run, &is_left),
     };
     let executors = pods.iter().filter(|pod| pod.role == Some(Role::Executor) && !pod.terminating);
-    let runs: BTreeSet<_> =
-        executors.filter_map(|pod| pod.submission_id.as_deref()).filter(is_over).collect();
-    let executors = runs.into_iter().map(|run| Action::DeleteExecutors { submission_id: run.to_owned() });
+    let of_runs = executors.filter_map(|pod| Some((pod.submission_id.as_deref()?, pod)));
+    let runs: BTreeMap<_, _> = of_runs.filter(|(run, _)| is_over(run)).collect();
+    let executors = runs.into_values().filter_map(PodSummary::delete_executors);
     let submissions = pods.iter().filter(|pod| pod.submits && !is_of_living(pod));
     let left = drivers.iter().copied().chain(submissions).filter(|pod| is_left(pod));
     left.filter_map(Pass::delete_pod)
