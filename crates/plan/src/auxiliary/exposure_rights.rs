@@ -1,10 +1,11 @@
 //! Determines which rights a user needs to make a port of a driver reachable from outside the cluster.
 //!
 //! The operator creates Services and Ingresses with its own rights. Without this check, a tenant who may create
-//! applications but no Ingresses could claim any host, with any annotation that an ingress controller obeys.
+//! applications but no Ingresses could claim any host, with any annotation that an ingress controller, a load balancer or
+//! external-dns obeys: the Service by which executors find their driver has annotations of the spec, too.
 
 use super::exposure::SERVICE_TYPE;
-use api::SparkApplicationSpec;
+use api::{SparkApplicationSpec, names::conf::DRIVER_SERVICE_ANNOTATION_PREFIX};
 
 /// A right to create objects of one kind in the namespace of the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,14 +29,25 @@ pub fn exposure_rights(
     spec: &SparkApplicationSpec,
     path: &str,
 ) -> Vec<ExposureRight> {
+    let conf = |spec: &SparkApplicationSpec| {
+        let mut conf = spec.spark_conf.clone();
+        conf.retain(|key, _| key.starts_with(DRIVER_SERVICE_ANNOTATION_PREFIX));
+        conf
+    };
     let is_same = |old: &SparkApplicationSpec| {
         old.driver_ingress_options == spec.driver_ingress_options
             && old.spark_ui_options == spec.spark_ui_options
+            && old.driver.service_annotations == spec.driver.service_annotations
+            && conf(old) == conf(spec)
     };
     if old.is_some_and(is_same) {
         return Vec::new();
     }
     let (mut services, mut ingresses) = (Vec::new(), Vec::new());
+    if !spec.driver.service_annotations.is_empty() {
+        services.push(format!("{path}.driver.serviceAnnotations"));
+    }
+    services.extend(conf(spec).keys().map(|key| format!("{path}.sparkConf[{key}]")));
     if let Some(options) = &spec.spark_ui_options {
         let field = |name: &str| format!("{path}.sparkUIOptions.{name}");
         services.extend(is_open(options.service_type.as_deref()).then(|| field("serviceType")));
@@ -110,6 +122,14 @@ mod tests {
             (
                 json!({"sparkUIOptions": {"ingressTLS": [{"secretName": "a"}]}}),
                 &["ingresses for spec.sparkUIOptions.ingressTLS"],
+            ),
+            (
+                json!({"driver": {"serviceAnnotations": {"a": "b"}}}),
+                &["services for spec.driver.serviceAnnotations"],
+            ),
+            (
+                json!({"sparkConf": {"spark.kubernetes.driver.service.annotation.a": "b", "spark.ui.port": "1"}}),
+                &["services for spec.sparkConf[spark.kubernetes.driver.service.annotation.a]"],
             ),
         ] {
             assert_eq!(needed(None, spec.clone()), expected, "{spec}");
