@@ -111,6 +111,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let workloads = Workloads::new(&mut registry, settings.controller_threads);
     let applications = ApplicationMetrics::new(metrics_of_applications);
     let precision = settings.scheduled_spark_application_timestamp_precision;
+    let shortest_period = settings.schedule_shortest_period;
     let setup = Setup {
         client: client.clone(),
         namespaces: namespaces.clone(),
@@ -133,7 +134,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
             batch_schedulers: batch_schedulers.clone(),
             ..Policy::new(master)
         },
-        schedule_policy: schedule::Policy { precision, zone: TimeZone::system() },
+        schedule_policy: schedule::Policy { precision, shortest_period, zone: TimeZone::system() },
         submitter: SubmitterSettings { at_once: settings.max_submissions, has_webhook },
         submission_environment: SubmissionEnvironment::of_process(spark_configuration),
         application_metrics: applications.clone(),
@@ -171,6 +172,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
             quotas: quotas.then(|| Quotas::new(client.clone(), setup.policy.clone(), submission_environment)),
             exposure_rights: checks_exposure.then(|| ExposureRights::new(client.clone())),
             precision,
+            shortest_period,
             // The flags of the webhook of Kubeflow's operator do not say which ones there are.
             batch_schedulers: (drives || batch_schedulers.is_some())
                 .then_some(NamedBatchSchedulers(batch_schedulers)),

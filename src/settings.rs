@@ -194,6 +194,10 @@ pub struct Settings {
     )]
     pub scheduled_spark_application_timestamp_precision: Precision,
 
+    /// The shortest period of a schedule: a shorter one (`@every 10s`) is refused
+    #[arg(long, env = "SPARK_OPERATOR_SCHEDULE_SHORTEST_PERIOD", value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    pub schedule_shortest_period: Duration,
+
     /// The greatest number of executors whose states are in an application's status; running ones take precedence
     #[arg(
         long,

@@ -24,6 +24,9 @@ struct Story {
     status: Value,
     #[serde(default)]
     minutes: bool,
+    /// The shortest period that the operator allows, in seconds.
+    #[serde(default)]
+    shortest: u64,
     steps: Vec<Step>,
 }
 
@@ -87,10 +90,44 @@ fn stories_go_as_they_are_told() {
     }
 }
 
+#[test]
+fn a_schedule_that_starts_faster_than_its_runs_end_is_held_at_fifty() {
+    let schedule: ScheduledSparkApplication = serde_json::from_value(json!({
+        "metadata": {"name": "pi", "namespace": "default", "uid": "uid", "creationTimestamp": "2026-03-01T09:00:00Z"},
+        "spec": {"schedule": "* * * * *", "template": {
+            "sparkVersion": "4.0.1", "type": "Python", "mainApplicationFile": "local:///main.py", "image": "spark",
+            "driver": {}, "executor": {},
+        }},
+        "status": {
+            "scheduleState": "Scheduled", "observedSchedule": "* * * * *",
+            "scheduledSince": "2026-03-01T09:00:00Z", "handledUntil": "2026-03-01T09:59:00Z",
+        },
+    }))
+    .unwrap();
+    let policy =
+        Policy { precision: Precision::Seconds, shortest_period: Duration::ZERO, zone: TimeZone::UTC };
+    for (unfinished, outcome) in [(49, "Started"), (50, "Skipped { why: TooMany, count: 1 }")] {
+        let made = |i: u32| Made {
+            slot: Some(format!("2026-03-01T09:{i:02}:00Z").parse().unwrap()),
+            name: None,
+            trigger: None,
+            state: State::Running,
+            going: false,
+        };
+        let children = (1..=unfinished).map(|i| made(i).child()).collect();
+        let seen = Observed { children, ..Observed::default() };
+        let plan = next(&schedule, &seen, "2026-03-01T10:00:01Z".parse().unwrap(), &policy);
+        assert!(format!("{:?}", plan.outcomes).contains(outcome), "{unfinished}: {:?}", plan.outcomes);
+        assert_eq!(plan.actions.is_empty(), unfinished == 50);
+        assert_eq!(plan.status.handled_until.unwrap().0.to_string(), "2026-03-01T10:00:00Z");
+    }
+}
+
 impl Story {
     fn goes(self, title: &str) {
         let precision = if self.minutes { Precision::Minutes } else { Precision::Seconds };
-        let policy = Policy { precision, zone: TimeZone::UTC };
+        let policy =
+            Policy { precision, shortest_period: Duration::from_secs(self.shortest), zone: TimeZone::UTC };
         let template = json!({
             "sparkVersion": "4.0.1",
             "type": "Python",

@@ -6,7 +6,7 @@ use api::{ScheduledSparkApplication, SparkApplication, excerpt::LONGEST_EXPLANAT
 use plan::validation::{self, Findings, Invalid, Refusal};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -189,7 +189,7 @@ fn examined(object: &Value) -> Findings {
     if object["spec"]["schedule"].is_null() {
         validation::examine(&read::<SparkApplication>(object))
     } else {
-        validation::examine_schedule(&read::<ScheduledSparkApplication>(object), None)
+        validation::examine_schedule(&read::<ScheduledSparkApplication>(object), None, Duration::ZERO)
     }
 }
 

@@ -21,6 +21,7 @@ use std::{
     fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// The file name that means standard input.
@@ -216,7 +217,7 @@ fn of_application(object: &Value) -> anyhow::Result<Read> {
 
 fn of_schedule(object: &Value) -> anyhow::Result<Read> {
     let schedule = ScheduledSparkApplication::deserialize(object)?;
-    let findings = validation::examine_schedule(&schedule, None);
+    let findings = validation::examine_schedule(&schedule, None, Duration::ZERO);
     let remark = "The schedule makes it, with the time instead of zeros in its name.";
     Ok((validation::shortest_named_run(&schedule), findings, Some(remark)))
 }

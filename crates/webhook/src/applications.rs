@@ -31,7 +31,8 @@ pub(super) fn validated(change: &Change) -> Decision {
 }
 
 pub(super) fn validated_schedule(change: &Change) -> Decision {
-    let examine = |schedule: &_| validation::examine_schedule(schedule, Some(change.precision));
+    let examine =
+        |schedule: &_| validation::examine_schedule(schedule, Some(change.precision), change.shortest_period);
     decided(change, examine, validation::is_same_schedule)
 }
 

@@ -25,7 +25,11 @@ use plan::schedule::Precision;
 use pod_customization::borrowed_json::BorrowedJson;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeSet, time::Instant};
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
 
 /// An AdmissionReview. `O` is the type as which its objects are read.
@@ -146,6 +150,8 @@ pub(super) struct Change<'a> {
     pub namespace: &'a str,
     /// The precision of the times in the names of a schedule's runs.
     pub precision: Precision,
+    /// The shortest period of a schedule.
+    pub shortest_period: Duration,
 }
 
 /// A kind of object: its API group, its name, and the function that decides on its objects.
@@ -262,7 +268,8 @@ impl Asked {
             );
             return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
         };
-        let change = Change { object, old, namespace, precision: reviews.precision };
+        let Reviews { precision, shortest_period, .. } = *reviews;
+        let change = Change { object, old, namespace, precision, shortest_period };
         let mut decision = request.excess.as_ref().map_or_else(|| decide(&change), Decision::unread);
         let is_schedule = *kind == SCHEDULE;
         if let Some(schedulers) = &reviews.batch_schedulers {

@@ -5,6 +5,7 @@ use super::{
     quotas::Quotas, review_metrics::ReviewMetrics,
 };
 use plan::schedule::Precision;
+use std::time::Duration;
 
 /// The state and settings that reviews need in addition to the request.
 #[derive(Clone)]
@@ -19,6 +20,8 @@ pub struct Reviews {
     pub batch_schedulers: Option<NamedBatchSchedulers>,
     /// The precision of the times in the names of schedules' runs.
     pub precision: Precision,
+    /// The shortest period of a schedule.
+    pub shortest_period: Duration,
     /// The reviews of large objects.
     pub large: LargeReviews,
 }
@@ -27,6 +30,14 @@ pub struct Reviews {
 impl From<ReviewMetrics> for Reviews {
     fn from(metrics: ReviewMetrics) -> Self {
         let (precision, large) = (Precision::default(), LargeReviews::default());
-        Self { metrics, quotas: None, exposure_rights: None, batch_schedulers: None, precision, large }
+        Self {
+            metrics,
+            quotas: None,
+            exposure_rights: None,
+            batch_schedulers: None,
+            precision,
+            shortest_period: Duration::ZERO,
+            large,
+        }
     }
 }

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use kube_core::ResourceExt;
 use plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, Questions, next, questions};
 use serde_json::{Value, json};
-use std::{collections::HashMap, hash::BuildHasherDefault};
+use std::{collections::HashMap, hash::BuildHasherDefault, time::Duration};
 
 /// The values of `spec.schedule` in the model: valid ones, which have slots in common, and an invalid one.
 pub const TEXTS: [&str; 3] = ["*/10 * * * *", "*/20 * * * *", "*/10 * * *"];
@@ -66,7 +66,11 @@ impl Oracle {
         let mut oracle = Self {
             bare: bare(spec),
             mutation,
-            policy: Policy { precision: Precision::Seconds, zone: TimeZone::UTC },
+            policy: Policy {
+                precision: Precision::Seconds,
+                shortest_period: Duration::ZERO,
+                zone: TimeZone::UTC,
+            },
             moments: moments.iter().map(|seconds| at(CREATED + seconds)).collect(),
             statuses: Vec::new(),
             status_numbers: HashMap::new(),

@@ -18,7 +18,7 @@ use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     rc::Rc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 use timetable::{DAY, Dice, EARLIEST, Rule, Timetable, ZONES, moment, time_zone};
 
@@ -161,7 +161,7 @@ impl World {
             Precision::Seconds,
             Precision::Minutes,
         ]);
-        let policy = Policy { precision, zone: time_zone(local) };
+        let policy = Policy { precision, shortest_period: Duration::ZERO, zone: time_zone(local) };
         let table = Timetable::random(&mut dice, local);
         let created = beginning(&mut dice, &table);
         let (spacing, end) = extent(&table, created);

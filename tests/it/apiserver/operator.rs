@@ -160,6 +160,7 @@ impl Setup<'_> {
             .env("RUST_LOG", "info,spark_operator=debug")
             // The delay is for load balancers that choose among replicas; tests that have one override this value.
             .env("SPARK_OPERATOR_WEBHOOK_SHUTDOWN_DELAY", "0s")
+            .env("SPARK_OPERATOR_SCHEDULE_SHORTEST_PERIOD", "1s")
             .envs(self.env)
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())

@@ -24,6 +24,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::{Layer, Service};
@@ -116,7 +117,11 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
     Setup {
         client,
         policy: Policy { has_webhook: false, ..Policy::new("k8s://https://kubernetes.default.svc") },
-        schedule_policy: schedule::Policy { precision: schedule::Precision::default(), zone: TimeZone::UTC },
+        schedule_policy: schedule::Policy {
+            precision: schedule::Precision::default(),
+            shortest_period: Duration::ZERO,
+            zone: TimeZone::UTC,
+        },
         namespaces: Namespaces::new([namespace.to_owned()], None),
         identity: "operators/test".to_owned(),
         claim_metrics: ClaimMetrics::new(registry),

@@ -19,7 +19,13 @@ enum Admission<'a> {
     /// Not before these applications have ended. If the list is empty, pods of an application that no longer exists
     /// still run.
     After(Vec<&'a Child>),
+    /// Not at all: [`MOST_UNFINISHED`] have not ended.
+    TooMany,
 }
+
+/// How many applications of a schedule may be unfinished, so that one that starts faster than its runs end does not make
+/// applications without end: one a minute that takes 50 minutes.
+const MOST_UNFINISHED: usize = 50;
 
 impl Pass<'_> {
     /// Whether at most one application of the schedule may run at a time.
@@ -55,6 +61,7 @@ impl Pass<'_> {
         } else {
             match self.admission(seen) {
                 Admission::Now => self.start(&occasion, late, plan),
+                Admission::TooMany => tell_too_many(&occasion, plan),
                 Admission::After(running) => {
                     if self.is_replacing() {
                         self.replace(&running, plan);
@@ -87,6 +94,7 @@ impl Pass<'_> {
                 Admission::Now if !(has_started && self.runs_alone()) => {
                     self.start(&occasion, SignedDuration::ZERO, plan);
                 }
+                Admission::TooMany => tell_too_many(&occasion, plan),
                 Admission::After(running) if !self.is_replacing() => {
                     let why = format!(
                         "concurrencyPolicy is Forbid, and it would have to wait for {}",
@@ -113,6 +121,8 @@ impl Pass<'_> {
         let running: Vec<_> = seen.children.iter().filter(|child| !child.is_over()).collect();
         if self.runs_alone() && (seen.has_pods || !running.is_empty()) {
             Admission::After(running)
+        } else if running.len() >= MOST_UNFINISHED {
+            Admission::TooMany
         } else {
             Admission::Now
         }
@@ -188,4 +198,10 @@ fn made<'a>(occasion: &Occasion, seen: &'a Observed) -> Option<&'a Child> {
 fn record(name: String, made: Timestamp, plan: &mut Plan) {
     plan.status.last_run = Some(Time(super::whole_seconds(made)));
     plan.status.last_run_name = Some(name);
+}
+
+fn tell_too_many(occasion: &Occasion, plan: &mut Plan) {
+    let why = format!("{MOST_UNFINISHED} applications of the schedule have not ended");
+    plan.events.push(events::skipped(occasion, &why));
+    plan.outcomes.push(Outcome::Skipped { why: Skip::TooMany, count: 1 });
 }

@@ -42,6 +42,8 @@ const PUT_BACK: SignedDuration = SignedDuration::from_hours(24);
 pub struct Policy {
     /// The unit of the times in the names of the applications.
     pub precision: Precision,
+    /// The shortest period of `@every`.
+    pub shortest_period: Duration,
     /// The time zone of schedules that name none, or `Local`.
     pub zone: TimeZone,
 }
@@ -120,10 +122,12 @@ pub enum Skip {
     NameTaken,
     /// The schedule is invalid.
     Invalid,
+    /// Too many applications of the schedule have not ended.
+    TooMany,
 }
 
 impl Skip {
-    pub const ALL: [Self; 4] = [Self::Forbid, Self::Replace, Self::NameTaken, Self::Invalid];
+    pub const ALL: [Self; 5] = [Self::Forbid, Self::Replace, Self::NameTaken, Self::Invalid, Self::TooMany];
 
     /// Returns the value of the metric's label for the reason.
     #[must_use]
@@ -133,6 +137,7 @@ impl Skip {
             Self::Replace => "Replace",
             Self::NameTaken => "NameTaken",
             Self::Invalid => "Invalid",
+            Self::TooMany => "TooMany",
         }
     }
 }
@@ -269,7 +274,8 @@ impl<'a> Pass<'a> {
         now: Timestamp,
         policy: &'a Policy,
     ) -> Result<Self, String> {
-        let invalid = validation::examine_schedule(schedule, Some(policy.precision)).invalid;
+        let invalid =
+            validation::examine_schedule(schedule, Some(policy.precision), policy.shortest_period).invalid;
         if !invalid.is_empty() {
             return Err(Refusal(invalid).brief());
         }

@@ -33,7 +33,7 @@ use api::{
 pub use names::is_object_name;
 pub(crate) use names::{LONGEST_LABEL, is_label_value};
 pub use schedule::shortest_named_run;
-use std::{fmt::Display, ops::Deref};
+use std::{fmt::Display, ops::Deref, time::Duration};
 
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks.
@@ -222,12 +222,17 @@ pub fn examine(application: &SparkApplication) -> Findings {
 }
 
 /// Returns the mistakes and the warnings of a schedule, including those of the applications that are created from its
-/// template. `precision` is the unit of the times in the names of these applications, if known.
+/// template. `precision` is the unit of the times in the names of these applications, if known; `shortest_period` is the
+/// shortest period that the operator allows, zero if that is not known.
 #[must_use]
-pub fn examine_schedule(schedule: &ScheduledSparkApplication, precision: Option<Precision>) -> Findings {
+pub fn examine_schedule(
+    schedule: &ScheduledSparkApplication,
+    precision: Option<Precision>,
+    shortest_period: Duration,
+) -> Findings {
     let mut findings = Findings::default();
     names::schedule(schedule, precision, &mut findings);
-    schedule::fields(schedule, &mut findings);
+    schedule::fields(schedule, shortest_period, &mut findings);
     Subject::new(&shortest_named_run(schedule), "spec.template").check(&mut findings);
     findings.told("spec")
 }

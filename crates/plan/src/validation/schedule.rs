@@ -2,10 +2,15 @@
 
 use super::{Findings, names};
 use api::{ConcurrencyPolicy, ScheduledSparkApplication, SparkApplication};
-use cron::{Schedule, Zone};
+use cron::{Rhythm, Schedule, Zone};
 use kube_core::ObjectMeta;
+use std::time::Duration;
 
-pub(super) fn fields(schedule: &ScheduledSparkApplication, findings: &mut Findings) {
+pub(super) fn fields(
+    schedule: &ScheduledSparkApplication,
+    shortest_period: Duration,
+    findings: &mut Findings,
+) {
     let spec = &schedule.spec;
     match Schedule::parse(&spec.schedule) {
         Ok(parsed) if !parsed.is_ever_due() => {
@@ -14,6 +19,15 @@ pub(super) fn fields(schedule: &ScheduledSparkApplication, findings: &mut Findin
                 format_args!("`{}` is never due: no year has such a day", spec.schedule),
             );
         }
+        Ok(Schedule { rhythm: Rhythm::Every(period), .. }) if period < shortest_period => findings.refuse(
+            "spec.schedule",
+            format_args!(
+                "`{}` is more often than every {} s, which is the most that this operator allows \
+                 (--schedule-shortest-period)",
+                spec.schedule,
+                shortest_period.as_secs()
+            ),
+        ),
         Ok(_) => {}
         Err(error) => findings.refuse("spec.schedule", error),
     }
