@@ -14,7 +14,11 @@ use std::{
     io,
     sync::Arc,
 };
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{
+    net::TcpListener,
+    sync::{Mutex, watch},
+    task::spawn_blocking,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use webhook::{Closing, Limits};
@@ -113,9 +117,22 @@ pub fn probes(liveness: Liveness, readiness: Readiness) -> Router {
 /// Returns the metrics of the process, in Prometheus' text format.
 pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Returns the route that serves all of `metrics` under `path`.
+/// Returns the route that serves all of `metrics` under `path`. They are written for one client after the other, on a
+/// thread of their own: those of many applications are megabytes, and no other work waits for them.
 pub fn metrics(path: &str, metrics: Metrics) -> Router {
-    let show = get(async move || ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], metrics()).into_response());
+    let turns = Arc::new(Mutex::new(()));
+    let show = get(async move || {
+        let turn = Arc::clone(&turns).lock_owned().await;
+        let written = spawn_blocking(move || {
+            let text = metrics();
+            drop(turn);
+            text
+        });
+        match written.await {
+            Ok(text) => ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response(),
+            Err(bug) => (StatusCode::INTERNAL_SERVER_ERROR, bug.to_string()).into_response(),
+        }
+    });
     Router::new().route(path, show)
 }
 

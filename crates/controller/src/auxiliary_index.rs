@@ -42,6 +42,10 @@ pub(super) struct AuxiliaryIndex {
     groups: Vec<(GroupApi, Arc<Kind>)>,
 }
 
+/// Whether the application with this namespace and name has this uid, is driven by this operator, and asks for this
+/// address now.
+pub(super) type Asks = dyn Fn(&ApplicationKey, &str, &str) -> bool + Send + Sync;
+
 /// All objects of one kind.
 #[derive(Debug)]
 struct Kind {
@@ -97,16 +101,24 @@ impl AuxiliaryIndex {
     }
 
     /// Returns the first of `addresses` that an Ingress of another application has, with the namespace and name of that
-    /// application. `uid` is the application that asks for the addresses.
-    pub(super) fn holder(&self, addresses: &[String], uid: &str) -> Option<(String, ApplicationKey)> {
-        let has = |object: &AuxiliaryObject, address: &String| {
-            object.owner != uid && !object.terminating && object.addresses.contains(address)
-        };
+    /// application. `uid` is the application that asks for the addresses. Whoever may create Ingresses can write any
+    /// owner into one; so only the Ingress of an application counts that `asks` for the address, too.
+    pub(super) fn holder(
+        &self,
+        addresses: &[String],
+        uid: &str,
+        asks: &Asks,
+    ) -> Option<(String, ApplicationKey)> {
         let ingresses = self.ingresses.objects.read();
         addresses.iter().find_map(|address| {
-            let mut all = ingresses.iter();
-            let (key, _) = all.find(|(_, objects)| objects.values().any(|object| has(object, address)))?;
-            Some((address.clone(), key.clone()))
+            let has = |(key, object): &(&ApplicationKey, &AuxiliaryObject)| {
+                object.owner != uid
+                    && !object.terminating
+                    && object.addresses.contains(address)
+                    && asks(key, &object.owner, address)
+            };
+            let mut all = ingresses.iter().flat_map(|(key, of)| of.values().map(move |object| (key, object)));
+            all.find(has).map(|(key, _)| (address.clone(), key.clone()))
         })
     }
 

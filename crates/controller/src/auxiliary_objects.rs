@@ -4,10 +4,11 @@
 use super::{
     ApplicationRef,
     application_index::ApplicationKey,
-    auxiliary_index::AuxiliaryIndex,
+    auxiliary_index::{Asks, AuxiliaryIndex},
     calls::send,
     events::Events,
     objects::{already_exists, delete_that, in_words, is_owned, is_taken, metadata, path, still_goes},
+    turns::Turns,
 };
 use api::SparkApplication;
 use jiff::Timestamp;
@@ -30,10 +31,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{
-    sync::{Semaphore, mpsc},
-    time::timeout,
-};
+use tokio::{sync::mpsc, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
@@ -51,7 +49,8 @@ struct Inner {
     client: Client,
     events: Events,
     index: Arc<AuxiliaryIndex>,
-    slots: Semaphore,
+    asks: Arc<Asks>,
+    slots: Turns,
     /// For each application, by uid: the latest attempt to change each of its objects.
     done: Mutex<HashMap<String, BTreeMap<Child, Done>>>,
     /// Receives an application when the work on one of its objects has failed, or when no watch reports the result of
@@ -84,6 +83,7 @@ impl AuxiliaryWorker {
         client: Client,
         events: Events,
         index: Arc<AuxiliaryIndex>,
+        asks: Arc<Asks>,
         ended: mpsc::UnboundedSender<ApplicationRef>,
         stop: CancellationToken,
     ) -> Self {
@@ -91,7 +91,8 @@ impl AuxiliaryWorker {
             client,
             events,
             index,
-            slots: Semaphore::new(AT_ONCE),
+            asks,
+            slots: Turns::new(AT_ONCE),
             done: Mutex::default(),
             ended,
             tasks: TaskTracker::new(),
@@ -197,8 +198,7 @@ impl Inner {
             if let Some(why) = taken {
                 return Ok(Ok(Err(why)));
             }
-            // The semaphore is never closed.
-            let _slot = self.slots.acquire().await;
+            let _slot = self.slots.turn(&namespace).await;
             timeout(PATIENCE, caught(self.act(&namespace, &uid, child, auxiliary))).await
         };
         let why = match done.await {
@@ -240,7 +240,8 @@ impl Inner {
             let address = addresses.iter().find(|address| claim.addresses.contains(address))?;
             Some((address.clone(), claim.application.clone()))
         });
-        let (address, (namespace, name)) = claimed.or_else(|| self.index.holder(addresses, uid))?;
+        let (address, (namespace, name)) =
+            claimed.or_else(|| self.index.holder(addresses, uid, &*self.asks))?;
         Some(format!(
             "{address} is the address of application {name} in namespace {namespace}: choose another one, or delete that \
              application"

@@ -7,13 +7,20 @@ use api::Lenient;
 use kube::{
     Api, Client, Resource,
     api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams},
-    core::{PartialObjectMeta, Request, request},
+    core::{PartialObjectMeta, Request, Status, request},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
 /// The metadata of an object.
 pub(super) type Metadata<K> = Lenient<PartialObjectMeta<K>>;
+
+/// Whether an object can have this name. kube writes names into URLs as they are, and some come from objects of others:
+/// `../secrets/a` would be another object.
+pub(super) fn is_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+    name.bytes().all(is_letter) && name.starts_with(|letter: char| letter.is_ascii_alphanumeric())
+}
 
 /// Returns an object's metadata; none if the object does not exist.
 pub(super) async fn metadata<K: Resource + Clone + Debug>(
@@ -30,6 +37,9 @@ pub(super) async fn metadata_at<K: Resource>(
     path: &str,
     name: &str,
 ) -> kube::Result<Option<Metadata<K>>> {
+    if !is_name(name) {
+        return Ok(None);
+    }
     let request = Request::new(path).get_metadata(name, &GetParams::default());
     match client.request(request.map_err(kube::Error::BuildRequest)?).await {
         // Not by the reason: for an API group that does not exist, the API server answers with a plain text.
@@ -54,7 +64,7 @@ pub(super) async fn patch_metadata<K: Resource + Clone>(
     name: &str,
     patch: &Patch<impl Serialize + Debug>,
 ) -> kube::Result<()> {
-    send_to(api, of(api).patch_metadata(name, &PatchParams::default(), patch)).await
+    send_to(api, of(api).patch_metadata(named(name)?, &PatchParams::default(), patch)).await
 }
 
 /// Changes an object.
@@ -63,7 +73,7 @@ pub(super) async fn patch<K: Resource + Clone>(
     name: &str,
     patch: &Patch<impl Serialize + Debug>,
 ) -> kube::Result<()> {
-    send_to(api, of(api).patch(name, &PatchParams::default(), patch)).await
+    send_to(api, of(api).patch(named(name)?, &PatchParams::default(), patch)).await
 }
 
 /// Changes an object's status.
@@ -72,7 +82,7 @@ pub(super) async fn patch_status<K: Resource + Clone>(
     name: &str,
     patch: &Patch<impl Serialize + Debug>,
 ) -> kube::Result<()> {
-    send_to(api, of(api).patch_subresource("status", name, &PatchParams::default(), patch)).await
+    send_to(api, of(api).patch_subresource("status", named(name)?, &PatchParams::default(), patch)).await
 }
 
 /// Creates an object.
@@ -92,12 +102,18 @@ pub(super) async fn delete<K: Resource + Clone>(
     name: &str,
     parameters: &DeleteParams,
 ) -> kube::Result<()> {
-    send_to(api, of(api).delete(name, parameters)).await
+    send_to(api, of(api).delete(named(name)?, parameters)).await
 }
 
 /// Requests the deletion of all objects that `chosen` selects.
 pub(super) async fn delete_all<K: Resource + Clone>(api: &Api<K>, chosen: &ListParams) -> kube::Result<()> {
     send_to(api, of(api).delete_collection(&DeleteParams::default(), chosen)).await
+}
+
+/// Returns `name`, or the answer that there is no such object if no object can have this name.
+fn named(name: &str) -> kube::Result<&str> {
+    let missing = || Status { code: 404, ..Status::failure("it is not the name of an object", "NotFound") };
+    if is_name(name) { Ok(name) } else { Err(kube::Error::Api(Box::new(missing()))) }
 }
 
 fn of<K: Resource>(api: &Api<K>) -> Request {
@@ -114,4 +130,19 @@ type Built = Result<http::Request<Vec<u8>>, request::Error>;
 /// Sends a request and returns the answer as text.
 pub(super) async fn send(client: &Client, request: Built) -> kube::Result<String> {
     client.request_text(request.map_err(kube::Error::BuildRequest)?).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_no_path() {
+        for name in ["a", "pi-driver", "spark-drv-0a.example.com", "0"] {
+            assert!(is_name(name) && named(name).is_ok(), "{name}");
+        }
+        for name in ["", ".", "..", "../secrets/a", "a/log", "a?x=y", "a%2f", "a b", "-a", "é"] {
+            assert!(!is_name(name) && named(name).is_err(), "{name}");
+        }
+    }
 }

@@ -2,106 +2,10 @@
 //! operator does not drive any more.
 
 use super::{Context, Error, Watched, execute};
-use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
-use panics::caught;
-use parking_lot::Mutex;
 use plan::{Action, lifecycle};
-use std::collections::{BTreeMap, HashSet, VecDeque};
-use tokio::sync::Notify;
-use tracing::{error, info, warn};
-
-/// The number of applications handled at once, so that one slow answer does not delay all others. Each application
-/// takes two or three short requests.
-const AT_ONCE: usize = 4;
-
-/// A queue of applications that are gone and whose pods have not been handled since. Each application is in the queue
-/// at most once, however often its pods change, and the namespaces take turns: thousands of pods without an application
-/// in one namespace delay each of the other namespaces by only one application per turn.
-#[derive(Default)]
-pub(super) struct Deletions {
-    waiting: Mutex<Waiting>,
-    news: Notify,
-}
-
-#[derive(Default)]
-struct Waiting {
-    lines: BTreeMap<String, Line>,
-    /// The namespaces with applications in the queue, in the order of their turns.
-    turns: VecDeque<String>,
-}
-
-/// The queue of one namespace: the names of its applications, first come, first served.
-#[derive(Default)]
-struct Line {
-    order: VecDeque<String>,
-    names: HashSet<String>,
-}
-
-impl Deletions {
-    /// Queues an application that is gone, or that was replaced by another application of the same name.
-    pub(super) fn waits(&self, namespace: &str, name: &str) {
-        self.waiting.lock().push(namespace, name);
-        self.news.notify_one();
-    }
-
-    /// Handles the pods of all applications in the queue, and never ends.
-    pub(super) async fn say(&self, context: &Context) {
-        join_all((0..AT_ONCE).map(|_| self.say_one_by_one(context))).await;
-    }
-
-    async fn say_one_by_one(&self, context: &Context) {
-        loop {
-            let (namespace, name) = self.next().await;
-            if let Err(bug) = caught(context.delete_or_release_pods(&namespace, &name)).await {
-                error!(namespace, name, %bug, "the pods of a deleted application are left to Kubernetes");
-            }
-        }
-    }
-
-    async fn next(&self) -> (String, String) {
-        loop {
-            let (next, is_last) = {
-                let mut waiting = self.waiting.lock();
-                (waiting.pop(), waiting.turns.is_empty())
-            };
-            if !is_last {
-                // Several notifications may wake only one worker, so this worker wakes the next one.
-                self.news.notify_one();
-            }
-            match next {
-                Some(next) => return next,
-                None => self.news.notified().await,
-            }
-        }
-    }
-}
-
-impl Waiting {
-    fn push(&mut self, namespace: &str, name: &str) {
-        let line = self.lines.entry(namespace.to_owned()).or_insert_with(|| {
-            self.turns.push_back(namespace.to_owned());
-            Line::default()
-        });
-        if line.names.insert(name.to_owned()) {
-            line.order.push_back(name.to_owned());
-        }
-    }
-
-    fn pop(&mut self) -> Option<(String, String)> {
-        let namespace = self.turns.pop_front()?;
-        let line = self.lines.get_mut(&namespace)?;
-        let name = line.order.pop_front()?;
-        line.names.remove(&name);
-        if line.order.is_empty() {
-            self.lines.remove(&namespace);
-        } else {
-            self.turns.push_back(namespace.clone());
-        }
-        Some((namespace, name))
-    }
-}
+use tracing::{info, warn};
 
 impl Context {
     /// Deletes or releases the pods of an application that is being deleted, or is gone. After a failure Kubernetes
@@ -221,6 +125,7 @@ mod tests {
                 client.clone(),
                 events.clone(),
                 Arc::new(AuxiliaryIndex::new(None)),
+                Arc::new(|_, _, _| true),
                 mpsc::unbounded_channel().0,
                 CancellationToken::new(),
             ),
@@ -232,9 +137,9 @@ mod tests {
             memory: ReconcileMemory::default(),
             exchange_turns: ExchangeTurns::default(),
             applications: reflector::store().0,
-            turns: Semaphore::new(1),
+            queue: Queue::new(Workloads::new(&mut registry, 1).applications, 1),
+            departed: Mutex::default(),
             server_time: Arc::new(|| None),
-            stop: CancellationToken::new(),
             client,
         };
         (context, asked)
@@ -345,18 +250,5 @@ mod tests {
         has_pods(&context, [pod]);
         context.delete_or_release_pods("ours", "pi").await;
         assert_eq!(told(&asked), Vec::<String>::new());
-    }
-
-    #[test]
-    fn each_waits_once_and_the_namespaces_take_turns() {
-        let mut waiting = Waiting::default();
-        for (namespace, name) in
-            [("a", "1"), ("a", "2"), ("a", "1"), ("a", "3"), ("b", "1"), ("c", "1"), ("b", "1"), ("b", "2")]
-        {
-            waiting.push(namespace, name);
-        }
-        let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).map(|(a, b)| a + &b).collect();
-        assert_eq!(order, ["a1", "b1", "c1", "a2", "b2", "a3"]);
-        assert!(waiting.lines.is_empty() && waiting.turns.is_empty());
     }
 }

@@ -6,7 +6,7 @@ use super::{
     workload::{Outcome, Workload},
 };
 use jiff::Timestamp;
-use kube::{Resource, ResourceExt, runtime::controller::Action};
+use kube::{Resource, ResourceExt};
 use panics::{Panicked, caught};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub(super) async fn guarded<K: Resource<DynamicType = ()>>(
     events: &Events,
     now: Timestamp,
     look: impl Future<Output = Result<Option<Duration>, Error>>,
-) -> Result<Action, Error> {
+) -> Result<Option<Duration>, Error> {
     let work = workload.begin(&object.namespace().unwrap_or_default(), &object.name_any());
     let wake = match caught(look).await {
         Ok(done) => done,
@@ -60,5 +60,5 @@ pub(super) async fn guarded<K: Resource<DynamicType = ()>>(
         }
     };
     work.end(Outcome::of(&wake));
-    wake.map(|wake| wake.map_or_else(Action::await_change, Action::requeue))
+    wake
 }

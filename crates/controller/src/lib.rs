@@ -16,7 +16,6 @@ mod events;
 mod exchange_turns;
 mod execute;
 mod kept;
-mod kube_runtime_workaround;
 mod mount_failures;
 mod namespace_claims;
 mod namespace_lease;
@@ -26,6 +25,7 @@ mod objects;
 mod observe;
 mod pod_groups;
 mod pods;
+mod queue;
 mod reconcile;
 mod reconcile_memory;
 mod schedules;
@@ -34,29 +34,30 @@ mod status;
 mod submission_environment;
 mod submission_metrics;
 mod submitter;
+mod turns;
 mod unreadable;
 mod watch;
 mod webhook_probe;
 mod workload;
 
 use api::SparkApplication;
+use application_index::ApplicationKey;
 pub use application_metrics::ApplicationMetrics;
 use application_metrics::Caches;
 use auxiliary_index::AuxiliaryIndex;
 use auxiliary_objects::AuxiliaryWorker;
+use claim::Driven;
 pub use claim_metrics::ClaimMetrics;
-use deletion::Deletions;
 use error::Error;
 use events::Events;
 use exchange_turns::ExchangeTurns;
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use kept::{Kept, KeptApplication};
 use kube::{
     Client, ResourceExt,
     runtime::{
-        Controller, WatchStreamExt,
-        controller::{self, Config},
+        WatchStreamExt,
         reflector::{self, ObjectRef},
         watcher,
     },
@@ -65,20 +66,23 @@ use mount_failures::MountFailures;
 use namespace_claims::Claims;
 pub use namespace_lease::NAMESPACE_LEASE;
 use namespaces::OurNamespaces;
-use plan::{Policy, namespaces::Namespaces, schedule};
+use parking_lot::Mutex;
+use plan::{Policy, auxiliary::asks_for, namespaces::Namespaces, schedule};
 use pods::PodIndex;
-use reconcile::{again, take_turn};
+use queue::Queue;
+use reconcile::look;
 use reconcile_memory::ReconcileMemory;
+use schedules::Children;
 pub use schedules::ScheduleMetrics;
-use schedules::{Children, Occasions};
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 pub use submission_environment::{SubmissionEnvironment, Unreadable};
 pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
 pub use submitter::SubmitterSettings;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::warn;
+use unreadable::UnreadableObjects;
 pub use watch::Watching;
 pub use workload::{Workload, Workloads};
 
@@ -91,10 +95,6 @@ pub type ApplicationRef = ObjectRef<Watched>;
 /// Returns the time by the API server's clock; none until the API server has reported its time.
 pub type ServerTime = Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>;
 
-/// How many reconciles kube's controller starts at once; most of them wait for a permit in `take_turn`. The controller
-/// polls each of them whenever anything happens, so thousands would cost more than the work itself. Among applications
-/// whose reconcile has not started, the controller picks in no order.
-const QUEUE: u16 = 256;
 /// The pause before the next reconcile if the cached facts were stale. The watch usually delivers fresh facts sooner.
 const FRESH_FACTS: Duration = Duration::from_secs(1);
 
@@ -143,11 +143,10 @@ struct Context {
     exchange_turns: ExchangeTurns,
     /// The cache of applications, fed by the watch.
     applications: reflector::Store<Watched>,
-    /// The permits to reconcile, first come, first served. kube's controller alone would pick any of the waiting
-    /// applications, so under constant load some applications would wait for ever.
-    turns: Semaphore,
+    queue: Arc<Queue>,
+    /// The applications that have been deleted, and whose pods have not been handled since.
+    departed: Mutex<HashSet<ApplicationKey>>,
     server_time: ServerTime,
-    stop: CancellationToken,
 }
 
 /// Runs the controller until `stop` is cancelled. `synced` is called once, when the caches are complete.
@@ -173,66 +172,70 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     } = setup;
     workloads.forget();
     let workload = workloads.applications;
+    let queue = Queue::new(workload.clone(), concurrency);
+    let schedules = Queue::new(workloads.schedules.clone(), schedules::AT_ONCE);
     let claims = Claims::new(client.clone(), identity, claim_metrics);
     let namespaces = Arc::new(OurNamespaces::new(namespaces, claims));
     let chosen = namespaces.chosen();
-    let (ended, submissions_ended) = mpsc::unbounded_channel();
-    let submitter = Submitter::new(client.clone(), submitter, submission_metrics, ended);
-    let (reports, reported) = unreadable::reports();
-    let reporting = watching.reporting_to(reports);
+    // What ends in the background: submissions, the work on Services and Ingresses.
+    let (ended, mut has_ended) = mpsc::unbounded_channel::<ApplicationRef>();
+    let submitter = Submitter::new(client.clone(), submitter, submission_metrics, ended.clone());
+    let unreadable = Arc::new(UnreadableObjects::default());
+    let reporting = watching.reporting_to(Arc::clone(&unreadable));
     let pods = Arc::new(PodIndex::default());
-    let (pod_change, pods_changed) = mpsc::unbounded_channel();
-    let follow_pods =
-        Arc::clone(&pods).follow(&client, chosen, watch_seconds, &reporting).for_each(move |application| {
-            // The receiver is gone only when the process is about to end.
-            pod_change.send(application).ok();
-            std::future::ready(())
-        });
     let auxiliary_index = Arc::new(AuxiliaryIndex::new(policy.batch_schedulers.as_ref()));
-    let (auxiliary_change, auxiliary_changed) = mpsc::unbounded_channel();
-    let (auxiliary_ended, mount_failed) = (auxiliary_change.clone(), auxiliary_change.clone());
-    let follow_auxiliary =
-        auxiliary_index.follow(&client, chosen, watch_seconds, &reporting).for_each(move |application| {
-            auxiliary_change.send(application).ok();
-            std::future::ready(())
-        });
     let mount_failures = Arc::new(MountFailures::default());
-    let follow_mounts =
-        mount_failures.follow(&client, chosen, watch_seconds, &watching, move |application| {
-            mount_failed.send(application).ok();
-        });
-    let (namespace_change, namespaces_changed) = mpsc::unbounded_channel();
-    let (schedule_change, namespaces_of_schedules_changed) = mpsc::unbounded_channel();
-    let look_again_in = move |namespace: String| {
-        schedule_change.send(namespace.clone()).ok();
-        namespace_change.send(namespace).ok();
+    let follow_mounts = mount_failures
+        .follow(&client, chosen, watch_seconds, &watching, |application| queue.add(&application));
+    let changes = stream::select(
+        Arc::clone(&pods).follow(&client, chosen, watch_seconds, &reporting),
+        auxiliary_index.follow(&client, chosen, watch_seconds, &reporting),
+    );
+    let follow_changes = changes.for_each(async |application| queue.add(&application));
+    let follow_ends = async {
+        // The sender lives as long as the submitter.
+        while let Some(application) = has_ended.recv().await {
+            queue.add(&application);
+        }
+    };
+    let (reader, writer) = reflector::store::<Watched>();
+    let (schedule_reader, schedule_writer) = reflector::store();
+    let look_again_in = |namespace: String| {
+        queue.add_all_in(&namespace, &reader);
+        schedules.add_all_in(&namespace, &schedule_reader);
     };
     let follow_namespaces = Arc::clone(&namespaces)
         .follow(&client, watch_seconds, &watching)
         .for_each(async |namespace| look_again_in(namespace));
-    let waiting = workload.clone();
-    let mark_waiting = move |application: &ApplicationRef| {
-        waiting.waits(application.namespace.as_deref().unwrap_or_default(), &application.name);
-    };
-    let (reader, writer) = reflector::store();
-    let (child_change, children_changed) = mpsc::unbounded_channel();
-    let children = Arc::new(Children::new(child_change));
+    let children = Arc::new(Children::new(Arc::clone(&schedules)));
     let events = Events::new(client.clone(), instance);
     let (ours, report_events, claim_events) = (Arc::clone(&namespaces), events.clone(), events.clone());
     let keep_claims = namespaces.keep_claims(&look_again_in, &claim_events);
     let report = async move {
         // Before `synced` returns, a namespace that is chosen by its labels does not count as chosen.
         ours.synced().await;
-        unreadable::send_events(reported, &report_events, |namespace| ours.include(namespace)).await;
+        unreadable.send_events(&report_events, |namespace| ours.include(namespace)).await;
     };
     let stop_background = stop.child_token();
     // Stops the background work also when this future is dropped because another process leads now.
     let _stopped = stop_background.clone().drop_guard();
+    let asks = {
+        let (applications, namespaces, policy) = (reader.clone(), Arc::clone(&namespaces), policy.clone());
+        move |(namespace, name): &ApplicationKey, uid: &str, address: &str| {
+            let watched = applications.get(&ObjectRef::new(name).within(namespace));
+            let watched = watched.filter(|watched| watched.uid().as_deref() == Some(uid));
+            namespaces.driven(namespace) != Driven::ByOthers
+                && watched.is_some_and(|watched| {
+                    watched.read().is_ok_and(|application| asks_for(&application, address, &policy))
+                })
+        }
+    };
     let auxiliary_worker = AuxiliaryWorker::new(
         client.clone(),
         events.clone(),
         Arc::clone(&auxiliary_index),
-        auxiliary_ended,
+        Arc::new(asks),
+        ended,
         stop_background.clone(),
     );
     let of_schedules = Arc::new(schedules::Context {
@@ -247,6 +250,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         metrics: schedule_metrics,
         watching: watching.clone(),
         workload: workloads.schedules,
+        queue: Arc::clone(&schedules),
+        schedules: schedule_reader.clone(),
     });
     let context = Arc::new(Context {
         client: client.clone(),
@@ -263,99 +268,62 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         memory: ReconcileMemory::default(),
         exchange_turns: ExchangeTurns::default(),
         applications: reader.clone(),
-        turns: Semaphore::new(usize::from(concurrency)),
+        queue: Arc::clone(&queue),
+        departed: Mutex::default(),
         server_time,
-        stop: stop.clone(),
     });
 
-    let (ready, known, listed) = (reader.clone(), reader.clone(), reader.clone());
     let caches =
         Caches { applications: reader.clone(), pods: Arc::clone(&pods), namespaces: Arc::clone(&namespaces) };
-    let in_changed_namespaces = unbounded(namespaces_changed).flat_map(move |namespace| {
-        let applications = known.state().into_iter().map(|application| ObjectRef::from_obj(&*application));
-        let inside = applications.filter(|application| application.namespace.as_ref() == Some(&namespace));
-        futures::stream::iter(inside.collect::<Vec<_>>())
-    });
-    let deletions = Arc::new(Deletions::default());
-    let (changed, deleted, listing) = (Arc::clone(&context), Arc::clone(&deletions), Arc::clone(&context));
-    let applications = watch::events(&client, chosen, watch::config(watch_seconds), &watching)
+    let (changed, listing, ready) = (Arc::clone(&context), Arc::clone(&context), reader.clone());
+    let follow_applications = watch::events(&client, chosen, watch::config(watch_seconds), &watching)
         .inspect_ok(move |event| children.apply(event))
         .inspect(move |event| match event {
-            Ok(watcher::Event::Apply(application) | watcher::Event::InitApply(application)) => {
-                changed.workload.waits(&application.namespace().unwrap_or_default(), &application.name_any());
-            }
-            Ok(watcher::Event::Delete(application)) => {
-                changed.forget(&application.uid().unwrap_or_default());
-                deleted.waits(&application.namespace().unwrap_or_default(), &application.name_any());
-            }
-            Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
+            Ok(watcher::Event::Delete(application)) => changed.forget(&application.uid().unwrap_or_default()),
+            Ok(_) => {}
             Err(error) => warn!(%error, "the watch of applications is retried"),
         })
         .reflect(writer)
-        // After `reflect`, so that the cache contains what the list contains when `take_note` reads the cache.
-        .inspect_ok(move |event| listing.take_note(event))
-        .applied_objects();
+        // After `reflect`, so that the cache contains what the watch has reported when `take_note` reads the cache.
+        .for_each(async |event| event.map_or_else(|_| (), |event| listing.take_note(&event)));
     let reconcile_all = async {
-        // Until the caches are complete, a pod that is not in the cache may still exist, and its application would be
-        // treated as an application that has lost the pod.
-        let known = async { futures::join!(pods.synced(), auxiliary_index.synced(), namespaces.synced()) };
+        // Until the caches are complete, a pod or an application that is not in the cache may still exist, and its
+        // application would be treated as one that has lost the pod. The writers live as long as this function.
+        let known = async {
+            futures::join!(
+                pods.synced(),
+                auxiliary_index.synced(),
+                namespaces.synced(),
+                ready.wait_until_ready()
+            )
+        };
         if stop.run_until_cancelled(known).await.is_none() {
             return;
         }
-        let controller = Controller::for_stream(applications, reader)
-            .with_config(Config::default().concurrency(QUEUE.max(concurrency)))
-            .reconcile_on(unbounded(pods_changed).inspect(mark_waiting.clone()))
-            .reconcile_on(unbounded(auxiliary_changed).inspect(mark_waiting.clone()))
-            .reconcile_on(in_changed_namespaces.inspect(mark_waiting.clone()))
-            .reconcile_on(unbounded(submissions_ended).inspect(mark_waiting))
-            .graceful_shutdown_on(stop.clone().cancelled_owned())
-            .run(take_turn, again, Arc::clone(&context))
-            .for_each(|ended| {
-                if let Err(controller::Error::ObjectNotFound(application)) = ended {
-                    let namespace = application.namespace.as_deref().unwrap_or_default();
-                    workload.remove(namespace, &application.name);
-                    deletions.waits(namespace, &application.name);
-                }
-                std::future::ready(())
-            });
-        let follow_schedules = async {
-            // The writer lives in the controller's stream, so this wait fails only when the controller has ended. Until
-            // the wait succeeds, an application that is not in the index may still exist.
-            if ready.wait_until_ready().await.is_ok() {
-                let _shown = application_metrics.show(caches);
-                synced();
-                let occasions =
-                    Occasions { children: children_changed, namespaces: namespaces_of_schedules_changed };
-                // Schedules run in a task of their own, so that they do not wait while thousands of applications are
-                // reconciled.
-                let run = schedules::run(of_schedules, occasions, watch_seconds, stop.clone());
-                AbortOnDropHandle::new(tokio::spawn(run)).await.expect("it neither panics nor is aborted");
-            }
-        };
-        futures::join!(
-            kube_runtime_workaround::until_stopped(controller, listed, stop.clone()),
-            follow_schedules
-        );
+        let _shown = application_metrics.show(caches);
+        synced();
+        let working = Arc::clone(&context);
+        let work = queue.work(&stop, move |namespace, name| look(Arc::clone(&working), namespace, name));
+        // Schedules run in a task of their own, so that they do not wait while thousands of applications are
+        // reconciled.
+        let schedules = schedules::run(of_schedules, schedule_writer, watch_seconds, stop.clone());
+        let schedules = AbortOnDropHandle::new(tokio::spawn(schedules));
+        let ((), ended) = futures::join!(work, schedules);
+        ended.expect("it neither panics nor is aborted");
     };
     tokio::select! {
         () = reconcile_all => {}
-        () = follow_pods => {}
-        () = follow_auxiliary => {}
+        () = follow_applications => {}
+        () = follow_changes => {}
+        () = follow_ends => {}
         () = follow_mounts => {}
         () = follow_namespaces => {}
         () = keep_claims => {}
         () = report => {}
-        () = deletions.say(&context) => {}
     }
     stop_background.cancel();
     context.auxiliary_worker.stopped().await;
     context.submitter.stop().await;
-}
-
-fn unbounded<T: Send + 'static>(
-    receiver: mpsc::UnboundedReceiver<T>,
-) -> impl futures::Stream<Item = T> + Send {
-    futures::stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|item| (item, receiver)))
 }
 
 #[expect(

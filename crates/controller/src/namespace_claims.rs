@@ -21,15 +21,12 @@ use std::{
 };
 use tokio::{
     sync::{Notify, Semaphore, watch},
-    time::{Instant, sleep, timeout, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 use tracing::{info, warn};
 
 /// How often an operator that does not hold the Lease reads it.
 const LOOK: Duration = Duration::from_secs(10);
-/// How long a reconcile waits for the first answer, which is two requests away. A reconcile that returns without it has to
-/// be repeated, and kube's controller has a limited number of reconciles that may wait.
-const FIRST_ANSWER: Duration = Duration::from_secs(2);
 /// The pause after a first failure. Each pause is twice as long as the pause before, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -49,8 +46,6 @@ pub(super) struct Claims {
     /// The namespaces to claim that `keep` has not begun to claim yet.
     asked: Mutex<BTreeSet<String>>,
     is_asked: Notify,
-    /// Changes whenever a claim has changed.
-    changes: watch::Sender<()>,
     /// The namespaces for which [`Self::driven`] could not tell who drives them.
     unanswered: Mutex<BTreeSet<String>>,
     /// Changes whenever the set of chosen namespaces may have changed.
@@ -68,7 +63,6 @@ impl Claims {
             claims: RwLock::default(),
             asked: Mutex::default(),
             is_asked: Notify::new(),
-            changes: watch::Sender::new(()),
             unanswered: Mutex::default(),
             choice: watch::Sender::new(()),
             calls: Semaphore::new(AT_ONCE),
@@ -83,22 +77,9 @@ impl Claims {
         Self::new(client, "operators/nobody".to_owned(), ClaimMetrics::new(&mut Default::default()))
     }
 
-    /// Claims the namespace unless it is claimed already, and waits until it is known who drives it, for [`FIRST_ANSWER`]
-    /// at most.
-    pub(super) async fn claim(&self, namespace: &str) {
-        self.ask(namespace);
-        if !self.is_asked(namespace) {
-            return;
-        }
-        let mut changes = self.changes.subscribe();
-        let answer = async {
-            // The sender lives as long as `self`, so this wait cannot fail.
-            while self.is_asked(namespace) && changes.changed().await.is_ok() {}
-        };
-        timeout(FIRST_ANSWER, answer).await.ok();
-    }
-
-    fn ask(&self, namespace: &str) {
+    /// Claims the namespace unless it is claimed already. Whoever asks [`Self::driven`] before it is known who drives the
+    /// namespace is told by [`Self::keep`].
+    pub(super) fn claim(&self, namespace: &str) {
         if self.claims.read().contains_key(namespace) {
             return;
         }
@@ -107,10 +88,6 @@ impl Claims {
             self.asked.lock().insert(namespace.to_owned());
             self.is_asked.notify_one();
         }
-    }
-
-    fn is_asked(&self, namespace: &str) -> bool {
-        self.claims.read().get(namespace) == Some(&Claim::Asked)
     }
 
     /// Returns who drives the applications of the namespace. If it is not known, [`Self::keep`] reports a change of the
@@ -279,7 +256,7 @@ impl Claims {
             return Some(LOOK);
         }
         warn!(namespace, %error, "the Lease by which this operator claims the namespace fails");
-        if self.is_asked(namespace) {
+        if self.claims.read().get(namespace) == Some(&Claim::Asked) {
             self.set(namespace, Some(Claim::Failed));
         }
         None
@@ -296,7 +273,6 @@ impl Claims {
             }
         };
         self.metrics.replace(before.as_ref().and_then(Claim::contended), contended);
-        self.changes.send_replace(());
         before
     }
 }
@@ -385,8 +361,15 @@ mod tests {
         tokio::spawn(async move { claims.keep(|_| *chosen.lock(), drop, &events).await })
     }
 
+    async fn claimed(claims: &Claims) {
+        claims.claim("data");
+        while claims.claims.read().get("data") == Some(&Claim::Asked) {
+            tokio::task::yield_now().await;
+        }
+    }
+
     async fn driven(claims: &Claims) -> Driven {
-        claims.claim("data").await;
+        claimed(claims).await;
         claims.driven("data")
     }
 
@@ -424,7 +407,7 @@ mod tests {
         let a = server.claims("ns/a");
         let ours = Arc::clone(&a.0);
         let _kept = kept(a, Arc::new(Mutex::new(true)));
-        ours.claim("data").await;
+        claimed(&ours).await;
         after(1).await;
         assert_eq!(driven(&ours).await, Driven::ByUs);
         *server.is_silent.lock() = true;
@@ -465,9 +448,9 @@ mod tests {
         let (ours, theirs) = (Arc::clone(&a.0), Arc::clone(&b.0));
         let chosen = Arc::new(Mutex::new(true));
         let (_first, _second) = (kept(a, Arc::clone(&chosen)), kept(b, Arc::new(Mutex::new(true))));
-        ours.claim("data").await;
+        claimed(&ours).await;
         after(1).await;
-        theirs.claim("data").await;
+        claimed(&theirs).await;
         after(1).await;
         *chosen.lock() = false;
         ours.choice_has_changed();

@@ -54,9 +54,9 @@ impl OurNamespaces {
     }
 
     /// Claims the namespace `name` if it is chosen, as [`Claims::claim`] does.
-    pub(super) async fn claim(&self, name: &str) {
+    pub(super) fn claim(&self, name: &str) {
         if self.is_chosen(name) {
-            self.claims.claim(name).await;
+            self.claims.claim(name);
         }
     }
 

@@ -8,6 +8,7 @@ use super::{
 };
 use api::{SparkApplication, names::label};
 use backon::{ExponentialBuilder, Retryable};
+use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::{
     api::{
         core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service},
@@ -35,6 +36,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How many times the creation of an object is attempted while an older object with the same name is being deleted.
 const TRIES: usize = 50;
+
+/// How many objects of an application are deleted at once, if it has more than [`MANY`] of them: volume claims on demand.
+const DELETIONS: usize = 16;
+const MANY: usize = 16;
 
 /// The metadata of an object of any kind; metadata has the same fields in all kinds.
 type Metadata = calls::Metadata<Pod>;
@@ -111,7 +116,7 @@ pub(super) async fn delete(
     owner: &str,
     children: &[Child],
 ) -> Result<(), kube::Error> {
-    for child in children {
+    let delete = async |child: &Child| {
         let deleted = async {
             match metadata(client, namespace, child).await? {
                 Some(there) if is_owned(&there, owner) => delete_that(client, namespace, child, &there).await,
@@ -121,11 +126,14 @@ pub(super) async fn delete(
         match deleted.await {
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
                 warn!(kind = child.kind, name = child.name, %status, "not deleted");
+                Ok(())
             }
-            deleted => deleted?,
+            deleted => deleted,
         }
-    }
-    Ok(())
+    };
+    // One after the other, unless they are so many that the worker would be busy for seconds.
+    let at_once = (1 + children.len() / MANY).min(DELETIONS);
+    stream::iter(children).map(delete).buffer_unordered(at_once).try_collect().await
 }
 
 /// Creates one object. Retries if the API server could not carry out the request: without a time limit while the API

@@ -175,6 +175,9 @@ async fn live_pod(
     name: &str,
     what: &'static str,
 ) -> Result<Option<PodSummary>, Error> {
+    if !calls::is_name(name) {
+        return Ok(None);
+    }
     let pods = Api::<KeptPod>::namespaced(context.client.clone(), namespace);
     let pod = pods.get_opt(name).await.map_err(Error::api(what))?;
     Ok(pod.map(|pod| pod.kept))

@@ -1,7 +1,7 @@
 //! Reconciles one application: the only place in which its facts, its plan and the effects of the plan meet.
 
 use super::{
-    Context, FRESH_FACTS, Watched,
+    ApplicationRef, Context, FRESH_FACTS, Watched,
     calls::{self, Metadata},
     claim::Driven,
     error::{Error, guarded},
@@ -11,28 +11,29 @@ use api::SparkApplication;
 use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
-    runtime::{controller::Action, reflector::ObjectRef, watcher},
+    runtime::{reflector::ObjectRef, watcher},
 };
 use plan::{Action as Act, Plan, lifecycle};
 use std::{sync::Arc, time::Duration};
 use tracing::{Span, debug, field, info, instrument};
 
-/// Waits for a permit, then reconciles the application as the cache contains it by then.
-pub(super) async fn take_turn(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
-    // Here, where it delays no other namespace.
-    context.namespaces.claim(&watched.namespace().unwrap_or_default()).await;
-    let Some(Ok(_turn)) = context.stop.run_until_cancelled(context.turns.acquire()).await else {
-        return Ok(Action::await_change());
+/// Works on one application as the cache contains it: reconciles it, or handles the pods of one that is gone. Returns
+/// after which time to work on it again if nothing changes before; none to wait for a change.
+pub(super) async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
+    let watched = context.applications.get(&ApplicationRef::new(&name).within(&namespace));
+    let has_departed = context.departed.lock().remove(&(namespace.clone(), name.clone()));
+    if has_departed || watched.is_none() {
+        context.delete_or_release_pods(&namespace, &name).await;
+    }
+    let Some(watched) = watched else {
+        context.workload.remove(&namespace, &name);
+        return None;
     };
-    let application = ObjectRef::from_obj(&*watched);
-    let Some(watched) = context.applications.get(&application) else {
-        let namespace = application.namespace.as_deref().unwrap_or_default();
-        context.workload.remove(namespace, &application.name);
-        context.delete_or_release_pods(namespace, &application.name).await;
-        return Ok(Action::await_change());
-    };
-    // Boxed because the future of `reconcile` is large, and thousands of futures of `take_turn` may wait.
-    Box::pin(reconcile(watched, Arc::clone(&context))).await
+    context.namespaces.claim(&namespace);
+    match reconcile(&watched, &context).await {
+        Ok(wake) => wake,
+        Err(error) => Some(context.memory.again(&*watched, &error)),
+    }
 }
 
 #[instrument(skip_all, fields(
@@ -42,14 +43,14 @@ pub(super) async fn take_turn(watched: Arc<Watched>, context: Arc<Context>) -> R
     state = field::Empty,
     submission_id = field::Empty,
 ))]
-async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
+async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Duration>, Error> {
     let now = now();
     // The name is not set in the attribute above, because the JSON log layer overwrites a field `name` that is set in
     // the attribute with the span's own name.
     Span::current().record("name", watched.name_any());
     let look = async {
         match (context.namespaces.driven(&watched.namespace().unwrap_or_default()), watched.read()) {
-            (Driven::ByOthers, _) => context.leave(&watched).await.map(|()| None),
+            (Driven::ByOthers, _) => context.leave(watched).await.map(|()| None),
             // Whoever drives the namespace: while the finalizer stays, neither driver nor application can be deleted.
             (Driven::Unknown, Ok(application)) if application.metadata.deletion_timestamp.is_some() => {
                 context.reconcile(&application, now).await
@@ -58,16 +59,12 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
             (Driven::Unknown, _) => Ok(None),
             (Driven::ByUs, Ok(application)) => context.reconcile(&application, now).await,
             (Driven::ByUs, Err(error)) => {
-                context.events.unreadable(events::reference(&*watched), error, now).await;
+                context.events.unreadable(events::reference(watched), error, now).await;
                 Ok(None)
             }
         }
     };
-    guarded(&*watched, &context.workload, &context.events, now, look).await
-}
-
-pub(super) fn again(watched: Arc<Watched>, error: &Error, context: Arc<Context>) -> Action {
-    context.memory.again(&*watched, error)
+    guarded(watched, &context.workload, &context.events, now, look).await
 }
 
 impl Context {
@@ -184,9 +181,10 @@ impl Context {
         self.exchange_turns.forget(uid);
     }
 
-    /// Forgets, once the watch has listed all applications, what is remembered of all others: the watch does not report
-    /// applications that were deleted while no watch was running.
-    pub(super) fn take_note<K>(&self, event: &watcher::Event<K>) {
+    /// Queues the application that the watch has reported. Once it has listed all applications, queues all of them, and
+    /// forgets what is remembered of others: the watch does not report applications that were deleted while no watch was
+    /// running.
+    pub(super) fn take_note(&self, event: &watcher::Event<Watched>) {
         match event {
             watcher::Event::Init => self.memory.list_begins(),
             watcher::Event::InitDone => {
@@ -202,8 +200,16 @@ impl Context {
                 self.exchange_turns.forget_others(&uids);
                 self.memory.list_ends(&uids);
                 self.pods.forget_others(&names);
+                self.queue.add_all(&self.applications);
             }
-            watcher::Event::InitApply(_) | watcher::Event::Apply(_) | watcher::Event::Delete(_) => {}
+            // The cache has it once the list is complete.
+            watcher::Event::InitApply(_) => {}
+            watcher::Event::Apply(application) => self.queue.add(&ObjectRef::from_obj(application)),
+            watcher::Event::Delete(application) => {
+                let key = (application.namespace().unwrap_or_default(), application.name_any());
+                self.departed.lock().insert(key);
+                self.queue.add(&ObjectRef::from_obj(application));
+            }
         }
     }
 }

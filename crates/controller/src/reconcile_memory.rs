@@ -3,7 +3,7 @@
 use super::Error;
 use api::version;
 use jiff::Timestamp;
-use kube::{ResourceExt, runtime::controller::Action};
+use kube::ResourceExt;
 use parking_lot::Mutex;
 use plan::pod_summary::PodSummary;
 use std::{
@@ -135,7 +135,7 @@ impl ReconcileMemory {
     }
 
     /// Records and logs that a reconcile has failed. Returns when to retry.
-    pub(super) fn again(&self, object: &impl ResourceExt, error: &Error) -> Action {
+    pub(super) fn again(&self, object: &impl ResourceExt, error: &Error) -> Duration {
         let failures = self.with(&object.uid().unwrap_or_default(), |note| {
             note.failures = note.failures.saturating_add(1);
             note.failures
@@ -149,7 +149,7 @@ impl ReconcileMemory {
         } else {
             warn!(name, namespace, failures, %error, "reconcile is tried again");
         }
-        Action::requeue(pause)
+        pause
     }
 }
 

@@ -1,7 +1,8 @@
-//! Limits how many submissions are under way at once: a number for all namespaces together, first come, first served. A
-//! namespace whose submissions take too long, because an admission webhook hangs or is down, gets a small number of its
-//! own until one of its submissions succeeds or ends quickly. So a namespace with broken admission delays only itself.
+//! Limits how many submissions are under way at once: a number for all namespaces together, which take turns. A namespace
+//! whose submissions take too long, because an admission webhook hangs or is down, gets a small number of its own until
+//! one of its submissions succeeds or ends quickly. So a namespace with broken admission delays only itself.
 
+use super::turns::{Turn, Turns};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
@@ -18,13 +19,13 @@ const OF_HELD_UP: usize = 2;
 
 /// The slots; each submission takes one of them.
 pub(super) struct Slots {
-    all: Arc<Semaphore>,
+    all: Turns,
     held_up: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 impl Slots {
     pub(super) fn new(at_once: usize) -> Self {
-        Self { all: Arc::new(Semaphore::new(at_once)), held_up: Mutex::default() }
+        Self { all: Turns::new(at_once), held_up: Mutex::default() }
     }
 
     /// Runs `submit` as soon as there is a slot for `namespace`, and calls `has_begun` then. A submission that takes
@@ -61,8 +62,7 @@ impl Slots {
                     return Slot::OfNamespace(slot);
                 }
             } else {
-                let slot =
-                    Arc::clone(&self.all).acquire_owned().await.expect("this semaphore is never closed");
+                let slot = self.all.turn(namespace).await;
                 // A submission that began to wait here before its namespace was held up waits for a slot of the
                 // namespace instead.
                 if !self.held_up.lock().contains_key(namespace) {
@@ -101,7 +101,7 @@ impl Slots {
 
 /// The slot of one submission; dropping the value gives the slot back.
 enum Slot {
-    OfAll(OwnedSemaphorePermit),
+    OfAll(Turn),
     OfNamespace(OwnedSemaphorePermit),
 }
 
@@ -161,7 +161,7 @@ mod tests {
         ended.unwrap();
         // Two run while the first is under way, then four at once.
         assert!(begun.elapsed() < 2 * HELD_UP + HELD_UP + 2 * HELD_UP, "{:?}", begun.elapsed());
-        assert!(slots.held_up.lock().is_empty() && slots.all.available_permits() == 4);
+        assert!(slots.held_up.lock().is_empty() && slots.all.free() == 4);
     }
 
     #[tokio::test(start_paused = true)]
@@ -169,6 +169,6 @@ mod tests {
         let slots = Slots::new(1);
         assert!(timeout(MOMENT, slots.within("a", || (), takes(2 * HELD_UP))).await.is_err());
         slots.within("a", || (), takes(MOMENT)).await.unwrap();
-        assert_eq!(slots.all.available_permits(), 1);
+        assert_eq!(slots.all.free(), 1);
     }
 }

@@ -1,34 +1,44 @@
 //! Sends events about objects that a watch could not read and that no reconcile reports: pods, Services and Ingresses.
 
-use super::{events::Events, now};
+use super::{events::Events, now, turns::Lines};
 use k8s_openapi::api::core::v1::ObjectReference;
-use tokio::sync::mpsc;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
-/// How many objects may wait for their events. If a hostile user creates more unreadable objects, they are only logged.
-const WAITING: usize = 64;
+/// How many objects of a namespace may wait for their events. If a hostile user creates more unreadable objects, they are
+/// only logged.
+const WAITING: usize = 16;
 
-/// An object that cannot be read.
-#[derive(Debug)]
-pub(super) struct Unreadable {
-    pub object: ObjectReference,
-    pub error: String,
+/// The objects that could not be read and wait for their events; the namespaces take turns.
+#[derive(Debug, Default)]
+pub(super) struct UnreadableObjects {
+    waiting: Mutex<Lines<(ObjectReference, String)>>,
+    news: Notify,
 }
 
-/// Returns the channel on which watches report unreadable objects.
-pub(super) fn reports() -> (mpsc::Sender<Unreadable>, mpsc::Receiver<Unreadable>) {
-    mpsc::channel(WAITING)
-}
+impl UnreadableObjects {
+    /// Reports an object and why it cannot be read.
+    pub(super) fn report(&self, object: ObjectReference, error: &str) {
+        let namespace = object.namespace.clone().unwrap_or_default();
+        let mut waiting = self.waiting.lock();
+        if waiting.len(&namespace) < WAITING {
+            waiting.push(&namespace, (object, error.to_owned()));
+            self.news.notify_one();
+        }
+    }
 
-/// Sends an event about each reported object in a namespace of this operator (`is_ours`), until the senders of reports
-/// are gone.
-pub(super) async fn send_events(
-    mut reported: mpsc::Receiver<Unreadable>,
-    events: &Events,
-    is_ours: impl Fn(&str) -> bool,
-) {
-    while let Some(Unreadable { object, error }) = reported.recv().await {
-        if is_ours(object.namespace.as_deref().unwrap_or_default()) {
-            events.unreadable(object, &error, now()).await;
+    /// Sends an event about each reported object in a namespace of this operator (`is_ours`); never ends.
+    pub(super) async fn send_events(&self, events: &Events, is_ours: impl Fn(&str) -> bool) {
+        loop {
+            let next = self.waiting.lock().pop(|_| true);
+            match next {
+                Some((namespace, (object, error))) => {
+                    if is_ours(&namespace) {
+                        events.unreadable(object, &error, now()).await;
+                    }
+                }
+                None => self.news.notified().await,
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //! and each object is decoded separately. An object that cannot be read is logged, counted and, if no reconcile handles
 //! its kind, reported by an event. Such an object does not delay the others.
 
-use super::{events::reference, namespaced_watches::merged, unreadable::Unreadable};
+use super::{events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
 use api::Lenient;
 use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::NamespaceResourceScope;
@@ -20,8 +20,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use serde::de::DeserializeOwned;
-use std::fmt::Debug;
-use tokio::sync::mpsc;
+use std::{fmt::Debug, sync::Arc};
 use tracing::warn;
 use watches::Watches;
 
@@ -51,7 +50,7 @@ where
 #[derive(Clone, Debug)]
 pub struct Watching {
     unreadable: Family<OfKind, Counter>,
-    reports: Option<mpsc::Sender<Unreadable>>,
+    reports: Option<Arc<UnreadableObjects>>,
     watches: Watches,
 }
 
@@ -69,8 +68,8 @@ impl Watching {
         Self { unreadable, reports: None, watches }
     }
 
-    /// Returns the same, which also sends each unreadable object to `reports`, as long as the channel has room.
-    pub(super) fn reporting_to(&self, reports: mpsc::Sender<Unreadable>) -> Self {
+    /// Returns the same, which also reports each unreadable object to `reports`.
+    pub(super) fn reporting_to(&self, reports: Arc<UnreadableObjects>) -> Self {
         Self { reports: Some(reports), ..self.clone() }
     }
 
@@ -84,9 +83,7 @@ impl Watching {
         warn!(kind, namespace = object.namespace(), name = object.name_any(), error, "object cannot be read");
         self.unreadable.get_or_create(&OfKind { kind }).inc();
         if let Some(reports) = &self.reports {
-            let report = Unreadable { object: reference(object), error: error.to_owned() };
-            // If the channel is full, the report is dropped: the object is logged already.
-            reports.try_send(report).ok();
+            reports.report(reference(object), error);
         }
     }
 }

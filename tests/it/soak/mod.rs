@@ -29,6 +29,8 @@ mod spark_lines;
 mod sparkctl_cost;
 /// Many applications of many tenants.
 mod tenants;
+/// One tenant beside another who does as much as he can.
+mod turns;
 /// An operator of an earlier commit is replaced by this one, and back.
 mod upgrade;
 /// A watch that is no longer needed.

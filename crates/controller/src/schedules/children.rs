@@ -1,13 +1,18 @@
 //! Keeps an index of the applications that each schedule has created, updated by the watch of applications.
 
-use super::{super::Watched, ScheduleRef};
+use super::{
+    super::{Watched, queue::Queue},
+    ScheduleRef,
+};
 use api::ScheduledSparkApplication;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt, runtime::watcher::Event};
 use parking_lot::Mutex;
 use plan::schedule::Child;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use tokio::sync::mpsc;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 /// Namespace and name of an application.
 type Key = (String, String);
@@ -15,8 +20,8 @@ type Key = (String, String);
 /// The applications of each schedule, as far as the watch and this process's own writes show.
 pub(crate) struct Children {
     index: Mutex<Index>,
-    /// Receives the schedules whose applications have changed in a way that matters to the schedule.
-    changed: mpsc::UnboundedSender<ScheduleRef>,
+    /// The queue of schedules, for those whose applications have changed in a way that matters to the schedule.
+    queue: Arc<Queue>,
 }
 
 /// A schedule as its applications refer to it: by the name and uid in an owner reference, in the application's own
@@ -96,8 +101,8 @@ struct Family {
 const MOST_LOST: usize = 100;
 
 impl Children {
-    pub(crate) fn new(changed: mpsc::UnboundedSender<ScheduleRef>) -> Self {
-        Self { index: Mutex::default(), changed }
+    pub(crate) fn new(queue: Arc<Queue>) -> Self {
+        Self { index: Mutex::default(), queue }
     }
 
     /// Returns the applications of a schedule, and the latest applications (by slot and by trigger) that are gone.
@@ -250,8 +255,7 @@ impl Children {
         };
         drop(index);
         for schedule in changed {
-            // The receiver is gone only when the process is about to end.
-            self.changed.send(schedule).ok();
+            self.queue.add(&schedule);
         }
     }
 }
@@ -336,6 +340,8 @@ fn key(application: &impl ResourceExt) -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Workloads;
+    use prometheus_client::registry::Registry;
     use serde_json::{from_value, json};
 
     /// Returns an application in `namespace` that has a slot and names the schedule `owner` (name and uid) as its
@@ -369,7 +375,7 @@ mod tests {
     /// Issue 22: a user who knew the uid of another tenant's schedule could keep the schedule from starting anything.
     #[test]
     fn an_application_that_names_a_schedule_of_another_namespace_is_not_its_child() {
-        let children = Children::new(mpsc::unbounded_channel().0);
+        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules, 1));
         for forged in [
             watched("b", ("nightly", "of-nightly")),
             watched("a", ("hourly", "of-nightly")),
@@ -391,7 +397,7 @@ mod tests {
 
     #[test]
     fn nothing_is_remembered_of_schedules_that_there_are_not() {
-        let children = Children::new(mpsc::unbounded_channel().0);
+        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules, 1));
         let known = || children.index.lock().families.keys().cloned().collect::<HashSet<_>>();
         let hourly = Owner { name: "hourly".to_owned(), ..nightly() };
         let of = |owner: &Owner| watched(&owner.namespace, (&*owner.name, &*owner.uid));

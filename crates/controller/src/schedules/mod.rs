@@ -11,25 +11,24 @@ use super::{
     events::{self, Events},
     execute,
     kept::{Kept, Text},
-    kube_runtime_workaround::until_stopped,
     namespaces::OurNamespaces,
     pods::PodIndex,
+    queue::Queue,
     reconcile_memory::ReconcileMemory,
-    status, unbounded,
+    status,
     watch::{self, Watching},
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
 pub(super) use children::Children;
 use children::Owner;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, PostParams, Preconditions},
     runtime::{
-        Controller, WatchStreamExt,
-        controller::{self, Action, Config},
+        WatchStreamExt,
         reflector::{self, ObjectRef},
         watcher,
     },
@@ -37,7 +36,6 @@ use kube::{
 pub use metrics::ScheduleMetrics;
 use plan::schedule::{self, Action as Act, Child, Observed, Plan, Policy};
 use std::{sync::Arc, time::Duration};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
 
@@ -65,6 +63,9 @@ pub(super) struct Context {
     pub pods: Arc<PodIndex>,
     /// The cache of applications, fed by their watch.
     pub applications: reflector::Store<WatchedApplication>,
+    pub queue: Arc<Queue>,
+    /// The cache of schedules, fed by the watch.
+    pub schedules: reflector::Store<Watched>,
     pub events: Events,
     pub memory: ReconcileMemory,
     pub metrics: ScheduleMetrics,
@@ -80,79 +81,58 @@ enum Passed {
     Recorded(Box<ScheduledSparkApplication>),
 }
 
-/// The channels that announce which schedules have to be reconciled.
-pub(super) struct Occasions {
-    /// Schedules whose applications have changed.
-    pub children: mpsc::UnboundedReceiver<ScheduleRef>,
-    /// Namespaces that have become chosen, or are not chosen any more.
-    pub namespaces: mpsc::UnboundedReceiver<String>,
-}
-
-/// Runs the reconcile loop of schedules until `stop` is cancelled. The index of applications must be complete.
+/// Runs the reconcile loop of schedules until `stop` is cancelled; `writer` fills the cache of [`Context::schedules`].
+/// The index of applications must be complete.
 pub(super) async fn run(
     context: Arc<Context>,
-    occasions: Occasions,
+    writer: reflector::store::Writer<Watched>,
     watch_seconds: u32,
     stop: CancellationToken,
 ) {
-    let (reader, writer) = reflector::store();
-    let (known, listed) = (reader.clone(), reader.clone());
-    let moved = unbounded(occasions.namespaces).flat_map(move |namespace| {
-        let schedules = known.state().into_iter().map(|schedule| ObjectRef::from_obj(&*schedule));
-        let inside = schedules.filter(|schedule| schedule.namespace.as_ref() == Some(&namespace));
-        futures::stream::iter(inside.collect::<Vec<_>>())
-    });
-    let waiting = context.workload.clone();
-    let mark_waiting = move |schedule: &ScheduleRef| {
-        waiting.waits(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
+    let follow = follow(&context, watch_seconds, writer);
+    let work = async {
+        // The writer lives in `follow`, so this wait does not fail.
+        if stop.run_until_cancelled(context.schedules.wait_until_ready()).await.is_some() {
+            let working = Arc::clone(&context);
+            context
+                .queue
+                .work(&stop, move |namespace, name| look(Arc::clone(&working), namespace, name))
+                .await;
+        }
     };
-    let gone = context.workload.clone();
-    let controller = Controller::for_stream(watched(&context, watch_seconds, writer), reader)
-        .with_config(Config::default().concurrency(AT_ONCE))
-        .reconcile_on(unbounded(occasions.children).inspect(mark_waiting.clone()))
-        .reconcile_on(moved.inspect(mark_waiting))
-        .graceful_shutdown_on(stop.clone().cancelled_owned())
-        .run(
-            reconcile,
-            |watched, error, context| context.memory.again(&*watched, error),
-            Arc::clone(&context),
-        )
-        .for_each(|ended| {
-            if let Err(controller::Error::ObjectNotFound(schedule)) = ended {
-                gone.remove(schedule.namespace.as_deref().unwrap_or_default(), &schedule.name);
-            }
-            std::future::ready(())
-        });
-    until_stopped(controller, listed, stop).await;
+    tokio::select! {
+        () = work => {}
+        () = follow => {}
+    }
 }
 
-fn watched(
-    context: &Arc<Context>,
-    watch_seconds: u32,
-    writer: reflector::store::Writer<Watched>,
-) -> impl Stream<Item = Result<Watched, watcher::Error>> + Send + use<> {
-    let (watching, seeing, listing) = (Arc::clone(context), Arc::clone(context), Arc::clone(context));
-    let (workload, cache) = (context.workload.clone(), writer.as_reader());
+/// Keeps the cache, and queues the schedules that change; never ends.
+async fn follow(context: &Context, watch_seconds: u32, writer: reflector::store::Writer<Watched>) {
     let config = watch::config(watch_seconds);
     watch::events(&context.client, context.namespaces.chosen(), config, &context.watching)
-        .inspect(move |event| match event {
-            Ok(watcher::Event::Delete(schedule)) => watching.forget(schedule),
+        .inspect(|event| match event {
+            Ok(watcher::Event::Delete(schedule)) => context.forget(schedule),
             Ok(_) => {}
             Err(error) => warn!(%error, "the watch of schedules is retried"),
         })
         .reflect(writer)
-        // After `reflect`, so that the cache contains what the list contains when `take_note` reads the cache.
-        .inspect_ok(move |event| listing.take_note(event, &cache))
-        // Watch events caused by this process's own status write are ignored: the reconcile that wrote it has already
-        // acted on it. Listed objects are not ignored, because a write may have been undone before the list.
-        .try_filter(move |event| {
-            let is_echo = matches!(event, watcher::Event::Apply(schedule) if seeing.memory.is_echo(schedule));
-            std::future::ready(!is_echo)
-        })
-        .applied_objects()
-        .inspect_ok(move |schedule| {
-            workload.waits(&schedule.namespace().unwrap_or_default(), &schedule.name_any());
-        })
+        // After `reflect`, so that the cache contains what the watch has reported when `take_note` reads the cache.
+        .for_each(async |event| event.map_or_else(|_| (), |event| context.take_note(&event)))
+        .await;
+}
+
+/// Works on one schedule as the cache contains it. Returns after which time to work on it again if nothing changes
+/// before; none to wait for a change.
+async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
+    let Some(watched) = context.schedules.get(&ScheduleRef::new(&name).within(&namespace)) else {
+        context.workload.remove(&namespace, &name);
+        return None;
+    };
+    context.namespaces.claim(&namespace);
+    match reconcile(&watched, &context).await {
+        Ok(wake) => wake,
+        Err(error) => Some(context.memory.again(&*watched, &error)),
+    }
 }
 
 #[instrument(skip_all, fields(
@@ -160,9 +140,8 @@ fn watched(
     namespace = watched.namespace(),
     name = field::Empty,
 ))]
-async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Action, Error> {
+async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Duration>, Error> {
     let namespace = watched.namespace().unwrap_or_default();
-    context.namespaces.claim(&namespace).await;
     let now = super::now();
     // The name is not set in the attribute above, because the JSON log layer overwrites a field `name` that is set
     // there with the span's own name.
@@ -180,12 +159,12 @@ async fn reconcile(watched: Arc<Watched>, context: Arc<Context>) -> Result<Actio
             }
             (Driven::ByUs, Ok(schedule)) => context.reconcile(&schedule, now).await,
             (Driven::ByUs, Err(error)) => {
-                context.events.unreadable(events::reference(&*watched), error, now).await;
+                context.events.unreadable(events::reference(watched), error, now).await;
                 Ok(None)
             }
         }
     };
-    guarded(&*watched, &context.workload, &context.events, now, look).await
+    guarded(watched, &context.workload, &context.events, now, look).await
 }
 
 impl Context {
@@ -396,19 +375,29 @@ impl Context {
         Ok(live.is_some_and(|live| live.resource_version() == schedule.resource_version()))
     }
 
-    /// Records which schedules exist. Once the watch has listed all schedules, everything remembered of other schedules
+    /// Records which schedules exist, and queues those that the watch reports. Once the watch has listed all schedules, everything remembered of other schedules
     /// is forgotten: the watch does not report schedules that were deleted while no watch was running.
-    fn take_note(&self, event: &watcher::Event<Watched>, cache: &reflector::Store<Watched>) {
+    fn take_note(&self, event: &watcher::Event<Watched>) {
         match event {
             watcher::Event::Init => self.memory.list_begins(),
             watcher::Event::InitDone => {
-                let schedules = cache.state();
+                let schedules = self.schedules.state();
                 self.memory.list_ends(&schedules.iter().filter_map(|schedule| schedule.uid()).collect());
                 self.children
                     .forget_others(schedules.iter().map(|schedule| Owner::of(&**schedule)).collect());
+                self.queue.add_all(&self.schedules);
             }
-            watcher::Event::Apply(schedule) => self.children.begin(Owner::of(schedule)),
-            watcher::Event::InitApply(_) | watcher::Event::Delete(_) => {}
+            watcher::Event::Apply(schedule) => {
+                self.children.begin(Owner::of(schedule));
+                // Not for this process's own status write: the reconcile that wrote it has already acted on it. Listed
+                // objects are queued all the same, because a write may have been undone before the list.
+                if !self.memory.is_echo(schedule) {
+                    self.queue.add(&ObjectRef::from_obj(schedule));
+                }
+            }
+            // The cache has it once the list is complete.
+            watcher::Event::InitApply(_) => {}
+            watcher::Event::Delete(schedule) => self.queue.add(&ObjectRef::from_obj(schedule)),
         }
     }
 

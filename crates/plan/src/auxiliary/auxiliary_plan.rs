@@ -331,6 +331,16 @@ fn kept(application: &SparkApplication, status: &SparkApplicationStatus, policy:
     ui(application, policy).into_iter().chain(others(application, policy)).flat_map(of_exposed).collect()
 }
 
+/// Whether an Ingress of `application` with this address (see [`addresses`]) is made or kept now.
+#[must_use]
+pub fn asks_for(application: &SparkApplication, address: &str, policy: &Policy) -> bool {
+    let status = application.status.clone().unwrap_or_default();
+    let kept = kept(application, &status, policy);
+    let has = |object: &Value| addresses(object).iter().any(|one| one == address);
+    let is_kept = |object: &Value| Child::of(object).is_some_and(|child| kept.contains(&child));
+    wanted(application, &status, policy).iter().any(|object| has(object) && is_kept(object))
+}
+
 /// Removes the web UI's address from the status of an application that has ended, unless the Service and the Ingress of
 /// the web UI are kept.
 pub fn note_end(application: &SparkApplication, status: &mut SparkApplicationStatus, policy: &Policy) {

@@ -1,0 +1,281 @@
+//! The queue of a reconcile loop: each object is in it once and is worked on by one worker at a time, and the namespaces
+//! take turns, so that a thousand objects of one namespace delay those of each other namespace by one turn.
+
+use super::{turns::Lines, workload::Workload};
+use kube::{
+    Resource, ResourceExt,
+    runtime::reflector::{Lookup, ObjectRef, Store},
+};
+use panics::caught;
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeSet, HashMap},
+    hash::Hash,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+/// Namespace and name of an object.
+type Key = (String, String);
+
+/// How long an object waits whose work has hit a bug of the operator outside its reconcile.
+const AFTER_BUG: Duration = Duration::from_secs(60);
+
+pub(super) struct Queue {
+    workload: Workload,
+    /// How many objects of one namespace are worked on at once. A quarter more are altogether, so that a namespace whose
+    /// work takes long does not have all workers.
+    at_once: usize,
+    state: Mutex<State>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Lines<String>,
+    later: BTreeSet<(Instant, Key)>,
+    places: HashMap<Key, Place>,
+    /// How many objects of each namespace are worked on.
+    running: HashMap<String, usize>,
+}
+
+enum Place {
+    Waiting,
+    Later(Instant),
+    Running { again: bool },
+}
+
+impl Queue {
+    pub(super) fn new(workload: Workload, at_once: u16) -> Arc<Self> {
+        let at_once = usize::from(at_once);
+        Arc::new(Self { workload, at_once, state: Mutex::default(), news: Notify::new() })
+    }
+
+    /// Queues an object. One that is being worked on is worked on again.
+    pub(super) fn push(&self, namespace: &str, name: &str) {
+        self.workload.waits(namespace, name);
+        self.state.lock().push((namespace.to_owned(), name.to_owned()));
+        self.news.notify_one();
+    }
+
+    /// Queues the object that `object` names.
+    pub(super) fn add<K: Lookup>(&self, object: &ObjectRef<K>)
+    where
+        K::DynamicType: Eq + Hash + Clone,
+    {
+        self.push(object.namespace.as_deref().unwrap_or_default(), &object.name);
+    }
+
+    /// Queues all objects of a cache that are in `namespace`.
+    pub(super) fn add_all_in<K: Resource<DynamicType = ()> + Clone + 'static>(
+        &self,
+        namespace: &str,
+        cache: &Store<K>,
+    ) {
+        for object in
+            cache.state().iter().filter(|object| object.meta().namespace.as_deref() == Some(namespace))
+        {
+            self.push(namespace, &object.name_any());
+        }
+    }
+
+    /// Queues all objects of a cache.
+    pub(super) fn add_all<K: Resource<DynamicType = ()> + Clone + 'static>(&self, cache: &Store<K>) {
+        for object in cache.state() {
+            self.add(&ObjectRef::from_obj(&*object));
+        }
+    }
+
+    /// Does `work` for each object in the queue until `stop` is cancelled, and returns when all work has ended. `work`
+    /// gets namespace and name, and returns after which time the object is worked on again if it is not queued before;
+    /// none if that is not needed.
+    pub(super) async fn work<F>(
+        self: &Arc<Self>,
+        stop: &CancellationToken,
+        work: impl Fn(String, String) -> F + Clone + Send + 'static,
+    ) where
+        F: Future<Output = Option<Duration>> + Send,
+    {
+        let mut workers = JoinSet::new();
+        for _ in 0..self.at_once + self.at_once.div_ceil(4) {
+            let (queue, stop, work) = (Arc::clone(self), stop.clone(), work.clone());
+            workers.spawn(async move {
+                while let Some((namespace, name)) = stop.run_until_cancelled(queue.next()).await {
+                    let again = caught(work(namespace.clone(), name.clone())).await.unwrap_or_else(|bug| {
+                        error!(namespace, name, %bug, "tried again");
+                        Some(AFTER_BUG)
+                    });
+                    queue.done((namespace, name), again);
+                }
+            });
+        }
+        while let Some(ended) = workers.join_next().await {
+            ended.expect("panics are caught, and nobody aborts it");
+        }
+    }
+
+    async fn next(&self) -> Key {
+        loop {
+            let due = {
+                let mut state = self.state.lock();
+                state.take_due(Instant::now());
+                if let Some(next) = state.pop(self.at_once) {
+                    return next;
+                }
+                state.later.first().map(|(due, _)| *due)
+            };
+            match due {
+                Some(due) => tokio::select! {
+                    () = self.news.notified() => {}
+                    () = sleep_until(due) => {}
+                },
+                None => self.news.notified().await,
+            }
+        }
+    }
+
+    fn done(&self, key: Key, again: Option<Duration>) {
+        self.state.lock().done(key, again.map(|pause| Instant::now() + pause));
+        // For whoever waits until the namespace may have another turn, or until a time that is later than this one.
+        self.news.notify_one();
+    }
+}
+
+impl State {
+    fn push(&mut self, key: Key) {
+        match self.places.get_mut(&key) {
+            Some(Place::Waiting) => return,
+            Some(Place::Running { again }) => return *again = true,
+            Some(Place::Later(due)) => drop(self.later.remove(&(*due, key.clone()))),
+            None => {}
+        }
+        self.waiting.push(&key.0, key.1.clone());
+        self.places.insert(key, Place::Waiting);
+    }
+
+    fn take_due(&mut self, now: Instant) {
+        while self.later.first().is_some_and(|(due, _)| *due <= now)
+            && let Some((_, key)) = self.later.pop_first()
+        {
+            self.waiting.push(&key.0, key.1.clone());
+            self.places.insert(key, Place::Waiting);
+        }
+    }
+
+    fn pop(&mut self, at_once: usize) -> Option<Key> {
+        let Self { waiting, running, .. } = self;
+        let key = waiting.pop(|namespace| running.get(namespace).is_none_or(|running| *running < at_once))?;
+        *self.running.entry(key.0.clone()).or_default() += 1;
+        self.places.insert(key.clone(), Place::Running { again: false });
+        Some(key)
+    }
+
+    fn done(&mut self, key: Key, due: Option<Instant>) {
+        if let Some(running) = self.running.get_mut(&key.0) {
+            *running -= 1;
+            if *running == 0 {
+                self.running.remove(&key.0);
+            }
+        }
+        let place = self.places.remove(&key);
+        match due {
+            _ if matches!(place, Some(Place::Running { again: true })) => self.push(key),
+            Some(due) => {
+                self.later.insert((due, key.clone()));
+                self.places.insert(key, Place::Later(due));
+            }
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Workloads;
+    use prometheus_client::registry::Registry;
+    use tokio::time::{sleep, timeout};
+
+    const MOMENT: Duration = Duration::from_millis(10);
+
+    fn queue(at_once: u16) -> Arc<Queue> {
+        Queue::new(Workloads::new(&mut Registry::default(), at_once).applications, at_once)
+    }
+
+    async fn names(queue: &Queue) -> Vec<String> {
+        let mut names = Vec::new();
+        while let Ok((namespace, name)) = timeout(MOMENT, queue.next()).await {
+            names.push(format!("{namespace}{name}"));
+            queue.done((namespace, name), None);
+        }
+        names
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_is_worked_on_once_at_a_time_and_again_if_it_is_queued_meanwhile() {
+        let queue = queue(4);
+        for name in ["1", "2", "1", "3"] {
+            queue.push("a", name);
+        }
+        queue.push("b", "1");
+        let first = queue.next().await;
+        queue.push("a", "1");
+        assert_eq!(names(&queue).await, ["b1", "a2", "a3"]);
+        queue.done(first, Some(Duration::from_secs(60)));
+        assert_eq!(names(&queue).await, ["a1"], "at once, and not after a minute");
+        assert!(queue.state.lock().places.is_empty() && queue.state.lock().running.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_comes_back_after_its_time_or_before_if_it_is_queued() {
+        let queue = queue(4);
+        for name in ["1", "2"] {
+            queue.push("a", name);
+            let next = queue.next().await;
+            queue.done(next, Some(Duration::from_secs(60)));
+        }
+        queue.push("a", "2");
+        assert_eq!(names(&queue).await, ["a2"]);
+        let begun = Instant::now();
+        queue.next().await;
+        assert!(begun.elapsed() > Duration::from_secs(59), "{:?}", begun.elapsed());
+        assert!(timeout(Duration::from_secs(600), queue.next()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_whose_work_takes_long_does_not_have_all_workers() {
+        let (queue, stop) = (queue(4), CancellationToken::new());
+        for i in 0..100 {
+            queue.push("slow", &i.to_string());
+        }
+        let begun = Instant::now();
+        let (working, stopping) = (Arc::clone(&queue), stop.clone());
+        let worked = tokio::spawn(async move {
+            let work = move |namespace: String, name: String| {
+                let stop = stopping.clone();
+                async move {
+                    match &*namespace {
+                        "slow" => sleep(Duration::from_secs(30)).await,
+                        _ if name == "bug" => panic!("as the test wants it"),
+                        _ => stop.cancel(),
+                    }
+                    None
+                }
+            };
+            working.work(&stop, work).await;
+        });
+        sleep(MOMENT).await;
+        queue.push("b", "bug");
+        queue.push("b", "1");
+        worked.await.unwrap();
+        // Those that had begun are waited for.
+        assert!(begun.elapsed() < Duration::from_secs(31), "{:?}", begun.elapsed());
+    }
+}

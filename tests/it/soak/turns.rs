@@ -1,0 +1,122 @@
+//! Measures how long a tenant's application waits for its driver beside another tenant who does as much as he can.
+
+use crate::apiserver::{applications::application, calls, namespace::Namespace, operator::Operator};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams, PostParams},
+};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+const BUSY: &str = "turns-busy";
+const OTHER: &str = "turns-other";
+/// How much longer the other tenant may wait, and how often that is measured beside each source of work.
+const TIMES: u32 = 10;
+const TRIES: usize = 5;
+
+#[tokio::test]
+#[ignore = "takes long: make soak"]
+async fn a_tenant_waits_at_most_ten_times_as_long_beside_another_one() {
+    let namespace = Namespace::new(BUSY).await;
+    let client = Client::try_default().await.unwrap();
+    let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OTHER}});
+    calls::applied(&client, &other, None).await;
+    let _operator = Operator::with(&namespace).argument("--submitter=native").start().await;
+    longest(&client, "first").await;
+    let alone = longest(&client, "alone").await;
+    println!("soak: alone, a driver is there after {alone:?} at most");
+    for (what, objects) in
+        [("1,000 applications", applications()), ("60 schedules", schedules()), ("edits", claims())]
+    {
+        for object in objects {
+            calls::applied(&client, &object, Some(BUSY)).await;
+        }
+        let beside = longest(&client, "beside").await;
+        println!("soak: beside {what} of another tenant, after {beside:?} at most");
+        // A machine that is busy makes the API server as slow as the operator.
+        assert!(
+            beside.driver <= TIMES * alone.driver.max(alone.config_map * 2) * beside.slowdown(&alone),
+            "{what}"
+        );
+        calls::delete_all::<api::ScheduledSparkApplication>(&client, BUSY).await;
+        calls::delete_all::<api::SparkApplication>(&client, BUSY).await;
+        calls::delete_all::<Pod>(&client, BUSY).await;
+        sleep(Duration::from_secs(20)).await;
+    }
+}
+
+/// The longest times after which a driver and a ConfigMap were there.
+#[derive(Debug)]
+struct Waited {
+    driver: Duration,
+    config_map: Duration,
+}
+
+impl Waited {
+    fn slowdown(&self, alone: &Self) -> u32 {
+        u32::try_from((self.config_map.as_millis() / alone.config_map.as_millis().max(1)).max(1)).unwrap()
+    }
+}
+
+async fn longest(client: &Client, name: &str) -> Waited {
+    let mut longest = Waited { driver: Duration::ZERO, config_map: Duration::ZERO };
+    let pods = Api::<Pod>::namespaced(client.clone(), OTHER);
+    let config_maps = Api::<ConfigMap>::namespaced(client.clone(), OTHER);
+    for i in 0..TRIES {
+        let begun = Instant::now();
+        let empty = serde_json::from_value(json!({"metadata": {"generateName": "turns-"}})).unwrap();
+        config_maps.create(&PostParams::default(), &empty).await.unwrap();
+        longest.config_map = longest.config_map.max(begun.elapsed());
+        let begun = Instant::now();
+        let name = format!("{name}-{i}");
+        calls::applied(client, &application(&name), Some(OTHER)).await;
+        while pods.get_metadata_opt(&format!("{name}-driver")).await.unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no driver after a minute");
+            sleep(Duration::from_millis(5)).await;
+        }
+        longest.driver = longest.driver.max(begun.elapsed());
+        calls::delete_all::<api::SparkApplication>(client, OTHER).await;
+        pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default())
+            .await
+            .unwrap();
+    }
+    longest
+}
+
+fn applications() -> Vec<Value> {
+    (0..1000).map(|i| application(&format!("busy-{i}"))).collect()
+}
+
+fn schedules() -> Vec<Value> {
+    let schedule = |i: usize| {
+        json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "ScheduledSparkApplication",
+            "metadata": {"name": format!("busy-{i}")},
+            "spec": {"schedule": "@every 1s", "concurrencyPolicy": "Allow", "template": application("busy")["spec"]},
+        })
+    };
+    (0..60).map(schedule).collect()
+}
+
+/// Applications with hundreds of volume claims on demand, applied and edited.
+fn claims() -> Vec<Value> {
+    let with_claims = |i: usize, argument: &str| {
+        let mut application = application(&format!("busy-{i}"));
+        let volumes = (0..300).flat_map(|volume| {
+            let prefix = format!("spark.kubernetes.driver.volumes.persistentVolumeClaim.v{volume}");
+            [
+                (format!("{prefix}.options.claimName"), json!("OnDemand")),
+                (format!("{prefix}.options.sizeLimit"), json!("1Gi")),
+                (format!("{prefix}.options.storageClass"), json!("none")),
+                (format!("{prefix}.mount.path"), json!(format!("/v{volume}"))),
+            ]
+        });
+        application["spec"]["sparkConf"] = volumes.collect::<serde_json::Map<_, _>>().into();
+        application["spec"]["arguments"] = json!([argument]);
+        application
+    };
+    ["1", "2"].into_iter().flat_map(|argument| (0..12).map(move |i| with_claims(i, argument))).collect()
+}
