@@ -127,6 +127,10 @@ impl Queue {
                 let mut state = self.state.lock();
                 state.take_due(Instant::now());
                 if let Some(next) = state.pop(self.at_once) {
+                    // Several notifications may wake only one worker, which wakes the next one.
+                    if !state.waiting.is_empty() {
+                        self.news.notify_one();
+                    }
                     return next;
                 }
                 state.later.first().map(|(due, _)| *due)

@@ -22,13 +22,13 @@ use tracing::{Span, debug, field, info, instrument};
 pub(super) async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
     let watched = context.applications.get(&ApplicationRef::new(&name).within(&namespace));
     let has_departed = context.departed.lock().remove(&(namespace.clone(), name.clone()));
+    if watched.is_none() {
+        context.workload.remove(&namespace, &name);
+    }
     if has_departed || watched.is_none() {
         context.delete_or_release_pods(&namespace, &name).await;
     }
-    let Some(watched) = watched else {
-        context.workload.remove(&namespace, &name);
-        return None;
-    };
+    let watched = watched?;
     context.namespaces.claim(&namespace);
     match reconcile(&watched, &context).await {
         Ok(wake) => wake,

@@ -31,6 +31,10 @@ impl<T> Lines<T> {
         line.push_back(item);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
     /// Returns how many wait in a namespace.
     pub(super) fn len(&self, namespace: &str) -> usize {
         self.lines.get(namespace).map_or(0, VecDeque::len)

@@ -1,6 +1,7 @@
 //! Measures how long a tenant's application waits for its driver beside another tenant who does as much as he can.
 
 use crate::apiserver::{applications::application, calls, namespace::Namespace, operator::Operator};
+use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, Client,
@@ -30,9 +31,9 @@ async fn a_tenant_waits_at_most_ten_times_as_long_beside_another_one() {
     for (what, objects) in
         [("1,000 applications", applications()), ("60 schedules", schedules()), ("edits", claims())]
     {
-        for object in objects {
-            calls::applied(&client, &object, Some(BUSY)).await;
-        }
+        stream::iter(&objects)
+            .for_each_concurrent(16, |object| calls::applied(&client, object, Some(BUSY)))
+            .await;
         let beside = longest(&client, "beside").await;
         println!("soak: beside {what} of another tenant, after {beside:?} at most");
         // A machine that is busy makes the API server as slow as the operator.

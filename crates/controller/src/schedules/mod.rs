@@ -375,8 +375,9 @@ impl Context {
         Ok(live.is_some_and(|live| live.resource_version() == schedule.resource_version()))
     }
 
-    /// Records which schedules exist, and queues those that the watch reports. Once the watch has listed all schedules, everything remembered of other schedules
-    /// is forgotten: the watch does not report schedules that were deleted while no watch was running.
+    /// Records which schedules exist, and queues those that the watch reports. Once the watch has listed all schedules,
+    /// everything remembered of other schedules is forgotten: the watch does not report schedules that were deleted while
+    /// no watch was running.
     fn take_note(&self, event: &watcher::Event<Watched>) {
         match event {
             watcher::Event::Init => self.memory.list_begins(),
