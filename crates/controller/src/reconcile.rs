@@ -20,8 +20,9 @@ use tracing::{Span, debug, field, info, instrument};
 /// Works on one application as the cache contains it: reconciles it, or handles the pods of one that is gone. Returns
 /// after which time to work on it again if nothing changes before; none to wait for a change.
 pub(super) async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
-    let watched = context.applications.get(&ApplicationRef::new(&name).within(&namespace));
+    // In this order: what has departed has left the cache before.
     let has_departed = context.departed.lock().remove(&(namespace.clone(), name.clone()));
+    let watched = context.applications.get(&ApplicationRef::new(&name).within(&namespace));
     if watched.is_none() {
         context.workload.remove(&namespace, &name);
     }
