@@ -9,18 +9,12 @@ use kube::{
     api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams},
     core::{PartialObjectMeta, Request, Status, request},
 };
+use plan::validation::is_object_name;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
 /// The metadata of an object.
 pub(super) type Metadata<K> = Lenient<PartialObjectMeta<K>>;
-
-/// Whether an object can have this name. kube writes names into URLs as they are, and some come from objects of others:
-/// `../secrets/a` would be another object.
-pub(super) fn is_name(name: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
-    name.bytes().all(is_letter) && name.starts_with(|letter: char| letter.is_ascii_alphanumeric())
-}
 
 /// Returns an object's metadata; none if the object does not exist.
 pub(super) async fn metadata<K: Resource + Clone + Debug>(
@@ -37,7 +31,8 @@ pub(super) async fn metadata_at<K: Resource>(
     path: &str,
     name: &str,
 ) -> kube::Result<Option<Metadata<K>>> {
-    if !is_name(name) {
+    // A name may come from an object of others: see `named`.
+    if !is_object_name(name) {
         return Ok(None);
     }
     let request = Request::new(path).get_metadata(name, &GetParams::default());
@@ -110,10 +105,11 @@ pub(super) async fn delete_all<K: Resource + Clone>(api: &Api<K>, chosen: &ListP
     send_to(api, of(api).delete_collection(&DeleteParams::default(), chosen)).await
 }
 
-/// Returns `name`, or the answer that there is no such object if no object can have this name.
+/// Returns `name`, or the answer that there is no such object if no object can have this name. kube writes names into
+/// URLs as they are, and some come from objects of others: `../secrets/a` would be another object.
 fn named(name: &str) -> kube::Result<&str> {
     let missing = || Status { code: 404, ..Status::failure("it is not the name of an object", "NotFound") };
-    if is_name(name) { Ok(name) } else { Err(kube::Error::Api(Box::new(missing()))) }
+    if is_object_name(name) { Ok(name) } else { Err(kube::Error::Api(Box::new(missing()))) }
 }
 
 fn of<K: Resource>(api: &Api<K>) -> Request {
@@ -139,10 +135,10 @@ mod tests {
     #[test]
     fn a_name_is_no_path() {
         for name in ["a", "pi-driver", "spark-drv-0a.example.com", "0"] {
-            assert!(is_name(name) && named(name).is_ok(), "{name}");
+            assert!(named(name).is_ok(), "{name}");
         }
         for name in ["", ".", "..", "../secrets/a", "a/log", "a?x=y", "a%2f", "a b", "-a", "é"] {
-            assert!(!is_name(name) && named(name).is_err(), "{name}");
+            assert!(named(name).is_err(), "{name}");
         }
     }
 }

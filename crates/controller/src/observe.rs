@@ -17,6 +17,7 @@ use plan::{
     run::Run,
     submission::SubmissionEnvironment,
     submission_pod,
+    validation::is_object_name,
 };
 use tracing::warn;
 
@@ -175,7 +176,7 @@ async fn live_pod(
     name: &str,
     what: &'static str,
 ) -> Result<Option<PodSummary>, Error> {
-    if !calls::is_name(name) {
+    if !is_object_name(name) {
         return Ok(None);
     }
     let pods = Api::<KeptPod>::namespaced(context.client.clone(), namespace);

@@ -29,16 +29,11 @@ pub fn exposure_rights(
     spec: &SparkApplicationSpec,
     path: &str,
 ) -> Vec<ExposureRight> {
-    let conf = |spec: &SparkApplicationSpec| {
-        let mut conf = spec.spark_conf.clone();
-        conf.retain(|key, _| key.starts_with(DRIVER_SERVICE_ANNOTATION_PREFIX));
-        conf
-    };
     let is_same = |old: &SparkApplicationSpec| {
         old.driver_ingress_options == spec.driver_ingress_options
             && old.spark_ui_options == spec.spark_ui_options
             && old.driver.service_annotations == spec.driver.service_annotations
-            && conf(old) == conf(spec)
+            && annotations_in_conf(old).eq(annotations_in_conf(spec))
     };
     if old.is_some_and(is_same) {
         return Vec::new();
@@ -47,7 +42,7 @@ pub fn exposure_rights(
     if !spec.driver.service_annotations.is_empty() {
         services.push(format!("{path}.driver.serviceAnnotations"));
     }
-    services.extend(conf(spec).keys().map(|key| format!("{path}.sparkConf[{key}]")));
+    services.extend(annotations_in_conf(spec).map(|(key, _)| format!("{path}.sparkConf[{key}]")));
     if let Some(options) = &spec.spark_ui_options {
         let field = |name: &str| format!("{path}.sparkUIOptions.{name}");
         services.extend(is_open(options.service_type.as_deref()).then(|| field("serviceType")));
@@ -67,6 +62,11 @@ pub fn exposure_rights(
     };
     let services = right("", "services", services);
     services.into_iter().chain(right("networking.k8s.io", "ingresses", ingresses)).collect()
+}
+
+/// Returns the properties that annotate the Service by which executors find their driver.
+fn annotations_in_conf(spec: &SparkApplicationSpec) -> impl Iterator<Item = (&String, &String)> {
+    spec.spark_conf.iter().filter(|(key, _)| key.starts_with(DRIVER_SERVICE_ANNOTATION_PREFIX))
 }
 
 /// Whether a Service of this type can be reached from outside the cluster.
