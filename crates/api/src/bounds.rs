@@ -7,25 +7,25 @@
 use super::excerpt;
 use std::fmt::{self, Display};
 
-/// How many levels of objects and lists a spec may have, including the spec itself.
+/// The most levels of objects and lists that a spec may have, including the spec itself.
 ///
 /// Parsers stop at 127 levels (`serde_json`'s limit, against stack overflows), and a spec is part of larger objects: it
 /// is at the fourth level of an AdmissionReview, and at the third level of a list (the fourth for a schedule's
 /// template). `managedFields` repeats the nesting of the fields four levels deeper. Half of the limit leaves room for
 /// all of that, and the deepest fields of a pod have a dozen levels.
 const LEVELS: usize = 64;
-/// How many lists and maps an object may have without `managedFields`. An application with three hundred variables from
-/// Secrets for each role has 2,000.
+/// The most lists and maps that an object may have without `managedFields`. An application with three hundred variables
+/// from Secrets for each role has 2,000.
 const STRUCTURES: usize = 5_000;
-/// How many values an object may have without `managedFields`. The status of an application has one for each executor
-/// that is tracked, by default 1,000 (`--max-tracked-executor-per-app`).
+/// The most values that an object may have without `managedFields`. The status of an application has one for each
+/// executor that is tracked, by default 1,000 (`--max-tracked-executor-per-app`).
 const VALUES: usize = 20_000;
 
 /// The most bytes of a path that are shown to a user: in all longer paths seen so far, the rest only repeats what came
 /// before.
 const LONGEST_PATH: usize = 160;
 
-/// What a JSON text may have at most.
+/// The bounds of a JSON text.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Lists and maps inside one another.

@@ -52,7 +52,7 @@ impl<R: Record> ApplicationIndex<R> {
     pub(super) fn apply<K>(
         &self,
         event: Event<K>,
-        record: impl Fn(&K) -> Option<(ApplicationKey, R)>,
+        record: impl Fn(K) -> Option<(ApplicationKey, R)>,
         mut is_going: impl FnMut(&ApplicationKey, &R),
     ) -> BTreeSet<ApplicationKey> {
         match event {
@@ -61,7 +61,7 @@ impl<R: Record> ApplicationIndex<R> {
                 BTreeSet::new()
             }
             Event::InitApply(object) => {
-                if let Some((key, record)) = record(&object) {
+                if let Some((key, record)) = record(object) {
                     self.listed.lock().entry(key).or_default().insert(record.name().to_owned(), record);
                 }
                 BTreeSet::new()
@@ -82,7 +82,7 @@ impl<R: Record> ApplicationIndex<R> {
                 before.keys().chain(records.keys()).filter(differs).cloned().collect()
             }
             Event::Apply(object) => {
-                let Some((key, record)) = record(&object) else { return BTreeSet::new() };
+                let Some((key, record)) = record(object) else { return BTreeSet::new() };
                 let mut records = self.records.write();
                 let known = records.entry(key.clone()).or_default();
                 if known.get(record.name()) == Some(&record) {
@@ -92,7 +92,7 @@ impl<R: Record> ApplicationIndex<R> {
                 BTreeSet::from([key])
             }
             Event::Delete(object) => {
-                let Some((key, record)) = record(&object) else { return BTreeSet::new() };
+                let Some((key, record)) = record(object) else { return BTreeSet::new() };
                 is_going(&key, &record);
                 let mut records = self.records.write();
                 if let Some(known) = records.get_mut(&key) {
@@ -146,7 +146,7 @@ mod tests {
         let mut gone = Vec::new();
         let changed = index.apply(
             event,
-            |(application, object)| Some((key((*application)?), object.clone())),
+            |(application, object)| Some((key(application?), object)),
             |_, object| gone.push(object.uid),
         );
         (changed.into_iter().map(|(_, name)| name).collect(), gone)

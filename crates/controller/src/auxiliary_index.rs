@@ -260,9 +260,10 @@ impl Kind {
     /// Applies one event of the watch. Returns the applications whose objects have changed.
     fn apply<K: Followed>(&self, event: Event<Kept<K, OfApplication>>) -> BTreeSet<ApplicationKey> {
         let is_complete = matches!(event, Event::InitDone);
-        let keyed = |object: &Kept<K, OfApplication>| {
-            let (application, auxiliary) = object.kept.clone()?;
-            Some(((object.meta().namespace.clone()?, application), auxiliary))
+        let keyed = |object: Kept<K, OfApplication>| {
+            let namespace = object.meta().namespace.clone()?;
+            let (application, auxiliary) = object.kept?;
+            Some(((namespace, application), auxiliary))
         };
         let changed = self.objects.apply(event, keyed, |_, _| {});
         if is_complete {

@@ -2,12 +2,12 @@
 //! deadline, so that neither a failure nor a slow answer delays an application.
 
 use super::{
-    ApplicationRef,
     application_index::ApplicationKey,
     auxiliary_index::{Asks, AuxiliaryIndex},
     calls::send,
     events::Events,
     objects::{already_exists, delete_that, in_words, is_owned, is_taken, metadata, path, still_goes},
+    queue::Queue,
     turns::Turns,
 };
 use api::SparkApplication;
@@ -16,7 +16,6 @@ use kube::{
     Client, ResourceExt,
     api::{GetParams, Patch, PatchParams, PostParams},
     core::Request,
-    runtime::reflector::ObjectRef,
 };
 use panics::caught;
 use parking_lot::Mutex;
@@ -31,7 +30,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{sync::mpsc, time::timeout};
+use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
@@ -53,9 +52,9 @@ struct Inner {
     slots: Turns,
     /// For each application, by uid: the latest attempt to change each of its objects.
     done: Mutex<HashMap<String, BTreeMap<Child, Done>>>,
-    /// Receives an application when the work on one of its objects has failed, or when no watch reports the result of
+    /// The queue of applications, for those of which the work on an object has failed, or no watch reports the result of
     /// the work.
-    ended: mpsc::UnboundedSender<ApplicationRef>,
+    queue: Arc<Queue>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -84,7 +83,7 @@ impl AuxiliaryWorker {
         events: Events,
         index: Arc<AuxiliaryIndex>,
         asks: Arc<Asks>,
-        ended: mpsc::UnboundedSender<ApplicationRef>,
+        queue: Arc<Queue>,
         stop: CancellationToken,
     ) -> Self {
         Self(Arc::new(Inner {
@@ -94,7 +93,7 @@ impl AuxiliaryWorker {
             asks,
             slots: Turns::new(AT_ONCE),
             done: Mutex::default(),
-            ended,
+            queue,
             tasks: TaskTracker::new(),
             stop,
         }))
@@ -216,8 +215,7 @@ impl Inner {
             self.events.send(application, &run, &events::not_made(why), super::now()).await;
         }
         if why.is_some() || !self.index.watches(child) {
-            // The receiver is gone only when the process is about to end.
-            self.ended.send(ObjectRef::from_obj(application).into_kind_unchecked(())).ok();
+            self.queue.push(&namespace, &application.name_any());
         }
     }
 

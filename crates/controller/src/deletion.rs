@@ -111,6 +111,8 @@ mod tests {
         let client = ClientBuilder::new(service, "default").build();
         let mut registry = Registry::default();
         let events = Events::new(client.clone(), "operator".to_owned());
+        let workload = Workloads::new(&mut registry, 1).applications;
+        let queue = Queue::new(workload.clone(), 1);
         let (submitter, metrics) =
             (SubmitterSettings { at_once: 1, has_webhook: false }, SubmissionMetrics::new(&mut registry));
         let context = Context {
@@ -126,18 +128,18 @@ mod tests {
                 events.clone(),
                 Arc::new(AuxiliaryIndex::new(None)),
                 Arc::new(|_, _, _| true),
-                mpsc::unbounded_channel().0,
+                Arc::clone(&queue),
                 CancellationToken::new(),
             ),
-            submitter: Submitter::new(client.clone(), submitter, metrics, mpsc::unbounded_channel().0),
+            submitter: Submitter::new(client.clone(), submitter, metrics, Arc::clone(&queue)),
             submission_environment: SubmissionEnvironment::of_process(None),
             metrics: ApplicationMetrics::new(Options::default()),
             events,
-            workload: Workloads::new(&mut registry, 1).applications,
+            workload,
             memory: ReconcileMemory::default(),
             exchange_turns: ExchangeTurns::default(),
             applications: reflector::store().0,
-            queue: Queue::new(Workloads::new(&mut registry, 1).applications, 1),
+            queue,
             departed: Mutex::default(),
             server_time: Arc::new(|| None),
             client,

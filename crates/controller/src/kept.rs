@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, marker::PhantomData};
 
-/// What is kept of an object of the kind `K`: its metadata, or the part that is needed, and `T`.
+/// The part of an object of the kind `K` that is kept in memory: its metadata, or what is needed of it, and `T`.
 #[derive(Clone, Debug)]
 pub struct Kept<K, T> {
     metadata: ObjectMeta,
@@ -19,7 +19,7 @@ pub struct Kept<K, T> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// What is kept of objects of the kind `K`.
+/// A part of objects of the kind `K` that is kept in memory.
 pub(super) trait Keep<K>: Clone + Debug + Send + 'static {
     /// Returns what is kept of `object`, whose text is `text`.
     fn of(object: &Lenient<K>, text: Box<str>) -> Self;
@@ -45,7 +45,7 @@ pub struct KeptApplication {
     pub(super) executor_labels: BTreeMap<String, String>,
 }
 
-/// The last one is written by `kubectl apply` and has the whole object again.
+/// Returns the metadata without the annotation in which `kubectl apply` keeps the whole object once more.
 fn of_whole(all: &ObjectMeta) -> ObjectMeta {
     let mut metadata = all.clone();
     if let Some(annotations) = &mut metadata.annotations {

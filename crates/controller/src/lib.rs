@@ -79,7 +79,6 @@ pub use submission_environment::{SubmissionEnvironment, Unreadable};
 pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
 pub use submitter::SubmitterSettings;
-use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::warn;
 use unreadable::UnreadableObjects;
@@ -177,9 +176,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let claims = Claims::new(client.clone(), identity, claim_metrics);
     let namespaces = Arc::new(OurNamespaces::new(namespaces, claims));
     let chosen = namespaces.chosen();
-    // What ends in the background: submissions, the work on Services and Ingresses.
-    let (ended, mut has_ended) = mpsc::unbounded_channel::<ApplicationRef>();
-    let submitter = Submitter::new(client.clone(), submitter, submission_metrics, ended.clone());
+    let submitter = Submitter::new(client.clone(), submitter, submission_metrics, Arc::clone(&queue));
     let unreadable = Arc::new(UnreadableObjects::default());
     let reporting = watching.reporting_to(Arc::clone(&unreadable));
     let pods = Arc::new(PodIndex::default());
@@ -192,12 +189,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         auxiliary_index.follow(&client, chosen, watch_seconds, &reporting),
     );
     let follow_changes = changes.for_each(async |application| queue.add(&application));
-    let follow_ends = async {
-        // The sender lives as long as the submitter.
-        while let Some(application) = has_ended.recv().await {
-            queue.add(&application);
-        }
-    };
     let (reader, writer) = reflector::store::<Watched>();
     let (schedule_reader, schedule_writer) = reflector::store();
     let look_again_in = |namespace: String| {
@@ -235,7 +226,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         events.clone(),
         Arc::clone(&auxiliary_index),
         Arc::new(asks),
-        ended,
+        Arc::clone(&queue),
         stop_background.clone(),
     );
     let of_schedules = Arc::new(schedules::Context {
@@ -315,7 +306,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = reconcile_all => {}
         () = follow_applications => {}
         () = follow_changes => {}
-        () = follow_ends => {}
         () = follow_mounts => {}
         () = follow_namespaces => {}
         () = keep_claims => {}

@@ -37,8 +37,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How many times the creation of an object is attempted while an older object with the same name is being deleted.
 const TRIES: usize = 50;
 
-/// How many objects of an application are deleted at once, if it has more than [`MANY`] of them: volume claims on demand.
+/// The most objects of an application that are deleted at once.
 const DELETIONS: usize = 16;
+/// The number of objects from which on several are deleted at once: only volume claims on demand are so many.
 const MANY: usize = 16;
 
 /// The metadata of an object of any kind; metadata has the same fields in all kinds.

@@ -143,8 +143,8 @@ impl Record for PodSummary {
 /// A pod as the watch reads it.
 pub(super) type KeptPod = Kept<Pod, PodSummary>;
 
-fn keyed(pod: &KeptPod) -> Option<(ApplicationKey, PodSummary)> {
-    Some(((pod.namespace()?, pod.kept.application.clone()?), pod.kept.clone()))
+fn keyed(pod: KeptPod) -> Option<(ApplicationKey, PodSummary)> {
+    Some(((pod.namespace()?, pod.kept.application.clone()?), pod.kept))
 }
 
 impl Keep<Pod> for PodSummary {

@@ -25,7 +25,7 @@ use tracing::error;
 /// Namespace and name of an object.
 type Key = (String, String);
 
-/// How long an object waits whose work has hit a bug of the operator outside its reconcile.
+/// The pause after the work on an object has hit a bug of the operator outside its reconcile.
 const AFTER_BUG: Duration = Duration::from_secs(60);
 
 pub(super) struct Queue {
@@ -121,7 +121,7 @@ impl Queue {
         }
     }
 
-    async fn next(&self) -> Key {
+    pub(super) async fn next(&self) -> Key {
         loop {
             let due = {
                 let mut state = self.state.lock();

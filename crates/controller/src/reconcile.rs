@@ -50,16 +50,19 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
     // the attribute with the span's own name.
     Span::current().record("name", watched.name_any());
     let look = async {
-        match (context.namespaces.driven(&watched.namespace().unwrap_or_default()), watched.read()) {
-            (Driven::ByOthers, _) => context.leave(watched).await.map(|()| None),
+        let driven = context.namespaces.driven(&watched.namespace().unwrap_or_default());
+        if driven == Driven::ByOthers {
+            return context.leave(watched).await.map(|()| None);
+        }
+        match (driven, watched.read()) {
             // Whoever drives the namespace: while the finalizer stays, neither driver nor application can be deleted.
             (Driven::Unknown, Ok(application)) if application.metadata.deletion_timestamp.is_some() => {
                 context.reconcile(&application, now).await
             }
             // The application is reconciled again once it is known who drives the namespace.
             (Driven::Unknown, _) => Ok(None),
-            (Driven::ByUs, Ok(application)) => context.reconcile(&application, now).await,
-            (Driven::ByUs, Err(error)) => {
+            (_, Ok(application)) => context.reconcile(&application, now).await,
+            (_, Err(error)) => {
                 context.events.unreadable(events::reference(watched), error, now).await;
                 Ok(None)
             }

@@ -4,6 +4,7 @@
 use super::{
     ApplicationRef,
     objects::{self, InFlight},
+    queue::Queue,
     slots::Slots,
     submission_metrics::{Outcome, SubmissionMetrics},
     webhook_probe::WebhookProbe,
@@ -17,7 +18,6 @@ use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
 };
-use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, field, info, info_span};
 
@@ -35,8 +35,8 @@ pub(super) struct Submitter {
     means: Arc<Means>,
     /// The last submission of each application, by uid.
     submissions: Arc<Mutex<HashMap<String, Started>>>,
-    /// Receives each application whose submission has ended.
-    ended: mpsc::UnboundedSender<ApplicationRef>,
+    /// The queue of applications, for those whose submission has ended.
+    queue: Arc<Queue>,
     tasks: TaskTracker,
     /// Cancelled when all submissions have to end at once, even those that have a request without an answer.
     abandoned: CancellationToken,
@@ -76,12 +76,12 @@ impl Error {
 }
 
 impl Submitter {
-    /// Creates a submitter. `ended` receives every application whose submission has ended.
+    /// Creates a submitter. Every application whose submission has ended is added to `queue`.
     pub(super) fn new(
         client: Client,
         settings: SubmitterSettings,
         metrics: SubmissionMetrics,
-        ended: mpsc::UnboundedSender<ApplicationRef>,
+        queue: Arc<Queue>,
     ) -> Self {
         let SubmitterSettings { at_once, has_webhook } = settings;
         let means = Means {
@@ -93,7 +93,7 @@ impl Submitter {
         Self {
             means: Arc::new(means),
             submissions: Arc::default(),
-            ended,
+            queue,
             tasks: TaskTracker::new(),
             abandoned: CancellationToken::new(),
         }
@@ -126,8 +126,8 @@ impl Submitter {
             namespace = application.namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
             submitter = by.submitter().as_str());
         span.record("name", &application.name);
-        let (means, submissions, ended) =
-            (Arc::clone(&self.means), Arc::clone(&self.submissions), self.ended.clone());
+        let (means, submissions, queue) =
+            (Arc::clone(&self.means), Arc::clone(&self.submissions), Arc::clone(&self.queue));
         let abandoned = self.abandoned.clone();
         let task = async move {
             let namespace = application.namespace.as_deref().unwrap_or_default();
@@ -156,8 +156,7 @@ impl Submitter {
                 }
             }
             drop(known);
-            // The receiver is gone only when the process is about to end.
-            ended.send(application).ok();
+            queue.add(&application);
         };
         self.tasks.spawn(task.instrument(span));
     }
@@ -264,6 +263,7 @@ const fn what_was_made(by: &By) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Workloads;
     use http::{Request, Response};
     use kube::client::{Body, ClientBuilder};
     use plan::run::Run;
@@ -295,8 +295,8 @@ mod tests {
         let client = ClientBuilder::new(service, "default").build();
         let settings = SubmitterSettings { at_once: 1, has_webhook: false };
         let metrics = SubmissionMetrics::new(&mut Registry::default());
-        let (ended, mut has_ended) = mpsc::unbounded_channel();
-        let submitter = Submitter::new(client, settings, metrics, ended);
+        let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).applications, 1);
+        let submitter = Submitter::new(client, settings, metrics, Arc::clone(&queue));
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",
             "kind": "SparkApplication",
@@ -320,7 +320,7 @@ mod tests {
         }
         assert!(submitter.submission("of-pi").is_some(), "its ConfigMap may yet be created");
         answered.notify_one();
-        has_ended.recv().await.unwrap();
+        assert_eq!(queue.next().await, ("default".to_owned(), "pi".to_owned()));
         assert_eq!(submitter.submission("of-pi"), None);
         assert_eq!(sent.load(Ordering::Relaxed), 1, "the pod was not sent");
     }
