@@ -12,9 +12,9 @@
 //! | `watches` | which watches of the API server there are, and whether each is alive | none of them |
 //! | `certificates` | the webhook's certificates: when to renew them; how to create, share and trust them | `api`, `watches` |
 //! | `leader-election` | which of several processes or operators drives applications | `api` |
-//! | `panics` | catches a panic in the work on one object | none of them |
-//! | `controller` | observe, decide, act: watches and API calls | `plan`, `leader-election`, `panics`, `watches` |
-//! | `webhook` | HTTPS: admission reviews | `plan`, `certificates`, `panics` |
+//! | `work` | confines a panic to the object under work, and lets clients and namespaces take turns | none of them |
+//! | `controller` | observe, decide, act: watches and API calls | `plan`, `leader-election`, `watches`, `work` |
+//! | `webhook` | HTTPS: admission reviews | `plan`, `certificates`, `work` |
 //! | `sparkctl` | the command line | `plan`, `client` |
 //!
 //! Controller and webhook do not use each other: they communicate only through annotations on pods

@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use watches::Watches;
 use webhook::{
-    self, ExposureRights, LargeReviews, NamedBatchSchedulers, Quotas, ReadSubmissionEnvironment,
+    self, ExposureRights, LargeReviews, Lookups, NamedBatchSchedulers, Quotas, ReadSubmissionEnvironment,
     ReviewMetrics, Reviews,
 };
 
@@ -68,7 +68,8 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let spark_configuration = settings.spark_configuration().map_err(|why| anyhow!(why))?;
     let timing = settings.election.timing().map_err(|why| anyhow!(why))?;
     let source = settings.webhook.source().map_err(|why| anyhow!(why))?;
-    let (tls, closing) = (settings.webhook.tls(), settings.webhook.closing());
+    let closing = settings.webhook.closing();
+    let tls = settings.webhook.tls().map_err(|why| anyhow!(why))?;
     let metrics_tls = settings.metrics.tls(settings.health_probe_bind_address).map_err(|why| anyhow!(why))?;
     let metrics_of_applications = settings.metrics.of_applications().map_err(|why| anyhow!(why))?;
     let batch_schedulers =
@@ -171,6 +172,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
             metrics,
             quotas: quotas.then(|| Quotas::new(client.clone(), setup.policy.clone(), submission_environment)),
             exposure_rights: checks_exposure.then(|| ExposureRights::new(client.clone())),
+            lookups: Lookups::new(settings.webhook.webhook_client_ca.is_some()),
             precision,
             shortest_period,
             // The flags of the webhook of Kubeflow's operator do not say which ones there are.

@@ -113,7 +113,7 @@ impl MetricsSettings {
             );
         }
         let cipher_suites = self.metric_tls_cipher_suites.clone();
-        Ok(Some(Tls { min_version: self.metric_tls_min_version, cipher_suites }))
+        Ok(Some(Tls { min_version: self.metric_tls_min_version, cipher_suites, client_cas: Vec::new() }))
     }
 
     /// Returns the prefix, labels and buckets of the metrics of applications.

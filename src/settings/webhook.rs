@@ -3,8 +3,14 @@
 use super::{InstallationName, duration};
 use certificates::{Files, Places, Source, renewal::Waits};
 use clap::{ArgAction, Args};
-use rustls::SupportedCipherSuite;
-use std::{path::PathBuf, time::Duration};
+use rustls::{
+    SupportedCipherSuite,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use webhook::{Closing, Tls, TlsVersion, cipher_suite};
 
 /// The webhook, its certificates and who trusts them.
@@ -67,6 +73,11 @@ pub struct WebhookSettings {
     /// which none is listed]
     #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_TLS_CIPHER_SUITES", value_name = "SUITE", value_delimiter = ',', value_parser = cipher_suite)]
     pub webhook_tls_cipher_suites: Vec<SupportedCipherSuite>,
+
+    /// The CAs (PEM) by whose certificates the webhook knows API servers; read at the start. Only they are told
+    /// how much of a quota is left, and then nobody else has quotas and permissions looked up
+    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_CLIENT_CA", value_name = "FILE")]
+    pub webhook_client_ca: Option<PathBuf>,
 
     /// How long a new CA stands in the webhook configurations before a certificate is signed by it: until
     /// every API server has read them
@@ -180,11 +191,24 @@ impl WebhookSettings {
     }
 
     /// Returns the TLS settings of the webhook.
-    #[must_use]
-    pub fn tls(&self) -> Tls {
-        Tls {
+    ///
+    /// # Errors
+    ///
+    /// When the CAs of API servers cannot be read.
+    pub fn tls(&self) -> Result<Tls, String> {
+        Ok(Tls {
             min_version: self.webhook_tls_min_version,
             cipher_suites: self.webhook_tls_cipher_suites.clone(),
-        }
+            client_cas: self.webhook_client_ca.as_deref().map(client_cas).transpose()?.unwrap_or_default(),
+        })
+    }
+}
+
+fn client_cas(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(cas) if !cas.is_empty() => Ok(cas),
+        Ok(_) => Err(format!("--webhook-client-ca: {} has no certificate in PEM", file.display())),
+        Err(error) => Err(format!("--webhook-client-ca: {}: {error}", file.display())),
     }
 }

@@ -152,7 +152,33 @@ fn said_with(
     environment: &SubmissionEnvironment,
 ) -> Vec<String> {
     let policy = Policy::new("k8s://https://10.96.0.1:443");
-    exceeded(old, new, quotas, environment, &policy).iter().map(ToString::to_string).collect()
+    exceeded(old, new, quotas, environment, &policy, true).iter().map(ToString::to_string).collect()
+}
+
+/// Who is not known as an API server may be anybody.
+#[test]
+fn a_quota_says_how_much_is_left_only_where_that_is_wanted() {
+    let application = two_executors(&Map::new(), &Value::Null);
+    let quotas = [quota(
+        &json!({"name": "team", "hard": {"requests.cpu": "4217m"}, "used": {"requests.cpu": "1217m"}}),
+    )];
+    let (environment, policy) =
+        (SubmissionEnvironment::default(), Policy::new("k8s://https://10.96.0.1:443"));
+    let said = exceeded(
+        None,
+        &two_executors(json!({"executor": {"cores": 2}}).as_object().unwrap(), &Value::Null),
+        &quotas,
+        &environment,
+        &policy,
+        false,
+    );
+    assert_eq!(
+        said[0].to_string(),
+        "ResourceQuota team: requests.cpu: the application asks for 5 (driver 1, 2 executors 2 each); that is more than there is \
+         left (`kubectl describe resourcequota team`): lower spec.executor.instances, or cores or coreRequest of driver and \
+         executor, or wait until others have ended"
+    );
+    assert!(exceeded(None, &application, &quotas, &environment, &policy, false).is_empty());
 }
 
 /// Properties of the admin's `spark-defaults.conf` count unless the application sets the same ones.

@@ -8,7 +8,6 @@ use super::{
     events::Events,
     objects::{already_exists, delete_that, in_words, is_owned, is_taken, metadata, path, still_goes},
     queue::Queue,
-    turns::Turns,
 };
 use api::SparkApplication;
 use jiff::Timestamp;
@@ -17,7 +16,6 @@ use kube::{
     api::{GetParams, Patch, PatchParams, PostParams},
     core::Request,
 };
-use panics::caught;
 use parking_lot::Mutex;
 use plan::{
     auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, addresses, mend},
@@ -33,6 +31,8 @@ use std::{
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
+use work::Turns;
+use work::caught;
 
 /// How many objects are created, repaired or deleted at once. This is enough for all applications that are submitted
 /// while the API server handles one object.
@@ -197,7 +197,7 @@ impl Inner {
             if let Some(why) = taken {
                 return Ok(Ok(Err(why)));
             }
-            let _slot = self.slots.turn(&namespace).await;
+            let _slot = self.slots.turn(None, &namespace).await;
             timeout(PATIENCE, caught(self.act(&namespace, &uid, child, auxiliary))).await
         };
         let why = match done.await {

@@ -7,8 +7,8 @@ use super::{
 };
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
-use panics::{Panicked, caught};
 use std::time::Duration;
+use work::{Panicked, caught};
 
 /// Why a reconcile has failed and has to be retried.
 #[derive(Debug, thiserror::Error)]

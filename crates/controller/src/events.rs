@@ -10,12 +10,12 @@ use kube::{
     Api, Client, Resource,
     api::{ObjectMeta, PostParams},
 };
-use panics::Panicked;
 use plan::{
     digest,
     events::{self, Event, Severity},
 };
 use tracing::warn;
+use work::Panicked;
 
 /// `reportingController`: the name that Kubeflow's operator uses.
 const CONTROLLER: &str = "spark-application-controller";

@@ -4,10 +4,11 @@
 use super::watch::Readable;
 use api::{Lenient, ScheduledSparkApplication, SparkApplication, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
+use kube::{Resource, core::error_boundary::InvalidObject};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, marker::PhantomData};
+use work::caught_now;
 
 /// The part of an object of the kind `K` that is kept in memory: its metadata, or what is needed of it, and `T`.
 #[derive(Clone, Debug)]
@@ -110,10 +111,21 @@ impl<K: DeserializeOwned, T: AsRef<Text>> Kept<K, T> {
 impl<'de, K: Resource + DeserializeOwned, T: Keep<K>> Deserialize<'de> for Kept<K, T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (object, text) = Lenient::<K>::parse(&Box::<RawValue>::deserialize(deserializer)?);
-        // Nothing is made of the text of an object that cannot be read.
-        let text = if object.0.is_ok() { text } else { Box::default() };
-        let (metadata, kept) = (T::metadata(object.meta()), T::of(&object, text));
-        Ok(Self { metadata, kept, error: object.0.err().map(|invalid| invalid.error), kind: PhantomData })
+        let metadata = T::metadata(object.meta());
+        let unreadable = |error| Lenient(Err(Box::new(InvalidObject { error, metadata: metadata.clone() })));
+        let (kept, error) = match object.0 {
+            // The watch of all objects ends with what is not caught here.
+            Ok(_) => match caught_now(|| T::of(&object, text)) {
+                Ok(kept) => (kept, None),
+                Err(bug) => (T::of(&unreadable(bug.to_string()), Box::default()), Some(bug.to_string())),
+            },
+            // Nothing is made of the text of an object that cannot be read.
+            Err(invalid) => {
+                let error = Some(invalid.error.clone());
+                (T::of(&Lenient(Err(invalid)), Box::default()), error)
+            }
+        };
+        Ok(Self { metadata, kept, error, kind: PhantomData })
     }
 }
 
@@ -153,5 +165,32 @@ where
 {
     fn error(&self) -> Option<&str> {
         self.error.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
+
+    #[derive(Clone, Debug)]
+    struct Broken;
+
+    impl Keep<Pod> for Broken {
+        fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+            assert!(pod.0.is_err(), "as the test wants it");
+            Self
+        }
+    }
+
+    #[test]
+    fn an_object_that_meets_a_bug_is_one_that_cannot_be_read() {
+        let pod = r#"{"metadata":{"name":"pi","namespace":"team-a","uid":"u","resourceVersion":"7"}}"#;
+        let kept: Kept<Pod, Broken> = serde_json::from_str(pod).unwrap();
+        assert_eq!(kept.error.as_deref(), Some("a bug of the operator: as the test wants it"));
+        assert_eq!(
+            (kept.metadata.name.as_deref(), kept.metadata.resource_version.as_deref()),
+            (Some("pi"), Some("7"))
+        );
     }
 }

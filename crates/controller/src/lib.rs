@@ -34,7 +34,6 @@ mod status;
 mod submission_environment;
 mod submission_metrics;
 mod submitter;
-mod turns;
 mod unreadable;
 mod watch;
 mod webhook_probe;

@@ -1,15 +1,14 @@
 //! The queue of a reconcile loop: each object is in it once and is worked on by one worker at a time, and the namespaces
 //! take turns, so that a thousand objects of one namespace delay those of each other namespace by one turn.
 
-use super::{turns::Lines, workload::Workload};
+use super::workload::Workload;
 use kube::{
     Resource, ResourceExt,
     runtime::reflector::{Lookup, ObjectRef, Store},
 };
-use panics::caught;
 use parking_lot::Mutex;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
     hash::Hash,
     sync::Arc,
     time::Duration,
@@ -21,6 +20,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::error;
+use work::Lines;
+use work::caught;
 
 /// Namespace and name of an object.
 type Key = (String, String);
@@ -39,7 +40,7 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
-    waiting: Lines<String>,
+    waiting: Lines<String, VecDeque<String>>,
     later: BTreeSet<(Instant, Key)>,
     places: HashMap<Key, Place>,
     /// How many objects of each namespace are worked on.
@@ -160,7 +161,7 @@ impl State {
             Some(Place::Later(due)) => drop(self.later.remove(&(*due, key.clone()))),
             None => {}
         }
-        self.waiting.push(&key.0, key.1.clone());
+        self.waiting.line(&key.0).push_back(key.1.clone());
         self.places.insert(key, Place::Waiting);
     }
 
@@ -168,14 +169,15 @@ impl State {
         while self.later.first().is_some_and(|(due, _)| *due <= now)
             && let Some((_, key)) = self.later.pop_first()
         {
-            self.waiting.push(&key.0, key.1.clone());
+            self.waiting.line(&key.0).push_back(key.1.clone());
             self.places.insert(key, Place::Waiting);
         }
     }
 
     fn pop(&mut self, at_once: usize) -> Option<Key> {
         let Self { waiting, running, .. } = self;
-        let key = waiting.pop(|namespace| running.get(namespace).is_none_or(|running| *running < at_once))?;
+        let key =
+            waiting.take_if(|namespace| running.get(namespace).is_none_or(|running| *running < at_once))?;
         *self.running.entry(key.0.clone()).or_default() += 1;
         self.places.insert(key.clone(), Place::Running { again: false });
         Some(key)

@@ -2,7 +2,6 @@
 //! whose submissions take too long, because an admission webhook hangs or is down, gets a small number of its own until
 //! one of its submissions succeeds or ends quickly. So a namespace with broken admission delays only itself.
 
-use super::turns::{Turn, Turns};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
@@ -10,6 +9,7 @@ use tokio::{
     time::timeout,
 };
 use tracing::{info, warn};
+use work::{Turn, Turns};
 
 /// How long a submission may take before its namespace counts as held up: a hundred times as long as a submission takes
 /// if nothing is wrong.
@@ -62,7 +62,7 @@ impl Slots {
                     return Slot::OfNamespace(slot);
                 }
             } else {
-                let slot = self.all.turn(namespace).await;
+                let slot = self.all.turn(None, namespace).await.expect("any number may wait");
                 // A submission that began to wait here before its namespace was held up waits for a slot of the
                 // namespace instead.
                 if !self.held_up.lock().contains_key(namespace) {

@@ -11,7 +11,6 @@ use super::{
 };
 use api::SparkApplication;
 use kube::{Client, ResourceExt};
-use panics::caught;
 use parking_lot::Mutex;
 use plan::{By, Submission, SubmissionProgress, SubmitRequest, gang::Placeholders};
 use std::{
@@ -20,6 +19,7 @@ use std::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, field, info, info_span};
+use work::caught;
 
 /// The settings for submissions.
 #[derive(Clone, Debug)]

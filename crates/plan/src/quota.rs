@@ -50,7 +50,7 @@ pub fn needs_room(old: Option<&SparkApplication>, new: &SparkApplication) -> boo
 }
 
 /// Returns one finding for each resource of each quota that `new` would exceed: how much it asks for, how much is used
-/// and left, and what the user can do.
+/// and left if the finding `says_numbers` of the quota, and what the user can do.
 ///
 /// An edit ends the current run before the next one begins, so the resources that the pods of `old` use count as free
 /// for the pods of `new`. (Kubeflow's operator counts both.)
@@ -61,6 +61,7 @@ pub fn exceeded(
     quotas: &[ResourceQuota],
     submission_environment: &SubmissionEnvironment,
     policy: &Policy,
+    says_numbers: bool,
 ) -> Vec<Invalid> {
     let mut limits: Vec<_> =
         quotas.iter().flat_map(Limit::of).filter(|limit| is_counted(limit.key)).collect();
@@ -73,7 +74,7 @@ pub fn exceeded(
         Err(error) => return error.findings("the ResourceQuotas of the namespace"),
     };
     let own = old.and_then(|old| Some(Claim::of(old, submission_environment, policy).ok()?.at_present(old)));
-    limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref())).collect()
+    limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref(), says_numbers)).collect()
 }
 
 /// Returns the message that no application is admitted because the quotas of its namespace cannot be read.
@@ -179,7 +180,7 @@ impl<'a> Limit<'a> {
 
     /// Returns a finding if `claim` exceeds the limit. The amounts that `own`, the present pods of the same
     /// application, use are free for `claim`.
-    fn exceeded_by(&self, claim: &Claim, own: Option<&Claim>) -> Option<Invalid> {
+    fn exceeded_by(&self, claim: &Claim, own: Option<&Claim>, says_numbers: bool) -> Option<Invalid> {
         let sum = |claim: &Claim| claim.amount(self);
         let asked = sum(claim);
         let hard = quantity::amount(self.hard)?;
@@ -196,18 +197,18 @@ impl<'a> Limit<'a> {
         }
         let name = self.quota.metadata.name.as_deref().unwrap_or_default();
         let by_others = if own > 0 { " by others" } else { "" };
-        let help = if asked > hard {
-            self.less(claim)
+        let room = if says_numbers {
+            let (used, left) = (self.words(used), self.words(left));
+            format!("of {}, {used} are used{by_others} and {left} left", self.hard)
         } else {
-            format!("{}, or wait until others have ended", self.less(claim))
+            format!("that is more than there is left (`kubectl describe resourcequota {name}`)")
         };
+        let wait = if says_numbers && asked > hard { "" } else { ", or wait until others have ended" };
         let why = format!(
-            "the application asks for {} ({}); of {}, {} are used{by_others} and {} left: {help}",
+            "the application asks for {} ({}); {room}: {}{wait}",
             self.words(asked),
             self.parts(claim),
-            self.hard,
-            self.words(used),
-            self.words(left),
+            self.less(claim),
         );
         Some(Invalid { field: format!("ResourceQuota {name}: {}", self.key), why })
     }

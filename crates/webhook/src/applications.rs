@@ -1,6 +1,6 @@
 //! Reviews applications and schedules: fills in defaults, and refuses objects that cannot be run.
 
-use super::review::{Change, Decision};
+use super::decision::{Change, Decision};
 use api::{State, fill_in};
 use plan::validation::{self, Findings, Refusal};
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
 //! Checks that the batch scheduler that an application or a schedule names is one to which the operator hands
 //! applications over (`--enable-batch-scheduler`).
 
-use super::review::{Change, Decision};
+use super::decision::{Change, Decision};
 use plan::gang::{BatchSchedulers, names_without_effect};
 use serde_json::Value;
 

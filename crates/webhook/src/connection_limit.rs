@@ -142,6 +142,10 @@ impl Open {
 }
 
 impl Place {
+    pub(super) const fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
     /// Records that a request has begun or ended.
     pub(super) fn used(&self) {
         self.used.last.store(self.all.now(), Ordering::Relaxed);

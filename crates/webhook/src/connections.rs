@@ -10,6 +10,7 @@ use super::{
     bodies::Bodies,
     connection_limit::Place,
     graceful_close::{ReturningStream, Stream, read_to_end},
+    lookups::Caller,
 };
 use axum::{
     Router,
@@ -82,12 +83,19 @@ pub(super) struct Connection {
     host: Arc<Host>,
     opened: Instant,
     place: Place,
+    caller: Caller,
 }
 
 impl Connection {
     /// Returns a connection whose age counts from now.
-    pub(super) fn new(host: Arc<Host>, place: Place) -> Arc<Self> {
-        Arc::new(Self { host, opened: Instant::now(), place })
+    pub(super) fn new(host: Arc<Host>, place: Place, stream: &Stream) -> Arc<Self> {
+        // A certificate that a client presents was checked in the handshake.
+        let has_certificate = match &**stream {
+            Either::Left(_) => false,
+            Either::Right(stream) => stream.get_ref().1.peer_certificates().is_some(),
+        };
+        let caller = Caller { peer: Some(place.peer()), is_api_server: has_certificate };
+        Arc::new(Self { host, opened: Instant::now(), place, caller })
     }
 
     /// Answers requests until the client closes the connection, or this side closes it because of its age, because it
@@ -163,7 +171,8 @@ impl Connection {
         let version = head.version;
         let mut response = match self.host.bodies.whole(body).await {
             Ok(body) => {
-                let request = Request::from_parts(head, Body::from(body));
+                let mut request = Request::from_parts(head, Body::from(body));
+                request.extensions_mut().insert(self.caller);
                 self.host.router.clone().oneshot(request).await?
             }
             Err(refused) => {

@@ -4,7 +4,7 @@
 
 use super::{
     PATIENCE, applications,
-    review::{Change, Decision},
+    decision::{Change, Decision},
 };
 use api::{ScheduledSparkApplication, SparkApplication, SparkApplicationSpec};
 use k8s_openapi::api::{
@@ -29,7 +29,8 @@ impl ExposureRights {
     }
 
     /// Returns `decision`, or a refusal if `user` may not create the Services and Ingresses that the change asks for.
-    /// The API server is asked only if `decision` allows the object and the change exposes anything. Applications that
+    /// The API server is asked only if `decision` allows the object and the change exposes anything, once that is
+    /// `permitted`. Applications that
     /// the operator creates for a schedule pass, because the operator has these permissions. The schedule itself was
     /// checked when a user applied it.
     pub(super) async fn decided(
@@ -38,9 +39,10 @@ impl ExposureRights {
         change: &Change<'_>,
         is_schedule: bool,
         user: impl FnOnce() -> serde_json::Result<UserInfo>,
+        permitted: impl Future<Output = Result<(), &'static str>>,
     ) -> Decision {
         let Decision::Allowed { warnings } = decision else { return decision };
-        let needed = if is_schedule {
+        let mut needed = if is_schedule {
             needed(change, "spec.template", |schedule: ScheduledSparkApplication| schedule.spec.template)
         } else {
             needed(change, "spec", |application: SparkApplication| application.spec)
@@ -52,6 +54,10 @@ impl ExposureRights {
             Ok(user) => user,
             Err(error) => return Decision::Unreadable(format!("userInfo: {error}")),
         };
+        if let Err(why) = permitted.await {
+            let message = format!("nobody knows whether the user may expose a driver like this: {why}");
+            return Decision::Refused { subjects: vec![needed.swap_remove(0).field], message, warnings };
+        }
         let (mut subjects, mut messages) = (Vec::new(), Vec::new());
         for right in needed {
             if let Err(message) = self.has(&user, &right, change.namespace).await {

@@ -1,21 +1,15 @@
-//! Reviews large objects on threads of a low priority, two at a time, so that ordinary reviews do not wait for them. A
-//! review that takes too long is refused.
+//! Reviews large objects on threads of a low priority, two at a time, so that ordinary reviews do not wait for them.
+//! Clients take turns, and namespaces within a client's reviews. A review that takes too long is refused.
 
 use axum::response::Response;
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{net::IpAddr, time::Duration};
 use tokio::{
     runtime::Handle,
-    sync::Semaphore,
     task::spawn_blocking,
     time::{Instant, timeout_at},
 };
 use tracing::debug;
+use work::Turns;
 
 /// The largest body, in bytes, that is reviewed on the ordinary threads; larger bodies count as large. A driver pod as
 /// Spark creates it has 10 KiB, and an application with fifty settings has 5 KiB. Work that takes 1 ms for a body of
@@ -23,7 +17,8 @@ use tracing::debug;
 pub(super) const ORDINARY: usize = 128 << 10;
 /// How many large objects are reviewed at the same time.
 const AT_ONCE: usize = 2;
-/// How many large objects may wait for their review. Each may take 4 MiB of memory.
+/// How many large objects may wait for their review. Each may take 4 MiB of memory. If there are more, one of the client
+/// for which most wait is refused.
 const WAITING: usize = 8;
 /// How long a review may take, including the time that it waits for its turn. With the operator's manifests the API
 /// server waits for 5 s, and within that time the answer has to arrive.
@@ -32,11 +27,10 @@ const DEADLINE: Duration = Duration::from_secs(3);
 /// the same processor, this one gets a tenth of the time that the ordinary thread gets.
 const NICENESS: i32 = 10;
 
-/// The reviews of large objects. Cheap to clone: all clones share the same slots.
+/// The reviews of large objects. Cheap to clone: all clones share the same turns.
 #[derive(Clone)]
 pub struct LargeReviews {
-    slots: Arc<Semaphore>,
-    waiting: Arc<AtomicUsize>,
+    turns: Turns,
     deadline: Duration,
 }
 
@@ -53,49 +47,32 @@ pub(super) enum NotReviewed {
 
 impl Default for LargeReviews {
     fn default() -> Self {
-        Self { slots: Arc::new(Semaphore::new(AT_ONCE)), waiting: Arc::default(), deadline: DEADLINE }
+        Self { turns: Turns::with_room(AT_ONCE, WAITING), deadline: DEADLINE }
     }
 }
 
 impl LargeReviews {
-    /// Runs `review` on another thread and returns its response. A review that is given up continues on that thread to
-    /// its end, and keeps its slot until then.
+    /// Runs `review`, of an object in `namespace` that the client `peer` has sent, on another thread and returns its
+    /// response. A review that is given up continues on that thread to its end, and its turn lasts until then.
     pub(super) async fn reviewed(
         &self,
+        peer: Option<IpAddr>,
+        namespace: &str,
         review: impl Future<Output = Response> + Send + 'static,
     ) -> Result<Response, NotReviewed> {
         let deadline = Instant::now() + self.deadline;
-        let slot = {
-            let _waits = Waiting::begin(&self.waiting).ok_or(NotReviewed::Busy)?;
-            let slot = timeout_at(deadline, Arc::clone(&self.slots).acquire_owned()).await;
-            slot.map_err(|_| NotReviewed::Busy)?.expect("this semaphore is never closed")
-        };
+        let turn = timeout_at(deadline, self.turns.turn(peer, namespace)).await;
+        let turn = turn.ok().flatten().ok_or(NotReviewed::Busy)?;
         let reviewed = spawn_blocking(move || {
             give_way();
             let response = Handle::current().block_on(review);
-            drop(slot);
+            drop(turn);
             response
         });
         match timeout_at(deadline, reviewed).await {
             Ok(response) => response.map_err(|_| NotReviewed::Bug),
             Err(_) => Err(NotReviewed::TakesTooLong),
         }
-    }
-}
-
-/// A review that waits for a slot; it is counted as waiting until this value is dropped.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn begin(all: &'a AtomicUsize) -> Option<Self> {
-        let waits = Self(all);
-        (all.fetch_add(1, Ordering::Relaxed) < WAITING).then_some(waits)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -121,7 +98,7 @@ mod tests {
         let end = CancellationToken::new();
         let stuck = || {
             let end = end.clone();
-            large.reviewed(async move {
+            large.reviewed(None, "a", async move {
                 end.cancelled().await;
                 ().into_response()
             })
@@ -130,7 +107,7 @@ mod tests {
         let count = |why| taken.iter().filter(|taken| taken.as_ref().err() == Some(&why)).count();
         assert_eq!((count(NotReviewed::TakesTooLong), count(NotReviewed::Busy)), (AT_ONCE, WAITING + 1));
         end.cancel();
-        large.reviewed(async { ().into_response() }).await.unwrap();
+        large.reviewed(None, "a", async { ().into_response() }).await.unwrap();
     }
 
     #[tokio::test]
@@ -144,10 +121,11 @@ mod tests {
                 .to_string()
                 .into_response()
         };
-        let answer = large.reviewed(review).await.unwrap().into_body();
+        let answer = large.reviewed(None, "a", review).await.unwrap().into_body();
         assert_eq!(axum::body::to_bytes(answer, 10).await.unwrap(), NICENESS.to_string());
         for _ in 0..=AT_ONCE {
-            assert_eq!(large.reviewed(async { panic!("it is a test") }).await.unwrap_err(), NotReviewed::Bug);
+            let reviewed = large.reviewed(None, "a", async { panic!("it is a test") });
+            assert_eq!(reviewed.await.unwrap_err(), NotReviewed::Bug);
         }
     }
 }

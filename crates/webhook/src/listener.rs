@@ -90,7 +90,7 @@ async fn serve(tcp: TcpStream, acceptor: Option<TlsAcceptor>, host: Arc<Host>, p
         () = place.evicted() => return debug!("closed for others during its TLS handshake"),
         () = host.closed.cancelled() => return,
     };
-    Box::pin(Connection::new(host, place).serve(stream)).await;
+    Box::pin(Connection::new(host, place, &stream).serve(stream)).await;
 }
 
 async fn shake_hands(tcp: TcpStream, acceptor: Option<TlsAcceptor>) -> io::Result<Stream> {

@@ -1,6 +1,6 @@
 //! Reviews Spark's pods: changes each pod as its annotations ask for.
 
-use super::review::{Change, Decision};
+use super::decision::{Change, Decision};
 use pod_customization::{self, Denial};
 
 pub(super) fn customized(change: &Change) -> Decision {

@@ -3,7 +3,7 @@
 
 use super::{
     PATIENCE, applications,
-    review::{Change, Decision},
+    decision::{Change, Decision},
 };
 use api::{Lenient, SparkApplication};
 use futures::future::BoxFuture;
@@ -42,8 +42,15 @@ impl Quotas {
 
     /// Checks an application against the quotas of its namespace. Returns `decision`, or a refusal if a quota would be
     /// exceeded or the quotas cannot be read. The quotas are read only if `decision` allows the application and the
-    /// change leads to new pods.
-    pub(super) async fn decided(&self, decision: Decision, change: &Change<'_>) -> Decision {
+    /// change leads to new pods, once they are `permitted` to be. The refusal says how much they have left if
+    /// `says_numbers`.
+    pub(super) async fn decided(
+        &self,
+        decision: Decision,
+        change: &Change<'_>,
+        says_numbers: bool,
+        permitted: impl Future<Output = Result<(), &'static str>>,
+    ) -> Decision {
         let Decision::Allowed { warnings } = decision else { return decision };
         // An application that cannot be read was allowed only because its spec has not changed or because it is being
         // deleted.
@@ -54,7 +61,11 @@ impl Quotas {
         if !quota::needs_room(old.as_ref(), &new) {
             return Decision::Allowed { warnings };
         }
-        let exceeded = match self.exceeded(old.as_ref(), &new, change.namespace).await {
+        let exceeded = match permitted.await {
+            Ok(()) => self.exceeded(old.as_ref(), &new, change.namespace, says_numbers).await,
+            Err(why) => Err(quota::unreadable(change.namespace, why, false)),
+        };
+        let exceeded = match exceeded {
             Ok(exceeded) => exceeded,
             Err(message) => {
                 return Decision::Refused { subjects: vec!["ResourceQuota".to_owned()], message, warnings };
@@ -73,6 +84,7 @@ impl Quotas {
         old: Option<&SparkApplication>,
         new: &SparkApplication,
         namespace: &str,
+        says_numbers: bool,
     ) -> Result<Vec<Invalid>, String> {
         let quotas = self.read(namespace).await?;
         if quotas.is_empty() {
@@ -80,7 +92,7 @@ impl Quotas {
         }
         let submission_environment = (self.submission_environment)().await;
         let submission_environment = submission_environment.map_err(|why| quota::unknown(namespace, &why))?;
-        Ok(quota::exceeded(old, new, &quotas, &submission_environment, &self.policy))
+        Ok(quota::exceeded(old, new, &quotas, &submission_environment, &self.policy, says_numbers))
     }
 
     /// Returns the quotas of a namespace, or the reason why no application is allowed while the quotas are unknown.

@@ -5,7 +5,9 @@
 
 use super::{
     applications, beyond_bounds,
+    decision::{Change, Decision},
     large::{NotReviewed, ORDINARY},
+    lookups::Caller,
     object::Object,
     pods,
     review_metrics::{Outcome, reason},
@@ -14,23 +16,16 @@ use super::{
 use api::{Bounds, Excess, excerpt};
 use axum::{
     body::Bytes,
-    extract::State,
+    extract::{Extension, State},
     http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Json, Response},
 };
-use json_patch::Patch;
 use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
-use panics::caught;
-use plan::schedule::Precision;
-use pod_customization::borrowed_json::BorrowedJson;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
-use std::{
-    borrow::Cow,
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::{borrow::Cow, collections::BTreeSet, time::Instant};
 use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
+use work::caught;
 
 /// An AdmissionReview. `O` is the type as which its objects are read.
 #[derive(Deserialize)]
@@ -110,50 +105,6 @@ struct Status {
     message: String,
 }
 
-/// The decision about an object.
-pub(super) enum Decision {
-    /// The object is admitted unchanged; the warnings are shown to the user who has sent it.
-    Allowed { warnings: Vec<String> },
-    /// The object is admitted with this patch, which may be empty.
-    Changed(Patch),
-    /// The object breaks rules.
-    Refused {
-        /// The fields or annotations that are wrong, without their values: for the log.
-        subjects: Vec<String>,
-        /// All mistakes, for the user.
-        message: String,
-        warnings: Vec<String>,
-    },
-    /// The object cannot be read as the kind that it claims to be.
-    Unreadable(String),
-}
-
-impl Decision {
-    /// The object is admitted unchanged and without warnings.
-    pub(super) const ALLOWED: Self = Self::Allowed { warnings: Vec::new() };
-
-    /// The object is refused unread.
-    fn unread(excess: &Excess) -> Self {
-        Self::Refused {
-            subjects: vec![excess.path.clone()],
-            message: excess.to_string(),
-            warnings: Vec::new(),
-        }
-    }
-}
-
-/// The change under review: the new version of the object, and the stored version or null.
-pub(super) struct Change<'a> {
-    pub object: &'a BorrowedJson<'a>,
-    pub old: &'a BorrowedJson<'a>,
-    /// The namespace of the request, which is the object's even if its metadata names none.
-    pub namespace: &'a str,
-    /// The precision of the times in the names of a schedule's runs.
-    pub precision: Precision,
-    /// The shortest period of a schedule.
-    pub shortest_period: Duration,
-}
-
 /// A kind of object: its API group, its name, and the function that decides on its objects.
 type Decider = (&'static str, &'static str, fn(&Change) -> Decision);
 
@@ -165,7 +116,12 @@ const SCHEDULE: &str = "ScheduledSparkApplication";
 ///
 /// A body that is not a review is answered with status 400 and a message that names what was expected; every other
 /// body is answered with a review.
-pub(super) async fn mutate(State(reviews): State<Reviews>, headers: HeaderMap, body: Bytes) -> Response {
+pub(super) async fn mutate(
+    State(reviews): State<Reviews>,
+    caller: Option<Extension<Caller>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     const KINDS: [Decider; 3] = [
         ("", "Pod", pods::customized),
         (GROUP, APPLICATION, applications::completed),
@@ -174,15 +130,20 @@ pub(super) async fn mutate(State(reviews): State<Reviews>, headers: HeaderMap, b
     ];
     let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
     let reviews = Reviews { quotas: None, exposure_rights: None, batch_schedulers: None, ..reviews };
-    asked.reviewed(headers, body, reviews).await
+    asked.reviewed(Caller::of(caller), headers, body, reviews).await
 }
 
 /// `POST /validate`: refuses objects that can never work. Otherwise like [`mutate`].
-pub(super) async fn validate(State(reviews): State<Reviews>, headers: HeaderMap, body: Bytes) -> Response {
+pub(super) async fn validate(
+    State(reviews): State<Reviews>,
+    caller: Option<Extension<Caller>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     const KINDS: [Decider; 2] =
         [(GROUP, APPLICATION, applications::validated), (GROUP, SCHEDULE, applications::validated_schedule)];
     let asked = Asked { path: "/validate", kinds: &KINDS, configuration: "ValidatingWebhookConfiguration" };
-    asked.reviewed(headers, body, reviews).await
+    asked.reviewed(Caller::of(caller), headers, body, reviews).await
 }
 
 /// One path of the webhook, and the kinds of objects that it reviews.
@@ -196,15 +157,15 @@ struct Asked {
 
 impl Asked {
     /// Returns the answer. A large object is reviewed by [`LargeReviews`], so that other reviews do not wait for it.
-    async fn reviewed(self, headers: HeaderMap, body: Bytes, reviews: Reviews) -> Response {
+    async fn reviewed(self, caller: Caller, headers: HeaderMap, body: Bytes, reviews: Reviews) -> Response {
         let _in_flight = reviews.metrics.begins(self.path);
         if body.len() <= ORDINARY {
-            return self.answer(&headers, &body, &reviews).await;
+            return self.answer(caller, &headers, &body, &reviews).await;
         }
         let begun = Instant::now();
         let (large, metrics, whole) = (reviews.large.clone(), reviews.metrics.clone(), body.clone());
-        let answer = async move { self.answer(&headers, &body, &reviews).await };
-        match large.reviewed(answer).await {
+        let answer = async move { self.answer(caller, &headers, &body, &reviews).await };
+        match large.reviewed(caller.peer, &namespace(&whole), answer).await {
             Ok(response) => response,
             Err(why) => {
                 info!(bytes = whole.len(), %why, "denied: not reviewed");
@@ -214,7 +175,7 @@ impl Asked {
         }
     }
 
-    async fn answer(&self, headers: &HeaderMap, body: &[u8], reviews: &Reviews) -> Response {
+    async fn answer(&self, caller: Caller, headers: &HeaderMap, body: &[u8], reviews: &Reviews) -> Response {
         let begun = Instant::now();
         match decode(headers, body) {
             Ok(Review { api_version, kind, request }) => {
@@ -223,7 +184,7 @@ impl Asked {
                     .iter()
                     .find(|(group, kind, _)| *group == request.kind.group && *kind == request.kind.kind);
                 let known = decider.map(|(_, kind, _)| *kind);
-                let verdict = caught(self.verdict(&request, decider, reviews)).await;
+                let verdict = caught(self.verdict(caller, &request, decider, reviews)).await;
                 let (response, outcome) = verdict.unwrap_or_else(|bug| {
                     request.span(Outcome::Unanswered, None).in_scope(|| error!(%bug, "denied"));
                     let message = format!("{bug}; please report it with this object");
@@ -246,6 +207,7 @@ impl Asked {
 
     async fn verdict<'t>(
         &self,
+        caller: Caller,
         request: &'t Request<'t>,
         decider: Option<&Decider>,
         reviews: &Reviews,
@@ -268,7 +230,8 @@ impl Asked {
             );
             return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
         };
-        let Reviews { precision, shortest_period, .. } = *reviews;
+        let Reviews { precision, shortest_period, lookups, .. } = reviews;
+        let (precision, shortest_period) = (*precision, *shortest_period);
         let change = Change { object, old, namespace, precision, shortest_period };
         let mut decision = request.excess.as_ref().map_or_else(|| decide(&change), Decision::unread);
         let is_schedule = *kind == SCHEDULE;
@@ -276,10 +239,12 @@ impl Asked {
             decision = schedulers.decided(decision, &change, is_schedule);
         }
         if let Some(rights) = &reviews.exposure_rights {
-            decision = rights.decided(decision, &change, is_schedule, || request.user()).await;
+            let permitted = lookups.permitted(caller, namespace);
+            decision = rights.decided(decision, &change, is_schedule, || request.user(), permitted).await;
         }
         if let Some(quotas) = reviews.quotas.as_ref().filter(|_| *kind == APPLICATION) {
-            decision = quotas.decided(decision, &change).await;
+            let permitted = lookups.permitted(caller, namespace);
+            decision = quotas.decided(decision, &change, caller.is_api_server, permitted).await;
         }
         match decision {
             Decision::Allowed { warnings } => {
@@ -388,6 +353,12 @@ fn unanswered(body: &[u8], why: NotReviewed) -> Response {
     }
 }
 
+/// Returns the namespace that a review names, for its turn; empty if it cannot be read.
+fn namespace(body: &[u8]) -> String {
+    let review = serde_json::from_slice::<Review<IgnoredAny>>(body);
+    review.map_or_else(|_| String::new(), |review| review.request.namespace.into_owned())
+}
+
 /// Reads a review. Nothing is built of an object that is beyond its bounds.
 fn read(text: &str) -> serde_json::Result<Review<'_>> {
     if Bounds::TYPED.excess(text, "").is_none() {
@@ -440,7 +411,7 @@ mod tests {
             let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
             let mut registry = Registry::default();
             let reviews = Reviews::from(ReviewMetrics::new(&mut registry));
-            let answer = ASKED.reviewed(headers, review.to_string().into(), reviews).await;
+            let answer = ASKED.reviewed(Caller::default(), headers, review.to_string().into(), reviews).await;
             assert_eq!(answer.status(), StatusCode::OK);
             let answer: Value =
                 serde_json::from_slice(&to_bytes(answer.into_body(), 1000).await.unwrap()).unwrap();
@@ -453,7 +424,6 @@ mod tests {
         }
     }
 
-    /// Issue 22: the reason was printed as it came from the caller.
     #[tokio::test]
     async fn no_caller_writes_a_line_of_the_log() {
         let (mut log, written) = std::io::pipe().unwrap();
@@ -464,7 +434,7 @@ mod tests {
         }});
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
         let reviews = Reviews::from(ReviewMetrics::new(&mut Registry::default()));
-        let answer = ASKED.reviewed(headers, review.to_string().into(), reviews).await;
+        let answer = ASKED.reviewed(Caller::default(), headers, review.to_string().into(), reviews).await;
         assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
         drop(logged);
         let mut text = String::new();

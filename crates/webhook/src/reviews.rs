@@ -2,7 +2,7 @@
 
 use super::{
     batch_schedulers::NamedBatchSchedulers, exposure_rights::ExposureRights, large::LargeReviews,
-    quotas::Quotas, review_metrics::ReviewMetrics,
+    lookups::Lookups, quotas::Quotas, review_metrics::ReviewMetrics,
 };
 use plan::schedule::Precision;
 use std::time::Duration;
@@ -22,6 +22,8 @@ pub struct Reviews {
     pub precision: Precision,
     /// The shortest period of a schedule.
     pub shortest_period: Duration,
+    /// Who may have the API server asked by these two checks.
+    pub lookups: Lookups,
     /// The reviews of large objects.
     pub large: LargeReviews,
 }
@@ -37,6 +39,7 @@ impl From<ReviewMetrics> for Reviews {
             batch_schedulers: None,
             precision,
             shortest_period: Duration::ZERO,
+            lookups: Lookups::new(false),
             large,
         }
     }

@@ -1,7 +1,10 @@
 //! Chooses the TLS versions and the cipher suites that the webhook accepts.
 
 use certificates::ServingCertificate;
-use rustls::{ServerConfig, SupportedCipherSuite, crypto::ring::default_provider, version};
+use rustls::{
+    RootCertStore, ServerConfig, SupportedCipherSuite, crypto::ring::default_provider,
+    pki_types::CertificateDer, server::WebPkiClientVerifier, version,
+};
 use std::sync::Arc;
 
 /// The oldest TLS version that a server accepts.
@@ -21,6 +24,8 @@ pub struct Tls {
     /// The listed suites. For a TLS version of which suites are listed, only these are accepted; for a version without
     /// listed suites, all are. (Go, and so Kubeflow's operator, offers a choice only among the suites of TLS 1.2.)
     pub cipher_suites: Vec<SupportedCipherSuite>,
+    /// The CAs whose certificates show that a client is an API server. Other clients need none.
+    pub client_cas: Vec<CertificateDer<'static>>,
 }
 
 impl Tls {
@@ -31,9 +36,22 @@ impl Tls {
         };
         let mut provider = default_provider();
         provider.cipher_suites.retain(|suite| self.speaks(suite));
-        let config = ServerConfig::builder_with_provider(Arc::new(provider))
-            .with_protocol_versions(versions)?
-            .with_no_client_auth();
+        let provider = Arc::new(provider);
+        let config =
+            ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
+        let config = if self.client_cas.is_empty() {
+            config.with_no_client_auth()
+        } else {
+            let mut roots = RootCertStore::empty();
+            for ca in &self.client_cas {
+                roots.add(ca.clone())?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let verifier = verifier.allow_unauthenticated().build();
+            config.with_client_cert_verifier(
+                verifier.map_err(|error| rustls::Error::General(error.to_string()))?,
+            )
+        };
         let mut config = config.with_cert_resolver(certificate);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
@@ -71,7 +89,7 @@ mod tests {
 
     fn spoken(suites: &[&str]) -> Vec<String> {
         let cipher_suites = suites.iter().map(|suite| cipher_suite(suite).unwrap()).collect();
-        let tls = Tls { min_version: TlsVersion::Tls12, cipher_suites };
+        let tls = Tls { cipher_suites, ..Tls::default() };
         let mut spoken = default_provider().cipher_suites;
         spoken.retain(|suite| tls.speaks(suite));
         spoken.iter().map(name).collect()

@@ -3,17 +3,20 @@
 
 use super::{
     applications::application,
+    certificates::bundle,
     eventually,
     installation::is_not_ready,
     kubectl::{kubectl_refuses, kubectl_with, try_kubectl_with},
     namespace::{Granted, Namespace, Reviewed},
-    operator::Operator,
+    operator::{Operator, WEBHOOK_PORT},
     proxy::{Call, Line, Moment, Proxy},
     seen,
 };
-use k8s_openapi::api::core::v1::ResourceQuota;
+use crate::webhook::{Client, connector, handshake};
+use k8s_openapi::{ByteString, api::core::v1::ResourceQuota};
+use rustls::time_provider::DefaultTimeProvider;
 use serde_json::{Value, json};
-use std::fs;
+use std::{env, fs, path::PathBuf, sync::Arc};
 
 const ENFORCED: &str = "--enable-resource-quota-enforcement";
 const RBAC: &str = "manifests/rbac/quota.yaml";
@@ -26,7 +29,8 @@ async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_ther
     let namespace = Namespace::new("quota").await;
     let _reviewed = Reviewed::begin();
     let _allowed = Granted::begin(RBAC);
-    let operator = Operator::with(&namespace).argument(ENFORCED).start().await;
+    let known = format!("--webhook-client-ca={}", cluster_ca().display());
+    let operator = Operator::with(&namespace).argument(ENFORCED).argument(&known).start().await;
     let quota = Quota::begin(&namespace).await;
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
     let no_room = "ResourceQuota team: pods: the application asks for 4 (driver 1, 3 executors 1 each); of 5, 2 are used and 3 left: \
@@ -67,6 +71,10 @@ async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_ther
     quota.is_used(&namespace, &json!({"pods": "1", "requests.memory": "1408Mi"})).await;
     edited(json!({"suspend": false, "executor": {"instances": 5}})).unwrap_err();
     edited(json!({"suspend": false})).unwrap();
+
+    // A client that is not the API server has nothing looked up.
+    let said = answer_to_a_stranger(&namespace, &of_executors(100)).await;
+    assert!(said.contains("--webhook-client-ca") && !said.contains("left"), "{said}");
 }
 
 #[tokio::test]
@@ -85,8 +93,10 @@ async fn what_the_admins_defaults_ask_for_counts_and_nothing_is_let_in_while_the
 
     fs::write(directory.join("spark-defaults.conf"), "spark.executor.memoryOverhead 1g\n").unwrap();
     let refused = kubectl_refuses(&of_executors(2), &create);
-    let asked = "requests.memory: the application asks for 5504Mi (driver 1408Mi, 2 executors 2Gi each); of 8Gi, 3Gi are used";
+    let asked = "requests.memory: the application asks for 5504Mi (driver 1408Mi, 2 executors 2Gi each); that is more than there is left";
     assert!(refused.contains(asked), "{refused}");
+    let said = answer_to_a_stranger(&namespace, &of_executors(2)).await;
+    assert!(said.contains(asked) && !said.contains("8Gi") && !said.contains("3Gi"), "{said}");
 
     fs::remove_dir_all(&directory).unwrap();
     fs::write(&directory, "no directory").unwrap();
@@ -177,6 +187,27 @@ fn of_executors(number: u32) -> Value {
     let mut application = application("pi");
     application["spec"]["executor"]["instances"] = json!(number);
     application
+}
+
+/// Returns the CA of the certificate that the API server of these tests presents to webhooks.
+fn cluster_ca() -> PathBuf {
+    PathBuf::from(env::var_os("KUBECONFIG").unwrap()).with_file_name("pki").join("ca.crt")
+}
+
+/// Returns the message of the webhook to a client without a certificate about the creation of `application`.
+async fn answer_to_a_stranger(namespace: &Namespace, application: &Value) -> String {
+    let mut application = application.clone();
+    application["metadata"]["namespace"] = json!(namespace.name);
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "kind": {"group": "sparkoperator.k8s.io", "version": "v1beta2", "kind": "SparkApplication"},
+        "namespace": namespace.name, "operation": "CREATE", "object": application,
+    }});
+    let ByteString(cas) = serde_json::from_value(json!(bundle())).unwrap();
+    let cas = String::from_utf8(cas).unwrap();
+    let connector = connector(&cas, Arc::new(DefaultTimeProvider), rustls::DEFAULT_VERSIONS, &["http/1.1"]);
+    let stream = handshake(([127, 0, 0, 1], WEBHOOK_PORT).into(), &connector).await.unwrap();
+    let answer = Client::http1(stream).await.review_at("/validate", &review).await;
+    answer["response"]["status"]["message"].as_str().unwrap().to_owned()
 }
 
 /// A ResourceQuota with room for two executors and their driver.

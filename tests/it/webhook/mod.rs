@@ -127,7 +127,7 @@ impl Server {
 }
 
 /// Returns a connector for a client that trusts `ca` and offers these protocols.
-fn connector(
+pub(crate) fn connector(
     ca: &str,
     clock: Arc<dyn TimeProvider>,
     versions: &[&'static SupportedProtocolVersion],
@@ -142,7 +142,10 @@ fn connector(
     TlsConnector::from(Arc::new(config))
 }
 
-async fn handshake(address: SocketAddr, connector: &TlsConnector) -> io::Result<TlsStream<TcpStream>> {
+pub(crate) async fn handshake(
+    address: SocketAddr,
+    connector: &TlsConnector,
+) -> io::Result<TlsStream<TcpStream>> {
     let tcp = TcpStream::connect(address).await?;
     let name = ServerName::try_from("localhost").unwrap();
     timeout(DEADLINE, connector.connect(name, tcp)).await?

@@ -37,6 +37,11 @@ authorityKeyIdentifier = keyid
 subjectAltName = DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,\
 DNS:kubernetes.default.svc.cluster.local,DNS:localhost,IP:127.0.0.1,\
 IP:{network.NODE_ADDRESS},IP:{network.API_SERVICE_ADDRESS}
+[client]
+basicConstraints = critical,CA:FALSE
+keyUsage = critical,digitalSignature
+extendedKeyUsage = clientAuth
+authorityKeyIdentifier = keyid
 """
 
 
@@ -59,6 +64,8 @@ def make_credentials(cluster: Cluster) -> None:
             "-keyout", "ca.key", "-out", "ca.crt")
     openssl(*certificate, "-extensions", "server", "-subj", "/CN=kube-apiserver", "-CA", "ca.crt", "-CAkey", "ca.key",
             "-keyout", "apiserver.key", "-out", "apiserver.crt")
+    openssl(*certificate, "-extensions", "client", "-subj", "/CN=kube-apiserver", "-CA", "ca.crt", "-CAkey", "ca.key",
+            "-keyout", "webhook-client.key", "-out", "webhook-client.crt")
     openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "service-account.key")
     openssl("pkey", "-in", "service-account.key", "-pubout", "-out", "service-account.pub")
 
@@ -76,6 +83,24 @@ def make_credentials(cluster: Cluster) -> None:
     }
     cluster.kubeconfig.touch(mode=0o600)
     cluster.kubeconfig.write_text(json.dumps(kubeconfig, indent=2))
+
+
+def admission_configuration(cluster: Cluster) -> pathlib.Path:
+    """Writes the configuration by which the API server presents a certificate to webhooks, if they ask for one."""
+    keys = pki(cluster)
+    credentials = {"client-certificate": f"{keys}/webhook-client.crt", "client-key": f"{keys}/webhook-client.key"}
+    kubeconfig = {"apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": credentials}]}
+    (cluster.folder / "webhooks.kubeconfig").write_text(json.dumps(kubeconfig))
+    webhooks = {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "WebhookAdmissionConfiguration",
+        "kubeConfigFile": str(cluster.folder / "webhooks.kubeconfig"),
+    }
+    plugins = [{"name": f"{name}AdmissionWebhook", "configuration": webhooks} for name in ("Mutating", "Validating")]
+    configuration = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins}
+    file = cluster.folder / "admission.json"
+    file.write_text(json.dumps(configuration))
+    return file
 
 
 def audit_policy(cluster: Cluster, user: str) -> pathlib.Path:
@@ -130,6 +155,7 @@ def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str, audi
         f"--service-account-key-file={keys}/service-account.pub",
         f"--service-account-signing-key-file={keys}/service-account.key",
         f"--service-cluster-ip-range={network.SERVICE_SUBNET}",
+        f"--admission-control-config-file={admission_configuration(cluster)}",
         "--allow-privileged=true",
         "--kubelet-preferred-address-types=InternalIP",
         *gangs(kubernetes), *gang_api(kubernetes),

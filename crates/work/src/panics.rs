@@ -5,7 +5,10 @@
 //! shared state is left half-changed.
 
 use futures::FutureExt;
-use std::{any::Any, panic::AssertUnwindSafe};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 /// A panic, which is a bug of the operator, with the panic's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +22,15 @@ pub struct Panicked(String);
 /// When `work` panics. The log contains the panic's message and place already.
 pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| Panicked(message(&*panic)))
+}
+
+/// Like [`caught`], for work without an await.
+///
+/// # Errors
+///
+/// When `work` panics. The log contains the panic's message and place already.
+pub fn caught_now<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Panicked(message(&*panic)))
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {
@@ -37,6 +49,8 @@ mod tests {
         let panicked = caught(async { number("seven") }).await.unwrap_err().to_string();
         assert_eq!(panicked, "a bug of the operator: it is a number: ParseIntError { kind: InvalidDigit }");
         let panicked: Result<(), _> = caught(async { panic!("these words") }).await;
+        assert_eq!(panicked.unwrap_err().to_string(), "a bug of the operator: these words");
+        let panicked: Result<(), _> = caught_now(|| panic!("these words"));
         assert_eq!(panicked.unwrap_err().to_string(), "a bug of the operator: these words");
     }
 }

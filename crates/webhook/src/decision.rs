@@ -1,0 +1,51 @@
+//! What is decided about an object under review, and from what.
+
+use api::Excess;
+use json_patch::Patch;
+use plan::schedule::Precision;
+use pod_customization::borrowed_json::BorrowedJson;
+use std::time::Duration;
+
+/// The decision about an object.
+pub(super) enum Decision {
+    /// The object is admitted unchanged; the warnings are shown to the user who has sent it.
+    Allowed { warnings: Vec<String> },
+    /// The object is admitted with this patch, which may be empty.
+    Changed(Patch),
+    /// The object breaks rules.
+    Refused {
+        /// The fields or annotations that are wrong, without their values: for the log.
+        subjects: Vec<String>,
+        /// All mistakes, for the user.
+        message: String,
+        warnings: Vec<String>,
+    },
+    /// The object cannot be read as the kind that it claims to be.
+    Unreadable(String),
+}
+
+impl Decision {
+    /// The object is admitted unchanged and without warnings.
+    pub(super) const ALLOWED: Self = Self::Allowed { warnings: Vec::new() };
+
+    /// The object is refused unread.
+    pub(super) fn unread(excess: &Excess) -> Self {
+        Self::Refused {
+            subjects: vec![excess.path.clone()],
+            message: excess.to_string(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// The change under review: the new version of the object, and the stored version or null.
+pub(super) struct Change<'a> {
+    pub object: &'a BorrowedJson<'a>,
+    pub old: &'a BorrowedJson<'a>,
+    /// The namespace of the request, which is the object's even if its metadata names none.
+    pub namespace: &'a str,
+    /// The precision of the times in the names of a schedule's runs.
+    pub precision: Precision,
+    /// The shortest period of a schedule.
+    pub shortest_period: Duration,
+}

@@ -1,0 +1,99 @@
+//! The questions that reviews ask the API server: about quotas and about the permissions of users. Whoever reaches the
+//! port can have them asked, about any namespace and any user; so they are told apart who may have the answer.
+
+use axum::extract::Extension;
+use std::{net::IpAddr, time::Duration};
+use tokio::time::{sleep, timeout};
+use work::Turns;
+
+/// How many questions of clients that are not known as API servers may be begun within [`PAUSE`]: 400 in a second.
+const AT_ONCE: usize = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+/// How many more may wait for that, and for how long.
+const WAITING: usize = 1000;
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The client that has sent a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Caller {
+    /// Its address; none where there is no connection.
+    pub peer: Option<IpAddr>,
+    /// Whether it has presented a certificate of the CA by which the webhook knows API servers.
+    pub is_api_server: bool,
+}
+
+impl Caller {
+    pub(super) fn of(extension: Option<Extension<Self>>) -> Self {
+        extension.map(|Extension(caller)| caller).unwrap_or_default()
+    }
+}
+
+/// Who may have questions asked, and how many. Cheap to clone: all clones share the same turns.
+#[derive(Clone, Debug)]
+pub struct Lookups {
+    is_for_api_servers: bool,
+    turns: Turns,
+}
+
+impl Lookups {
+    /// Returns lookups for everybody, or for those alone who present a certificate of an API server's.
+    #[must_use]
+    pub fn new(is_for_api_servers: bool) -> Self {
+        Self { is_for_api_servers, turns: Turns::with_room(AT_ONCE, WAITING) }
+    }
+
+    /// Waits until a question of `caller` about `namespace` may be asked. The error continues a sentence.
+    pub(super) async fn permitted(&self, caller: Caller, namespace: &str) -> Result<(), &'static str> {
+        if caller.is_api_server {
+            return Ok(());
+        }
+        if self.is_for_api_servers {
+            return Err(
+                "the webhook asks that only for clients that present a certificate of --webhook-client-ca: have an admin \
+                        give the API server one in its AdmissionConfiguration",
+            );
+        }
+        let turn = timeout(PATIENCE, self.turns.turn(caller.peer, namespace)).await.ok().flatten();
+        let turn = turn.ok_or("too many objects need that question at once: try again later")?;
+        tokio::spawn(async move {
+            sleep(PAUSE).await;
+            drop(turn);
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::join_all;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_of_questions_has_a_rate_and_delays_other_clients_by_a_turn() {
+        let lookups = Lookups::new(false);
+        let of = |last: u8| Caller { peer: Some([10, 0, 0, last].into()), is_api_server: false };
+        let begun = Instant::now();
+        let crowd = async {
+            let names: Vec<_> = (0..2000).map(|i| i.to_string()).collect();
+            let asked = join_all(names.iter().map(|name| lookups.permitted(of(1), name))).await;
+            (asked.iter().filter(|asked| asked.is_ok()).count(), begun.elapsed())
+        };
+        let other = async {
+            lookups.permitted(of(2), "b").await.unwrap();
+            begun.elapsed()
+        };
+        let ((asked, took), waited) = tokio::join!(crowd, other);
+        assert!(waited <= PAUSE, "{waited:?}");
+        assert!((WAITING..=WAITING + AT_ONCE).contains(&asked), "{asked}");
+        assert!(took >= PAUSE * u32::try_from(WAITING / AT_ONCE - 1).unwrap(), "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn where_api_servers_are_known_nobody_else_may_ask() {
+        let lookups = Lookups::new(true);
+        let refused = lookups.permitted(Caller::default(), "a").await.unwrap_err();
+        assert!(refused.contains("--webhook-client-ca"), "{refused}");
+        lookups.permitted(Caller { is_api_server: true, ..Caller::default() }, "a").await.unwrap();
+    }
+}

@@ -1,0 +1,257 @@
+//! Who is next where there is less room than work: whoever waits delays each other client, and within a client's work
+//! each other namespace, by one turn, however much of theirs waits.
+
+use parking_lot::Mutex;
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::Hash,
+    net::IpAddr,
+    sync::Arc,
+};
+use tokio::sync::oneshot;
+
+/// Something in which items wait. Within a [`VecDeque`], first come, first served.
+pub trait Line: Default {
+    type Item;
+
+    /// Returns how many items wait.
+    fn waiting(&self) -> usize;
+
+    /// Takes the item that is next.
+    fn take(&mut self) -> Option<Self::Item>;
+
+    /// Takes the item that would have had to wait longest among those of the longest lines.
+    fn take_last(&mut self) -> Option<Self::Item>;
+}
+
+impl<T> Line for VecDeque<T> {
+    type Item = T;
+
+    fn waiting(&self) -> usize {
+        self.len()
+    }
+
+    fn take(&mut self) -> Option<T> {
+        self.pop_front()
+    }
+
+    fn take_last(&mut self) -> Option<T> {
+        self.pop_back()
+    }
+}
+
+/// Lines that take turns; each may consist of lines that take turns.
+#[derive(Debug)]
+pub struct Lines<K, L> {
+    lines: HashMap<K, L>,
+    /// The keys of the lines in which something waits, in the order of their turns.
+    turns: VecDeque<K>,
+}
+
+impl<K, L> Default for Lines<K, L> {
+    fn default() -> Self {
+        Self { lines: HashMap::new(), turns: VecDeque::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash, L: Line> Lines<K, L> {
+    /// Returns the line with this key, to which an item has to be added.
+    pub fn line(&mut self, key: &K) -> &mut L {
+        self.lines.entry(key.clone()).or_insert_with(|| {
+            self.turns.push_back(key.clone());
+            L::default()
+        })
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// Returns how many items wait in the line with this key.
+    #[must_use]
+    pub fn waiting_in(&self, key: &K) -> usize {
+        self.lines.get(key).map_or(0, L::waiting)
+    }
+
+    /// Takes the item that is next, with the key of its line. Lines that `may` not have a turn now keep their place.
+    pub fn take_if(&mut self, may: impl Fn(&K) -> bool) -> Option<(K, L::Item)> {
+        let place = self.turns.iter().position(may)?;
+        let key = self.turns.remove(place)?;
+        let line = self.lines.get_mut(&key)?;
+        let item = line.take()?;
+        if line.waiting() == 0 {
+            self.lines.remove(&key);
+        } else {
+            self.turns.push_back(key.clone());
+        }
+        Some((key, item))
+    }
+}
+
+impl<K: Clone + Eq + Hash, L: Line> Line for Lines<K, L> {
+    type Item = L::Item;
+
+    fn waiting(&self) -> usize {
+        self.lines.values().map(L::waiting).sum()
+    }
+
+    fn take(&mut self) -> Option<L::Item> {
+        self.take_if(|_| true).map(|(_, item)| item)
+    }
+
+    fn take_last(&mut self) -> Option<L::Item> {
+        let longest = self.turns.iter().max_by_key(|key| self.waiting_in(key))?.clone();
+        let line = self.lines.get_mut(&longest)?;
+        let item = line.take_last();
+        if line.waiting() == 0 {
+            self.lines.remove(&longest);
+            self.turns.retain(|key| *key != longest);
+        }
+        item
+    }
+}
+
+/// A number of permits. Cheap to clone: all clones share them.
+#[derive(Clone, Debug)]
+pub struct Turns(Arc<Mutex<Permits>>);
+
+#[derive(Debug)]
+struct Permits {
+    free: usize,
+    at_most_waiting: usize,
+    /// By client, and by namespace.
+    waiting: Lines<Option<IpAddr>, Lines<String, VecDeque<oneshot::Sender<Turn>>>>,
+}
+
+/// A permit; dropping it gives it to the next in turn.
+#[derive(Debug)]
+pub struct Turn(Option<Turns>);
+
+impl Turns {
+    #[must_use]
+    pub fn new(permits: usize) -> Self {
+        Self::with_room(permits, usize::MAX)
+    }
+
+    /// Returns so many permits, for which not more than `at_most_waiting` may wait.
+    #[must_use]
+    pub fn with_room(permits: usize, at_most_waiting: usize) -> Self {
+        Self(Arc::new(Mutex::new(Permits { free: permits, at_most_waiting, waiting: Lines::default() })))
+    }
+
+    /// Waits for the turn of `namespace`, among the work of the client `peer` if clients take turns. Returns none if too
+    /// many wait: of the client for which most wait, and of its namespace for which most wait, the last one.
+    pub async fn turn(&self, peer: Option<IpAddr>, namespace: &str) -> Option<Turn> {
+        let turn = {
+            let mut permits = self.0.lock();
+            if permits.free > 0 {
+                permits.free -= 1;
+                return Some(Turn(Some(self.clone())));
+            }
+            let (sender, turn) = oneshot::channel();
+            permits.waiting.line(&peer).line(&namespace.to_owned()).push_back(sender);
+            if permits.at_most_waiting < usize::MAX && permits.waiting.waiting() > permits.at_most_waiting {
+                permits.waiting.take_last();
+            }
+            turn
+        };
+        turn.await.ok()
+    }
+
+    /// Returns how many permits nobody has.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.0.lock().free
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(turns) = self.0.take() else { return };
+        loop {
+            let next = {
+                let mut permits = turns.0.lock();
+                let next = permits.waiting.take();
+                permits.free += usize::from(next.is_none());
+                next
+            };
+            let Some(next) = next else { return };
+            match next.send(Self(Some(turns.clone()))) {
+                Ok(()) => return,
+                // Whoever waited there has given up.
+                Err(mut unwanted) => drop(unwanted.0.take()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    #[test]
+    fn each_line_has_its_turn_and_those_that_may_not_keep_it() {
+        let mut lines = Lines::<_, VecDeque<_>>::default();
+        for (namespace, item) in [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1), ("b", 2)] {
+            lines.line(&namespace).push_back(item);
+        }
+        let mut next =
+            |barred: &str| lines.take_if(|key| *key != barred).map(|(key, item)| format!("{key}{item}"));
+        assert_eq!(next("a").as_deref(), Some("b1"));
+        let rest: Vec<_> = std::iter::from_fn(|| next("")).collect();
+        assert_eq!(rest, ["a1", "c1", "b2", "a2", "a3"]);
+        assert!(lines.lines.is_empty() && lines.turns.is_empty());
+    }
+
+    #[test]
+    fn what_is_too_much_is_taken_from_the_longest_line_of_the_longest_lines() {
+        let mut clients = Lines::<_, Lines<_, VecDeque<_>>>::default();
+        for (client, namespace) in [(1, "a"), (1, "a"), (2, "b"), (2, "a"), (2, "b"), (3, "c")] {
+            let number = clients.waiting();
+            clients.line(&client).line(&namespace).push_back((client, namespace, number));
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| clients.take_last()).take(3).collect();
+        assert_eq!(taken[0], (2, "b", 4));
+        assert!(taken[1..].iter().all(|(client, ..)| *client != 3), "{taken:?}");
+        let rest: Vec<_> = std::iter::from_fn(|| clients.take()).map(|(client, ..)| client).collect();
+        assert_eq!(rest, [1, 2, 3]);
+        assert!(clients.is_empty() && clients.lines.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_crowd_delays_others_by_one_turn_and_who_gives_up_none() {
+        let turns = Turns::new(1);
+        let first = turns.turn(None, "a").await;
+        let mut crowd: Vec<_> = (0..9).map(|_| Box::pin(turns.turn(None, "a"))).collect();
+        assert!(crowd.iter_mut().all(|one| one.now_or_never().is_none()));
+        let mut other = Box::pin(turns.turn(None, "b"));
+        assert!((&mut other).now_or_never().is_none());
+        drop(crowd.remove(0));
+        drop(first);
+        // The turn of the crowd was that of the one that has given up.
+        drop(other.now_or_never().expect("the next turn"));
+        let second = (&mut crowd[0]).now_or_never().expect("nobody else waits");
+        drop(crowd);
+        drop(second);
+        assert_eq!(turns.free(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_names_many_namespaces_has_the_turns_of_one_client() {
+        let (crowd, other) = (Some([10, 0, 0, 1].into()), Some([10, 0, 0, 2].into()));
+        let turns = Turns::with_room(1, 4);
+        let first = turns.turn(crowd, "a").await;
+        let names: Vec<_> = (0..9).map(|i| i.to_string()).collect();
+        let mut waiting: Vec<_> = names.iter().map(|name| Box::pin(turns.turn(crowd, name))).collect();
+        waiting.retain_mut(|one| one.now_or_never().is_none());
+        assert_eq!(waiting.len(), 4, "the others are refused");
+        let mut one = Box::pin(turns.turn(other, "b"));
+        assert!((&mut one).now_or_never().is_none());
+        drop(first);
+        // It was the turn of the crowd, which came first.
+        drop(waiting.into_iter().find_map(|mut one| (&mut one).now_or_never()).expect("a turn"));
+        assert!(one.now_or_never().flatten().is_some());
+    }
+}
