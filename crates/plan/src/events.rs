@@ -1,6 +1,7 @@
 //! Builds the events that users see on an application, and their wording.
 
 use api::{ExecutorState, excerpt};
+use std::time::Duration;
 
 /// An event on the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +82,15 @@ pub(super) fn application_failed(name: &str, why: &str) -> Event {
 pub(super) fn application_pending_rerun(name: &str, cause: &str) -> Event {
     let note = format!("SparkApplication {name} is pending rerun: {cause}");
     Event::new(Severity::Warning, "SparkApplicationPendingRerun", "Rerun", note)
+}
+
+pub(super) fn restart_backs_off(name: &str, pause: Duration) -> Event {
+    let pause = pause.as_secs();
+    let note = format!(
+        "SparkApplication {name} is started again after a pause of {pause} s, since its last runs ended within 10 s: \
+         restartPolicy.type Always is for applications that run on"
+    );
+    Event::new(Severity::Warning, "SparkApplicationBackOff", "Rerun", note)
 }
 
 pub(super) fn spec_edited(name: &str) -> Event {

@@ -14,7 +14,7 @@ use crate::{
     run::Run,
     submission, submission_pod,
 };
-use api::{ApplicationState, RestartPolicyType, Role, SparkApplicationStatus, State};
+use api::{ApplicationState, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use spark_client::{self, Child};
@@ -22,18 +22,24 @@ use std::time::Duration;
 
 impl Pass<'_> {
     pub(super) fn after_success(&self) -> Plan {
-        if self.application.spec.restart_policy.restart_type == RestartPolicyType::Always {
-            return self.run_again(Cause::RestartAlways);
+        match restart::of_success(&self.application.spec, &self.status, self.now) {
+            Retry::Never => self.end(State::Completed, events::application_completed(self.name())),
+            Retry::In(pause) => self.again(pause, Cause::RestartAlways),
         }
-        self.end(State::Completed, events::application_completed(self.name()))
     }
 
     pub(super) fn after_failure(&self) -> Plan {
-        match restart::of_run(&self.application.spec, &self.status, self.now) {
+        match restart::of_failure(&self.application.spec, &self.status, self.now) {
             Retry::Never => self.fail(),
-            Retry::In(pause) if pause.is_zero() => self.run_again(Cause::FailureRetry),
-            Retry::In(pause) => self.with_executors(self.status.clone(), Vec::new(), Some(pause)),
+            Retry::In(pause) => self.again(pause, Cause::FailureRetry),
         }
+    }
+
+    fn again(&self, pause: Duration, cause: Cause) -> Plan {
+        if pause.is_zero() {
+            return self.run_again(cause);
+        }
+        self.with_executors(self.status.clone(), Vec::new(), Some(pause))
     }
 
     pub(super) fn fail(&self) -> Plan {

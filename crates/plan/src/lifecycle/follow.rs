@@ -1,13 +1,13 @@
 //! Handles SUBMITTED, RUNNING and UNKNOWN: the state of the application follows the state of its driver.
 
-use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome};
+use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome, restart};
 use crate::{
     Action, Driver, Plan, auxiliary,
     driver::{self, DriverState},
     events, executors,
     pod_summary::PodSummary,
 };
-use api::{ApplicationState, Role, State};
+use api::{ApplicationState, RestartPolicyType, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
@@ -56,6 +56,10 @@ impl Pass<'_> {
             status.termination_time = Some(Time(self.now));
             let outcome = if state == State::Succeeding { State::Completed } else { State::Failed };
             Self::ended(&mut status, Outcome::of_driver(outcome, pod, message.clone()), self.now);
+            if self.application.spec.restart_policy.restart_type == RestartPolicyType::Always {
+                let pause = restart::back_off(&status);
+                told.extend(pause.map(|pause| events::restart_backs_off(self.name(), pause)));
+            }
         }
         status.application_state = ApplicationState { state, error_message: message };
         let wake = match state {

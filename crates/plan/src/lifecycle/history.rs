@@ -98,6 +98,13 @@ impl Pass<'_> {
     }
 }
 
+/// Whether the operator itself has started this run, after another one.
+pub(super) fn is_restart(run: &RunRecord) -> bool {
+    let causes =
+        [Cause::RestartAlways, Cause::FailureRetry, Cause::SubmissionRetry].map(|cause| cause.to_string());
+    run.cause.as_ref().is_some_and(|cause| causes.contains(cause))
+}
+
 /// Returns the record of the run with this number.
 pub(super) fn run(status: &SparkApplicationStatus, ordinal: i64) -> Option<&RunRecord> {
     status.runs.iter().find(|run| run.ordinal == ordinal)

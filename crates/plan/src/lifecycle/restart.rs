@@ -1,8 +1,15 @@
 //! Decides whether and when a failed run or a failed submission is retried.
 
-use api::{RestartPolicyType, SparkApplicationSpec, SparkApplicationStatus, with_defaults};
-use jiff::Timestamp;
+use super::history;
+use api::{RestartPolicyType, RunRecord, SparkApplicationSpec, SparkApplicationStatus, with_defaults};
+use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
+
+/// An application that is started `Always` waits before it is started again if its runs are shorter than this.
+const SHORT: SignedDuration = SignedDuration::from_secs(10);
+/// The pause after the second short run in a row. It doubles with each further one.
+const PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Whether and when another attempt follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,11 +19,50 @@ pub(super) enum Retry {
     In(Duration),
 }
 
-/// Decides about another attempt after a failed run.
-pub(super) fn of_run(spec: &SparkApplicationSpec, status: &SparkApplicationStatus, now: Timestamp) -> Retry {
+/// Decides about another run after a successful one.
+pub(super) fn of_success(
+    spec: &SparkApplicationSpec,
+    status: &SparkApplicationStatus,
+    now: Timestamp,
+) -> Retry {
+    match spec.restart_policy.restart_type {
+        RestartPolicyType::Always => Retry::In(rest_of_back_off(status, now)),
+        RestartPolicyType::Never | RestartPolicyType::OnFailure => Retry::Never,
+    }
+}
+
+/// Decides about another run after a failed one.
+pub(super) fn of_failure(
+    spec: &SparkApplicationSpec,
+    status: &SparkApplicationStatus,
+    now: Timestamp,
+) -> Retry {
     let policy = with_defaults(spec.clone()).restart_policy;
     let (retries, interval) = (policy.on_failure_retries, policy.on_failure_retry_interval);
-    retry(policy.restart_type, retries, status.execution_attempts, interval, status, now)
+    match retry(policy.restart_type, retries, status.execution_attempts, interval, status, now) {
+        Retry::In(pause) if policy.restart_type == RestartPolicyType::Always => {
+            Retry::In(pause.max(rest_of_back_off(status, now)))
+        }
+        retry => retry,
+    }
+}
+
+/// Returns the pause before the next run of an application that is started `Always`, counted from the end of its last
+/// one: none unless that and the ones before were short and the operator itself has started it again. Without the pause
+/// applications whose drivers end at once would take as many turns, requests and pods as a tenant likes.
+pub(super) fn back_off(status: &SparkApplicationStatus) -> Option<Duration> {
+    let is_short = |run: &RunRecord| {
+        let times = run.submitted_time.as_ref().zip(run.finished_time.as_ref());
+        times.is_some_and(|(submitted, finished)| finished.0.duration_since(submitted.0) < SHORT)
+    };
+    let again = status.runs.iter().rev().take_while(|run| is_short(run) && history::is_restart(run)).count();
+    let doublings = u32::try_from(again.checked_sub(1)?).unwrap_or(u32::MAX);
+    Some(PAUSE.saturating_mul(2_u32.saturating_pow(doublings)).min(LONGEST_PAUSE))
+}
+
+fn rest_of_back_off(status: &SparkApplicationStatus, now: Timestamp) -> Duration {
+    let since = status.termination_time.as_ref().map(|time| now.duration_since(time.0));
+    back_off(status).unwrap_or_default().saturating_sub(elapsed(since))
 }
 
 /// Decides about another attempt after a failed submission.
@@ -59,6 +105,10 @@ fn retry(
     let interval = u64::try_from(interval.unwrap_or_default()).unwrap_or_default();
     let pause = Duration::from_secs(interval.saturating_mul(factor));
     let since = status.last_submission_attempt_time.as_ref().map(|time| now.duration_since(time.0));
-    let elapsed = since.map_or(Duration::MAX, |since| Duration::try_from(since).unwrap_or_default());
-    Retry::In(pause.saturating_sub(elapsed))
+    Retry::In(pause.saturating_sub(elapsed(since)))
+}
+
+/// Returns how long something that is over has been over; for ever if it is not known since when.
+fn elapsed(since: Option<SignedDuration>) -> Duration {
+    since.map_or(Duration::MAX, |since| Duration::try_from(since).unwrap_or_default())
 }
