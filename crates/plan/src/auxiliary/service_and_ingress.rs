@@ -16,6 +16,9 @@ pub(super) const INGRESS: &str = "Ingress";
 /// The regular expression that is appended to the path of an Ingress, so that it matches the path and everything below
 /// it. The second group is the part below the path.
 const BELOW: &str = "(/|$)(.*)";
+/// A dot before [`BELOW`]: alone it would be any character, and the address that of others too. Of what a path may have,
+/// nothing else has a meaning in a regular expression.
+const DOT: &str = r"\.";
 /// The rewrite target: the second group of [`BELOW`].
 const REST: &str = "/$2";
 
@@ -69,7 +72,7 @@ fn ingress(
     let backend = json!({"service": {"name": exposed.service, "port": {"number": exposed.port}}});
     let mut path = json!({"pathType": "ImplementationSpecific", "backend": backend});
     if !url.path.is_empty() {
-        path["path"] = format!("{}{BELOW}", url.path).into();
+        path["path"] = format!("{}{BELOW}", url.path.replace('.', DOT)).into();
         annotations.insert(annotation::REWRITE_TARGET.to_owned(), REST.to_owned());
     }
     if !annotations.is_empty() {
@@ -99,7 +102,10 @@ pub fn addresses<'a>(ingress: &'a Value) -> Vec<String> {
         let host = rule["host"].as_str().unwrap_or_default();
         items(&rule["http"]["paths"]).map(move |path| {
             let path = path["path"].as_str().unwrap_or_default();
-            format!("{host}{}", path.strip_suffix(BELOW).unwrap_or(path))
+            match path.strip_suffix(BELOW) {
+                Some(expression) => format!("{host}{}", expression.replace(DOT, ".")),
+                None => format!("{host}{path}"),
+            }
         })
     };
     items(&ingress["spec"]["rules"]).flat_map(of_rule).collect()
