@@ -80,7 +80,11 @@ pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&
         .map(|object| hadoop_conf.as_ref().map_or(Ok(None), |hadoop_conf| hadoop_conf.wanted_by(object)));
     let config_maps = manifest::all(wanted)?;
     #[cfg(feature = "upload")]
-    let uploads = upload::prepare(&mut objects, &flags.upload).await?;
+    let uploads = {
+        let file = Path::new(&flags.what).parent().filter(|_| flags.from.is_none());
+        let folder = file.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        upload::prepare(&mut objects, &flags.upload, folder).await?
+    };
     #[cfg(not(feature = "upload"))]
     let uploads = None::<()>;
     let is_alone = objects.len() == 1 && !flags.delete;

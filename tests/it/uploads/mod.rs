@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::{
     fs::{self, OpenOptions},
     io::Write,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, OnceLock},
@@ -197,6 +198,29 @@ async fn files_that_spark_submit_uploads_are_left_to_it() {
     let (code, said) = place.create(&[], std::slice::from_ref(&application), |_| {});
     assert_eq!((code, &*said), (0, ""));
     assert_eq!(place.made()["spec"], application["spec"]);
+}
+
+/// Whoever has written the application need not be the one whose files these are.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_outside_of_the_manifests_folder_are_uploaded_only_from_where_the_user_says() {
+    let place = Place::new("outside").await;
+    let bucket = Bucket::start(&place.folder).await;
+    place.write("main.py", b"print()");
+    let key = place.folder.with_file_name("id_ed25519");
+    fs::write(&key, "secret").unwrap();
+    symlink(&key, place.folder.join("link")).unwrap();
+    for path in [key.to_str().unwrap(), "../id_ed25519", "link"] {
+        let (code, said) = place.upload(&bucket, &[], &application("main.py", &json!({"files": [path]})));
+        let complaint = format!(
+            "sparkctl: SparkApplication pi: spec.deps.files[0]: {path} is outside of the folder . from which"
+        );
+        assert!(code == 1 && said.starts_with(&complaint), "{said}");
+    }
+    assert_eq!(place.api.written(), []);
+    let application = application("main.py", &json!({"files": ["../id_ed25519"]}));
+    let (code, said) = place.upload(&bucket, &["--upload-from", ".."], &application);
+    let sends = "spec.deps.files[0]: ../id_ed25519: uploaded to s3a://jobs/team/pi/id_ed25519\n";
+    assert!(code == 0 && said.contains(sends), "{said}");
 }
 
 /// Each error is one sentence, and nothing is uploaded or created.

@@ -13,7 +13,7 @@ use super::{
     show::complain,
 };
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, ValueHint};
 use content::{Content, content};
 use destination::{Destination, public_url};
 use futures::{StreamExt, stream};
@@ -47,6 +47,10 @@ pub(super) struct UploadFlags {
     /// application names them there
     #[arg(short, long, value_name = "URL")]
     upload_to: Option<Destination>,
+
+    /// A folder outside of the manifest's whose files may be uploaded too; several with several flags
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, requires = "upload_to")]
+    upload_from: Vec<PathBuf>,
 
     /// A folder in the bucket
     #[arg(short = 'p', long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
@@ -100,7 +104,8 @@ struct Planned {
 }
 
 /// Finds the files of this machine that `objects` name, and replaces each path in `objects` with the URI that the file
-/// will have. Returns none if no files are named. Nothing is uploaded yet.
+/// will have. Returns none if no files are named. Nothing is uploaded yet. `folder` is where the objects come from: somebody
+/// else may have written them, so only files in it may be uploaded, and in those folders that the user names.
 ///
 /// # Errors
 ///
@@ -108,6 +113,7 @@ struct Planned {
 pub(super) async fn prepare(
     objects: &mut [DynamicObject],
     flags: &UploadFlags,
+    folder: &Path,
 ) -> anyhow::Result<Option<Uploads>> {
     let Some(destination) = &flags.upload_to else {
         return all(objects.iter().flat_map(refused)).map(|_: Vec<()>| None);
@@ -120,6 +126,22 @@ pub(super) async fn prepare(
         return Ok(None);
     }
     let store = Store::open(destination, flags).await?;
+    let folders: Vec<_> =
+        [folder].into_iter().chain(flags.upload_from.iter().map(PathBuf::as_path)).map(resolved).collect();
+    let outside = named
+        .iter()
+        .filter(|(_, file)| !folders.iter().any(|folder| resolved(&file.path).starts_with(folder)));
+    let outside = outside.map(|(at, file)| -> anyhow::Result<()> {
+        bail!(
+            "{}: {}: {} is outside of the folder {} from which the application comes: give --upload-from FOLDER if it is to be \
+             uploaded",
+            title(&objects[*at]),
+            file.field,
+            file.path.display(),
+            folder.display()
+        )
+    });
+    all(outside).map(drop::<Vec<_>>)?;
     let mut planned = BTreeMap::new();
     all(named.into_iter().map(|(at, file)| plan(&mut planned, &mut objects[at], file, &store, flags)))?;
     let looked_at = stream::iter(planned).map(async |(key, Planned { title, path, uri })| {
@@ -188,8 +210,13 @@ fn files(object: &DynamicObject) -> Vec<anyhow::Result<Named>> {
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {
-    let resolved = [one, other].map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
-    resolved[0] == resolved[1]
+    resolved(one) == resolved(other)
+}
+
+/// Returns the path without symbolic links, or an absolute path if there is no such file.
+fn resolved(path: &Path) -> PathBuf {
+    let absolute = || std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    fs::canonicalize(path).unwrap_or_else(|_| absolute())
 }
 
 impl Uploads {
