@@ -11,7 +11,7 @@ mod webhook;
 pub use self::webhook::{WebhookObjects, WebhookSettings};
 use api::quantity;
 pub use batch_scheduler::BatchSchedulerSettings;
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
 pub use installation::{InstallationName, InstallationSettings};
@@ -74,6 +74,7 @@ pub enum Command {
 
 /// What is printed of an installation, and with which names.
 #[derive(Debug, Args)]
+#[command(mut_args(usual))]
 pub struct ManifestsSettings {
     /// Only these parts [default: all]
     #[arg(value_enum, value_name = "PART")]
@@ -128,6 +129,7 @@ pub enum ManifestsPart {
 #[derive(Debug, Subcommand)]
 pub enum CertsCommand {
     /// Show the certificates in the Secret, who trusts them, and what does not go together
+    #[command(mut_args(usual))]
     Show {
         #[command(flatten)]
         cluster: ClusterSettings,
@@ -137,6 +139,7 @@ pub enum CertsCommand {
         objects: WebhookObjects,
     },
     /// Have a new certificate signed before it is due; running operators follow, and no connection is refused
+    #[command(mut_args(usual))]
     Rotate {
         /// A new CA too
         #[arg(long)]
@@ -163,6 +166,21 @@ pub enum CertsCommand {
     },
 }
 
+/// Adds to a flag of an installation, which has a heading, what all of them have: an environment variable, its name in
+/// capitals after `SPARK_OPERATOR_`, unless programs have a usual one; and of a switch, that it may have a value.
+fn usual(flag: Arg) -> Arg {
+    let Some(long) = flag.get_long().filter(|_| flag.get_help_heading().is_some()) else { return flag };
+    let variable = format!("SPARK_OPERATOR_{}", long.to_uppercase().replace('-', "_"));
+    let flag = if flag.get_env().is_some() { flag } else { flag.env(variable) };
+    if !matches!(flag.get_action(), ArgAction::SetTrue) {
+        return flag;
+    }
+    let flag = flag.action(ArgAction::Set).value_name("BOOL").num_args(0..=1).require_equals(true);
+    let is_off = flag.get_default_values().is_empty();
+    let flag = if is_off { flag.default_value("false") } else { flag };
+    flag.default_missing_value("true")
+}
+
 /// Which cluster.
 #[derive(Debug, Args)]
 pub struct ClusterSettings {
@@ -172,54 +190,38 @@ pub struct ClusterSettings {
     pub kubeconfig: Option<PathBuf>,
 }
 
-/// How the operator runs. Flags that mean the same as flags of Kubeflow's operator have the same names. The environment
-/// variable of each is its name in capitals after `SPARK_OPERATOR_`, unless programs have a usual one.
+/// How the operator runs. Flags that mean the same as flags of Kubeflow's operator have the same names.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Controller")]
+#[command(next_help_heading = "Controller", mut_args(usual))]
 pub struct Settings {
     /// How many applications are reconciled at once
-    #[arg(long, env = "SPARK_OPERATOR_CONTROLLER_THREADS", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub controller_threads: u16,
 
     /// How long after a submission a driver pod may be missing before its application fails
-    #[arg(long, env = "SPARK_OPERATOR_DRIVER_POD_CREATION_GRACE_PERIOD", value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub driver_pod_creation_grace_period: Duration,
 
     /// The unit of the time in the names of the applications that schedules create: nanos, micros, millis, seconds or minutes
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_SCHEDULED_SPARK_APPLICATION_TIMESTAMP_PRECISION",
-        value_name = "UNIT",
-        default_value_t
-    )]
+    #[arg(long, value_name = "UNIT", default_value_t)]
     pub scheduled_spark_application_timestamp_precision: Precision,
 
     /// The shortest period of a schedule: a shorter one (`@every 10s`) is refused
-    #[arg(long, env = "SPARK_OPERATOR_SCHEDULE_SHORTEST_PERIOD", value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     pub schedule_shortest_period: Duration,
 
     /// The greatest number of executors whose states are in an application's status; running ones take precedence
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_MAX_TRACKED_EXECUTOR_PER_APP",
-        value_name = "N",
-        default_value_t = 1000
-    )]
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     pub max_tracked_executor_per_app: usize,
 
     /// After how many seconds applications that have ended are deleted where they do not say themselves; 0 means
     /// never
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_DEFAULT_TIME_TO_LIVE_SECONDS",
-        value_name = "SECONDS",
-        default_value_t = 0
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub default_time_to_live_seconds: u32,
 
     /// Keep the pod of a driver, also a deleted one, until its outcome is recorded: without this, a run whose end
     /// nobody saw counts as failed and may be repeated
-    #[arg(long, env = "SPARK_OPERATOR_PROTECT_DRIVER_OUTCOME", value_name = "BOOL", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long)]
     pub protect_driver_outcome: bool,
 
     #[command(flatten)]
@@ -241,11 +243,11 @@ pub struct Settings {
     /// Who submits applications: the operator itself (`native`), Spark's own client in a pod of the application's
     /// (`spark-submit`), or the operator but for what only Spark's own can do (`auto`). An application can only ask for
     /// less, by its annotation sparkoperator.k8s.io/submitter
-    #[arg(long, env = "SPARK_OPERATOR_SUBMITTER", value_name = "SUBMITTER", default_value_t = Submitter::Auto, help_heading = "Submission")]
+    #[arg(long, value_name = "SUBMITTER", default_value_t = Submitter::Auto, help_heading = "Submission")]
     pub submitter: Submitter,
 
     /// How many applications the operator submits at once
-    #[arg(long, env = "SPARK_OPERATOR_MAX_SUBMISSIONS", value_name = "N", default_value_t = 32, value_parser = at_least_one, help_heading = "Submission")]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = at_least_one, help_heading = "Submission")]
     pub max_submissions: usize,
 
     /// The directory with the admin's configuration for submissions: spark-defaults.conf, which every application overrides,
@@ -255,52 +257,38 @@ pub struct Settings {
     pub spark_conf_dir: Option<PathBuf>,
 
     /// The CPU request of submission pods, in which spark-submit runs
-    #[arg(long, env = "SPARK_OPERATOR_SUBMISSION_POD_CPU", value_name = "QUANTITY", default_value = "250m", value_parser = quantity, help_heading = "Submission")]
+    #[arg(long, value_name = "QUANTITY", default_value = "250m", value_parser = quantity, help_heading = "Submission")]
     pub submission_pod_cpu: String,
 
     /// The memory request and limit of submission pods; a quarter of it is the heap of spark-submit
-    #[arg(long, env = "SPARK_OPERATOR_SUBMISSION_POD_MEMORY", value_name = "QUANTITY", default_value = "1Gi", value_parser = quantity, help_heading = "Submission")]
+    #[arg(long, value_name = "QUANTITY", default_value = "1Gi", value_parser = quantity, help_heading = "Submission")]
     pub submission_pod_memory: String,
 
     /// The path of spark-submit in the images of applications
-    #[arg(long, env = "SPARK_OPERATOR_SPARK_SUBMIT_PATH", value_name = "PATH", default_value = "/opt/spark/bin/spark-submit", value_parser = absolute_path, help_heading = "Submission")]
+    #[arg(long, value_name = "PATH", default_value = "/opt/spark/bin/spark-submit", value_parser = absolute_path, help_heading = "Submission")]
     pub spark_submit_path: String,
 
     /// How long a submission pod may work, from the moment a node has it, before Kubernetes ends it
-    #[arg(long, env = "SPARK_OPERATOR_SPARK_SUBMIT_TIMEOUT", value_name = "DURATION", default_value = "3m", value_parser = duration, help_heading = "Submission")]
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration, help_heading = "Submission")]
     pub spark_submit_timeout: Duration,
 
     /// The API server as Spark is to reach it, `k8s://https://HOST:PORT` [default: as the operator reaches
     /// it]
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_MASTER",
-        value_name = "URL",
-        value_parser = master,
-        help_heading = "Submission"
-    )]
+    #[arg(long, value_name = "URL", value_parser = master, help_heading = "Submission")]
     pub master: Option<String>,
 
     #[command(flatten)]
     pub webhook: WebhookSettings,
 
     /// Where /healthz and /readyz are served
-    #[arg(long, env = "SPARK_OPERATOR_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081", value_parser = address, help_heading = "Probes, metrics, logs")]
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = address, help_heading = "Probes, metrics, logs")]
     pub health_probe_bind_address: SocketAddr,
 
     #[command(flatten)]
     pub metrics: MetricsSettings,
 
     /// How logs are written: for people, or one JSON object a line
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_ZAP_ENCODER",
-        value_name = "FORMAT",
-        visible_alias = "log-format",
-        value_enum,
-        default_value_t = LogFormat::Console,
-        help_heading = "Probes, metrics, logs"
-    )]
+    #[arg(long, value_name = "FORMAT", visible_alias = "log-format", value_enum, default_value_t = LogFormat::Console, help_heading = "Probes, metrics, logs")]
     pub zap_encoder: LogFormat,
 
     /// What is logged: a level, or directives as RUST_LOG has them (`info,spark_operator=debug`)

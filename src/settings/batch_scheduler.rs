@@ -1,6 +1,6 @@
 //! The flags about batch schedulers, which place the pods of an application as one group.
 
-use clap::{ArgAction, Args};
+use clap::Args;
 use plan::gang::BatchSchedulers;
 
 /// To which batch schedulers applications are handed over.
@@ -9,52 +9,21 @@ pub struct BatchSchedulerSettings {
     /// Whether applications are handed over to the batch scheduler that they name (batchScheduler): `volcano`,
     /// `yunikorn`, one of --kube-scheduler-names, or `kubernetes` with --enable-kubernetes-gangs. Without this, the name
     /// only becomes the schedulerName of their pods
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_ENABLE_BATCH_SCHEDULER",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = false,
-        default_missing_value = "true"
-    )]
+    #[arg(long)]
     pub enable_batch_scheduler: bool,
 
     /// The kube-schedulers with the coscheduling plugin of scheduler-plugins that applications may name, with commas
     /// between them; without effect unless --enable-batch-scheduler is set
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_KUBE_SCHEDULER_NAMES",
-        value_name = "NAME",
-        value_delimiter = ',',
-        value_parser = scheduler
-    )]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = scheduler)]
     pub kube_scheduler_names: Vec<String>,
 
     /// Whether applications may name `kubernetes`: the cluster's own scheduler places driver and executors as a gang,
     /// for which the cluster needs the feature gate GenericWorkload; without effect unless --enable-batch-scheduler is set
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_ENABLE_KUBERNETES_GANGS",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = false,
-        default_missing_value = "true"
-    )]
+    #[arg(long)]
     pub enable_kubernetes_gangs: bool,
 
     /// The batch scheduler of applications that name none; without effect unless --enable-batch-scheduler is set [default: none]
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_DEFAULT_BATCH_SCHEDULER",
-        value_name = "NAME",
-        default_value = "",
-        value_parser = scheduler,
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "NAME", default_value = "", value_parser = scheduler, hide_default_value = true)]
     pub default_batch_scheduler: String,
 }
 

@@ -1,8 +1,8 @@
 //! The flags of leader election.
 
 use super::{InstallationName, duration};
-use clap::{ArgAction, Args};
-use leader_election::lease::Timing;
+use clap::Args;
+use leader_election::Timing;
 use std::time::Duration;
 
 /// Which of several replicas drives applications.
@@ -11,54 +11,27 @@ use std::time::Duration;
 pub struct ElectionSettings {
     /// Whether the controller waits until it holds a lease, so that of several replicas one drives
     /// applications; the webhook answers in each
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_LEADER_ELECTION",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true",
-    )]
+    #[arg(long, default_value_t = true)]
     pub leader_election: bool,
 
     /// The Lease [default: INSTALLATION-lock]
-    #[arg(long, env = "SPARK_OPERATOR_LEADER_ELECTION_LOCK_NAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub leader_election_lock_name: Option<String>,
 
     /// Its namespace [default: that of --webhook-secret-namespace]
-    #[arg(long, env = "SPARK_OPERATOR_LEADER_ELECTION_LOCK_NAMESPACE", value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE")]
     pub leader_election_lock_namespace: Option<String>,
 
     /// How long others wait for a leader that is silent before they take the lease
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_LEADER_ELECTION_LEASE_DURATION",
-        value_name = "DURATION",
-        default_value = "15s",
-        value_parser = duration,
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
     pub leader_election_lease_duration: Duration,
 
     /// How long a leader goes on that cannot renew the lease
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_LEADER_ELECTION_RENEW_DEADLINE",
-        value_name = "DURATION",
-        default_value = "10s",
-        value_parser = duration,
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub leader_election_renew_deadline: Duration,
 
     /// How often a leader renews it; the others look twice as often
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_LEADER_ELECTION_RETRY_PERIOD",
-        value_name = "DURATION",
-        default_value = "2s",
-        value_parser = duration,
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub leader_election_retry_period: Duration,
 }
 

@@ -1,6 +1,6 @@
 //! The flags of the Services and Ingresses of drivers.
 
-use clap::{ArgAction, Args};
+use clap::Args;
 use k8s_openapi::api::networking::v1::IngressTLS;
 use plan::auxiliary::{Exposure, UrlFormat};
 use serde_json::Value;
@@ -11,74 +11,29 @@ use std::collections::BTreeMap;
 #[command(next_help_heading = "Web UI")]
 pub struct ExposureSettings {
     /// Whether each driver's web UI has a Service
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_ENABLE_UI_SERVICE",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true"
-    )]
+    #[arg(long, default_value_t = true)]
     pub enable_ui_service: bool,
 
     /// The address of each web UI, for which it has an Ingress: `{{$appName}}.example.com`,
     /// `example.com/{{$appNamespace}}/{{$appName}}`; there is also {{$appId}}, Spark's own id [default: there is none]
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_INGRESS_URL_FORMAT",
-        value_name = "FORMAT",
-        default_value = "",
-        value_parser = url_format,
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "FORMAT", default_value = "", value_parser = url_format, hide_default_value = true)]
     pub ingress_url_format: OptionalUrlFormat,
 
     /// The class of Ingresses [default: the cluster's]
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_INGRESS_CLASS_NAME",
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub ingress_class_name: String,
 
     /// The certificates of Ingresses whose applications do not say themselves: `[{"hosts": […], "secretName": "…"}]`
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_INGRESS_TLS",
-        value_name = "JSON",
-        default_value = "",
-        value_parser = tls,
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "JSON", default_value = "", value_parser = tls, hide_default_value = true)]
     pub ingress_tls: Certificates,
 
     /// The annotations of Ingresses whose applications do not say themselves: `{"name": "value"}`
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_INGRESS_ANNOTATIONS",
-        value_name = "JSON",
-        default_value = "",
-        value_parser = annotations,
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "JSON", default_value = "", value_parser = annotations, hide_default_value = true)]
     pub ingress_annotations: Annotations,
 
     /// Delete an application's Services and Ingresses when it has ended, and not only with it: thousands of Services in
     /// a namespace keep pods from starting, for the environment variables that Kubernetes makes of each
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_DELETE_UI_SERVICE_ON_END",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = false,
-        default_missing_value = "true"
-    )]
+    #[arg(long)]
     pub delete_ui_service_on_end: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The flags that the installation depends on, which `run` and `manifests` share.
 
 use super::{BatchSchedulerSettings, Half};
-use clap::{ArgAction, Args};
+use clap::Args;
 use plan::namespaces::{Labelled, Namespaces};
 
 /// What `run` does, and what has to be installed for it: given to both, they go together.
@@ -13,78 +13,29 @@ pub struct InstallationSettings {
 
     /// The namespaces whose applications are driven and whose pods are customized, with commas between them
     /// [default: all]
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_NAMESPACES",
-        value_name = "NAMESPACE",
-        value_delimiter = ',',
-        value_parser = namespace
-    )]
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
     pub namespaces: Vec<String>,
 
     /// Those with certain labels, besides those of --namespaces: `team=data`, `team in (data, science)`
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_NAMESPACE_SELECTOR",
-        value_name = "SELECTOR",
-        default_value = "",
-        value_parser = labelled,
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "SELECTOR", default_value = "", value_parser = labelled, hide_default_value = true)]
     pub namespace_selector: OptionalLabels,
 
     /// Whether an application is refused whose pods would exceed a ResourceQuota of its namespace
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_ENABLE_RESOURCE_QUOTA_ENFORCEMENT",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = false,
-        default_missing_value = "true"
-    )]
+    #[arg(long)]
     pub enable_resource_quota_enforcement: bool,
 
     /// Give a PodDisruptionBudget to drivers whose applications ask for it (driverPodDisruptionBudget)
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_ENABLE_DRIVER_PDB",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = false,
-        default_missing_value = "true"
-    )]
+    #[arg(long)]
     pub enable_driver_pdb: bool,
 
     /// Whether an application or a schedule that exposes its driver to the outside (Ingress addresses and annotations, Service
     /// types and annotations) is refused if its user may not create Ingresses or Services in the namespace
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_CHECK_EXPOSURE_RIGHTS",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true"
-    )]
+    #[arg(long, default_value_t = true)]
     pub check_exposure_rights: bool,
 
     /// Whether there is the admission webhook: without it drivers and executors are customized all the same,
     /// but for what Spark overwrites in the executors' template, and nothing is checked when it is applied
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_WEBHOOK",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true"
-    )]
+    #[arg(long, default_value_t = true)]
     pub webhook: bool,
 
     #[command(flatten)]
@@ -100,14 +51,7 @@ pub struct InstallationSettings {
 pub struct InstallationName {
     /// The name of this installation, where a cluster has several: its objects are called NAME or NAME-…, as far as other
     /// flags do not name them
-    #[arg(
-        id = "installation",
-        long = "installation",
-        env = "SPARK_OPERATOR_INSTALLATION",
-        value_name = "NAME",
-        default_value = InstallationName::DEFAULT,
-        value_parser = installation
-    )]
+    #[arg(id = "installation", long = "installation", value_name = "NAME", default_value = InstallationName::DEFAULT, value_parser = installation)]
     pub name: String,
 }
 

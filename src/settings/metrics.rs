@@ -1,7 +1,7 @@
 //! The flags of the operator's metrics.
 
 use super::address;
-use clap::{ArgAction, Args};
+use clap::Args;
 use plan::application_metrics::{Label, Options, Prefix};
 use rustls::SupportedCipherSuite;
 use std::net::SocketAddr;
@@ -12,76 +12,46 @@ use webhook::{Tls, TlsVersion, cipher_suite};
 #[command(next_help_heading = "Probes, metrics, logs")]
 pub struct MetricsSettings {
     /// Whether metrics are served
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_ENABLE_METRICS",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true"
-    )]
+    #[arg(long, default_value_t = true)]
     pub enable_metrics: bool,
 
     /// Where they are served; `0` for nowhere
-    #[arg(long, env = "SPARK_OPERATOR_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080", value_parser = optional_address)]
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = optional_address)]
     pub metrics_bind_address: OptionalAddress,
 
     /// Their path
-    #[arg(long, env = "SPARK_OPERATOR_METRICS_ENDPOINT", value_name = "PATH", default_value = "/metrics", value_parser = path)]
+    #[arg(long, value_name = "PATH", default_value = "/metrics", value_parser = path)]
     pub metrics_endpoint: String,
 
     /// What stands before the names of the metrics of applications and executors
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_METRICS_PREFIX",
-        value_name = "PREFIX",
-        default_value = "",
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub metrics_prefix: Prefix,
 
     /// The labels of applications that these metrics have too; `namespace` is the namespace, unless a label is called
     /// so
-    #[arg(long, env = "SPARK_OPERATOR_METRICS_LABELS", value_name = "LABEL", value_delimiter = ',')]
+    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
     pub metrics_labels: Vec<Label>,
 
     /// Upper bounds of the buckets of spark_application_submit_latency_seconds_histogram, in seconds
-    #[arg(long, env = "SPARK_OPERATOR_METRICS_JOB_SUBMIT_LATENCY_BUCKETS", value_name = "SECONDS", value_delimiter = ',', default_value = "0.5,1,2,4,8,16,32,64,128,256", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_delimiter = ',', default_value = "0.5,1,2,4,8,16,32,64,128,256", value_parser = seconds)]
     pub metrics_job_submit_latency_buckets: Vec<f64>,
 
     /// Upper bounds of the buckets of spark_application_start_latency_seconds_histogram, in seconds
-    #[arg(long, env = "SPARK_OPERATOR_METRICS_JOB_START_LATENCY_BUCKETS", value_name = "SECONDS", value_delimiter = ',', default_value = "30,60,90,120,150,180,210,240,270,300", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_delimiter = ',', default_value = "30,60,90,120,150,180,210,240,270,300", value_parser = seconds)]
     pub metrics_job_start_latency_buckets: Vec<f64>,
 
     /// Whether metrics are served over HTTPS: with the webhook's certificate, or one of the process' own where there is
     /// no webhook. Nobody is asked who they are
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_SECURE_METRICS",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = false,
-        default_missing_value = "true"
-    )]
+    #[arg(long)]
     pub secure_metrics: bool,
 
     /// The oldest version of TLS that is spoken there
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_METRIC_TLS_MIN_VERSION",
-        value_name = "VERSION",
-        value_enum,
-        default_value = "VersionTLS12"
-    )]
+    #[arg(long, value_name = "VERSION", value_enum, default_value = "VersionTLS12")]
     pub metric_tls_min_version: TlsVersion,
 
     /// The cipher suites that are spoken there, by their Go or IANA names [default: all; and all of a version of TLS of
     /// which none is listed]
-    #[arg(long, env = "SPARK_OPERATOR_METRIC_TLS_CIPHER_SUITES", value_name = "SUITE", value_delimiter = ',', value_parser = cipher_suite)]
+    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = cipher_suite)]
     pub metric_tls_cipher_suites: Vec<SupportedCipherSuite>,
 }
 

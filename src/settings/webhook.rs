@@ -2,7 +2,7 @@
 
 use super::{InstallationName, duration};
 use certificates::{Files, Places, Source, renewal::Waits};
-use clap::{ArgAction, Args};
+use clap::Args;
 use rustls::{
     SupportedCipherSuite,
     pki_types::{CertificateDer, pem::PemObject},
@@ -18,85 +18,70 @@ use webhook::{Closing, Tls, TlsVersion, cipher_suite};
 #[command(next_help_heading = "Webhook")]
 pub struct WebhookSettings {
     /// The port of the admission webhook
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_PORT", value_name = "PORT", default_value_t = 9443)]
+    #[arg(long, value_name = "PORT", default_value_t = 9443)]
     pub webhook_port: u16,
 
     #[command(flatten)]
     pub objects: WebhookObjects,
 
     /// The webhook's Service [default: INSTALLATION-webhook-svc]
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_SVC_NAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub webhook_svc_name: Option<String>,
 
     /// The namespace of that Service [default: that of the Secret]
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_SVC_NAMESPACE", value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE")]
     pub webhook_svc_namespace: Option<String>,
 
     /// Whether cert-manager makes the certificates: into the Secret, as ca.crt, tls.crt and tls.key, and into
     /// caBundle
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_ENABLE_CERT_MANAGER",
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = false,
-        default_missing_value = "true"
-    )]
+    #[arg(long)]
     pub enable_cert_manager: bool,
 
     /// Where certificate and key are mounted that somebody else makes, and their CA (ca.crt) for caBundle; all
     /// are followed as they change [default: the operator makes its own]
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_CERT_DIR", value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY")]
     pub webhook_cert_dir: Option<PathBuf>,
 
     /// The certificate's file there
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_CERT_NAME", value_name = "FILE", default_value = "tls.crt")]
+    #[arg(long, value_name = "FILE", default_value = "tls.crt")]
     pub webhook_cert_name: String,
 
     /// The key's file there
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_KEY_NAME", value_name = "FILE", default_value = "tls.key")]
+    #[arg(long, value_name = "FILE", default_value = "tls.key")]
     pub webhook_key_name: String,
 
     /// The oldest version of TLS that the webhook speaks
-    #[arg(
-        long,
-        env = "SPARK_OPERATOR_WEBHOOK_TLS_MIN_VERSION",
-        value_name = "VERSION",
-        value_enum,
-        default_value = "VersionTLS12"
-    )]
+    #[arg(long, value_name = "VERSION", value_enum, default_value = "VersionTLS12")]
     pub webhook_tls_min_version: TlsVersion,
 
     /// The cipher suites that it speaks, by their Go or IANA names [default: all; and all of a version of TLS of
     /// which none is listed]
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_TLS_CIPHER_SUITES", value_name = "SUITE", value_delimiter = ',', value_parser = cipher_suite)]
+    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = cipher_suite)]
     pub webhook_tls_cipher_suites: Vec<SupportedCipherSuite>,
 
     /// The CAs (PEM) by whose certificates the webhook knows API servers; read at the start. Only they are told
     /// how much of a quota is left, and then nobody else has quotas and permissions looked up
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_CLIENT_CA", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub webhook_client_ca: Option<PathBuf>,
 
     /// How long a new CA stands in the webhook configurations before a certificate is signed by it: until
     /// every API server has read them
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_CA_SETTLE_TIME", value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub webhook_ca_settle_time: Duration,
 
     /// How long an old CA is still trusted when its last certificate has been replaced: until every replica
     /// has noticed
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_CA_OVERLAP", value_name = "DURATION", default_value = "1h", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub webhook_ca_overlap: Duration,
 
     /// How old a connection to the webhook may become: then the API server makes a new one, and several replicas
     /// share the load again; 0s for as old as it likes
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_MAX_CONNECTION_AGE", value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub webhook_max_connection_age: Duration,
 
     /// How long the webhook still takes new connections when the operator is asked to stop: until every node
     /// knows that another replica is to be called
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_SHUTDOWN_DELAY", value_name = "DURATION", default_value = "5s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     pub webhook_shutdown_delay: Duration,
 }
 
@@ -106,7 +91,7 @@ pub struct WebhookSettings {
 pub struct WebhookObjects {
     /// The Secret that holds the webhook's CA and certificate; made if it does not exist
     /// [default: INSTALLATION-webhook-certs]
-    #[arg(long, env = "SPARK_OPERATOR_WEBHOOK_SECRET_NAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub webhook_secret_name: Option<String>,
 
     /// The namespace of that Secret
@@ -114,12 +99,12 @@ pub struct WebhookObjects {
     pub webhook_secret_namespace: String,
 
     /// The MutatingWebhookConfiguration whose caBundle the operator keeps [default: INSTALLATION-webhook]
-    #[arg(long, env = "SPARK_OPERATOR_MUTATING_WEBHOOK_NAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub mutating_webhook_name: Option<String>,
 
     /// The ValidatingWebhookConfiguration whose caBundle the operator keeps, if there is one
     /// [default: INSTALLATION-webhook]
-    #[arg(long, env = "SPARK_OPERATOR_VALIDATING_WEBHOOK_NAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub validating_webhook_name: Option<String>,
 }
 
