@@ -3,7 +3,6 @@
 
 use crate::{manifests, settings::InstallationSettings};
 use certificates::Places;
-use controller::NAMESPACE_LEASE;
 use k8s_openapi::api::{
     authorization::v1::{
         ResourceAttributes, ResourceRule, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -202,7 +201,7 @@ fn attributes(rule: &PolicyRule, ours: &Needs) -> Vec<ResourceAttributes> {
                 (_, "secrets") => vec![Some(&ours.places.secret)],
                 (_, "mutatingwebhookconfigurations") => vec![Some(&ours.places.mutating_configuration)],
                 (_, "validatingwebhookconfigurations") => vec![Some(&ours.places.validating_configuration)],
-                (names, LEASES) if names != [NAMESPACE_LEASE] => vec![ours.lock.as_ref()],
+                (_, LEASES) => vec![ours.lock.as_ref()],
                 (names, _) => names.iter().map(Some).collect(),
             };
             for name in names {
@@ -304,7 +303,6 @@ mod tests {
             "update secrets certs in namespace ours",
             "create secrets in namespace ours",
             "update leases lock in namespace elsewhere of API group coordination.k8s.io",
-            "update leases sparkapplications.sparkoperator.k8s.io of API group coordination.k8s.io",
         ] {
             assert!(needed.iter().any(|words| words == expected), "no `{expected}` in {needed:#?}");
         }

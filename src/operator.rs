@@ -18,7 +18,7 @@ use crate::{
 use anyhow::{Context, anyhow};
 use certificates::{Registration, ServingCertificate, Trust};
 use controller::{
-    self, ApplicationMetrics, ClaimMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics,
+    self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics,
     SubmitterSettings, Watching, Workloads,
 };
 use futures::FutureExt;
@@ -116,9 +116,8 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let setup = Setup {
         client: client.clone(),
         namespaces: namespaces.clone(),
-        identity: format!("{}/{}", places.secret_namespace, installation.name),
-        claim_metrics: ClaimMetrics::new(&mut registry),
         policy: Policy {
+            operator: Some(format!("{}/{}", places.secret_namespace, installation.name)),
             driver_creation_grace: settings.driver_pod_creation_grace_period,
             submitter: settings.submitter,
             submission_pod: settings.submission_pod(),

@@ -487,7 +487,7 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "policy/poddisruptionbudgets: create delete get",
         "events.k8s.io/events: create",
         // controller: the reason why the driver's volumes cannot be mounted
-        "/events: list watch",
+        "/events: list",
         // webhook: whether somebody may expose a driver
         "authorization.k8s.io/localsubjectaccessreviews: create",
         // the check that the cluster is set up for this operator
@@ -498,10 +498,9 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "/secrets[spark-operator-webhook-certs]: get list update watch",
         "admissionregistration.k8s.io/mutatingwebhookconfigurations[spark-operator-webhook]: get list patch watch",
         "admissionregistration.k8s.io/validatingwebhookconfigurations[spark-operator-webhook]: get list patch watch",
-        // leader election, and the operators' claims of namespaces
+        // leader election
         "coordination.k8s.io/leases: create",
         "coordination.k8s.io/leases[spark-operator-lock]: get update",
-        "coordination.k8s.io/leases[sparkapplications.sparkoperator.k8s.io]: get update",
     ];
     assert_eq!(granted, needed.map(str::to_owned).into());
 }

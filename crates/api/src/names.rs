@@ -143,8 +143,6 @@ pub mod annotation {
     /// Not part of the contract; on a SparkApplication: the slot of the schedule for which the application was created,
     /// in RFC 3339.
     pub const SCHEDULED_TIME: &str = "sparkoperator.k8s.io/scheduled-time";
-    /// Not part of the contract; on the Lease of a namespace: another operator that has chosen the namespace as well.
-    pub const ALSO_CHOSEN_BY: &str = "sparkoperator.k8s.io/also-chosen-by";
     /// Not part of the contract; on a CustomResourceDefinition: the version of the operator that has applied it.
     pub const DEFINITION_VERSION: &str = "sparkoperator.k8s.io/definition-version";
 
@@ -282,6 +280,8 @@ pub mod conf {
     pub const PODS_ALLOCATOR: &str = "spark.kubernetes.allocation.pods.allocator";
     /// Spark's default for [`PODS_ALLOCATOR`]: the driver itself.
     pub const DIRECT: &str = "direct";
+    /// The prefix of the names of the executors' pods.
+    pub const EXECUTOR_POD_NAME_PREFIX: &str = "spark.kubernetes.executor.podNamePrefix";
     /// Number of executors.
     pub const EXECUTOR_INSTANCES: &str = "spark.executor.instances";
     /// Whether the pods of executors that have ended are deleted: `true` or `false`.

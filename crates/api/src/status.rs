@@ -282,6 +282,9 @@ pub struct RunRecord {
     /// `RerunRequested` or `Resumed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// The operator that has submitted it, as `<its namespace>/<its installation>`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
     /// When it was submitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submitted_time: Option<Time>,

@@ -135,7 +135,7 @@ impl Caches {
     fn present(&self, options: &Options) -> Present {
         let mut present = Present::default();
         for watched in self.applications.state() {
-            if !self.namespaces.is_driven(&watched.namespace().unwrap_or_default()) {
+            if !self.namespaces.include(&watched.namespace().unwrap_or_default()) {
                 continue;
             }
             // The state of an application that cannot be read is unknown; an event reports that application.
@@ -147,7 +147,7 @@ impl Caches {
             *states.entry(watched.kept.state).or_default() += 1;
         }
         for ((namespace, name), running) in self.pods.running_executors() {
-            if !self.namespaces.is_driven(&namespace) {
+            if !self.namespaces.include(&namespace) {
                 continue;
             }
             let watched = self.applications.get(&ObjectRef::new(&name).within(&namespace));

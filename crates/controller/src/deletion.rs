@@ -117,12 +117,9 @@ mod tests {
             (SubmitterSettings { at_once: 1, has_webhook: false }, SubmissionMetrics::new(&mut registry));
         let context = Context {
             policy: Policy { protects_driver_outcome: true, ..Policy::new("k8s://https://10.0.0.1:443") },
-            namespaces: Arc::new(OurNamespaces::new(
-                Namespaces::new(["ours".to_owned()], None),
-                Claims::of_nobody(),
-            )),
+            namespaces: Arc::new(OurNamespaces::new(Namespaces::new(["ours".to_owned()], None))),
             pods: Arc::default(),
-            mount_failures: Arc::default(),
+            mount_failures: MountFailures::new(client.clone()),
             auxiliary_worker: AuxiliaryWorker::new(
                 client.clone(),
                 events.clone(),

@@ -8,8 +8,6 @@ mod application_metrics;
 mod auxiliary_index;
 mod auxiliary_objects;
 mod calls;
-mod claim;
-mod claim_metrics;
 mod deletion;
 mod error;
 mod events;
@@ -17,8 +15,6 @@ mod exchange_turns;
 mod execute;
 mod kept;
 mod mount_failures;
-mod namespace_claims;
-mod namespace_lease;
 mod namespaced_watches;
 mod namespaces;
 mod objects;
@@ -45,8 +41,6 @@ pub use application_metrics::ApplicationMetrics;
 use application_metrics::Caches;
 use auxiliary_index::AuxiliaryIndex;
 use auxiliary_objects::AuxiliaryWorker;
-use claim::Driven;
-pub use claim_metrics::ClaimMetrics;
 use error::Error;
 use events::Events;
 use exchange_turns::ExchangeTurns;
@@ -62,8 +56,6 @@ use kube::{
     },
 };
 use mount_failures::MountFailures;
-use namespace_claims::Claims;
-pub use namespace_lease::NAMESPACE_LEASE;
 use namespaces::OurNamespaces;
 use parking_lot::Mutex;
 use plan::{Policy, auxiliary::asks_for, namespaces::Namespaces, schedule};
@@ -104,9 +96,6 @@ pub struct Setup {
     pub schedule_policy: schedule::Policy,
     /// The namespaces in which applications are driven.
     pub namespaces: Namespaces,
-    /// The holder in the Leases that claim namespaces: `<namespace of the operator>/<installation>`.
-    pub identity: String,
-    pub claim_metrics: ClaimMetrics,
     pub submitter: SubmitterSettings,
     /// The environment variables and configuration files that submissions use.
     pub submission_environment: SubmissionEnvironment,
@@ -130,7 +119,7 @@ struct Context {
     policy: Policy,
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
-    mount_failures: Arc<MountFailures>,
+    mount_failures: MountFailures,
     auxiliary_worker: AuxiliaryWorker,
     submitter: Submitter,
     submission_environment: SubmissionEnvironment,
@@ -154,8 +143,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         policy,
         schedule_policy,
         namespaces,
-        identity,
-        claim_metrics,
         submitter,
         submission_environment,
         application_metrics,
@@ -172,17 +159,13 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let workload = workloads.applications;
     let queue = Queue::new(workload.clone(), concurrency);
     let schedules = Queue::new(workloads.schedules.clone(), schedules::AT_ONCE);
-    let claims = Claims::new(client.clone(), identity, claim_metrics);
-    let namespaces = Arc::new(OurNamespaces::new(namespaces, claims));
+    let namespaces = Arc::new(OurNamespaces::new(namespaces));
     let chosen = namespaces.chosen();
     let submitter = Submitter::new(client.clone(), submitter, submission_metrics, Arc::clone(&queue));
     let unreadable = Arc::new(UnreadableObjects::default());
     let reporting = watching.reporting_to(Arc::clone(&unreadable));
     let pods = Arc::new(PodIndex::default());
     let auxiliary_index = Arc::new(AuxiliaryIndex::new(policy.batch_schedulers.as_ref()));
-    let mount_failures = Arc::new(MountFailures::default());
-    let follow_mounts = mount_failures
-        .follow(&client, chosen, watch_seconds, &watching, |application| queue.add(&application));
     let changes = stream::select(
         Arc::clone(&pods).follow(&client, chosen, watch_seconds, &reporting),
         auxiliary_index.follow(&client, chosen, watch_seconds, &reporting),
@@ -199,8 +182,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         .for_each(async |namespace| look_again_in(namespace));
     let children = Arc::new(Children::new(Arc::clone(&schedules)));
     let events = Events::new(client.clone(), instance);
-    let (ours, report_events, claim_events) = (Arc::clone(&namespaces), events.clone(), events.clone());
-    let keep_claims = namespaces.keep_claims(&look_again_in, &claim_events);
+    let (ours, report_events) = (Arc::clone(&namespaces), events.clone());
     let report = async move {
         // Before `synced` returns, a namespace that is chosen by its labels does not count as chosen.
         ours.synced().await;
@@ -214,7 +196,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         move |(namespace, name): &ApplicationKey, uid: &str, address: &str| {
             let watched = applications.get(&ObjectRef::new(name).within(namespace));
             let watched = watched.filter(|watched| watched.uid().as_deref() == Some(uid));
-            namespaces.driven(namespace) != Driven::ByOthers
+            namespaces.include(namespace)
                 && watched.is_some_and(|watched| {
                     watched.read().is_ok_and(|application| asks_for(&application, address, &policy))
                 })
@@ -248,7 +230,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         policy,
         namespaces: Arc::clone(&namespaces),
         pods: Arc::clone(&pods),
-        mount_failures: Arc::clone(&mount_failures),
+        mount_failures: MountFailures::new(client.clone()),
         auxiliary_worker,
         submitter,
         submission_environment,
@@ -305,9 +287,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = reconcile_all => {}
         () = follow_applications => {}
         () = follow_changes => {}
-        () = follow_mounts => {}
         () = follow_namespaces => {}
-        () = keep_claims => {}
         () = report => {}
     }
     stop_background.cancel();

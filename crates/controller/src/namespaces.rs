@@ -1,13 +1,7 @@
 //! Determines which applications this operator drives: those in the namespaces that the admin has chosen by
-//! `--namespaces` or `--namespace-selector`, unless another operator drives them. Which namespaces have the selected
-//! labels may change at any time.
+//! `--namespaces` or `--namespace-selector`. Which namespaces have the selected labels may change at any time.
 
-use super::{
-    claim::Driven,
-    events::Events,
-    namespace_claims::Claims,
-    watch::{self, Watching},
-};
+use super::watch::{self, Watching};
 use api::Lenient;
 use futures::{Stream, StreamExt, future};
 use k8s_openapi::api::core::v1::Namespace;
@@ -21,16 +15,15 @@ use tracing::{info, warn};
 /// The namespaces in which this operator drives applications.
 pub(super) struct OurNamespaces {
     chosen: Namespaces,
-    claims: Claims,
     /// The labels of every namespace; empty if no namespace is chosen by its labels.
     labels: RwLock<BTreeMap<String, Labels>>,
     synced: state::Sender<bool>,
 }
 
 impl OurNamespaces {
-    pub(super) fn new(chosen: Namespaces, claims: Claims) -> Self {
+    pub(super) fn new(chosen: Namespaces) -> Self {
         let synced = state::Sender::new(!chosen.depends_on_labels());
-        Self { chosen, claims, labels: RwLock::default(), synced }
+        Self { chosen, labels: RwLock::default(), synced }
     }
 
     /// Returns the namespaces that the admin has chosen.
@@ -38,36 +31,10 @@ impl OurNamespaces {
         &self.chosen
     }
 
-    /// Whether the namespace `name` is chosen, and no other operator is known to drive it.
+    /// Whether the namespace `name` is chosen.
     pub(super) fn include(&self, name: &str) -> bool {
-        self.is_chosen(name) && self.claims.known(name) != Driven::ByOthers
-    }
-
-    /// Whether this operator drives the applications of the namespace `name` now.
-    pub(super) fn is_driven(&self, name: &str) -> bool {
-        self.is_chosen(name) && self.claims.known(name) == Driven::ByUs
-    }
-
-    fn is_chosen(&self, name: &str) -> bool {
         let labels = || self.labels.read().get(name).cloned();
         self.chosen.include(name, labels)
-    }
-
-    /// Claims the namespace `name` if it is chosen, as [`Claims::claim`] does.
-    pub(super) fn claim(&self, name: &str) {
-        if self.is_chosen(name) {
-            self.claims.claim(name);
-        }
-    }
-
-    /// Returns who drives the applications of the namespace `name`, as [`Claims::driven`] does.
-    pub(super) fn driven(&self, name: &str) -> Driven {
-        if self.is_chosen(name) { self.claims.driven(name) } else { Driven::ByOthers }
-    }
-
-    /// Acquires and renews the claims, as [`Claims::keep`] does; never returns.
-    pub(super) async fn keep_claims(&self, changed: impl Fn(String), events: &Events) {
-        self.claims.keep(|name| self.is_chosen(name), changed, events).await;
     }
 
     /// Waits until the labels of all namespaces are known, if namespaces are chosen by labels.
@@ -138,10 +105,6 @@ impl OurNamespaces {
         for namespace in &changed {
             info!(namespace, is_ours = is_ours(&labels, namespace), "namespace has changed its labels");
         }
-        drop(labels);
-        if !changed.is_empty() {
-            self.claims.choice_has_changed();
-        }
         changed
     }
 }
@@ -158,7 +121,7 @@ mod tests {
             from_value(json!({"metadata": {"name": name, "labels": {"team": team}}})).unwrap()
         };
         let chosen = Namespaces::new(["always".to_owned()], Some("team=data".parse().unwrap()));
-        let ours = OurNamespaces::new(chosen, Claims::of_nobody());
+        let ours = OurNamespaces::new(chosen);
         let mut listed = BTreeMap::new();
         let mut apply = |event| ours.apply(event, &mut listed);
         assert!(!*ours.synced.borrow());

@@ -1,7 +1,7 @@
 //! Collects the facts about one application for `plan::lifecycle`. Nothing is decided here.
 
 use super::{
-    ApplicationRef, Context, Error,
+    Context, Error,
     calls::{self, Metadata},
     pods::KeptPod,
 };
@@ -99,10 +99,7 @@ pub(super) async fn observe(
     let is_late =
         |pod: &&PodSummary| driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING);
     let mount_failure = match starting.filter(is_late) {
-        Some(pod) => {
-            let application = ApplicationRef::new(&application.name_any()).within(&namespace);
-            context.mount_failures.of(&application, &pod.uid).await
-        }
+        Some(pod) => context.mount_failures.of(&namespace, &pod.uid).await,
         None => None,
     };
     let (recorded, made_for, ended) =

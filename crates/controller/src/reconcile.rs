@@ -3,7 +3,6 @@
 use super::{
     ApplicationRef, Context, FRESH_FACTS, Watched,
     calls::{self, Metadata},
-    claim::Driven,
     error::{Error, guarded},
     events, execute, now, observe, status,
 };
@@ -30,7 +29,6 @@ pub(super) async fn look(context: Arc<Context>, namespace: String, name: String)
         context.delete_or_release_pods(&namespace, &name).await;
     }
     let watched = watched?;
-    context.namespaces.claim(&namespace);
     match reconcile(&watched, &context).await {
         Ok(wake) => wake,
         Err(error) => Some(context.memory.again(&*watched, &error)),
@@ -50,19 +48,12 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
     // the attribute with the span's own name.
     Span::current().record("name", watched.name_any());
     let look = async {
-        let driven = context.namespaces.driven(&watched.namespace().unwrap_or_default());
-        if driven == Driven::ByOthers {
+        if !context.namespaces.include(&watched.namespace().unwrap_or_default()) {
             return context.leave(watched).await.map(|()| None);
         }
-        match (driven, watched.read()) {
-            // Whoever drives the namespace: while the finalizer stays, neither driver nor application can be deleted.
-            (Driven::Unknown, Ok(application)) if application.metadata.deletion_timestamp.is_some() => {
-                context.reconcile(&application, now).await
-            }
-            // The application is reconciled again once it is known who drives the namespace.
-            (Driven::Unknown, _) => Ok(None),
-            (_, Ok(application)) => context.reconcile(&application, now).await,
-            (_, Err(error)) => {
+        match watched.read() {
+            Ok(application) => context.reconcile(&application, now).await,
+            Err(error) => {
                 context.events.unreadable(events::reference(watched), error, now).await;
                 Ok(None)
             }

@@ -28,23 +28,6 @@ pub enum Error {
     TookTooLong { name: String },
 }
 
-impl Error {
-    /// Whether the namespace of the Lease does not exist.
-    #[must_use]
-    pub fn has_no_namespace(&self) -> bool {
-        matches!(self, Self::Api { source: kube::Error::Api(status), .. } if status.is_not_found())
-    }
-
-    /// Whether the namespace of the Lease is being deleted, so that nothing can be created there any more.
-    #[must_use]
-    pub fn is_in_terminating_namespace(&self) -> bool {
-        let Self::Api { source: kube::Error::Api(status), .. } = self else { return false };
-        let causes = status.details.iter().flat_map(|details| &details.causes);
-        // `NamespaceTerminatingCause` of k8s.io/api/core/v1.
-        causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
-    }
-}
-
 impl LeaseObject {
     /// Returns the Lease `name` in `namespace`; each request may take as long as `patience`.
     #[must_use]

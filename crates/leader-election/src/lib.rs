@@ -4,7 +4,8 @@
 //! of the leader only while this process holds it.
 
 mod leadership;
-pub mod lease;
-pub mod lease_object;
+mod lease;
+mod lease_object;
 
 pub use leadership::Leadership;
+pub use lease::Timing;

@@ -110,6 +110,15 @@ pub(super) fn taken_over(name: &str, lacking: &[String]) -> Event {
     Event::new(Severity::Warning, "SparkApplicationTakenOver", "TakeOver", note)
 }
 
+/// Returns the event for an application that `other` has submitted and `we` drive: they may have chosen the same namespace.
+pub(super) fn submitted_by_another_operator(name: &str, other: &str, we: &str) -> Event {
+    let note = format!(
+        "SparkApplication {name} was submitted by the operator {other}, and {we} goes on with it: if {other} was not replaced, choose the \
+         namespace for one of them (--namespaces, --namespace-selector)"
+    );
+    Event::new(Severity::Warning, "SubmittedByAnotherOperator", "TakeOver", note)
+}
+
 pub(super) fn application_suspending(name: &str) -> Event {
     let note = format!("SparkApplication {name} is suspending");
     Event::new(Severity::Warning, "SparkApplicationSuspending", "Suspend", note)
@@ -221,29 +230,6 @@ pub fn panicked(bug: &str) -> Event {
     let note =
         format!("{bug}; it tries again, and everything else goes on: please report it with this object");
     Event::new(Severity::Warning, "OperatorBug", "Reconcile", note)
-}
-
-/// Returns the event for a namespace that two operators have chosen. `holder` holds the Lease of the namespace and
-/// drives its applications; `we`, the operator that sends the event, does not drive them.
-#[must_use]
-pub fn namespace_driven_by_another(holder: &str, we: &str, lease: &str) -> Event {
-    let note = format!(
-        "{holder} drives the applications of this namespace, and {we} does not, though it has chosen the namespace as well: \
-         choose it for one of them (--namespaces, --namespace-selector). If {holder} was removed, {we} takes over within \
-         ten minutes, or once the Lease {lease} is deleted"
-    );
-    Event::new(Severity::Warning, "NamespaceDrivenByAnother", "Claim", note)
-}
-
-/// Returns the event for a namespace that two operators have chosen. `we`, the operator that sends the event, drives
-/// its applications; `contender` does not drive them.
-#[must_use]
-pub fn namespace_also_chosen(contender: &str, we: &str) -> Event {
-    let note = format!(
-        "{we} drives the applications of this namespace; {contender} has chosen it as well, and drives nothing here: choose it \
-         for one of them (--namespaces, --namespace-selector)"
-    );
-    Event::new(Severity::Warning, "NamespaceAlsoChosen", "Claim", note)
 }
 
 #[cfg(test)]

@@ -218,6 +218,8 @@ impl By {
 /// The admin's settings on which decisions depend.
 #[derive(Clone, Debug)]
 pub struct Policy {
+    /// The operator, as `<its namespace>/<its installation>`, if it is recorded with the runs that it submits.
+    pub operator: Option<String>,
     /// The API server's address in the form of Spark's `--master`: `k8s://https://…`.
     pub master: String,
     /// How long after a submission a driver pod may be missing before the application fails.
@@ -247,6 +249,7 @@ impl Policy {
     #[must_use]
     pub fn new(master: impl Into<String>) -> Self {
         Self {
+            operator: None,
             master: master.into(),
             driver_creation_grace: Duration::from_secs(10),
             submitter: Submitter::Auto,

@@ -62,6 +62,7 @@ async fn what_spark_submit_complains_of_is_told_in_its_own_words() {
             "runs": [{
                 "ordinal": 1,
                 "cause": "Created",
+                "operator": "spark-operator/spark-operator",
                 "submissionID": status["submissionID"],
                 "submittedTime": status["lastSubmissionAttemptTime"],
                 "finishedTime": status["lastSubmissionAttemptTime"],

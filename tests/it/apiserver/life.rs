@@ -81,6 +81,7 @@ async fn an_application_is_submitted_followed_and_completed() {
             "runs": [{
                 "ordinal": 1,
                 "cause": "Created",
+                "operator": "spark-operator/spark-operator",
                 "submissionID": id,
                 "submittedTime": status["lastSubmissionAttemptTime"],
             }],

@@ -13,7 +13,6 @@ use futures::TryStreamExt;
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
-        coordination::v1::Lease,
         core::v1::{ConfigMap, Pod, Service},
         events::v1::Event,
     },
@@ -68,8 +67,6 @@ impl Namespace {
         delete_all::<ConfigMap>(&client, name).await;
         delete_all::<Service>(&client, name).await;
         delete_all::<Event>(&client, name).await;
-        // An operator of another installation may have claimed the namespace by a Lease.
-        delete_all::<Lease>(&client, name).await;
         // The folder's path contains the cluster's name, because two tests with a namespace of the same name may run in
         // two clusters at once.
         let kubeconfig =

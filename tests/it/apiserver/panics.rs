@@ -5,7 +5,7 @@ use super::{applications::application, eventually, namespace::Namespace, operato
 use api::ScheduledSparkApplication;
 use axum::http::Request;
 use controller::{
-    self, ApplicationMetrics, ClaimMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics,
+    self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics,
     SubmitterSettings, Watching, Workloads,
 };
 use futures::FutureExt;
@@ -123,8 +123,6 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
             zone: TimeZone::UTC,
         },
         namespaces: Namespaces::new([namespace.to_owned()], None),
-        identity: "operators/test".to_owned(),
-        claim_metrics: ClaimMetrics::new(registry),
         submitter: SubmitterSettings { at_once: 4, has_webhook: false },
         submission_environment: SubmissionEnvironment::of_process(None),
         application_metrics: ApplicationMetrics::new(Default::default()),

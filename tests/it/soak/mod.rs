@@ -33,5 +33,3 @@ mod tenants;
 mod turns;
 /// An operator of an earlier commit is replaced by this one, and back.
 mod upgrade;
-/// A watch that is no longer needed.
-mod watches;

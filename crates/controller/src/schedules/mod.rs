@@ -6,7 +6,6 @@ mod metrics;
 
 use super::{
     ApplicationRef, Error, FRESH_FACTS, Watched as WatchedApplication, Workload, calls,
-    claim::Driven,
     error::guarded,
     events::{self, Events},
     execute,
@@ -128,7 +127,6 @@ async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<
         context.workload.remove(&namespace, &name);
         return None;
     };
-    context.namespaces.claim(&namespace);
     match reconcile(&watched, &context).await {
         Ok(wake) => wake,
         Err(error) => Some(context.memory.again(&*watched, &error)),
@@ -147,18 +145,15 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
     // there with the span's own name.
     Span::current().record("name", watched.name_any());
     let look = async {
-        match (context.namespaces.driven(&namespace), watched.read()) {
-            // The schedule is reconciled again when it becomes known which operator drives the namespace, and when that
-            // operator changes.
-            (Driven::Unknown, _) => Ok(None),
-            (Driven::ByOthers, _) => {
-                // The other operator starts applications now, so the version that this process has written last may be
-                // outdated when it drives the schedule again.
-                context.memory.forget(&watched.uid().unwrap_or_default());
-                Ok(None)
-            }
-            (Driven::ByUs, Ok(schedule)) => context.reconcile(&schedule, now).await,
-            (Driven::ByUs, Err(error)) => {
+        if !context.namespaces.include(&namespace) {
+            // Another operator may start applications now, so the version that this process has written last may be
+            // outdated when it drives the schedule again.
+            context.memory.forget(&watched.uid().unwrap_or_default());
+            return Ok(None);
+        }
+        match watched.read() {
+            Ok(schedule) => context.reconcile(&schedule, now).await,
+            Err(error) => {
                 context.events.unreadable(events::reference(watched), error, now).await;
                 Ok(None)
             }

@@ -71,11 +71,12 @@ impl Pass<'_> {
     }
 
     /// Records that a run was submitted.
-    pub(super) fn began(status: &mut SparkApplicationStatus, run: &Run, cause: Cause, now: Timestamp) {
+    pub(super) fn began(&self, status: &mut SparkApplicationStatus, run: &Run, cause: Cause) {
         let entry = entry(status, run.ordinal);
+        entry.operator.clone_from(&self.policy.operator);
         entry.submission_id = Some(run.id.to_string());
         entry.cause.get_or_insert_with(|| cause.to_string());
-        entry.submitted_time = Some(Time(now));
+        entry.submitted_time = Some(Time(self.now));
     }
 
     /// Records how the present run has ended, unless its end is recorded already.

@@ -188,7 +188,7 @@ impl Pass<'_> {
     fn with_run(&self, run: Run) -> SparkApplicationStatus {
         let mut status = self.status.clone();
         reset(&mut status);
-        Self::began(&mut status, &run, self.cause(), self.now);
+        self.began(&mut status, &run, self.cause());
         status.submission_id = Some(run.id.to_string());
         status.run_ordinal = Some(run.ordinal);
         status.spec_hash = Some(run.spec_hash);

@@ -147,6 +147,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     let mut plan = pass.decide();
     plan.status.conditions = conditions::of(&plan.status, application, now);
     plan.events.extend(pass.taken_over(&plan.status));
+    plan.events.extend(pass.submitted_by_another_operator(&plan.status));
     plan.events.extend(pass.without_address(&plan.status));
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
@@ -293,6 +294,16 @@ impl Pass<'_> {
         }
         let lacking = takeover::lacking(self.application);
         (!lacking.is_empty()).then(|| events::taken_over(self.name(), &lacking))
+    }
+
+    /// Returns the event about the operator that has submitted the recorded run, if that is another one. Sent when the
+    /// state changes: nothing else tells that two operators have chosen the same namespace.
+    fn submitted_by_another_operator(&self, next: &SparkApplicationStatus) -> Option<Event> {
+        let state = self.application.state();
+        let run = history::run(&self.status, self.status.run_ordinal?).filter(|_| is_followed(state))?;
+        let (other, we) = run.operator.as_deref().zip(self.policy.operator.as_deref())?;
+        let is_news = other != we && next.application_state.state != state;
+        is_news.then(|| events::submitted_by_another_operator(self.name(), other, we))
     }
 
     /// Returns the events about ports that can have no Ingress because their addresses are invalid. Sent once for each
