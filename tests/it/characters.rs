@@ -6,7 +6,7 @@ use plan::{
     Policy,
     run::Run,
     submission::spark_submit,
-    validation::{Invalid, examine, validate},
+    validation::{Files, Invalid, examine, validate},
 };
 use serde_json::{Value, json};
 
@@ -47,8 +47,14 @@ fn a_template_that_no_config_map_can_hold_is_refused_with_its_size() {
     let container = |length| json!({"name": "spark-kubernetes-executor", "args": [argument(length)]});
     let of = |length| {
         let template = json!({"spec": {"containers": [container(length)]}});
-        let spec = json!({"driver": {"template": template}, "executor": {"template": template}});
-        examine(&serde_json::from_value(json!({"metadata": {"name": "pi"}, "spec": spec})).unwrap()).invalid
+        let mut spec = json!({"driver": {"template": template}, "executor": {"template": template}});
+        spec["mainClass"] = "a.B".into();
+        spec["mainApplicationFile"] = "local:///app.jar".into();
+        examine(
+            &serde_json::from_value(json!({"metadata": {"name": "pi"}, "spec": spec})).unwrap(),
+            Files::Stay,
+        )
+        .invalid
     };
     let around =
         json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container(0)]}}).to_string();

@@ -15,21 +15,19 @@ use plan::{
 use serde_json::{Value, json};
 use spark_client::{Objects, Reason};
 
-/// A Spark setting that the operator does not know, so that only `spark-submit` can handle it.
-const UNKNOWN: &str = "spark.kubernetes.brandNew";
+/// A setting that only `spark-submit` can handle.
+const FEATURE_STEPS: &str = "spark.kubernetes.driver.pod.featureSteps";
 
 #[test]
 fn the_operator_submits_what_it_can_and_leaves_the_rest_to_spark_submit() {
     let easy = program(json!({}));
     assert!(matches!(chosen(&easy, &policy()).request.by, By::Native(_)));
     let Chosen { request, events } = chosen(&odd(), &policy());
-    let By::Pod { fallback: Some(Reason::UnknownSetting), .. } = request.by else { panic!("{request:?}") };
+    let By::Pod { fallback: Some(Reason::FeatureSteps), .. } = request.by else { panic!("{request:?}") };
     assert_eq!(
         events.iter().map(|event| &*event.note).collect::<Vec<_>>(),
-        [
-            "submitted by spark-submit in a pod, since only that can do this: spec.sparkConf[spark.kubernetes.brandNew]: \
-             is a setting that the operator does not know"
-        ]
+        ["submitted by spark-submit in a pod, since only that can do this: \
+             spec.sparkConf[spark.kubernetes.driver.pod.featureSteps]: `1` is code that is to change the driver's pod"]
     );
 }
 
@@ -129,7 +127,7 @@ fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
             "metadata.annotations[sparkoperator.k8s.io/submitter]: `jvm` is no submitter",
             "try `auto`, `native` or `spark-submit`",
         ),
-        (odd(), native.clone(), "spec.sparkConf[spark.kubernetes.brandNew]: ", let_it),
+        (odd(), native.clone(), "spec.sparkConf[spark.kubernetes.driver.pod.featureSteps]: ", let_it),
         (
             program(json!({"mainClass": null, "mainApplicationFile": "s3a://b/main.jar"})),
             native.clone(),
@@ -149,13 +147,13 @@ fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
             "spark.kubernetes.driver.container.image",
         ),
         (
-            program(json!({"image": null, "sparkConf": {UNKNOWN: "1"}})),
+            program(json!({"image": null, "sparkConf": {FEATURE_STEPS: "1"}})),
             policy(),
             "spec.image: must be set",
             "or spec.driver.image",
         ),
         (
-            program(json!({"image": "spark:${env:TAG}", "sparkConf": {UNKNOWN: "1"}})),
+            program(json!({"image": "spark:${env:TAG}", "sparkConf": {FEATURE_STEPS: "1"}})),
             policy(),
             "spec.image: `spark:${env:TAG}` is put together by spark-submit",
             "write it out",
@@ -164,7 +162,7 @@ fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
             program(json!({"volumes": [{"name": "spark-conf-volume-driver", "emptyDir": {}}],
                 "driver": {"volumeMounts": [{"name": "spark-conf-volume-driver", "mountPath": "/x"}]}})),
             policy(),
-            "annotation sparkoperator.k8s.io/volumes at [0]: ",
+            "the driver's pod: annotation sparkoperator.k8s.io/volumes at [0]: ",
             "choose another",
         ),
     ] {
@@ -274,5 +272,5 @@ fn asking(mut application: SparkApplication, submitter: Option<&str>) -> SparkAp
 }
 
 fn odd() -> SparkApplication {
-    program(json!({"sparkConf": {UNKNOWN: "1"}}))
+    program(json!({"sparkConf": {FEATURE_STEPS: "1"}}))
 }

@@ -130,8 +130,8 @@ pub fn expansion(bytes: &[u8]) {
             Ok(text) => {
                 assert!(text.is_some_and(|text| text == *own || text.len() <= LONGEST.max(own.len())))
             }
-            Err(NotNative::Refused(why)) => {
-                let why = why.strip_prefix(&format!("{key}: ")).expect("the property is named");
+            Err(NotNative::Refused { field, why }) => {
+                assert_eq!(field, *key);
                 let is_known = !beyond.is_empty() || leads_in_a_circle(&properties, key);
                 assert!(why.starts_with("circular reference to ") || is_known, "{why}");
             }
@@ -151,7 +151,7 @@ pub fn properties(bytes: &[u8]) {
             .expect("it has all that is required")
     };
     let monitored = application(json!({"monitoring": {"metricsProperties": text}}));
-    let said = validation::examine(&monitored);
+    let said = validation::examine(&monitored, validation::Files::Stay);
     assert!(said.invalid.len() <= MOST_FINDINGS + 1 && Refusal(said.invalid).to_string().len() < 32 << 10);
 
     let pi = application(json!({"sparkVersion": "4.0.1", "sparkConf": {"spark.fuzzed": text}}));

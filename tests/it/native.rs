@@ -91,7 +91,7 @@ fn the_images_defaults_are_below_everything_else() {
     assert_eq!(submission.properties["spark.b"], "defaults");
     assert!(!submission.properties.contains_key("other"));
     assert!(
-        matches!(submitted(&application, "spark.a=\\uXY"), Err(NotNative::Refused(text)) if text.contains("spark.a"))
+        matches!(submitted(&application, "spark.a=\\uXY"), Err(NotNative::Refused { why, .. }) if why.contains("spark.a"))
     );
 }
 
@@ -105,7 +105,7 @@ fn a_blank_in_a_list_is_refused_with_the_property() {
 
 fn submitted(application: &SparkApplication, defaults: &str) -> Result<Submission, NotNative> {
     let environment = Environment { os_user: "root".to_owned(), ..Environment::default() };
-    let validated = validate(application).map_err(|refusal| NotNative::Refused(refusal.brief()))?;
+    let validated = validate(application).map_err(|refusal| NotNative::refused("spec", refusal.brief()))?;
     native(validated, &Run::next(application), &policy(), defaults, environment, jiff::Timestamp::UNIX_EPOCH)
 }
 

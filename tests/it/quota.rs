@@ -121,7 +121,7 @@ fn a_submission_pod_needs_room_beside_the_driver() {
     let by_pod = |executor_memory: &str| {
         let spec = json!({
             "image": "spark", "mainClass": "Main", "executor": {"instances": 1, "memory": executor_memory},
-            "sparkConf": {"spark.kubernetes.brandNew": "1"},
+            "sparkConf": {"spark.kubernetes.driver.pod.featureSteps": "1"},
         });
         application(spec.as_object().unwrap(), &Value::Null)
     };

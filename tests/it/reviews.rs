@@ -223,7 +223,7 @@ fn pi(spec: Value) -> Value {
         "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
         "metadata": {"name": "pi", "namespace": "default"},
         "spec": {
-            "type": "Scala", "mode": "cluster", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///app.jar",
+            "type": "Scala", "mode": "cluster", "sparkVersion": "4.0.1", "mainClass": "a.B", "mainApplicationFile": "local:///app.jar",
             "driver": {}, "executor": {},
         },
     });

@@ -3,7 +3,7 @@
 
 use crate::golden::{data, yaml};
 use api::{ScheduledSparkApplication, SparkApplication, excerpt::LONGEST_EXPLANATION};
-use plan::validation::{self, Findings, Invalid, Refusal};
+use plan::validation::{self, Files, Findings, Invalid, Refusal};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
@@ -32,7 +32,16 @@ fn all_that_is_wrong_is_said_at_once_and_nothing_else() {
             let context = format!("{}: {case}", file.display());
             let name = name.as_deref().unwrap_or("pi");
             let metadata = json!({"name": name, "namespace": "default", "labels": labels});
-            let found = examined(&json!({"metadata": metadata, "spec": spec}));
+            let mut object = json!({"metadata": metadata, "spec": spec});
+            let place = if object["spec"]["schedule"].is_null() { "/spec" } else { "/spec/template" };
+            for (field, value) in
+                [("mainClass", "a.B"), ("mainApplicationFile", "local:///app.jar"), ("sparkVersion", "4.0.1")]
+            {
+                if let Some(spec) = object.pointer_mut(place).and_then(Value::as_object_mut) {
+                    spec.entry(field).or_insert_with(|| value.into());
+                }
+            }
+            let found = examined(&object);
             let said: Vec<_> = found.invalid.iter().map(Invalid::to_string).collect();
             assert_eq!(said, invalid, "{context}");
             assert_eq!(found.warnings, warnings, "{context}");
@@ -187,9 +196,14 @@ fn examined(object: &Value) -> Findings {
         serde_json::from_value(object.clone()).unwrap()
     }
     if object["spec"]["schedule"].is_null() {
-        validation::examine(&read::<SparkApplication>(object))
+        validation::examine(&read::<SparkApplication>(object), Files::Stay)
     } else {
-        validation::examine_schedule(&read::<ScheduledSparkApplication>(object), None, Duration::ZERO)
+        validation::examine_schedule(
+            &read::<ScheduledSparkApplication>(object),
+            None,
+            Duration::ZERO,
+            Files::Stay,
+        )
     }
 }
 

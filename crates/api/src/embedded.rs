@@ -21,7 +21,6 @@ impl<T> Embedded<T> {
     /// Returns the JSON as the user wrote it.
     #[must_use]
     pub fn json(&self) -> &Value {
-        crate::steps::took(1);
         &self.json
     }
 
@@ -87,7 +86,6 @@ impl<T> Clone for Embedded<T> {
 
 impl<T> PartialEq for Embedded<T> {
     fn eq(&self, other: &Self) -> bool {
-        crate::steps::took(1);
         self.json == other.json
     }
 }

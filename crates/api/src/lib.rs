@@ -44,8 +44,6 @@ pub mod quantity;
 mod resource_version;
 /// Counts, for tests, how often parts of an object are read.
 #[doc(hidden)]
-pub mod steps;
-
 pub use application::{
     ApplicationType, BatchSchedulerOptions, Dependencies, DeployMode, DriverIngressOptions,
     DynamicAllocation, MonitoringSpec, PrometheusSpec, RestartPolicy, RestartPolicyType, SparkApplication,
@@ -58,7 +56,7 @@ pub use lenient::Lenient;
 pub use pod::{
     DriverSpec, ExecutorSpec, GpuSpec, NameKey, NamePath, Port, SecretInfo, SecretType, SparkPodSpec,
 };
-pub use pod_role::Role;
+pub use pod_role::{Role, spark_container};
 pub use resource_version::version;
 pub use scheduled::{
     ConcurrencyPolicy, ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationSpec,

@@ -5,6 +5,7 @@ use crate::{
     SparkApplicationSpec, SparkPodSpec,
     names::{container, role},
 };
+use k8s_openapi::api::core::v1::Container;
 
 /// One of the two kinds of pod that Spark runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +14,21 @@ pub enum Role {
     Driver,
     /// A pod that does the work.
     Executor,
+}
+
+/// Returns the container in which Spark or `spark-submit` runs: the one with a name that Spark uses by itself, else the first
+/// whose first argument is `driver` or `executor`, as Spark sets it, else the first one. Spark keeps the name that the
+/// container has in the user's template.
+#[must_use]
+pub fn spark_container(containers: &[Container]) -> Option<&Container> {
+    const NAMES: [&str; 4] =
+        [container::DRIVER, container::EXECUTOR, container::EXECUTOR_SPARK_2, container::SPARK_SUBMIT];
+    let named = containers.iter().find(|container| NAMES.contains(&&*container.name));
+    let first_argument = |container: &Container| container.args.as_ref()?.first().cloned();
+    let begins = |container: &&Container| {
+        first_argument(container).is_some_and(|first| Role::from_label(&first).is_some())
+    };
+    named.or_else(|| containers.iter().find(begins)).or(containers.first())
 }
 
 impl Role {

@@ -8,7 +8,7 @@ use crate::{
 use api::{
     Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
-    names::{container, finalizer, label, role, volume},
+    names::{finalizer, label, role, volume},
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -300,15 +300,11 @@ fn controller(pod: &Pod) -> Option<Controller> {
     Some(Controller { kind: owner.kind.clone(), name: owner.name.clone(), uid: owner.uid.clone() })
 }
 
-/// Returns the state of the container that has one of Spark's container names. If no container has such a name, returns
-/// the state of the only container.
+/// Returns the state of the container in which Spark runs.
 fn spark_container(pod: &Pod) -> Option<&ContainerState> {
-    const NAMES: [&str; 4] =
-        [container::DRIVER, container::EXECUTOR, container::EXECUTOR_SPARK_2, container::SPARK_SUBMIT];
     let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
-    let named = statuses.iter().find(|status| NAMES.contains(&status.name.as_str()));
-    let only = || if let [only] = statuses { Some(only) } else { None };
-    named.or_else(only)?.state.as_ref()
+    let name = &api::spark_container(&pod.spec.as_ref()?.containers)?.name;
+    statuses.iter().find(|status| status.name == *name)?.state.as_ref()
 }
 
 /// Deserializes roles from the values of the `spark-role` label.

@@ -17,7 +17,7 @@ use spark_operator_plan::{
     Driver, Observed, Policy, lifecycle,
     run::Run,
     submission::{SubmissionEnvironment, objects},
-    validation::{examine, validate},
+    validation::{Files, examine, validate},
 };
 use std::{fs, path::Path};
 
@@ -55,7 +55,7 @@ fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
     let decided = || lifecycle::next(&application, &seen, Timestamp::UNIX_EPOCH, &policy);
     let mut measured = Measured::new();
     for (name, counted) in [
-        ("validation", measure(|| drop(examine(&application)))),
+        ("validation", measure(|| drop(examine(&application, Files::Stay)))),
         ("native submission", measure(|| drop(planned()))),
         ("decision on a new application", measure(|| drop(decided()))),
         ("review of a driver", review(&driver)),

@@ -158,7 +158,6 @@ impl<'f> Entry<'f> {
 
     /// Returns the value of a field of the entry, if the value is a string.
     pub(super) fn text(self, field: &str) -> Option<&'f str> {
-        api::steps::took(1);
         match self {
             Self::Before(entry) => entry[field].as_str(),
             Self::Made(entry) => entry[field].as_str(),

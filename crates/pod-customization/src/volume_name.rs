@@ -1,5 +1,6 @@
-//! Names the volume that holds a ConfigMap.
+//! Names the volume that holds a ConfigMap or a Secret.
 
+use api::names::volume;
 use sha2::{Digest, Sha256};
 
 /// Kubernetes' limit for volume names (a DNS label).
@@ -10,23 +11,33 @@ const LONGEST: usize = 63;
 /// the rule of Kubeflow's operator.
 #[must_use]
 pub fn of_config_map(config_map: &str) -> String {
-    api::steps::took(1);
-    let plain = format!("{config_map}-vol");
-    if plain.len() <= LONGEST && !config_map.contains('.') {
-        return plain;
-    }
-    let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(config_map.as_bytes()));
-    let suffix = format!("-{:08x}-vol", u32::from_be_bytes([a, b, c, d]));
-    let dashed = config_map.replace('.', "-");
-    // ConfigMap names are ASCII, so any byte is a character boundary; `get` prevents a panic for a name that is not
-    // ASCII.
+    label(config_map, "-vol").unwrap_or_else(|| hashed(config_map, "-vol"))
+}
+
+/// Returns the name of the volume of a Secret that Spark cannot mount, because `<Secret>-volume`, Spark's name, is no DNS
+/// label; none if Spark mounts it.
+#[must_use]
+pub fn of_unmountable_secret(secret: &str) -> Option<String> {
+    label(secret, volume::SECRET_SUFFIX).is_none().then(|| hashed(secret, volume::SECRET_SUFFIX))
+}
+
+/// Returns `name` with `suffix` if that can be the name of a volume.
+fn label(name: &str, suffix: &str) -> Option<String> {
+    (name.len() + suffix.len() <= LONGEST && !name.contains('.')).then(|| format!("{name}{suffix}"))
+}
+
+fn hashed(name: &str, suffix: &str) -> String {
+    let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(name.as_bytes()));
+    let suffix = format!("-{:08x}{suffix}", u32::from_be_bytes([a, b, c, d]));
+    let dashed = name.replace('.', "-");
+    // Such names are ASCII, so any byte is a character boundary; `get` prevents a panic for a name that is not ASCII.
     let cut = dashed.get(..LONGEST - suffix.len()).unwrap_or(&dashed);
     format!("{}{suffix}", cut.trim_end_matches('-'))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::of_config_map;
+    use super::*;
 
     #[test]
     fn a_short_name_is_kept() {
@@ -40,5 +51,13 @@ mod tests {
         assert_eq!(long.len(), 63);
         assert_ne!(long, of_config_map(&"a".repeat(201)));
         assert!(of_config_map("a.b").starts_with("a-b-") && of_config_map("a-b") == "a-b-vol");
+    }
+
+    #[test]
+    fn a_secret_has_a_volume_of_ours_where_spark_cannot_name_one() {
+        assert_eq!(of_unmountable_secret("a-b"), None);
+        assert_eq!(of_unmountable_secret(&"a".repeat(56)), None);
+        assert_eq!(of_unmountable_secret(&"a".repeat(57)).map(|name| name.len()), Some(63));
+        assert_eq!(of_unmountable_secret("app.conf").as_deref(), Some("app-conf-3a476fd9-volume"));
     }
 }

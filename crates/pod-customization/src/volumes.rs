@@ -3,14 +3,14 @@
 //! Scratch space (`spark-local-dir-…`) is not mounted here: Spark itself mounts it, from its configuration
 //! (`crates/plan/src/submission/volumes.rs`).
 
-use super::{Concern, Problem, SparkPod, entries};
+use super::{Concern, Problem, SparkPod, entries, volume_name};
 use api::{
     Embedded, Role, SparkApplication,
     names::{annotation, volume::is_scratch},
 };
 use entries::{KeyField, OnClash};
 use k8s_openapi::api::core::v1::{Volume, VolumeMount};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Volumes;
@@ -27,8 +27,11 @@ impl Concern for Volumes {
         let mut unused: BTreeMap<_, _> =
             volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
         let mounts = mounts(application, role);
-        let mounted = mounts.filter_map(|mount| unused.remove(&mount.json()["name"].as_str()));
-        Embedded::list(&mounted.cloned().collect::<Vec<_>>())
+        let mounted = mounts.filter_map(|mount| unused.remove(&mount.json()["name"].as_str())).cloned();
+        let secrets = unmountable_secrets(application, role);
+        let secrets = secrets
+            .map(|(name, secret, _)| Embedded::from(json!({"name": name, "secret": {"secretName": secret}})));
+        Embedded::list(&mounted.chain(secrets).collect::<Vec<_>>())
     }
 
     fn apply(pod: &mut SparkPod, volumes: Self::Value) -> Result<(), Problem> {
@@ -43,7 +46,9 @@ impl Concern for VolumeMounts {
     type Value = Embedded<Vec<VolumeMount>>;
 
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        Embedded::list(&mounts(application, role).cloned().collect::<Vec<_>>())
+        let secrets = unmountable_secrets(application, role);
+        let secrets = secrets.map(|(name, _, path)| Embedded::from(json!({"name": name, "mountPath": path})));
+        Embedded::list(&mounts(application, role).cloned().chain(secrets).collect::<Vec<_>>())
     }
 
     fn apply(pod: &mut SparkPod, mounts: Self::Value) -> Result<(), Problem> {
@@ -70,6 +75,18 @@ impl Concern for VolumeMounts {
 /// Returns the mounts of `role` that the webhook adds: all except scratch space.
 fn mounts(application: &SparkApplication, role: Role) -> impl Iterator<Item = &Embedded<VolumeMount>> {
     role.pod(&application.spec).volume_mounts.iter().filter(|mount| !is_scratch(mount.json()))
+}
+
+/// Returns the Secrets that Spark cannot mount: the name of the volume that the webhook adds, the Secret and the path. What is
+/// mounted twice has one volume.
+fn unmountable_secrets(
+    application: &SparkApplication,
+    role: Role,
+) -> impl Iterator<Item = (String, &str, &str)> {
+    let secrets = role.pod(&application.spec).secrets.iter();
+    secrets.filter_map(|secret| {
+        Some((volume_name::of_unmountable_secret(&secret.name)?, &*secret.name, &*secret.path))
+    })
 }
 
 /// A volume is identified by its name, a mount by its path: neither can occur twice.

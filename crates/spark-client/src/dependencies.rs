@@ -126,8 +126,10 @@ fn upload(field: &str, file: &str, conf: &Conf) -> NotNative {
         NotNative::fallback(Reason::Upload, field, format!("`{file}` is to be uploaded"))
     } else {
         let problem = format!(
-            "please specify it: `{file}` ({field}) is a file of the submitter's, which the driver does not have"
+            "`{file}` is a file of the machine from which Spark is submitted, which the driver does not have: write \
+             `local://` and its path in the image, or the address of a store (`s3a://…`); or set {}",
+            submit_conf::UPLOAD_PATH
         );
-        NotNative::refused(submit_conf::UPLOAD_PATH, problem)
+        NotNative::refused(field, problem)
     }
 }

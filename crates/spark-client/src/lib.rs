@@ -40,6 +40,7 @@ mod credentials;
 mod dependencies;
 mod double;
 mod driver_in_progress;
+mod executor;
 mod executor_template;
 mod expansion;
 mod hadoop;
@@ -68,6 +69,7 @@ use conf::Conf;
 pub use conf::elements as list_elements;
 pub use dependencies::flag_list;
 use driver_in_progress::Driver;
+pub use executor::executor;
 pub use expansion::{expanded, unbounded};
 pub use input::{Environment, Files, Ids, NO_RESOURCE, Submission};
 pub use line::Line;
@@ -77,6 +79,7 @@ pub use not_native::{NotNative, Reason};
 pub use properties_file::{keys_alone, read_properties, trimmed};
 pub use properties_text::{SYNTAX, escaped};
 use serde_json::Value;
+pub use settings::is_setting;
 use std::collections::BTreeMap;
 pub use uri::is_scheme;
 pub use volumes::existing_volumes;
@@ -173,12 +176,8 @@ impl<'a> Context<'a> {
 ///
 /// When the objects cannot be built: see [`NotNative`].
 pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
-    let mut conf = Conf(submission.properties.clone());
-    let excluded = settings::excluded_steps(submission, &conf)?;
-    validation::check(submission, &conf)?;
-    let program = dependencies::resolve(submission, &mut conf)?;
-    settle(submission, &mut conf)?;
-    let context = Context::new(submission, conf, program)?;
+    let excluded = settings::excluded_steps(submission, &Conf(submission.properties.clone()))?;
+    let context = context(submission)?;
     volumes::check_executors(&context)?;
 
     let (pod, container) = template::starting_point(&context)?;
@@ -197,6 +196,15 @@ pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     let Driver { mut pod, container, children, .. } = driver;
     driver_in_progress::list(&mut pod["spec"], "containers").push(container);
     Ok(Objects { pod, children })
+}
+
+/// Checks the command line of a submission, and returns the input of its steps.
+fn context(submission: &Submission) -> Result<Context<'_>, NotNative> {
+    let mut conf = Conf(submission.properties.clone());
+    validation::check(submission, &conf)?;
+    let program = dependencies::resolve(submission, &mut conf)?;
+    settle(submission, &mut conf)?;
+    Context::new(submission, conf, program)
 }
 
 /// Sets the properties that every submission has: the app name and the submit time, unless they are set already, and

@@ -35,6 +35,11 @@ impl Line {
         (line, (!is_known).then(note))
     }
 
+    /// Whether `spark_version` is newer than all lines that are known.
+    pub(super) fn is_newer_than_all(spark_version: &str) -> bool {
+        major_minor(spark_version).is_some_and(|version| version > Self::V4_3.version())
+    }
+
     const fn version(self) -> (u32, u32) {
         match self {
             Self::V3_5 => (3, 5),

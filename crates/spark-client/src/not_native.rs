@@ -6,9 +6,13 @@ use std::fmt;
 /// cleaned up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotNative {
-    /// `spark-submit` would refuse the submission too. The text names the property and what is wrong with it.
-    #[error("{0}")]
-    Refused(String),
+    /// `spark-submit` would refuse the submission too.
+    #[error("{field}: {why}")]
+    Refused {
+        /// The property, flag, class or file that is wrong.
+        field: String,
+        why: String,
+    },
     /// The submission needs something that only the JVM can do.
     #[error("{field}: {why} ({reason})")]
     Fallback {
@@ -74,8 +78,9 @@ impl fmt::Display for Reason {
 
 impl NotNative {
     /// Returns the error for a value of `key` that Spark refuses.
-    pub(super) fn refused(key: &str, problem: impl fmt::Display) -> Self {
-        Self::Refused(format!("{key}: {problem}"))
+    #[must_use]
+    pub fn refused(key: &str, problem: impl fmt::Display) -> Self {
+        Self::Refused { field: key.to_owned(), why: problem.to_string() }
     }
 
     pub(super) fn fallback(reason: Reason, field: &str, why: impl Into<String>) -> Self {

@@ -37,7 +37,6 @@ fn logical_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut goes_on = false;
     for line in text.split(['\n', '\r']) {
-        api::steps::took(1);
         let line = line.trim_start_matches([' ', '\t', '\x0c']);
         if !goes_on && (line.is_empty() || line.starts_with(['#', '!'])) {
             continue;

@@ -8,76 +8,17 @@ use super::{
     not_native::{NotNative, Reason},
 };
 use api::names::{conf, env, submit_conf};
+use std::sync::LazyLock;
 
-/// Spark's settings on Kubernetes in all release lines, without `spark.kubernetes.`: the settings that are known not to
-/// affect the driver's objects, and those whose effect is implemented here. An entry that ends in a dot stands for all
-/// settings that begin with it.
-const KNOWN: [&str; 58] = [
-    "allocation.",
-    "appKillPodDeletionGracePeriod",
-    "authenticate.",
-    "configMap.maxSize",
-    "container.image",
-    "container.image.pullPolicy",
-    "container.image.pullSecrets",
-    "decommission.",
-    "driver.annotateExitException",
-    "driver.annotation.",
-    "driver.connectionTimeout",
-    "driver.container.image",
-    "driver.label.",
-    "driver.limit.cores",
-    "driver.master",
-    "driver.node.selector.",
-    "driver.ownPersistentVolumeClaim",
-    "driver.pod.excludedFeatureSteps",
-    "driver.pod.featureSteps",
-    "driver.pod.name",
-    "driver.podTemplateContainerName",
-    "driver.podTemplateFile",
-    "driver.request.cores",
-    "driver.requestTimeout",
-    "driver.resourceNamePrefix",
-    "driver.reusePersistentVolumeClaim",
-    "driver.scheduler.name",
-    "driver.secretKeyRef.",
-    "driver.secrets.",
-    "driver.securityContext.allowPrivilegeEscalation",
-    "driver.service.annotation.",
-    "driver.service.deleteOnTermination",
-    "driver.service.ipFamilies",
-    "driver.service.ipFamilyPolicy",
-    "driver.service.label.",
-    "driver.service.publishNotReadyAddresses",
-    "driver.volumes.",
-    "driver.waitToReusePersistentVolumeClaim",
-    "driverEnv.",
-    "dynamicAllocation.",
-    "executor.",
-    "executorSnapshotsSubscribersShutdownGracePeriod",
-    "file.upload.path",
-    "hadoop.configMapName",
-    "jars.avoidDownloadSchemes",
-    "kerberos.",
-    "legacy.useReadWriteOnceAccessMode",
-    "local.dirs.tmpfs",
-    "memoryOverheadFactor",
-    "namespace",
-    "node.selector.",
-    "pyspark.pythonVersion",
-    "report.interval",
-    "resource.type",
-    "scheduler.",
-    "securityContext.allowPrivilegeEscalation",
-    "submission.",
-    "submitInDriver",
-];
-/// Words in the names of settings of newer release lines that concern only work which the driver does itself. A word
-/// may be anywhere in the key.
-const KNOWN_WORDS: [&str; 5] = ["annotateExitException", "podDeletionCost", "pvc", "recoveryMode", "resize"];
+/// Spark's settings on Kubernetes, each with the release lines that know it: see there.
+const SETTINGS: &str = include_str!("settings.txt");
 
 /// The settings that decide with which credentials, and in which cluster, Spark's own client creates the objects.
 const IDENTITY: [&str; 3] = ["authenticate.submission.", "context", "trust.certificates"];
+
+/// Where a pod has the credentials of its service account. In Spark's own client these paths mean the credentials with
+/// which it works anyway.
+const IN_CLUSTER: &str = "/var/run/secrets/kubernetes.io/serviceaccount/";
 
 /// Spark's feature steps that the user may exclude here too.
 const EXCLUDABLE: [&str; 3] =
@@ -92,7 +33,7 @@ const PACKAGE: &str = "org.apache.spark.deploy.k8s.features.";
 /// When the submission needs something that only the JVM does.
 pub(super) fn excluded_steps(submission: &Submission, conf: &Conf) -> Result<Vec<String>, NotNative> {
     destination(conf)?;
-    kubernetes_settings(conf)?;
+    kubernetes_settings(submission, conf)?;
     environment(submission, conf)?;
     feature_steps(submission.line, conf)
 }
@@ -111,21 +52,41 @@ fn destination(conf: &Conf) -> Result<(), NotNative> {
     Ok(())
 }
 
-fn kubernetes_settings(conf: &Conf) -> Result<(), NotNative> {
-    let belongs =
-        |setting: &str, entry: &str| setting == entry || (entry.ends_with('.') && setting.starts_with(entry));
-    for (setting, _) in conf.prefixed(submit_conf::KUBERNETES_PREFIX) {
+/// Whether Spark of this release line knows the setting `spark.kubernetes.<setting>`. It ignores all others.
+#[must_use]
+pub fn is_setting(setting: &str, line: Line) -> bool {
+    static KNOWN: LazyLock<Vec<(&str, Line, Line)>> = LazyLock::new(|| {
+        let entries = SETTINGS.lines().filter(|text| !text.starts_with('#'));
+        let entry = |text: &'static str| {
+            let mut words = text.split(' ');
+            let name = words.next().unwrap_or_default();
+            let mut line = || words.next().map(|word| Line::nearest(word).0);
+            Some((name, line()?, line().unwrap_or(Line::V4_3)))
+        };
+        entries.filter_map(entry).collect()
+    });
+    KNOWN.iter().any(|(name, first, last)| (*first..=*last).contains(&line) && belongs(setting, name))
+}
+
+fn belongs(setting: &str, entry: &str) -> bool {
+    setting == entry || entry.ends_with('.') && setting.starts_with(entry)
+}
+
+fn kubernetes_settings(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
+    let is_newer = Line::is_newer_than_all(&submission.spark_version);
+    for (setting, value) in conf.prefixed(submit_conf::KUBERNETES_PREFIX) {
         let fallback = |reason, why: &str| {
             let key = format!("{}{setting}", submit_conf::KUBERNETES_PREFIX);
             Err(NotNative::fallback(reason, &key, why))
         };
-        if IDENTITY.iter().any(|entry| belongs(setting, entry)) {
+        if IDENTITY.iter().any(|entry| belongs(setting, entry)) && !value.starts_with(IN_CLUSTER) {
             return fallback(Reason::Identity, "says as whom or where spark-submit creates the objects");
         }
-        let is_known = KNOWN.iter().any(|entry| belongs(setting, entry))
-            || KNOWN_WORDS.iter().any(|word| setting.contains(word));
-        if !is_known {
-            return fallback(Reason::UnknownSetting, "is a setting that the operator does not know");
+        if is_newer && !is_setting(setting, submission.line) {
+            return fallback(
+                Reason::UnknownSetting,
+                "may be a setting of a Spark that the operator does not know",
+            );
         }
     }
     Ok(())
@@ -185,7 +146,7 @@ fn feature_steps(line: Line, conf: &Conf) -> Result<Vec<String>, NotNative> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_secured;
+    use super::*;
 
     #[test]
     fn simple_authentication_is_no_login() {
@@ -196,5 +157,20 @@ mod tests {
         };
         assert!(is_secured(&file("kerberos")) && !is_secured(&file("simple")));
         assert!(!is_secured("<name>hadoop.security.authorization</name><value>true</value>"));
+    }
+
+    #[test]
+    fn the_settings_of_each_line_are_known() {
+        let known = |setting| Line::ALL.map(|line| is_setting(setting, line));
+        assert_eq!(known("driver.secrets.a.b"), [true; 5]);
+        assert_eq!(known("authenticate.driver.serviceAccountName"), [true; 5]);
+        assert_eq!(known("allocation.maximum"), [false, false, true, true, true]);
+        assert_eq!(known("pyspark.pythonVersion"), [true, true, false, false, false]);
+        assert_eq!(known("driver.service.publishNotReadyAddresses"), [false, false, false, false, true]);
+        for unknown in
+            ["driver.terminationGracePeriodSeconds", "driver.memoryOverhead", "executor", "namespace.", ""]
+        {
+            assert_eq!(known(unknown), [false; 5], "{unknown}");
+        }
     }
 }

@@ -10,10 +10,7 @@ use super::{
     not_native::{NotNative, Reason},
     submitter_file,
 };
-use api::{
-    Role,
-    names::{conf, container},
-};
+use api::{Role, names::conf};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use serde_path_to_error::Segment;
@@ -42,21 +39,31 @@ const QUANTITIES: [&str; 5] = ["divisor", "limits", "overhead", "requests", "siz
 /// Returns the driver's pod without Spark's container, and Spark's container.
 pub(super) fn starting_point(context: &Context) -> Result<(Value, Value), NotNative> {
     let key = conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_FILE);
-    let name = conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_CONTAINER);
-    let wanted = context.conf.text(&name)?;
-    let mut pod = match context.conf.text(&key)? {
+    match (context.conf.text(&key)?, &context.submission.driver_template) {
+        (Some(file), None) => Err(missing(context, &key, &file)),
+        (None, _) => of_role(context, Role::Driver, None),
+        (Some(_), template) => of_role(context, Role::Driver, template.as_ref()),
+    }
+}
+
+/// Returns a pod of `role`, made from `template`, without Spark's container, and Spark's container.
+pub(super) fn of_role(
+    context: &Context,
+    role: Role,
+    template: Option<&Value>,
+) -> Result<(Value, Value), NotNative> {
+    let key = conf::kubernetes(role, conf::POD_TEMPLATE_FILE);
+    let wanted = context.conf.text(&conf::kubernetes(role, conf::POD_TEMPLATE_CONTAINER))?;
+    let mut pod = match template {
         None => json!({"metadata": {}, "spec": {}}),
-        Some(file) => match &context.submission.driver_template {
-            Some(template) => read(template).map_err(|problem| NotNative::refused(&key, problem))?,
-            None => return Err(missing(context, &key, &file)),
-        },
+        Some(template) => read(template).map_err(|problem| NotNative::refused(&key, problem))?,
     };
     if !pod["spec"].is_object() {
         return Err(NotNative::refused(&key, "could not load pod from template file: it has no spec"));
     }
     let mut container = take_container(&mut pod, wanted.as_deref());
     if container["name"].as_str().is_none_or(str::is_empty) {
-        container["name"] = container::DRIVER.into();
+        container["name"] = role.container().into();
     }
     Ok((pod, container))
 }

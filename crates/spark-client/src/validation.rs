@@ -87,7 +87,8 @@ fn program(submission: &Submission) -> Result<(), NotNative> {
         return refused(program, "cluster deploy mode is not applicable to Spark shells");
     }
     if let Some(server) = class.filter(|class| SERVERS.contains(class)) {
-        return refused(server, "cluster deploy mode is not applicable to it");
+        let problem = "cluster deploy mode is not applicable to it: name a class of your own that starts it";
+        return refused(server, problem);
     }
     if submission.kind() != Kind::Java || class.is_some() {
         return Ok(());

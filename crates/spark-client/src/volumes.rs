@@ -48,6 +48,22 @@ pub(super) fn check_executors(context: &Context) -> Result<(), NotNative> {
     volumes(&context.conf, Role::Executor, context.line).map(|_| ())
 }
 
+/// Mounts the executors' volumes into `executor`, the first one. Its claims are not built: the driver creates them.
+pub(super) fn mount_into_executor(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
+    for (i, volume) in volumes(&context.conf, Role::Executor, context.line)?.into_iter().enumerate() {
+        let source = match volume.source {
+            Source::Plain(source) => source,
+            Source::Claim { name, .. } => {
+                let own = format!("{}-exec-1-pvc-{i}", context.names.prefix);
+                let claim = name.replace(ON_DEMAND, &own);
+                json!({"persistentVolumeClaim": {"claimName": claim, "readOnly": volume.read_only}})
+            }
+        };
+        executor.mount_as(&volume.name, source, volume.mount);
+    }
+    Ok(())
+}
+
 pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let volumes = volumes(&context.conf, Role::Driver, context.line)?;
     let mut paths = BTreeSet::new();

@@ -14,9 +14,10 @@ use kube::{
     Resource, ResourceExt,
     api::{DynamicObject, ObjectMeta},
 };
-use plan::validation::{self, Findings, Refusal};
+use plan::validation::{self, Files, Findings, Refusal};
 use serde::Deserialize;
 use serde_json::Value;
+use serde_saphyr::{Error as YamlError, options::DuplicateKeyPolicy};
 use std::{
     fs,
     io::{self, Read as _},
@@ -119,9 +120,16 @@ fn applications(
     looks: Looks,
 ) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
     // YAML is read as kubectl does: 0644 is an octal number, such as a file mode.
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
-        .map_err(|error| anyhow!("not YAML: {error}"))?;
+    let parsed = |duplicate_keys| {
+        let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false, duplicate_keys: duplicate_keys };
+        serde_saphyr::from_multiple_with_options(text, options)
+    };
+    let mut documents: Result<Vec<Value>, _> = parsed(DuplicateKeyPolicy::Error);
+    if let Err(YamlError::DuplicateMappingKey { key: Some(key), location }) = &documents {
+        complain(&format!("Warning: {}", stands_twice(text, key, location.line())));
+        documents = parsed(DuplicateKeyPolicy::LastWins);
+    }
+    let documents = documents.map_err(|error| anyhow!("not YAML: {error}"))?;
     let objects: Vec<_> = documents.iter().flat_map(items).filter(|object| !object.is_null()).collect();
     let read: Vec<_> = objects.iter().map(|object| of_item(object, namespace, looks)).collect();
     let others: Vec<_> = objects
@@ -143,6 +151,20 @@ fn applications(
     Ok(read.into_iter().flatten().collect())
 }
 
+/// Returns a warning about a key that a mapping has for the second time in `line`.
+fn stands_twice(text: &str, key: &str, line: u64) -> String {
+    let lines: Vec<_> = text.lines().take(usize::try_from(line).unwrap_or(usize::MAX)).collect();
+    let indentation = |line: &str| line.len() - line.trim_start().len();
+    let second = lines.last().copied().unwrap_or_default();
+    let is_it = |line: &str| {
+        let name = line.trim_start().split(':').next().unwrap_or_default();
+        indentation(line) == indentation(second) && name.trim_matches(['"', '\'', ' ']) == key
+    };
+    let first = lines.iter().rposition(|line| !std::ptr::eq(*line, second) && is_it(line));
+    let first = first.map_or_else(String::new, |first| format!(" in line {} and", first + 1));
+    format!("`{key}` stands twice,{first} in line {line}: the last one counts, as for kubectl")
+}
+
 /// Returns the kind and name of an object of another kind, for messages.
 fn named(object: &Value) -> String {
     let text = |value: &Value| value.as_str().map(show::line);
@@ -161,7 +183,7 @@ pub(super) fn of_object(object: &Value) -> anyhow::Result<Found> {
 
 fn of_item(object: &Value, namespace: Option<&str>, looks: Looks) -> Option<anyhow::Result<Found>> {
     let kind = object["kind"].as_str()?;
-    let read: fn(&Value) -> anyhow::Result<Read> = if kind == SparkApplication::kind(&()) {
+    let read: fn(&Value, Files) -> anyhow::Result<Read> = if kind == SparkApplication::kind(&()) {
         of_application
     } else if kind == ScheduledSparkApplication::kind(&()) {
         of_schedule
@@ -203,9 +225,9 @@ fn items(document: &Value) -> Vec<&Value> {
 /// for the user if only the cluster can complete its name (`generateName`, the name of a schedule's run).
 type Read = (SparkApplication, Findings, Option<&'static str>);
 
-fn of_application(object: &Value) -> anyhow::Result<Read> {
+fn of_application(object: &Value, files: Files) -> anyhow::Result<Read> {
     let mut application = SparkApplication::deserialize(object)?;
-    let findings = validation::examine(&application);
+    let findings = validation::examine(&application, files);
     let ObjectMeta { name, generate_name, .. } = &mut application.metadata;
     let mut remark = None;
     if let (None | Some(""), Some(begin)) = (name.as_deref(), generate_name) {
@@ -215,9 +237,9 @@ fn of_application(object: &Value) -> anyhow::Result<Read> {
     Ok((application, findings, remark))
 }
 
-fn of_schedule(object: &Value) -> anyhow::Result<Read> {
+fn of_schedule(object: &Value, files: Files) -> anyhow::Result<Read> {
     let schedule = ScheduledSparkApplication::deserialize(object)?;
-    let findings = validation::examine_schedule(&schedule, None, Duration::ZERO);
+    let findings = validation::examine_schedule(&schedule, None, Duration::ZERO, files);
     let remark = "The schedule makes it, with the time instead of zeros in its name.";
     Ok((validation::shortest_named_run(&schedule), findings, Some(remark)))
 }
@@ -227,7 +249,7 @@ fn found(
     title: &str,
     namespace: Option<&str>,
     looks: Looks,
-    read: fn(&Value) -> anyhow::Result<Read>,
+    read: fn(&Value, Files) -> anyhow::Result<Read>,
 ) -> anyhow::Result<Found> {
     let version = SparkApplication::api_version(&());
     if let Some(other) = object["apiVersion"].as_str().filter(|found| *found != version) {
@@ -241,7 +263,9 @@ fn found(
     if looks != Looks::AtWhatRuns && object["apiVersion"].is_null() {
         bail!("apiVersion: is missing: write `{version}`");
     }
-    let read = read(object).map_err(|error| match &*faults {
+    // `create` uploads files, or says why it does not.
+    let files = if looks == Looks::BeforeTheServer { Files::AreUploaded } else { Files::Stay };
+    let read = read(object, files).map_err(|error| match &*faults {
         [] => error,
         faults => Refusal(faults.to_owned()).into(),
     });

@@ -16,12 +16,12 @@ pub(super) fn faults(object: &Value, and_names: bool) -> Vec<Invalid> {
         !["apiVersion", "kind", "metadata"].contains(&name.as_str()) && schema["properties"][name].is_null()
     };
     let names = object.as_object().into_iter().flat_map(|object| object.keys());
-    faults.extend(names.filter(is_unknown).map(|name| no_field(name)));
+    faults.extend(names.filter(is_unknown).map(|name| no_field(schema, "", name)));
     match &object["spec"] {
         Value::Null => faults.push(fault("spec", MISSING)),
-        spec => look(&schema["properties"]["spec"], spec, "spec", &mut faults),
+        spec => look(schema, &schema["properties"]["spec"], spec, "spec", &mut faults),
     }
-    faults.retain(|fault| and_names || fault.why != NO_FIELD);
+    faults.retain(|fault| and_names || !fault.why.starts_with(NO_FIELD));
     faults
 }
 
@@ -36,25 +36,73 @@ static SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
 });
 
 const MISSING: &str = "is missing";
-const NO_FIELD: &str = "there is no such field: correct it, or leave it out";
+const NO_FIELD: &str = "there is no such field: ";
+/// How similar the name of a field has to be, from 0 to 1, so that it may be meant (Jaro and Winkler).
+const SIMILAR: f64 = 0.9;
 
 fn fault(field: &str, why: impl Into<String>) -> Invalid {
     Invalid { field: field.to_owned(), why: why.into() }
 }
 
-fn no_field(path: &str) -> Invalid {
-    fault(path, NO_FIELD)
+/// Returns the mistake that `name` is no field of the object at `parent`; `root` is the schema of the whole object.
+fn no_field(root: &Value, parent: &str, name: &str) -> Invalid {
+    let path = if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
+    let meant = match nearest(root, parent, name) {
+        meant if meant.is_empty() => "correct it, or leave it out".to_owned(),
+        meant => format!("did you mean {}?", meant.join(" or ")),
+    };
+    fault(&path, format!("{NO_FIELD}{meant}"))
+}
+
+/// Returns the paths of the fields that may be meant by `name`: a similar one in the same object, or those of the same name
+/// among the fields that users look for in the wrong place.
+fn nearest(root: &Value, parent: &str, name: &str) -> Vec<String> {
+    let fields = |path: &str| {
+        let names = path
+            .split('.')
+            .filter(|name| !name.is_empty())
+            .map(|name| name.split('[').next().unwrap_or(name));
+        let schema = names.clone().try_fold(root, |schema, name| {
+            let inside = &schema["properties"][name];
+            Some(if inside["items"].is_object() { &inside["items"] } else { inside })
+        });
+        schema.and_then(|schema| schema["properties"].as_object()).into_iter().flat_map(Map::keys)
+    };
+    let at =
+        |path: &str, field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
+    let lower = name.to_lowercase();
+    let likeness = |field: &String| {
+        let field = field.to_lowercase();
+        let is_part = lower.len() > 3 && field.contains(&lower);
+        strsim::jaro_winkler(&field, &lower).max(if is_part { SIMILAR } else { 0.0 })
+    };
+    let similar = fields(parent).filter(|field| likeness(field) >= SIMILAR);
+    let best = similar.max_by(|a, b| likeness(a).total_cmp(&likeness(b)).then(b.len().cmp(&a.len())));
+    if let Some(field) = best {
+        return vec![at(parent, field)];
+    }
+    let spec = if parent.starts_with("spec.template")
+        && !root["properties"]["spec"]["properties"]["schedule"].is_null()
+    {
+        "spec.template"
+    } else {
+        "spec"
+    };
+    let places =
+        ["", ".driver", ".executor", ".deps", ".restartPolicy"].map(|place| format!("{spec}{place}"));
+    let there = places.iter().filter(|place| fields(place).any(|field| field.to_lowercase() == lower));
+    there.map(|place| at(place, name)).collect()
 }
 
 /// Checks `value` and everything in it against a structural schema, as the API server does:
 /// <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
-fn look(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Invalid>) {
-    if let Some(why) = mismatch(schema, value) {
+fn look(root: &Value, schema: &Value, value: &Value, path: &str, faults: &mut Vec<Invalid>) {
+    if let Some(why) = mismatch(schema, value, path) {
         faults.push(fault(path, why));
         return;
     }
     for (i, item) in value.as_array().into_iter().flatten().enumerate() {
-        look(&schema["items"], item, &format!("{path}[{i}]"), faults);
+        look(root, &schema["items"], item, &format!("{path}[{i}]"), faults);
     }
     let Some(fields) = value.as_object() else { return };
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -64,17 +112,16 @@ fn look(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Invalid>) {
     let additional = &schema["additionalProperties"];
     let keeps_all = schema["x-kubernetes-preserve-unknown-fields"] == true || *additional == true;
     for (name, value) in fields {
-        let path = format!("{path}.{name}");
         match [&schema["properties"][name], additional].into_iter().find(|schema| schema.is_object()) {
-            Some(schema) => look(schema, value, &path, faults),
+            Some(schema) => look(root, schema, value, &format!("{path}.{name}"), faults),
             None if keeps_all => {}
-            None => faults.push(no_field(&path)),
+            None => faults.push(no_field(root, path, name)),
         }
     }
 }
 
 /// Returns why `value` does not match `schema`. The fields and entries in `value` are not checked here.
-fn mismatch(schema: &Value, value: &Value) -> Option<String> {
+fn mismatch(schema: &Value, value: &Value, path: &str) -> Option<String> {
     // A field that is null counts as absent.
     if value.is_null() {
         return None;
@@ -90,8 +137,7 @@ fn mismatch(schema: &Value, value: &Value) -> Option<String> {
     };
     if !is_of_type {
         let wanted = schema["type"].as_str().unwrap_or_default();
-        let hint = if wanted == "string" { ": write it in quotes" } else { "" };
-        return Some(format!("`{}` is not of type {wanted}{hint}", shown(value)));
+        return Some(format!("`{}` is not of type {wanted}{}", shown(value), hint(wanted, value, path)));
     }
     let choices: Vec<_> = schema["enum"].as_array().into_iter().flatten().collect();
     if !choices.is_empty() && !choices.contains(&value) {
@@ -117,6 +163,29 @@ fn mismatch(schema: &Value, value: &Value) -> Option<String> {
     }
     let most = bound("maximum").filter(|most| number > *most)?;
     Some(format!("{value} is too large: it is {most} at most"))
+}
+
+/// Returns what to write instead of a value of another type than `wanted`.
+fn hint(wanted: &str, value: &Value, path: &str) -> String {
+    match (wanted, value) {
+        ("string", Value::Object(fields)) => match fields.get("name").and_then(Value::as_str) {
+            Some(name) if fields.len() == 1 => format!(": write the name alone, `{name}`"),
+            _ => match path.split_once(".envVars.") {
+                Some((role, name)) => format!(": write it as an entry of {role}.env with the name {name}"),
+                None => String::new(),
+            },
+        },
+        ("string", Value::Array(_)) => String::new(),
+        ("string", _) => ": write it in quotes".to_owned(),
+        ("integer", Value::Number(number)) if path.ends_with(".cores") => {
+            let milli = number.as_f64().unwrap_or_default() * 1000.0;
+            format!(
+                ": write 1, and {}oreRequest: {milli:.0}m for less than a core",
+                &path[..path.len() - "ores".len()]
+            )
+        }
+        _ => String::new(),
+    }
 }
 
 fn shown(value: &Value) -> String {
@@ -155,26 +224,60 @@ mod tests {
             "executor: is missing",
             "mainApplicationFile: is missing",
             "driver.cores: `one` is not of type integer",
-            "driver.env[0].valeu: there is no such field: correct it, or leave it out",
-            "driver.memroy: there is no such field: correct it, or leave it out",
-            "driver.tolerations[0].operater: there is no such field: correct it, or leave it out",
-            "nodeSelectr: there is no such field: correct it, or leave it out",
+            "driver.env[0].valeu: there is no such field: did you mean {}.driver.env[0].value?",
+            "driver.memroy: there is no such field: did you mean {}.driver.memory?",
+            "driver.tolerations[0].operater: there is no such field: did you mean {}.driver.tolerations[0].operator?",
+            "nodeSelectr: there is no such field: did you mean {}.nodeSelector?",
             "restartPolicy.onFailureRetryInterval: 0 is too small: it is 1 at least",
             "sparkConf.spark.number: `1` is not of type string: write it in quotes",
             "sparkVersion: `4` is not of type string: write it in quotes",
             "type: `Ruby` is not known: write one of `Java`, `Python`, `Scala`, `R`",
         ];
-        let at = |place: &str| found.map(|fault| format!("{place}.{fault}"));
+        let at = |place: &str| found.map(|fault| format!("{place}.{}", fault.replace("{}", place)));
         let mut application = json!({"apiVersion": "x", "kind": "SparkApplication", "metadata": {}, "spec": template, "status": {}});
         assert_eq!(told(&application), at("spec"));
         application["sepc"] = json!({});
-        assert_eq!(told(&application)[0], "sepc: there is no such field: correct it, or leave it out");
+        assert_eq!(told(&application)[0], "sepc: there is no such field: did you mean spec?");
         application["spec"].take();
         assert_eq!(told(&application)[1..], ["spec: is missing"]);
         let schedule = json!({"kind": "ScheduledSparkApplication", "spec": {"schedule": "@daily", "template": template}});
         assert_eq!(told(&schedule), at("spec.template"));
         assert!(faults(&json!({"kind": "Pod", "spec": {"any": 1}}), true).is_empty());
         assert_eq!(faults(&schedule, false).len(), found.len() - 4);
+    }
+
+    #[test]
+    fn what_is_meant_is_named() {
+        let spec = json!({
+            "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///a", "tolerations": [], "batchSchedule": "volcano",
+            "ImagePullPolicy": "Always", "imagePullSecrets": [{"name": "gitlab"}],
+            "restartPolicy": {"failureRetries": 3, "retryInterval": 10}, "deps": {"jarsDownloadDir": "/opt/jars"},
+            "driver": {
+                "envs": [], "serviceAccountName": "spark", "deps": {}, "cores": 0.25,
+                "envVars": {"NAMESPACE": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}},
+            },
+            "executor": {"resources": {}},
+        });
+        let found = told(&json!({"kind": "SparkApplication", "spec": spec}));
+        for expected in [
+            "spec.ImagePullPolicy: there is no such field: did you mean spec.imagePullPolicy?",
+            "spec.batchSchedule: there is no such field: did you mean spec.batchScheduler?",
+            "spec.tolerations: there is no such field: did you mean spec.driver.tolerations or spec.executor.tolerations?",
+            "spec.restartPolicy.failureRetries: there is no such field: did you mean spec.restartPolicy.onFailureRetries?",
+            "spec.restartPolicy.retryInterval: there is no such field: did you mean spec.restartPolicy.onFailureRetryInterval?",
+            "spec.deps.jarsDownloadDir: there is no such field: correct it, or leave it out",
+            "spec.driver.envs: there is no such field: did you mean spec.driver.env?",
+            "spec.driver.serviceAccountName: there is no such field: did you mean spec.driver.serviceAccount?",
+            "spec.driver.deps: there is no such field: did you mean spec.deps?",
+            "spec.executor.resources: there is no such field: correct it, or leave it out",
+            "spec.driver.cores: `0.25` is not of type integer: write 1, and spec.driver.coreRequest: 250m for less than a core",
+            "spec.imagePullSecrets[0]: `{\"name\":\"gitlab\"}` is not of type string: write the name alone, `gitlab`",
+        ] {
+            assert!(found.iter().any(|fault| fault == expected), "no `{expected}` in {found:#?}");
+        }
+        assert!(found.iter().any(|fault| {
+            fault.ends_with(": write it as an entry of spec.driver.env with the name NAMESPACE")
+        }));
     }
 
     #[test]

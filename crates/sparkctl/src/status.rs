@@ -7,8 +7,8 @@ use super::{
     failure::of_call,
     log, names,
     show::{
-        NONE, Output, Style, batch_scheduler, columns, complain, executors, line, name, or_none, print,
-        reference, short, ui, whole,
+        NONE, Output, Style, batch_scheduler, columns, complain, executors, line, or_none, print, reference,
+        short, ui, whole,
     },
 };
 use api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
@@ -105,7 +105,7 @@ fn text(
 
     if !status.runs.is_empty() {
         let header = ["RUN", "CAUSE", "STATE", "SUBMITTED", "TOOK", "WHY"].map(str::to_owned).to_vec();
-        let runs = status.runs.iter().map(|run| timeline(run, style));
+        let runs = status.runs.iter().map(|run| timeline(run, status, style));
         write!(text, "\n{}", columns(&[header].into_iter().chain(runs).collect::<Vec<_>>())?)?;
     }
     // If there is no log, the message in the record of the last run is shown instead, unless the error message of the
@@ -148,7 +148,10 @@ fn lines(text: &str) -> String {
 }
 
 /// Returns the row of one run.
-fn timeline(run: &RunRecord, style: Style) -> Vec<String> {
+fn timeline(run: &RunRecord, status: &SparkApplicationStatus, style: Style) -> Vec<String> {
+    // The run of a state has an end in its record only once that is known.
+    let present = Some(status.application_state.state).filter(|_| status.run_ordinal == Some(run.ordinal));
+    let state = run.state.or(present);
     let took = run.submitted_time.as_ref().zip(run.finished_time.as_ref());
     let reason = run.reason.clone().into_iter();
     let code = run.exit_code.filter(|code| *code != 0).map(|code| format!("exit code {code}"));
@@ -156,7 +159,7 @@ fn timeline(run: &RunRecord, style: Style) -> Vec<String> {
     vec![
         run.ordinal.to_string(),
         run.cause.clone().unwrap_or_default(),
-        run.state.map_or_else(|| name(State::Unknown).to_owned(), |state| style.state(state)),
+        state.map_or_else(|| NONE.to_owned(), |state| style.state(state)),
         style.age(run.submitted_time.as_ref()),
         took.map_or_else(|| NONE.to_owned(), |(from, to)| short(to.0.duration_since(from.0))),
         line(&why.join(", ")),

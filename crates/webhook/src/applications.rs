@@ -2,7 +2,7 @@
 
 use super::decision::{Change, Decision};
 use api::{State, fill_in};
-use plan::validation::{self, Findings, Refusal};
+use plan::validation::{self, Files, Findings, Refusal};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -27,12 +27,13 @@ pub(super) fn completed(change: &Change) -> Decision {
 }
 
 pub(super) fn validated(change: &Change) -> Decision {
-    decided(change, validation::examine, validation::is_same_run)
+    decided(change, |application| validation::examine(application, Files::Stay), validation::is_same_run)
 }
 
 pub(super) fn validated_schedule(change: &Change) -> Decision {
+    let (precision, shortest_period) = (Some(change.precision), change.shortest_period);
     let examine =
-        |schedule: &_| validation::examine_schedule(schedule, Some(change.precision), change.shortest_period);
+        |schedule: &_| validation::examine_schedule(schedule, precision, shortest_period, Files::Stay);
     decided(change, examine, validation::is_same_schedule)
 }
 

@@ -294,7 +294,7 @@ async fn an_operator_that_submits_natively_alone_refuses_the_rest_with_the_field
     assert_eq!(operator.metric(submitted).await, Ok(1.0));
 }
 
-/// The operator leaves an application with an unknown setting to `spark-submit`, and counts such applications.
+/// The operator leaves an application with a feature step of the user's to `spark-submit`, and counts such applications.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_only_spark_submit_can_do_is_left_to_it_and_said() {
@@ -302,14 +302,14 @@ async fn what_only_spark_submit_can_do_is_left_to_it_and_said() {
     let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
     let operator = Operator::start(&namespace).await;
     let mut odd = application("pi");
-    odd["spec"]["sparkConf"] = json!({"spark.kubernetes.brandNew": "1"});
+    odd["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "com.example.Step"});
     namespace.apply(&odd);
     namespace.reaches("pi", "SUBMITTED").await;
     assert_eq!(namespace.submission_pods_ever().await.len(), 1);
-    let fallbacks = "spark_operator_submission_fallbacks_total{reason=\"unknown-setting\"}";
+    let fallbacks = "spark_operator_submission_fallbacks_total{reason=\"feature-steps\"}";
     assert_eq!(operator.metric(fallbacks).await, Ok(1.0));
-    let note = "submitted by spark-submit in a pod, since only that can do this: spec.sparkConf[spark.kubernetes.brandNew]: is \
-                a setting that the operator does not know";
+    let note = "submitted by spark-submit in a pod, since only that can do this: \
+                spec.sparkConf[spark.kubernetes.driver.pod.featureSteps]: `com.example.Step` is code that is to change the driver's pod";
     let events = namespace.events().await;
     assert!(
         events.iter().any(|[_, reason, _, said]| reason == "SparkApplicationSubmissionNote" && said == note),

@@ -68,10 +68,10 @@ async fn create_makes_all_that_is_in_a_file_or_nothing() {
     let before = namespace.application("first").await["metadata"]["uid"].take();
     // Only the API server detects this error, and `sparkctl` asks the API server before it deletes anything.
     let mut odd = first.clone();
-    odd["metadata"]["labels"] = json!({"team": "not a label"});
+    odd["metadata"]["annotations"] = json!({"not a key": "x"});
     let (code, complaint) = fails(&["create", "--delete", "-"], &odd.to_string());
     assert_eq!(code, FAILED);
-    assert!(complaint.contains("metadata.labels"), "{complaint}");
+    assert!(complaint.contains("metadata.annotations"), "{complaint}");
     assert_eq!(namespace.application("first").await["metadata"]["uid"], before);
     does(&["create", "--delete", "-"], &first.to_string());
     assert_ne!(namespace.application("first").await["metadata"]["uid"], before);

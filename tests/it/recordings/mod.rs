@@ -73,7 +73,7 @@ fn verdict(case: &Case) -> Verdict {
     };
     match objects(&submission) {
         Ok(objects) => made(case, &submission, &objects),
-        Err(NotNative::Refused(message)) => refused(case, Some(&submission), &message),
+        Err(refusal @ NotNative::Refused { .. }) => refused(case, Some(&submission), &refusal.to_string()),
         Err(fallback @ NotNative::Fallback { reason, .. }) => {
             let Some(what) = rules::handed(case, &submission, reason) else {
                 return Verdict::Failed(format!("handed to spark-submit by no rule: {fallback}"));

@@ -14,7 +14,7 @@ pub use run::{Child, Precision};
 
 use super::{
     events::Event,
-    validation::{self, Refusal},
+    validation::{self, Files, Refusal},
 };
 use api::{
     ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationStatus, SparkApplication,
@@ -274,8 +274,13 @@ impl<'a> Pass<'a> {
         now: Timestamp,
         policy: &'a Policy,
     ) -> Result<Self, String> {
-        let invalid =
-            validation::examine_schedule(schedule, Some(policy.precision), policy.shortest_period).invalid;
+        let invalid = validation::examine_schedule(
+            schedule,
+            Some(policy.precision),
+            policy.shortest_period,
+            Files::Stay,
+        )
+        .invalid;
         if !invalid.is_empty() {
             return Err(Refusal(invalid).brief());
         }

@@ -1,6 +1,6 @@
 //! Decides who submits an application: the operator itself, or Spark's own `spark-submit` in a submission pod.
 
-use super::{SubmissionEnvironment, has_templates, native, pod_templates};
+use super::{SubmissionEnvironment, fields::field_of, has_templates, native, pod_templates};
 use crate::{
     By, Policy, SubmitRequest,
     auxiliary::has_id_in_ui_path,
@@ -13,7 +13,7 @@ use crate::{
 };
 use api::{
     SparkApplication,
-    names::{annotation, conf, submit_conf},
+    names::{annotation, conf},
 };
 use jiff::Timestamp;
 use spark_client::NotNative;
@@ -140,9 +140,11 @@ pub fn choose(
     }
     match native::objects(validated, run, policy, submission_environment, now) {
         Ok((objects, note)) => Ok(chosen(By::Native(objects), Vec::from_iter(note))),
-        Err(NotNative::Refused(why)) => Err(why),
+        Err(NotNative::Refused { field, why }) => {
+            Err(format!("{}: {why}", field_of(&application.spec, "spec", &field)))
+        }
         Err(NotNative::Fallback { reason, field, why }) => {
-            let why = format!("{}: {why}", spec_field(application, &field));
+            let why = format!("{}: {why}", field_of(&application.spec, "spec", &field));
             if submitter == Submitter::Auto {
                 let note = format!("submitted by spark-submit in a pod, since only that can do this: {why}");
                 return Ok(chosen(by_pod(Some(reason))?, vec![note]));
@@ -186,27 +188,4 @@ fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<St
             lost.join(", ")
         )
     })
-}
-
-/// Returns the path of the spec field that sets `property`; `property` itself if no field sets it. `property` may also
-/// be a flag of `spark-submit` or `mainApplicationFile`.
-fn spec_field(application: &SparkApplication, property: &str) -> String {
-    let deps = &application.spec.deps;
-    let lists = [
-        (submit_conf::JARS, "jars", &deps.jars),
-        (submit_conf::FILES, "files", &deps.files),
-        (submit_conf::ARCHIVES, "archives", &deps.archives),
-        (submit_conf::PY_FILES, "pyFiles", &deps.py_files),
-    ];
-    match property {
-        "--class" => "spec.mainClass".to_owned(),
-        program if program == application.spec.main_application_file => "spec.mainApplicationFile".to_owned(),
-        property if application.spec.spark_conf.contains_key(property) => {
-            format!("spec.sparkConf[{property}]")
-        }
-        property => {
-            let list = lists.into_iter().find(|(key, _, list)| *key == property && !list.is_empty());
-            list.map_or_else(|| property.to_owned(), |(_, field, _)| format!("spec.deps.{field}"))
-        }
-    }
 }

@@ -8,6 +8,7 @@ mod dependencies;
 mod env;
 mod exposure;
 pub mod failure;
+mod fields;
 mod identity;
 mod images;
 mod monitoring;
@@ -29,6 +30,8 @@ use crate::{
 };
 use api::{Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
 pub use choice::{Chosen, Submitter, choose};
+pub(super) use fields::field_of;
+pub(super) use native::{Model, model};
 pub use native::{children, native, objects};
 pub use predicted::predicted;
 pub(super) use properties::Properties;

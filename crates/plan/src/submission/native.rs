@@ -22,7 +22,7 @@ use api::{
 };
 use jiff::Timestamp;
 use pod_customization;
-use serde_json::json;
+use serde_json::{Value, json};
 use spark_client::{
     self, Child, Environment, Line, NotNative, Objects, Submission, flag_list, possible_children,
     read_properties,
@@ -61,7 +61,8 @@ pub fn objects(
     // The driver's own ConfigMap stays the last of all objects: if it exists, all other objects exist.
     children.splice(0..0, monitoring::config_map(&application, run));
     let patch = pod_customization::patch(&(&pod).into()).map_err(|denials| {
-        NotNative::Refused(denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        let why = denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        NotNative::refused("the driver's pod", why)
     })?;
     json_patch::patch(&mut pod, &patch).expect("the patch was made for this very pod");
     Ok((Objects { pod, children }, Line::nearest(&submission.spark_version).1))
@@ -120,6 +121,33 @@ pub fn children(
     named
 }
 
+/// The objects of a run as they would be created, and a model of its executors.
+pub struct Model {
+    pub driver: Value,
+    pub children: Vec<Value>,
+    /// As Spark makes it, before the webhook changes it.
+    pub executor: Value,
+}
+
+/// Plans a run of an application in which no mistake was found, as an operator with default flags and without a
+/// `spark-defaults.conf` would; an image is taken for granted, since the admin may have set it there, and with
+/// `uploads_files` a place for files.
+///
+/// # Errors
+///
+/// As for [`objects`].
+pub fn model(application: Validated, uploads_files: bool) -> Result<Model, NotNative> {
+    let upload_path = if uploads_files { submit_conf::UPLOAD_PATH } else { "" };
+    let defaults = format!("{} unknown\n{upload_path} unknown\n", conf::IMAGE);
+    let policy = Policy::new("k8s://https://kubernetes.default.svc");
+    let submission_environment = SubmissionEnvironment { defaults, ..SubmissionEnvironment::default() };
+    let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
+    let (Objects { pod, children }, _) = objects(application, &run, &policy, &submission_environment, now)?;
+    let submission =
+        native(application, &run, &policy, &submission_environment.defaults, Environment::default(), now)?;
+    Ok(Model { driver: pod, children, executor: spark_client::executor(&submission)? })
+}
+
 const CLAIM: &str = "PersistentVolumeClaim";
 
 fn claim(name: String) -> Child {
@@ -159,7 +187,7 @@ pub fn native(
     let spec = with_defaults(application.spec.clone());
     let ids = run.ids();
     let ui_path = ui_path(application, Some(&ids.application), policy);
-    let refused = |problem| NotNative::Refused(format!("spark-defaults.conf: {problem}"));
+    let refused = |problem| NotNative::refused("spark-defaults.conf", problem);
     let defaults = read_properties(defaults).map_err(refused)?;
     let context = Context { application, spec: &spec, run, defaults: &defaults, ui_path };
 
@@ -177,7 +205,7 @@ pub fn native(
     let templates = context.has_templates();
     let executor_template = templates.then(|| template(&context, Role::Executor, policy)).transpose();
     let executor_template = executor_template
-        .map_err(|refusal| NotNative::Refused(refusal.brief()))?
+        .map_err(|refusal| NotNative::refused("the executors' template", refusal.brief()))?
         .map(|template| pod_templates::text(&template));
     Ok(Submission {
         line: Line::nearest(&spec.spark_version).0,

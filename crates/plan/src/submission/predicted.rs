@@ -28,7 +28,7 @@ pub fn predicted(
     let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
     let mut submission = native(application, run, policy, defaults, environment.clone(), now)?;
     let command = spark_submit(application, run, policy, "");
-    let command = command.map_err(|refusal| NotNative::Refused(refusal.brief()))?;
+    let command = command.map_err(|refusal| NotNative::refused("the pod templates", refusal.brief()))?;
     let template = command.files.get(file::template(Role::Driver));
     // Without a webhook, the template contains what the webhook would add.
     submission.driver_template = template.map(|text| serde_json::from_str(text).expect("it was JSON before"));

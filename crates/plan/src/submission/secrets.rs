@@ -5,12 +5,16 @@ use api::{
     Role, SecretType,
     names::{conf, env},
 };
+use pod_customization::volume_name;
 
 pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
     for role in Role::ALL {
         for secret in &role.pod(context.spec).secrets {
-            let key = conf::kubernetes(role, &format!("{}{}", conf::SECRETS_PREFIX, secret.name));
-            properties.set(key, &secret.path);
+            // The webhook mounts those that Spark cannot mount.
+            if volume_name::of_unmountable_secret(&secret.name).is_none() {
+                let key = conf::kubernetes(role, &format!("{}{}", conf::SECRETS_PREFIX, secret.name));
+                properties.set(key, &secret.path);
+            }
             let mut name_file = |variable, name| {
                 properties.set(conf::env(role, variable), file_in(&secret.path, name));
             };

@@ -25,13 +25,18 @@ pub(super) fn rehearsal(subject: &Subject, findings: &mut Findings) {
             "metadata": {"labels": {label::SPARK_ROLE: role.as_str()}, "annotations": annotations},
             "spec": {"containers": [{"name": role.container()}], "volumes": volumes_of(subject, role)},
         });
-        for denial in pod_customization::patch(&(&pod).into()).err().into_iter().flatten() {
-            match denial {
-                Denial::Annotation { key, problem } => {
-                    findings.refuse(field(subject, role, key, &problem.path), problem.text);
-                }
-                other => findings.refuse(subject.field(role.as_str()), other),
+        denied(subject, role, pod_customization::patch(&(&pod).into()).err().unwrap_or_default(), findings);
+    }
+}
+
+/// Refuses the application because the webhook would deny its pods.
+pub(super) fn denied(subject: &Subject, role: Role, denials: Vec<Denial>, findings: &mut Findings) {
+    for denial in denials {
+        match denial {
+            Denial::Annotation { key, problem } => {
+                findings.refuse(field(subject, role, key, &problem.path), problem.text);
             }
+            other => findings.refuse(subject.field(role.as_str()), other),
         }
     }
 }

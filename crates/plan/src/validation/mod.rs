@@ -10,10 +10,13 @@ mod allocation;
 mod customization;
 mod ignored;
 mod ingress;
+mod kubernetes;
 mod labels;
+mod mistakes;
 mod mode;
 mod monitoring;
 mod names;
+mod planned;
 mod pod_templates;
 mod program;
 mod python;
@@ -32,15 +35,17 @@ use api::{
 };
 pub use names::is_object_name;
 pub(crate) use names::{LONGEST_LABEL, is_label_value};
+pub use planned::Files;
 pub use schedule::shortest_named_run;
 use std::{fmt::Display, ops::Deref, time::Duration};
 
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks.
-const CHECKS: [Check; 26] = [
+const CHECKS: [Check; 31] = [
     mode::cluster,
     program::main_file,
     program::arguments,
+    program::java_options,
     names::driver_pod,
     pod_templates::version,
     pod_templates::form,
@@ -51,6 +56,10 @@ const CHECKS: [Check; 26] = [
     spark_conf::contract,
     spark_conf::references,
     spark_conf::without_effect,
+    spark_conf::unknown,
+    mistakes::in_properties,
+    mistakes::in_arguments,
+    mistakes::of_roles,
     labels::operators,
     resources::memory,
     resources::cores,
@@ -124,7 +133,6 @@ impl Findings {
         let cut = |text: String| excerpt::beginning(text, LONGEST_SENTENCE);
         let invalid = Invalid { field: cut(field.to_string()), why: cut(why.to_string()) };
         // A field that concerns both roles is checked once for each role, which gives the same finding twice.
-        api::steps::took(self.invalid.len());
         if self.invalid.contains(&invalid) {
             return;
         }
@@ -212,13 +220,19 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Returns the mistakes and the warnings of an application.
+/// Returns the mistakes and the warnings of an application, including what planning its run finds.
 #[must_use]
-pub fn examine(application: &SparkApplication) -> Findings {
+pub fn examine(application: &SparkApplication, files: Files) -> Findings {
+    let mut findings = unplanned(application);
+    planned::run(&Subject::new(application, "spec"), files, &mut findings);
+    findings.told("spec")
+}
+
+fn unplanned(application: &SparkApplication) -> Findings {
     let mut findings = Findings::default();
     names::application(application, &mut findings);
     Subject::new(application, "spec").check(&mut findings);
-    findings.told("spec")
+    findings
 }
 
 /// Returns the mistakes and the warnings of a schedule, including those of the applications that are created from its
@@ -229,11 +243,15 @@ pub fn examine_schedule(
     schedule: &ScheduledSparkApplication,
     precision: Option<Precision>,
     shortest_period: Duration,
+    files: Files,
 ) -> Findings {
     let mut findings = Findings::default();
     names::schedule(schedule, precision, &mut findings);
     schedule::fields(schedule, shortest_period, &mut findings);
-    Subject::new(&shortest_named_run(schedule), "spec.template").check(&mut findings);
+    let run = shortest_named_run(schedule);
+    let subject = Subject::new(&run, "spec.template");
+    subject.check(&mut findings);
+    planned::run(&subject, files, &mut findings);
     findings.told("spec")
 }
 
@@ -257,13 +275,14 @@ impl Deref for Validated<'_> {
     }
 }
 
-/// Checks that the application can run with the spec that the user wrote.
+/// Checks that the application can run with the spec that the user wrote, as far as that is known before its run is
+/// planned: who calls this plans the run, and [`examine`] plans one too.
 ///
 /// # Errors
 ///
 /// All mistakes of the application.
 pub fn validate(application: &SparkApplication) -> Result<Validated<'_>, Refusal> {
-    let Findings { invalid, .. } = examine(application);
+    let Findings { invalid, .. } = unplanned(application).told("spec");
     if invalid.is_empty() { Ok(Validated(application)) } else { Err(Refusal(invalid)) }
 }
 
@@ -283,6 +302,3 @@ pub fn is_same_schedule(old: &ScheduledSparkApplication, new: &ScheduledSparkApp
     };
     times(old) == times(new) && spec_hash(&old.spec.template) == spec_hash(&new.spec.template)
 }
-
-#[cfg(test)]
-mod linear;

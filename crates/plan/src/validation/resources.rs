@@ -23,7 +23,15 @@ pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
         if let Some(Stated { field, text }) = overhead(subject, role)
             && memory::bytes(&text).is_none()
         {
-            not_memory(field, &text, findings);
+            if memory::factor(&text).is_some() {
+                let factor = subject.field("memoryOverheadFactor");
+                findings.refuse(
+                    field,
+                    format_args!("`{text}` is a factor, not a memory size: write it in {factor}"),
+                );
+            } else {
+                not_memory(field, &text, findings);
+            }
         }
     }
     let key = conf::MEMORY_OVERHEAD_FACTOR;

@@ -4,9 +4,10 @@ use super::{Findings, Subject};
 use crate::driver;
 use api::{
     Role,
-    names::{conf, label},
+    names::{conf, label, submit_conf},
 };
 use pod_customization;
+use spark_client::Line;
 
 /// Refuses the keys that Kubeflow's operator refuses too, in the same words.
 pub(super) fn denied(subject: &Subject, findings: &mut Findings) {
@@ -110,6 +111,70 @@ pub(super) fn without_effect(subject: &Subject, findings: &mut Findings) {
         }
     }
 }
+
+/// Warns of settings of Spark on Kubernetes that this version of Spark does not have, and so ignores.
+pub(super) fn unknown(subject: &Subject, findings: &mut Findings) {
+    let (line, note) = Line::nearest(&subject.spec.spark_version);
+    // Settings of a version that is not known are not known either.
+    if note.is_some() {
+        return;
+    }
+    let keys =
+        subject.spec.spark_conf.keys().filter(|key| !key.contains(|c: char| c.is_whitespace() || c == '"'));
+    for (key, setting) in
+        keys.filter_map(|key| Some((key, key.strip_prefix(submit_conf::KUBERNETES_PREFIX)?)))
+    {
+        if spark_client::is_setting(setting, line) {
+            continue;
+        }
+        let instead =
+            instead_of(subject, setting).map_or_else(String::new, |field| format!(": write {field}"));
+        findings.warn(subject.conf(key), format_args!("no setting of Spark {line}, without effect{instead}"));
+    }
+}
+
+/// Returns the field, or the setting, that does what a setting that Spark does not have seems to mean.
+fn instead_of(subject: &Subject, setting: &str) -> Option<String> {
+    let role = Role::ALL.into_iter().find(|role| setting.starts_with(&format!("{}.", role.as_str())));
+    let name = role.map_or(setting, |role| &setting[role.as_str().len() + 1..]);
+    if name == "memoryOverheadFactor" {
+        return Some(subject.field(name));
+    }
+    let first = name.split('.').next().unwrap_or_default();
+    let field = FIELDS.iter().find(|field| first.eq_ignore_ascii_case(field));
+    if let (Some(role), Some(field)) = (role, field) {
+        return Some(subject.of_role(role, field));
+    }
+    field.map(|field| {
+        format!("{} and {}", subject.of_role(Role::Driver, field), subject.of_role(Role::Executor, field))
+    })
+}
+
+/// Fields of a role that users look for among Spark's settings.
+const FIELDS: [&str; 22] = [
+    "affinity",
+    "coreLimit",
+    "coreRequest",
+    "dnsConfig",
+    "env",
+    "envFrom",
+    "gpu",
+    "hostAliases",
+    "hostNetwork",
+    "image",
+    "initContainers",
+    "lifecycle",
+    "memory",
+    "memoryOverhead",
+    "podSecurityContext",
+    "priorityClassName",
+    "securityContext",
+    "serviceAccount",
+    "sidecars",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "volumeMounts",
+];
 
 /// Returns the fields of a role that override a property: the field's name, the property, and what the user wrote in
 /// the field.

@@ -139,7 +139,6 @@ fn of_spark(subject: &Subject, role: Role) -> Vec<String> {
     let behind = |prefix: &str| {
         let prefix = conf::kubernetes(role, prefix);
         let keys = subject.spec.spark_conf.keys();
-        api::steps::took(keys.len());
         keys.filter_map(|key| key.strip_prefix(&prefix)).map(str::to_owned).collect::<Vec<_>>()
     };
     let secrets = role.pod(&subject.spec).secrets.iter().map(|secret| secret.name.clone());

@@ -14,7 +14,7 @@ use super::{
 use anyhow::bail;
 use api::{
     RunRecord, SparkApplication, State,
-    names::{container, label, role},
+    names::{label, role},
 };
 use clap::Args;
 use clap_complete::ArgValueCompleter;
@@ -337,13 +337,10 @@ async fn executors(cluster: &Cluster, run: &str, which: &Executors) -> Result<Ve
     Ok(pods)
 }
 
-/// Returns the name of the container that Spark runs in: the one with a name that Spark itself uses, else the first.
+/// Returns the name of the container that Spark runs in.
 fn spark_container(pod: &Pod) -> String {
-    let containers = || pod.spec.iter().flat_map(|spec| &spec.containers).map(|container| &container.name);
-    let is_sparks = |name: &&String| {
-        [container::DRIVER, container::EXECUTOR, container::EXECUTOR_SPARK_2].contains(&name.as_str())
-    };
-    containers().find(is_sparks).or(containers().next()).cloned().unwrap_or_default()
+    let containers = pod.spec.as_ref().map_or(&[][..], |spec| &spec.containers);
+    api::spark_container(containers).map(|container| container.name.clone()).unwrap_or_default()
 }
 
 /// Whether the Spark container has started at least once, so that a log exists.
@@ -385,6 +382,9 @@ mod tests {
         let own_name = pod(&["main", "istio-proxy"], &["main"]);
         assert_eq!(spark_container(&own_name), "main");
         assert!(has_begun(&own_name));
+        let mut appended = pod(&["proxy", "main"], &["proxy"]);
+        appended.spec.as_mut().unwrap().containers[1].args = Some(vec!["driver".to_owned()]);
+        assert_eq!(spark_container(&appended), "main");
     }
 
     #[test]

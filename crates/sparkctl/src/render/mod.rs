@@ -120,7 +120,7 @@ impl Flags {
                 let command = command.map_err(|refusal| refused(refusal.brief()))?;
                 let script = command::script(found, &command)?;
                 match prediction() {
-                    Err(NotNative::Refused(why)) => bail!(refused(why)),
+                    Err(why @ NotNative::Refused { .. }) => bail!(refused(why.to_string())),
                     objects => {
                         listing::spark_submit(found, &notes, &script, &children, &pod, objects.as_ref())
                     }

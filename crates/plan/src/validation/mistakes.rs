@@ -1,0 +1,180 @@
+//! Warns of what is valid and hardly ever meant. [`PROPERTIES`] is the table of those that a property shows.
+
+use super::{Findings, Subject};
+use crate::submission::pod_templates::sparks_container;
+use api::{
+    Role, memory,
+    names::{conf, submit_conf},
+};
+
+/// A mistake in a property: whether a key and its value have it, and what to tell the user.
+type Mistake = (fn(&str, &str) -> bool, &'static str);
+
+/// The mistakes in one property; the first one that it has is told.
+const PROPERTIES: [Mistake; 8] = [
+    (|key, _| key.contains(char::is_whitespace), "no setting of Spark has a blank in its name"),
+    (|key, _| key.contains(['"', '\'']), "no setting of Spark has a quotation mark in its name"),
+    (
+        |key, _| !key.starts_with(conf::PREFIX),
+        "no setting of Spark, without effect: write one of Hadoop into hadoopConf, one of metrics into monitoring",
+    ),
+    (
+        |key, value| key == SHUFFLE_SERVICE && value.eq_ignore_ascii_case("true"),
+        "there is no shuffle service on Kubernetes, and executors end without it: take it out, shuffleTracking replaces it",
+    ),
+    (|key, _| key == submit_conf::DRIVER_HOST, "has no effect: executors find the driver by its Service"),
+    (
+        |key, value| !is_note(key) && value.contains("$("),
+        "nobody replaces `$(…)`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does",
+    ),
+    (
+        |key, value| key.starts_with(conf::HADOOP_PREFIX) && value.contains("${env:"),
+        "Hadoop does not replace `${env:…}`: write `${env.NAME}`",
+    ),
+    (
+        |key, value| !is_note(key) && has_shell_variable(value),
+        "nobody replaces `$NAME`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does",
+    ),
+];
+
+const SHUFFLE_SERVICE: &str = "spark.shuffle.service.enabled";
+/// With one of these settings Spark starts with a heap of any size.
+const ANY_HEAP: [&str; 2] = ["spark.testing.memory", "spark.testing.reservedMemory"];
+/// The smallest heap with which Spark starts, in bytes: 1.5 times the 300 MiB that it reserves (`UnifiedMemoryManager`).
+const SMALLEST_HEAP: u64 = 450 << 20;
+/// Directories of every image of Spark without which nothing starts.
+const NEEDED: [&str; 12] = [
+    "",
+    "/bin",
+    "/etc",
+    "/lib",
+    "/opt",
+    "/opt/spark",
+    "/opt/spark/bin",
+    "/opt/spark/jars",
+    "/opt/spark/sbin",
+    "/sbin",
+    "/usr",
+    "/usr/bin",
+];
+
+pub(super) fn in_properties(subject: &Subject, findings: &mut Findings) {
+    for (key, value) in &subject.spec.spark_conf {
+        if let Some((_, what)) = PROPERTIES.iter().find(|(is_made, _)| is_made(key, value)) {
+            findings.warn(subject.conf(key), what);
+        }
+    }
+    for (key, value) in &subject.spec.hadoop_conf {
+        let property = format!("{}{key}", conf::HADOOP_PREFIX);
+        if let Some((_, what)) = PROPERTIES.iter().find(|(is_made, _)| is_made(&property, value)) {
+            findings.warn(subject.field(format_args!("hadoopConf[{key}]")), what);
+        }
+    }
+}
+
+/// Warns of arguments like `--input s3a://…`: each entry is one word for the program.
+pub(super) fn in_arguments(subject: &Subject, findings: &mut Findings) {
+    for (i, argument) in subject.spec.arguments.iter().enumerate() {
+        let Some((option, value)) = argument.split_once(char::is_whitespace) else { continue };
+        let name = option.trim_start_matches('-');
+        let is_option = option.starts_with('-')
+            && name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        if is_option && !value.trim().is_empty() {
+            findings.warn(
+                subject.field(format_args!("arguments[{i}]")),
+                "is one word for the program, with a blank in it: write the option and its value as two entries",
+            );
+        }
+    }
+}
+
+pub(super) fn of_roles(subject: &Subject, findings: &mut Findings) {
+    let given = &subject.spec.spark_conf;
+    for role in Role::ALL {
+        let pod = role.pod(&subject.spec);
+        let heap = conf::spark(role, conf::MEMORY);
+        let configured = || Some((subject.conf(&heap), given.get(&heap)?));
+        let stated =
+            pod.memory.as_ref().map(|text| (subject.of_role(role, "memory"), text)).or_else(configured);
+        let is_small =
+            |text: &str| memory::bytes(text).is_some_and(|bytes| (1..SMALLEST_HEAP).contains(&bytes));
+        if let Some((field, text)) = stated.filter(|(_, text)| is_small(text))
+            && !ANY_HEAP.iter().any(|key| given.contains_key(*key))
+        {
+            findings.warn(
+                field,
+                format_args!("`{text}` is too small a heap for Spark to start: write 450m at least"),
+            );
+        }
+        let mounts = pod.volume_mounts.iter().enumerate().map(|(i, mount)| {
+            let mount = mount.json();
+            let path =
+                mount["mountPath"].as_str().filter(|_| mount["subPath"].as_str().is_none_or(str::is_empty));
+            (format!("volumeMounts[{i}].mountPath"), path)
+        });
+        let maps = pod.config_maps.iter().enumerate();
+        let maps = maps.map(|(i, map)| (format!("configMaps[{i}].path"), Some(map.path.as_str())));
+        let secrets = pod.secrets.iter().enumerate();
+        let secrets = secrets.map(|(i, secret)| (format!("secrets[{i}].path"), Some(secret.path.as_str())));
+        for (field, path) in mounts.chain(maps).chain(secrets) {
+            if let Some(path) =
+                path.filter(|path| !path.is_empty() && NEEDED.contains(&path.trim_end_matches('/')))
+            {
+                findings.warn(
+                    subject.of_role(role, field),
+                    format_args!("`{path}` hides what Spark needs of the image: choose another, or subPath in the template"),
+                );
+            }
+        }
+        let containers = pod.template.as_ref().map(|template| template.json()["spec"]["containers"].clone());
+        let mut containers = containers.unwrap_or_default();
+        let sparks = sparks_container(&mut containers, role);
+        if !containers[sparks]["command"].is_null() {
+            findings.warn(
+                subject.of_role(role, format_args!("template.spec.containers[{sparks}].command")),
+                "is started in place of Spark, with Spark's arguments: take it out",
+            );
+        }
+    }
+}
+
+/// Whether the value of a property may be any text, for people and other programs.
+fn is_note(key: &str) -> bool {
+    Role::ALL.iter().any(|role| key.starts_with(&conf::kubernetes(*role, conf::ANNOTATION_PREFIX)))
+}
+
+/// Whether a text has `$NAME` or `${NAME}`, with a name as variables of the environment have it.
+fn has_shell_variable(text: &str) -> bool {
+    let mut parts = text.split('$');
+    parts.next();
+    parts.any(|after| {
+        let (name, closes) = match after.strip_prefix('{') {
+            Some(braced) => (braced.split('}').next().unwrap_or_default(), braced.contains('}')),
+            None => (
+                after.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default(),
+                true,
+            ),
+        };
+        closes
+            && name.starts_with(|c: char| c.is_ascii_uppercase())
+            && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_shell_variable;
+
+    #[test]
+    fn a_variable_of_a_shell_has_capital_letters() {
+        for text in ["$PASSWORD", "a $HOME b", "${PASSWORD}", "x${A_1}"] {
+            assert!(has_shell_variable(text), "{text}");
+        }
+        for text in
+            ["", "$", "$1", "${spark.a}", "${env:HOME}", "${env.HOME}", "$a", "a$", "${A", "$$", "${A.b}"]
+        {
+            assert!(!has_shell_variable(text), "{text}");
+        }
+    }
+}

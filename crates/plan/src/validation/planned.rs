@@ -1,0 +1,114 @@
+//! Plans a run of the application, and checks what would be created by the rules of Kubernetes: what the operator would
+//! find when it submits the application is told when the application is applied.
+
+use super::{Findings, Subject, Validated, customization, kubernetes};
+use crate::submission::{Model, field_of, model};
+use api::{
+    Role, SparkApplication,
+    names::{conf, volume},
+};
+use pod_customization;
+use serde_json::Value;
+use spark_client::NotNative;
+
+/// What becomes of files of the user's machine that an application names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// They are uploaded before the application is applied.
+    AreUploaded,
+    /// They stay where they are, and no driver can read them.
+    Stay,
+}
+
+/// Adds what the plan finds, if nothing was found before: a mistake would be told twice, in two ways.
+pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
+    if !findings.invalid.is_empty() {
+        return;
+    }
+    let application = with_metadata(subject.application);
+    match model(Validated(&application), files == Files::AreUploaded) {
+        Err(NotNative::Refused { field, why }) => {
+            findings.refuse(field_of(&subject.application.spec, subject.root, &field), why);
+        }
+        // Only `spark-submit` itself can plan it.
+        Err(NotNative::Fallback { .. }) => {}
+        Ok(Model { driver, children, executor }) => {
+            check(subject, &driver, Some(Role::Driver), findings);
+            for child in &children {
+                check(subject, child, None, findings);
+            }
+            match pod_customization::customized(&executor) {
+                Ok(executor) => check(subject, &executor, Some(Role::Executor), findings),
+                Err(denials) => customization::denied(subject, Role::Executor, denials, findings),
+            }
+        }
+    }
+}
+
+/// Returns the application with metadata that the API server adds to a new one.
+fn with_metadata(application: &SparkApplication) -> SparkApplication {
+    let mut application = application.clone();
+    let metadata = &mut application.metadata;
+    metadata.name.get_or_insert_with(|| "application".to_owned());
+    metadata.namespace.get_or_insert_with(|| "default".to_owned());
+    metadata.uid.get_or_insert_with(|| "00000000-0000-4000-8000-000000000000".to_owned());
+    application
+}
+
+/// Refuses the application for what Kubernetes refuses of `object`, a pod of `role` or an object beside the driver's pod.
+fn check(subject: &Subject, object: &Value, role: Option<Role>, findings: &mut Findings) {
+    for (place, why) in kubernetes::mistakes(object) {
+        let stated = role.and_then(|role| field(subject, role, &place));
+        let why = match &place {
+            kubernetes::Place::Volume(name) => format!("there can be no volume `{name}`: {why}"),
+            _ => why,
+        };
+        match (stated, role) {
+            (Some(field), _) => findings.refuse(field, why),
+            (None, Some(role)) => {
+                findings
+                    .refuse(subject.field(role.as_str()), format_args!("its pods would have {place}: {why}"));
+            }
+            // Labels of the driver's pod are told of the pod.
+            (None, None) if !findings.invalid.is_empty() => {}
+            (None, None) => {
+                let kind = object["kind"].as_str().unwrap_or_default();
+                findings.refuse(subject.root, format_args!("its {kind} would have {place}: {why}"));
+            }
+        }
+    }
+}
+
+/// Returns the field that the user wrote and from which `place` of a pod was made.
+fn field(subject: &Subject, role: Role, place: &kubernetes::Place) -> Option<String> {
+    let pod = role.pod(&subject.spec);
+    let configured = |prefix: &str, key: &str| {
+        let key = conf::kubernetes(role, &format!("{prefix}{key}"));
+        subject.spec.spark_conf.contains_key(&key).then(|| subject.conf(&key))
+    };
+    match place {
+        kubernetes::Place::Label(key) => configured(conf::LABEL_PREFIX, key).or_else(|| {
+            let of_application = subject.application.metadata.labels.as_ref();
+            if pod.labels.contains_key(key) {
+                Some(subject.of_role(role, format_args!("labels[{key}]")))
+            } else {
+                // Pods have the labels of their application.
+                of_application?.contains_key(key).then(|| format!("metadata.labels[{key}]"))
+            }
+        }),
+        kubernetes::Place::Annotation(key) => configured(conf::ANNOTATION_PREFIX, key).or_else(|| {
+            pod.annotations
+                .contains_key(key)
+                .then(|| subject.of_role(role, format_args!("annotations[{key}]")))
+        }),
+        kubernetes::Place::Name(_) => {
+            let key = conf::EXECUTOR_POD_NAME_PREFIX;
+            let is_stated = role == Role::Executor && subject.spec.spark_conf.contains_key(key);
+            is_stated.then(|| subject.conf(key))
+        }
+        kubernetes::Place::Volume(name) => {
+            configured(conf::SECRETS_PREFIX, name.strip_suffix(volume::SECRET_SUFFIX)?)
+        }
+        kubernetes::Place::Field(_) => None,
+    }
+}

@@ -1,0 +1,89 @@
+//! Builds a model of the executors' pods: the pod that the driver asks for as its first executor, as far as the submission
+//! decides it, so that what Kubernetes would refuse of all executors is found before there is a driver. Based on Spark's
+//! `KubernetesExecutorBuilder` and its feature steps (4.0).
+//!
+//! Left out are the resources, which do not decide whether a pod can exist, and the ConfigMap with the driver's
+//! properties, which only the driver knows.
+
+use super::{
+    Context, Submission,
+    driver_in_progress::{Driver, extend, list},
+    local_dirs,
+    not_native::NotNative,
+    secrets, template, volumes,
+};
+use api::{
+    Role,
+    names::{conf, env, label},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Returns the model.
+///
+/// # Errors
+///
+/// When the driver would refuse to make executors.
+pub fn executor(submission: &Submission) -> Result<Value, NotNative> {
+    let context = super::context(submission)?;
+    let read = |text: &String| serde_json::from_str(text).ok();
+    let template: Option<Value> = submission.executor_template.as_ref().and_then(read);
+    let (pod, container) = template::of_role(&context, Role::Executor, template.as_ref())?;
+    let mut executor = Driver { pod, container, properties: BTreeMap::new(), children: Vec::new() };
+    basic(&context, &mut executor)?;
+    secrets::mount(&context, Role::Executor, &mut executor);
+    secrets::set_variables(&context, Role::Executor, &mut executor)?;
+    volumes::mount_into_executor(&context, &mut executor)?;
+    local_dirs::local_dirs(&context, &mut executor)?;
+    let Driver { mut pod, container, .. } = executor;
+    list(&mut pod["spec"], "containers").push(container);
+    Ok(pod)
+}
+
+fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
+    let role = Role::Executor;
+    let prefix =
+        context.conf.text(conf::EXECUTOR_POD_NAME_PREFIX)?.unwrap_or_else(|| context.names.prefix.clone());
+    let pod = &mut executor.pod;
+    pod["apiVersion"] = "v1".into();
+    pod["kind"] = "Pod".into();
+    pod["metadata"]["name"] = format!("{prefix}-exec-1").into();
+    let with_ids = |text: &str| {
+        text.replace("{{APP_ID}}", &context.submission.ids.application).replace("{{EXECUTOR_ID}}", "1")
+    };
+    for (field, prefix) in [("labels", conf::LABEL_PREFIX), ("annotations", conf::ANNOTATION_PREFIX)] {
+        let prefix = conf::kubernetes(role, prefix);
+        let entries = context.conf.prefixed(&prefix).map(|(name, value)| (name, with_ids(value)));
+        extend(&mut pod["metadata"], field, entries);
+    }
+    for (name, value) in [
+        (label::SPARK_ROLE, role.as_str()),
+        (label::SPARK_APP_SELECTOR, &context.submission.ids.application),
+        (label::SPARK_APP_NAME, &context.names.app_name_label),
+        (label::SPARK_VERSION, &context.submission.spark_version),
+        (label::SPARK_EXEC_ID, "1"),
+    ] {
+        pod["metadata"]["labels"][name] = value.into();
+    }
+    pod["spec"]["restartPolicy"] = "Never".into();
+    for prefix in conf::node_selector_prefixes(role) {
+        let selector = context.conf.prefixed(&prefix).map(|(name, value)| (name, value.to_owned()));
+        extend(&mut pod["spec"], "nodeSelector", selector);
+    }
+    let own = conf::kubernetes(role, conf::CONTAINER_IMAGE);
+    let image = context.conf.first_set(&[&own, conf::IMAGE]).map(|key| context.conf.text(key)).transpose()?;
+    executor.container["image"] = image.flatten().unwrap_or_default().into();
+    executor.container["args"] = json!([role.as_str()]);
+    executor.add_env(env::SPARK_APPLICATION_ID, &context.submission.ids.application);
+    for (name, value) in context.conf.prefixed(&conf::env(role, "")).filter(|(name, _)| is_variable(name)) {
+        executor.add_env(name, value);
+    }
+    Ok(())
+}
+
+/// Whether Spark sets this variable: it logs and leaves out those with other names
+/// (`KubernetesExecutorConf.checkExecutorEnvKey`).
+fn is_variable(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || "-._".contains(c))
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
+}
