@@ -120,7 +120,7 @@ fn by_pod(more: u8) -> Vec<Config> {
     let mut all = vec![
         of("faults, by spark-submit", OnFailure, 2, &FAULTS_OF_PODS),
         of("user and faults, by spark-submit", OnFailure, 1, &everything),
-        of("its user, by spark-submit", Never, 2, &BY_USER_OF_PODS),
+        of("its user, by spark-submit", Never, if more > 0 { 2 } else { 1 }, &BY_USER_OF_PODS),
         renamed,
         with_sidecar,
         Config { runs: 3, ..taken },
