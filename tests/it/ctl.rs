@@ -441,6 +441,16 @@ fn validate_says_what_the_api_server_would_say() {
         String::from_utf8(misspelt.stderr).unwrap(),
         "sparkctl: -: SparkAplication: kind: is not known: write one of SparkApplication, ScheduledSparkApplication\n"
     );
+    let twice = sparkctl(
+        &["validate", "-f", "-"],
+        "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: a}\nspec:\n  type: Java\n  sparkVersion: 4.0.1\n  \
+         mainClass: Main\n  mainApplicationFile: local:///a.jar\n  driver:\n    memory: 1g\n  executor:\n    memory: 1g\n    cores: 1\n    memory: 2g\n",
+    );
+    assert_eq!(String::from_utf8(twice.stdout).unwrap(), "SparkApplication a is valid\n");
+    assert_eq!(
+        String::from_utf8(twice.stderr).unwrap(),
+        "Warning: `memory` stands twice, in line 12 and in line 14: the last one counts, as for kubectl\n"
+    );
     let torn = sparkctl(&["validate", "-f", "-"], "kind: SparkApplication\nspec: {type: [\n");
     assert_eq!(String::from_utf8_lossy(&torn.stderr).lines().count(), 1, "{torn:?}");
 }

@@ -100,10 +100,12 @@ impl SparkApplication {
 /// Where an application is in its life, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("required" = ["state"]))]
 pub struct ApplicationState {
-    /// Empty (new), SUBMITTED, RUNNING, SUCCEEDING, COMPLETED, FAILING, FAILED, SUBMISSION_FAILED,
-    /// PENDING_RERUN, INVALIDATING, SUSPENDING, SUSPENDED, RESUMING or UNKNOWN.
+    /// SUBMITTED, RUNNING, SUCCEEDING, COMPLETED, FAILING, FAILED, SUBMISSION_FAILED, PENDING_RERUN, INVALIDATING,
+    /// SUSPENDING, SUSPENDED, RESUMING or UNKNOWN. Absent until then, since programs such as Airflow take an empty
+    /// state for that of an application that has begun.
+    #[serde(skip_serializing_if = "State::is_new")]
+    #[schemars(default)]
     pub state: State,
     /// Why it failed, or what is being waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,6 +149,11 @@ pub enum State {
 }
 
 impl State {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    fn is_new(&self) -> bool {
+        *self == Self::New
+    }
+
     /// Every state, in the order of declaration.
     pub const ALL: [State; 14] = [
         Self::New,
@@ -374,7 +381,7 @@ mod tests {
     #[test]
     fn an_empty_status_still_has_a_driver_and_a_state() {
         let written = serde_json::to_value(SparkApplicationStatus::default()).unwrap();
-        assert_eq!(written, json!({"applicationState": {"state": ""}, "driverInfo": {}}));
+        assert_eq!(written, json!({"applicationState": {}, "driverInfo": {}}));
     }
 
     #[test]

@@ -172,6 +172,18 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[test]
+    fn the_present_run_is_where_the_application_is() {
+        let status: SparkApplicationStatus = from_value(json!({
+            "applicationState": {"state": "RUNNING"}, "driverInfo": {}, "runOrdinal": 2,
+            "runs": [{"ordinal": 1}, {"ordinal": 2, "submittedTime": "2026-11-21T11:58:30Z"}, {"ordinal": 3, "cause": "SpecEdited"}],
+        }))
+        .unwrap();
+        let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
+        let states: Vec<_> = status.runs.iter().map(|run| timeline(run, &status, style)[2].clone()).collect();
+        assert_eq!(states, [NONE, "RUNNING", NONE]);
+    }
+
+    #[test]
     fn why_it_failed_comes_first_then_what_led_there() {
         let application: SparkApplication = from_value(json!({
             "metadata": {"name": "pi", "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},

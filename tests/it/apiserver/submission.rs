@@ -38,7 +38,11 @@ async fn the_status_says_what_a_submission_waits_for_and_why_it_has_failed() {
                 application["status"]["applicationState"]["errorMessage"] == expected
             })
             .await;
-        assert_eq!(waiting["status"]["applicationState"]["state"], "");
+        assert_eq!(
+            waiting["status"]["applicationState"]["state"],
+            Value::Null,
+            "Airflow takes an empty one for begun"
+        );
     };
     let nowhere = "0/3 nodes are available: 3 Insufficient cpu.";
     let unscheduled =

@@ -34,7 +34,7 @@ fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
     until("the status says what it waits for", || {
         message(name) == format!("submission pod {submits}: spark-submit is running")
     });
-    assert_eq!(application(name)["status"]["applicationState"]["state"], "");
+    assert_eq!(application(name)["status"]["applicationState"]["state"], Value::Null);
 
     let states = followed(name);
     assert_eq!(states, ["SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"], "{}", message(name));
@@ -121,7 +121,7 @@ fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
             && ["ErrImagePull: ", "ImagePullBackOff: "].iter().any(|word| message.contains(word));
         is_told && message.contains("localhost/no-such-image:1")
     });
-    assert_eq!(application(name)["status"]["applicationState"]["state"], "");
+    assert_eq!(application(name)["status"]["applicationState"]["state"], Value::Null);
     let suspend = |value: bool| {
         let patch = json!({"spec": {"suspend": value}}).to_string();
         kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &patch]);
