@@ -22,6 +22,9 @@ pub trait Line: Default {
 
     /// Takes the item that would have had to wait longest among those of the longest lines.
     fn take_last(&mut self) -> Option<Self::Item>;
+
+    /// Removes the items that are not `kept`.
+    fn retain(&mut self, kept: &impl Fn(&Self::Item) -> bool);
 }
 
 impl<T> Line for VecDeque<T> {
@@ -37,6 +40,10 @@ impl<T> Line for VecDeque<T> {
 
     fn take_last(&mut self) -> Option<T> {
         self.pop_back()
+    }
+
+    fn retain(&mut self, kept: &impl Fn(&T) -> bool) {
+        Self::retain(self, kept);
     }
 }
 
@@ -110,6 +117,14 @@ impl<K: Clone + Eq + Hash, L: Line> Line for Lines<K, L> {
         }
         item
     }
+
+    fn retain(&mut self, kept: &impl Fn(&L::Item) -> bool) {
+        self.lines.retain(|_, line| {
+            line.retain(kept);
+            line.waiting() > 0
+        });
+        self.turns.retain(|key| self.lines.contains_key(key));
+    }
 }
 
 /// A number of permits. Cheap to clone: all clones share them.
@@ -120,9 +135,11 @@ pub struct Turns(Arc<Mutex<Permits>>);
 struct Permits {
     free: usize,
     at_most_waiting: usize,
-    /// By client, and by namespace.
-    waiting: Lines<Option<IpAddr>, Lines<String, VecDeque<oneshot::Sender<Turn>>>>,
+    waiting: Waiting,
 }
+
+/// By client, and by namespace.
+type Waiting = Lines<Option<IpAddr>, Lines<String, VecDeque<oneshot::Sender<Turn>>>>;
 
 /// A permit; dropping it gives it to the next in turn.
 #[derive(Debug)]
@@ -151,9 +168,7 @@ impl Turns {
             }
             let (sender, turn) = oneshot::channel();
             permits.waiting.line(&peer).line(&namespace.to_owned()).push_back(sender);
-            if permits.at_most_waiting < usize::MAX && permits.waiting.waiting() > permits.at_most_waiting {
-                permits.waiting.take_last();
-            }
+            permits.make_room();
             turn
         };
         turn.await.ok()
@@ -163,6 +178,21 @@ impl Turns {
     #[must_use]
     pub fn free(&self) -> usize {
         self.0.lock().free
+    }
+}
+
+impl Permits {
+    /// Refuses one if too many wait, without those who have given up.
+    fn make_room(&mut self) {
+        let Self { at_most_waiting, waiting, .. } = self;
+        let is_crowded =
+            |waiting: &Waiting| *at_most_waiting < usize::MAX && waiting.waiting() > *at_most_waiting;
+        if is_crowded(waiting) {
+            waiting.retain(&|sender| !sender.is_closed());
+        }
+        if is_crowded(waiting) {
+            waiting.take_last();
+        }
     }
 }
 
@@ -236,6 +266,19 @@ mod tests {
         drop(crowd);
         drop(second);
         assert_eq!(turns.free(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_has_given_up_takes_nobodys_place() {
+        let turns = Turns::with_room(1, 2);
+        let first = turns.turn(None, "a").await;
+        let mut crowd: Vec<_> = (0..2).map(|_| Box::pin(turns.turn(None, "a"))).collect();
+        assert!(crowd.iter_mut().all(|one| one.now_or_never().is_none()));
+        drop(crowd);
+        let mut patient = Box::pin(turns.turn(None, "a"));
+        assert!((&mut patient).now_or_never().is_none());
+        drop(first);
+        assert!(patient.now_or_never().flatten().is_some());
     }
 
     #[tokio::test]
