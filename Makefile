@@ -119,6 +119,7 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 	cargo test $(TESTS) --no-run
 	$(CLUSTER) build --tests --level node
 	tests/tools/level "soak: lines of Spark," cargo test $(TESTS) --test it -- --ignored --nocapture soak::spark_lines
+	tests/tools/spark-settings --check
 	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/level "soak: faults," tests/tools/in-clusters soak soak::faults
 	SPARKCTL=$(RELEASE)/sparkctl SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
 		tests/tools/level soak tests/tools/in-cluster soak cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \

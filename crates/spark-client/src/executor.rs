@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 ///
 /// When the driver would refuse to make executors.
 pub fn executor(submission: &Submission) -> Result<Value, NotNative> {
-    let context = super::context(submission)?;
+    let (context, _) = super::context(submission)?;
     let read = |text: &String| serde_json::from_str(text).ok();
     let template: Option<Value> = submission.executor_template.as_ref().and_then(read);
     let (pod, container) = template::of_role(&context, Role::Executor, template.as_ref())?;

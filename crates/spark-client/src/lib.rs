@@ -79,7 +79,7 @@ pub use not_native::{NotNative, Reason};
 pub use properties_file::{keys_alone, read_properties, trimmed};
 pub use properties_text::{SYNTAX, escaped};
 use serde_json::Value;
-pub use settings::is_setting;
+pub use settings::{IN_CLUSTER, is_setting};
 use std::collections::BTreeMap;
 pub use uri::is_scheme;
 pub use volumes::existing_volumes;
@@ -176,8 +176,7 @@ impl<'a> Context<'a> {
 ///
 /// When the objects cannot be built: see [`NotNative`].
 pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
-    let excluded = settings::excluded_steps(submission, &Conf(submission.properties.clone()))?;
-    let context = context(submission)?;
+    let (context, excluded) = context(submission)?;
     volumes::check_executors(&context)?;
 
     let (pod, container) = template::starting_point(&context)?;
@@ -198,13 +197,14 @@ pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     Ok(Objects { pod, children })
 }
 
-/// Checks the command line of a submission, and returns the input of its steps.
-fn context(submission: &Submission) -> Result<Context<'_>, NotNative> {
+/// Checks the command line of a submission. Returns the input of its steps, and the names of those that are excluded.
+fn context(submission: &Submission) -> Result<(Context<'_>, Vec<String>), NotNative> {
     let mut conf = Conf(submission.properties.clone());
+    let excluded = settings::excluded_steps(submission, &conf)?;
     validation::check(submission, &conf)?;
     let program = dependencies::resolve(submission, &mut conf)?;
     settle(submission, &mut conf)?;
-    Context::new(submission, conf, program)
+    Ok((Context::new(submission, conf, program)?, excluded))
 }
 
 /// Sets the properties that every submission has: the app name and the submit time, unless they are set already, and

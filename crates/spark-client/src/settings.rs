@@ -18,7 +18,7 @@ const IDENTITY: [&str; 3] = ["authenticate.submission.", "context", "trust.certi
 
 /// Where a pod has the credentials of its service account. In Spark's own client these paths mean the credentials with
 /// which it works anyway.
-const IN_CLUSTER: &str = "/var/run/secrets/kubernetes.io/serviceaccount/";
+pub const IN_CLUSTER: &str = "/var/run/secrets/kubernetes.io/serviceaccount/";
 
 /// Spark's feature steps that the user may exclude here too.
 const EXCLUDABLE: [&str; 3] =

@@ -44,6 +44,8 @@ pub const TOKEN_SUFFIX: &str = "oauthToken";
 /// Prefix of all settings of Spark on Kubernetes.
 pub const KUBERNETES_PREFIX: &str = "spark.kubernetes.";
 
+/// The prefix of the credentials with which Spark's own client creates the driver.
+pub const SUBMISSION_CREDENTIALS: &str = "spark.kubernetes.authenticate.submission.";
 /// Name under which executors reach the driver.
 pub const DRIVER_HOST: &str = "spark.driver.host";
 /// The driver's port for executors.

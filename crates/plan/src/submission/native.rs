@@ -46,7 +46,13 @@ pub fn objects(
 ) -> Result<(Objects, Option<String>), NotNative> {
     let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
     let submission = native(application, run, policy, defaults, environment.clone(), now)?;
-    let Objects { mut pod, mut children } = spark_client::objects(&submission)?;
+    let note = Line::nearest(&submission.spark_version).1;
+    Ok((of_submission(application, run, &submission)?, note))
+}
+
+/// Returns the objects of `run`, whose submission this is.
+fn of_submission(application: Validated, run: &Run, submission: &Submission) -> Result<Objects, NotNative> {
+    let Objects { mut pod, mut children } = spark_client::objects(submission)?;
     for child in &mut children {
         let metadata = &mut child["metadata"];
         metadata["ownerReferences"] = json!([owner_reference(&application)]);
@@ -65,7 +71,7 @@ pub fn objects(
         NotNative::refused("the driver's pod", why)
     })?;
     json_patch::patch(&mut pod, &patch).expect("the patch was made for this very pod");
-    Ok((Objects { pod, children }, Line::nearest(&submission.spark_version).1))
+    Ok(Objects { pod, children })
 }
 
 /// Returns the objects that the operator may have created for `run` in addition to pods: those that [`objects`] returns
@@ -140,11 +146,9 @@ pub fn model(application: Validated, uploads_files: bool) -> Result<Model, NotNa
     let upload_path = if uploads_files { submit_conf::UPLOAD_PATH } else { "" };
     let defaults = format!("{} unknown\n{upload_path} unknown\n", conf::IMAGE);
     let policy = Policy::new("k8s://https://kubernetes.default.svc");
-    let submission_environment = SubmissionEnvironment { defaults, ..SubmissionEnvironment::default() };
     let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
-    let (Objects { pod, children }, _) = objects(application, &run, &policy, &submission_environment, now)?;
-    let submission =
-        native(application, &run, &policy, &submission_environment.defaults, Environment::default(), now)?;
+    let submission = native(application, &run, &policy, &defaults, Environment::default(), now)?;
+    let Objects { pod, children } = of_submission(application, &run, &submission)?;
     Ok(Model { driver: pod, children, executor: spark_client::executor(&submission)? })
 }
 

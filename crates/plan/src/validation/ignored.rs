@@ -1,7 +1,7 @@
 //! Warns of fields that are deprecated, or that have no effect as they are written.
 
 use super::{Findings, Subject};
-use api::{RestartPolicyType, Role, names::batch_scheduler, stated};
+use api::{ApplicationType, RestartPolicyType, Role, names::batch_scheduler, stated};
 
 /// Adds the warnings about such fields. Kubeflow's operator accepts all of these fields.
 pub(super) fn fields(subject: &Subject, findings: &mut Findings) {
@@ -14,7 +14,12 @@ pub(super) fn fields(subject: &Subject, findings: &mut Findings) {
         let instead = subject.field("restartPolicy.onFailureRetryInterval");
         findings.warn(subject.field("retryInterval"), format_args!("has no effect: write {instead}"));
     }
-    if spec.python_version.is_some() {
+    // Another one is refused.
+    if spec
+        .python_version
+        .as_deref()
+        .is_some_and(|version| version == "3" || spec.application_type != ApplicationType::Python)
+    {
         findings
             .warn(subject.field("pythonVersion"), "has no effect since Spark 3.1: the image has its Python");
     }

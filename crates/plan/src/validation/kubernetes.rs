@@ -45,8 +45,9 @@ pub(super) fn mistakes(object: &Value) -> Mistakes {
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     if !is_object_name(name) {
-        let why = "write lower-case letters, digits, `-` and `.`, at most 253".to_owned();
-        mistakes.push((Place::Name(name.to_owned()), why));
+        let why = "write lower-case letters, digits, `-` and `.`, at most 253";
+        mistakes
+            .push((Place::Name(name.to_owned()), format!("`{name}` cannot be the name of an object: {why}")));
     }
     for (key, value) in entries(&metadata["labels"]) {
         let value = value.as_str().unwrap_or_default();

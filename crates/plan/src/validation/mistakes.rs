@@ -6,12 +6,13 @@ use api::{
     Role, memory,
     names::{conf, submit_conf},
 };
+use serde_json::Value;
 
 /// A mistake in a property: whether a key and its value have it, and what to tell the user.
 type Mistake = (fn(&str, &str) -> bool, &'static str);
 
 /// The mistakes in one property; the first one that it has is told.
-const PROPERTIES: [Mistake; 8] = [
+const PROPERTIES: [Mistake; 9] = [
     (|key, _| key.contains(char::is_whitespace), "no setting of Spark has a blank in its name"),
     (|key, _| key.contains(['"', '\'']), "no setting of Spark has a quotation mark in its name"),
     (
@@ -21,6 +22,13 @@ const PROPERTIES: [Mistake; 8] = [
     (
         |key, value| key == SHUFFLE_SERVICE && value.eq_ignore_ascii_case("true"),
         "there is no shuffle service on Kubernetes, and executors end without it: take it out, shuffleTracking replaces it",
+    ),
+    (
+        |key, value| {
+            key.starts_with(submit_conf::SUBMISSION_CREDENTIALS)
+                && value.starts_with(spark_client::IN_CLUSTER)
+        },
+        "has no effect: these are the credentials that the pod has anyway",
     ),
     (|key, _| key == submit_conf::DRIVER_HOST, "has no effect: executors find the driver by its Service"),
     (
@@ -89,46 +97,61 @@ pub(super) fn in_arguments(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-pub(super) fn of_roles(subject: &Subject, findings: &mut Findings) {
+/// Warns of a heap with which Spark does not start.
+pub(super) fn heap(subject: &Subject, findings: &mut Findings) {
     let given = &subject.spec.spark_conf;
+    if ANY_HEAP.iter().any(|key| given.contains_key(*key)) {
+        return;
+    }
     for role in Role::ALL {
-        let pod = role.pod(&subject.spec);
-        let heap = conf::spark(role, conf::MEMORY);
-        let configured = || Some((subject.conf(&heap), given.get(&heap)?));
+        let key = conf::spark(role, conf::MEMORY);
         let stated =
-            pod.memory.as_ref().map(|text| (subject.of_role(role, "memory"), text)).or_else(configured);
-        let is_small =
-            |text: &str| memory::bytes(text).is_some_and(|bytes| (1..SMALLEST_HEAP).contains(&bytes));
-        if let Some((field, text)) = stated.filter(|(_, text)| is_small(text))
-            && !ANY_HEAP.iter().any(|key| given.contains_key(*key))
-        {
+            role.pod(&subject.spec).memory.as_ref().map(|text| (subject.of_role(role, "memory"), text));
+        let Some((field, text)) = stated.or_else(|| Some((subject.conf(&key), given.get(&key)?))) else {
+            continue;
+        };
+        if memory::bytes(text).is_some_and(|bytes| (1..SMALLEST_HEAP).contains(&bytes)) {
             findings.warn(
                 field,
                 format_args!("`{text}` is too small a heap for Spark to start: write 450m at least"),
             );
         }
-        let mounts = pod.volume_mounts.iter().enumerate().map(|(i, mount)| {
-            let mount = mount.json();
-            let path =
-                mount["mountPath"].as_str().filter(|_| mount["subPath"].as_str().is_none_or(str::is_empty));
-            (format!("volumeMounts[{i}].mountPath"), path)
+    }
+}
+
+/// Warns of mounts over directories that Spark's image needs.
+pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
+    for role in Role::ALL {
+        let pod = role.pod(&subject.spec);
+        let mounts = pod.volume_mounts.iter().map(|mount| mount.json()).enumerate();
+        let mounts = mounts.filter(|(_, mount)| mount["subPath"].as_str().is_none_or(str::is_empty));
+        let mounts = mounts.map(|(i, mount)| {
+            (format!("volumeMounts[{i}].mountPath"), mount["mountPath"].as_str().unwrap_or_default())
         });
         let maps = pod.config_maps.iter().enumerate();
-        let maps = maps.map(|(i, map)| (format!("configMaps[{i}].path"), Some(map.path.as_str())));
+        let maps = maps.map(|(i, map)| (format!("configMaps[{i}].path"), map.path.as_str()));
         let secrets = pod.secrets.iter().enumerate();
-        let secrets = secrets.map(|(i, secret)| (format!("secrets[{i}].path"), Some(secret.path.as_str())));
-        for (field, path) in mounts.chain(maps).chain(secrets) {
-            if let Some(path) =
-                path.filter(|path| !path.is_empty() && NEEDED.contains(&path.trim_end_matches('/')))
-            {
-                findings.warn(
-                    subject.of_role(role, field),
-                    format_args!("`{path}` hides what Spark needs of the image: choose another, or subPath in the template"),
-                );
-            }
+        let secrets = secrets.map(|(i, secret)| (format!("secrets[{i}].path"), secret.path.as_str()));
+        let all = mounts.chain(maps).chain(secrets);
+        for (field, path) in
+            all.filter(|(_, path)| !path.is_empty() && NEEDED.contains(&path.trim_end_matches('/')))
+        {
+            findings.warn(
+                subject.of_role(role, field),
+                format_args!(
+                    "`{path}` hides what Spark needs of the image: choose another, or subPath in the template"
+                ),
+            );
         }
-        let containers = pod.template.as_ref().map(|template| template.json()["spec"]["containers"].clone());
-        let mut containers = containers.unwrap_or_default();
+    }
+}
+
+/// Warns of a command in a template: Spark sets the arguments alone, and leaves the command.
+pub(super) fn commands(subject: &Subject, findings: &mut Findings) {
+    for role in Role::ALL {
+        let template = role.pod(&subject.spec).template.as_ref();
+        let mut containers =
+            template.map_or(Value::Null, |template| template.json()["spec"]["containers"].clone());
         let sparks = sparks_container(&mut containers, role);
         if !containers[sparks]["command"].is_null() {
             findings.warn(

@@ -41,7 +41,7 @@ use std::{fmt::Display, ops::Deref, time::Duration};
 
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks.
-const CHECKS: [Check; 31] = [
+const CHECKS: [Check; 33] = [
     mode::cluster,
     program::main_file,
     program::arguments,
@@ -59,7 +59,9 @@ const CHECKS: [Check; 31] = [
     spark_conf::unknown,
     mistakes::in_properties,
     mistakes::in_arguments,
-    mistakes::of_roles,
+    mistakes::heap,
+    mistakes::mounts,
+    mistakes::commands,
     labels::operators,
     resources::memory,
     resources::cores,

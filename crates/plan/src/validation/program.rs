@@ -72,19 +72,22 @@ pub(super) fn main_file(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Refuses Java options of executors with which Spark's driver ends at once (`SparkConf.validateSettings`).
+/// Refuses Java options with which Spark's launcher starts no driver, or the driver ends at once
+/// (`SparkConf.validateSettings`).
 pub(super) fn java_options(subject: &Subject, findings: &mut Findings) {
-    let key = conf::spark(Role::Executor, conf::EXTRA_JAVA_OPTIONS);
-    let stated = subject.spec.executor.pod.java_options.as_ref();
-    let stated = stated.map(|options| (subject.of_role(Role::Executor, "javaOptions"), options));
-    let configured = || Some((subject.conf(&key), subject.spec.spark_conf.get(&key)?));
-    let Some((field, options)) = stated.or_else(configured) else { return };
-    if options.contains("-Dspark") {
-        findings.refuse(&field, "Spark allows no `-Dspark…` here: write the setting into sparkConf");
-    }
-    if options.contains("-Xmx") {
-        let memory = subject.of_role(Role::Executor, "memory");
-        findings.refuse(&field, format_args!("Spark allows no `-Xmx` here: write {memory}"));
+    for role in Role::ALL {
+        let key = conf::spark(role, conf::EXTRA_JAVA_OPTIONS);
+        let stated = role.pod(&subject.spec).java_options.as_ref();
+        let stated = stated.map(|options| (subject.of_role(role, "javaOptions"), options));
+        let configured = || Some((subject.conf(&key), subject.spec.spark_conf.get(&key)?));
+        let Some((field, options)) = stated.or_else(configured) else { continue };
+        if role == Role::Executor && options.contains("-Dspark") {
+            findings.refuse(&field, "Spark allows no `-Dspark…` here: write the setting into sparkConf");
+        }
+        if options.contains("-Xmx") {
+            let memory = subject.of_role(role, "memory");
+            findings.refuse(&field, format_args!("Spark allows no `-Xmx` here: write {memory}"));
+        }
     }
 }
 
