@@ -1,6 +1,6 @@
 //! Kubernetes' own rules for the objects that a run consists of, as far as a user's spec can break them: names, labels,
 //! annotations, volumes, mounts, variables, ports and quantities (`k8s.io/kubernetes/pkg/apis/core/validation`). Only what
-//! every version of Kubernetes refuses counts.
+//! every version of Kubernetes refuses counts, and what no webhook of the cluster adds: a volume may be one of theirs.
 
 use super::names::{LONGEST_LABEL, is_label_value, is_object_name, is_port_name};
 use api::quantity;
@@ -94,15 +94,11 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
         let at = |field: &str| format!("{kind}[{i}].{field}");
         let mut paths = BTreeSet::new();
         for mount in list(&container["volumeMounts"]) {
-            let (name, path) = (mount["name"].as_str(), mount["mountPath"].as_str().unwrap_or_default());
-            if path.is_empty() || path.contains(':') {
-                add(at("volumeMounts"), format!("`{path}` cannot be the path of a mount"));
+            let path = mount["mountPath"].as_str().unwrap_or_default();
+            if path.is_empty() {
+                add(at("volumeMounts"), "a mount has no path".to_owned());
             } else if !paths.insert(path) {
                 add(at("volumeMounts"), format!("two volumes at the path `{path}`: choose another one"));
-            }
-            if !name.is_some_and(|name| volumes.contains(name)) {
-                let name = name.unwrap_or_default();
-                add(at("volumeMounts"), format!("`{name}` is mounted, and there is no volume of that name"));
             }
         }
         for name in list(&container["env"]).map(|variable| variable["name"].as_str().unwrap_or_default()) {
@@ -182,7 +178,6 @@ mod tests {
             ("/spec/volumes", json!([{"name": "a"}, {"name": "a"}]), "the volume `a`"),
             ("/spec/nodeSelector", json!({"a b": "c"}), "nodeSelector"),
             ("/spec/containers/0/volumeMounts/0/mountPath", json!(""), "containers[0].volumeMounts"),
-            ("/spec/containers/0/volumeMounts/0/name", json!("b"), "containers[0].volumeMounts"),
             ("/spec/containers/0/env/0/name", json!("a=b"), "containers[0].env"),
             ("/spec/containers/0/ports/0/containerPort", json!(0), "containers[0].ports"),
             (
