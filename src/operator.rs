@@ -130,6 +130,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
                 .filter(|seconds| *seconds > 0),
             has_driver_pdb: settings.installation.enable_driver_pdb,
             protects_driver_outcome: settings.protect_driver_outcome,
+            tries_executors: settings.executor_dry_run,
             exposure: settings.exposure.exposure(),
             batch_schedulers: batch_schedulers.clone(),
             ..Policy::new(master)

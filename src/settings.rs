@@ -224,6 +224,11 @@ pub struct Settings {
     #[arg(long)]
     pub protect_driver_outcome: bool,
 
+    /// Ask the API server, once a run has a driver, whether it would accept the executors (a dry run): what it refuses
+    /// them for is in the condition ExecutorsRefused and an event
+    #[arg(long, default_value_t = true)]
+    pub executor_dry_run: bool,
+
     #[command(flatten)]
     pub cluster: ClusterSettings,
 

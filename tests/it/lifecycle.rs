@@ -8,6 +8,7 @@ use plan::{
     Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
     auxiliary::AuxiliaryObjects,
     events::Event,
+    executor_trial::Trial,
     executors::ExecutorLimits,
     gang::{BatchSchedulers, Seat},
     lifecycle::{self, Exchanges, Wait, Waits, questions},
@@ -92,6 +93,8 @@ struct Seen {
     /// The last observation of a driver that is gone.
     departed: Option<Value>,
     mount_failure: Option<String>,
+    /// What the API server says about the executors: `accepted`, or reason and message of its refusal.
+    executor_trial: Option<String>,
     /// The time since the status was last written.
     recorded: Option<SignedDuration>,
     #[serde(default)]
@@ -583,6 +586,10 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         waits: Waits(waits.collect()),
         departed,
         mount_failure: seen.mount_failure.clone(),
+        executor_trial: seen.executor_trial.as_ref().map(|answer| match answer.split_once(": ") {
+            Some((reason, why)) => Trial::Refused { reason: reason.to_owned(), why: why.to_owned() },
+            None => Trial::Accepted,
+        }),
         recorded: seen.recorded.map(|ago| now - ago),
         made: seen.made,
         auxiliary: AuxiliaryObjects::default(),

@@ -162,6 +162,12 @@ pub mod finalizer {
     pub const DRIVER_OUTCOME: &str = "sparkoperator.k8s.io/driver-outcome";
 }
 
+/// Types of conditions of an application, beside those for its states.
+pub mod condition {
+    /// The API server refuses the executors of the run, which has none.
+    pub const EXECUTORS_REFUSED: &str = "ExecutorsRefused";
+}
+
 /// Names of the containers that Spark runs in.
 pub mod container {
     /// The driver's container.
@@ -172,6 +178,8 @@ pub mod container {
     pub const EXECUTOR_SPARK_2: &str = "executor";
     /// The container of a submission pod in which `spark-submit` runs.
     pub const SPARK_SUBMIT: &str = "spark-submit";
+    /// All of them.
+    pub const ALL: [&str; 4] = [DRIVER, EXECUTOR, EXECUTOR_SPARK_2, SPARK_SUBMIT];
 }
 
 /// Names of volumes.

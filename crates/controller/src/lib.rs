@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod exchange_turns;
 mod execute;
+mod executor_trial;
 mod kept;
 mod mount_failures;
 mod namespaced_watches;

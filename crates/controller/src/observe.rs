@@ -3,6 +3,7 @@
 use super::{
     Context, Error,
     calls::{self, Metadata},
+    executor_trial,
     pods::KeptPod,
 };
 use api::{Role, SparkApplication, names::label};
@@ -115,9 +116,17 @@ pub(super) async fn observe(
         _ if asked.strays => cached.values().cloned().collect(),
         _ => Vec::new(),
     };
+    let executors: Vec<_> =
+        cached.into_values().filter(|pod| pod.is_of(Role::Executor, submission_id)).collect();
+    let executor_trial = match &driver {
+        Driver::Pod { pod, .. } if executors.is_empty() => {
+            executor_trial::trial(context, application, pod, now).await
+        }
+        _ => None,
+    };
     Ok(Observed {
         driver,
-        executors: cached.into_values().filter(|pod| pod.is_of(Role::Executor, submission_id)).collect(),
+        executors,
         strays,
         submission_pods,
         placeholders,
@@ -126,6 +135,7 @@ pub(super) async fn observe(
         waits: Waits::default(),
         departed,
         mount_failure,
+        executor_trial,
         recorded,
         made: made_for.as_deref() == Some(submission_id),
         auxiliary: context.auxiliary_worker.seen(&namespace, &application.name_any(), &uid),

@@ -184,6 +184,12 @@ pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&st
     Event::new(severity, reason, "Follow", format!("Executors {named}{more} {}", failure.unwrap_or(several)))
 }
 
+/// Returns the event for executors that cannot exist: `why` says who refuses them.
+pub(super) fn executors_refused(name: &str, why: &str) -> Event {
+    let note = format!("SparkApplication {name}: {why}");
+    Event::new(Severity::Warning, "SparkApplicationExecutorsRefused", "Follow", note)
+}
+
 /// Returns the event for an executor of a gang that asks for more than its placeholder holds: `excess`, as
 /// `gang::Seat` returns it.
 pub(super) fn executor_too_large(pod: &str, excess: &str) -> Event {

@@ -6,6 +6,7 @@ pub mod auxiliary;
 pub mod digest;
 pub mod driver;
 pub mod events;
+pub mod executor_trial;
 pub mod executors;
 pub mod exposition;
 pub mod gang;
@@ -26,6 +27,7 @@ pub mod validation;
 use api::{SparkApplicationStatus, names::label};
 use auxiliary::{AuxiliaryAction, AuxiliaryObjects, Exposure};
 use events::Event;
+use executor_trial::Trial;
 use executors::ExecutorLimits;
 use gang::{BatchSchedulers, Placeholders};
 use jiff::Timestamp;
@@ -61,6 +63,8 @@ pub struct Observed {
     /// Why the volumes of the driver's pod or of the submission pod are not mounted. Looked up only if the pod has
     /// waited for its volumes for at least [`driver::MOUNTING`].
     pub mount_failure: Option<String>,
+    /// What the API server says about the executors of the recorded run; none if they were not tried just now.
+    pub executor_trial: Option<Trial>,
     /// When this process last wrote the status of the application.
     pub recorded: Option<Timestamp>,
     /// Whether this process has created the objects that belong to the current run in addition to its pods.
@@ -238,6 +242,8 @@ pub struct Policy {
     pub has_driver_pdb: bool,
     /// Whether a driver's pod is kept until its outcome is recorded.
     pub protects_driver_outcome: bool,
+    /// Whether the API server is asked, once there is a driver, whether it would accept executors.
+    pub tries_executors: bool,
     /// How the ports of drivers can be reached.
     pub exposure: Exposure,
     /// The batch schedulers to which applications are handed over; none if the admin has not turned this on.
@@ -259,6 +265,7 @@ impl Policy {
             default_time_to_live_seconds: None,
             has_driver_pdb: false,
             protects_driver_outcome: false,
+            tries_executors: true,
             exposure: Exposure::default(),
             batch_schedulers: None,
         }

@@ -1,7 +1,7 @@
 //! Formats and prints the output: columns and ages as in kubectl, colours for states only, and on a terminal only.
 
 use super::{cluster::Kind, failure::of_output, yaml};
-use api::{DriverInfo, ExecutorState, SparkApplication, State, stated};
+use api::{DriverInfo, ExecutorState, SparkApplication, State, names::condition::EXECUTORS_REFUSED, stated};
 use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -87,14 +87,16 @@ pub(super) fn batch_scheduler(application: &SparkApplication) -> Option<String> 
     Some(queue.map_or_else(|| name.clone(), |queue| format!("{name}, queue {queue}")))
 }
 
-/// Returns the number of executors in each state: `2 running, 1 failed`.
+/// Returns the number of executors in each state: `2 running, 1 failed`; or why there are none, if that is known.
 pub(super) fn executors(application: &SparkApplication) -> String {
     let mut counts = BTreeMap::<ExecutorState, usize>::new();
     for state in application.status.iter().flat_map(|status| status.executor_state.values()) {
         *counts.entry(*state).or_default() += 1;
     }
     if counts.is_empty() {
-        return NONE.to_owned();
+        let mut conditions = application.status.iter().flat_map(|status| &status.conditions);
+        let refused = conditions.find(|condition| condition.type_ == EXECUTORS_REFUSED);
+        return refused.map_or_else(|| NONE.to_owned(), |condition| line(&condition.message));
     }
     let word = |state| match state {
         ExecutorState::Pending => "pending",

@@ -184,6 +184,25 @@ mod tests {
     }
 
     #[test]
+    fn executors_that_are_refused_stand_in_their_place() {
+        let application: SparkApplication = from_value(json!({
+            "metadata": {"name": "pi", "namespace": "default"},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+            "status": {
+                "applicationState": {"state": "RUNNING"}, "driverInfo": {},
+                "conditions": [{
+                    "type": "ExecutorsRefused", "status": "True", "reason": "Forbidden", "lastTransitionTime": "2026-11-21T11:58:30Z",
+                    "message": "executors are refused: exceeded quota: pods",
+                }],
+            },
+        }))
+        .unwrap();
+        let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
+        let text = text(&application, None, &[], style).unwrap();
+        assert!(text.contains("Executors:        executors are refused: exceeded quota: pods\n"), "{text}");
+    }
+
+    #[test]
     fn why_it_failed_comes_first_then_what_led_there() {
         let application: SparkApplication = from_value(json!({
             "metadata": {"name": "pi", "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},

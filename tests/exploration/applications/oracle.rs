@@ -492,6 +492,7 @@ impl Oracle {
             waits: Waits::default(),
             departed: seen.departed.map(|(name, pod)| Box::new(self.driver(pod, name))),
             mount_failure: None,
+            executor_trial: None,
             recorded: seen.has_written.then(then),
             made: seen.made,
             auxiliary: AuxiliaryObjects {

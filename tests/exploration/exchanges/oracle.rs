@@ -186,6 +186,7 @@ fn observed(known: &Known) -> Observed {
         waits: Waits::default(),
         departed: None,
         mount_failure: None,
+        executor_trial: None,
         recorded: None,
         made: true,
         auxiliary: AuxiliaryObjects::default(),

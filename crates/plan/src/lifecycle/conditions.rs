@@ -1,16 +1,18 @@
 //! Derives the conditions of an application from its state, for `kubectl wait --for=condition=…` and other tools.
 
-use super::history;
-use api::{SparkApplication, SparkApplicationStatus, State};
+use super::{history, is_followed};
+use crate::executor_trial::Trial;
+use api::{SparkApplication, SparkApplicationStatus, State, names::condition::EXECUTORS_REFUSED};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Returns the conditions `Submitted`, `Running`, `Succeeded` and `Failed` that follow from `status`; a new application
 /// gets none of them. A condition whose status has not changed keeps its `lastTransitionTime`. Conditions of other
-/// types are kept.
+/// types are kept. `ExecutorsRefused` is there while the run has no executors because the API server refuses them.
 pub(super) fn of(
     status: &SparkApplicationStatus,
     application: &SparkApplication,
+    trial: Option<&Trial>,
     now: Timestamp,
 ) -> Vec<Condition> {
     let state = status.application_state.state;
@@ -18,7 +20,8 @@ pub(super) fn of(
     if state == State::New {
         return known.to_vec();
     }
-    let foreign = known.iter().filter(|condition| !TYPES.contains(&condition.type_.as_str())).cloned();
+    let is_ours = |type_: &str| TYPES.contains(&type_) || type_ == EXECUTORS_REFUSED;
+    let foreign = known.iter().filter(|condition| !is_ours(&condition.type_)).cloned();
     let own = TYPES.into_iter().map(|type_| {
         let (holds, reason) = holds(type_, state, status);
         let message = status.application_state.error_message.clone().unwrap_or_default();
@@ -33,7 +36,42 @@ pub(super) fn of(
             last_transition_time: since.map_or(Time(now), |condition| condition.last_transition_time.clone()),
         }
     });
-    own.chain(foreign).collect()
+    own.chain(refused(status, application, trial, now)).chain(foreign).collect()
+}
+
+/// Returns the condition that executors are refused, among the conditions of an application.
+pub(super) fn executors_refused(conditions: &[Condition]) -> Option<&Condition> {
+    conditions.iter().find(|condition| condition.type_ == EXECUTORS_REFUSED)
+}
+
+/// Returns the condition that the executors of the run in `status` are refused; none if they are not, or nobody knows.
+fn refused(
+    status: &SparkApplicationStatus,
+    application: &SparkApplication,
+    trial: Option<&Trial>,
+    now: Timestamp,
+) -> Option<Condition> {
+    let recorded = application.status.as_ref()?;
+    if !is_followed(status.application_state.state)
+        || !status.executor_state.is_empty()
+        || status.submission_id != recorded.submission_id
+    {
+        return None;
+    }
+    let before = executors_refused(&recorded.conditions);
+    let (reason, why) = match trial {
+        None => return before.cloned(),
+        Some(Trial::Accepted) => return None,
+        Some(Trial::Refused { reason, why }) => (reason.clone(), why),
+    };
+    Some(Condition {
+        type_: EXECUTORS_REFUSED.to_owned(),
+        status: "True".to_owned(),
+        reason,
+        message: format!("executors are refused: {why}"),
+        observed_generation: status.observed_generation,
+        last_transition_time: before.map_or(Time(now), |before| before.last_transition_time.clone()),
+    })
 }
 
 const SUBMITTED: &str = "Submitted";

@@ -4,7 +4,7 @@ use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome, restart};
 use crate::{
     Action, Driver, Plan, auxiliary,
     driver::{self, DriverState},
-    events, executors,
+    events, executor_trial, executors,
     pod_summary::PodSummary,
 };
 use api::{ApplicationState, RestartPolicyType, Role, State};
@@ -69,7 +69,9 @@ impl Pass<'_> {
             State::Submitted => driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY),
             _ => EVENTUALLY,
         };
-        let mut plan = self.with_executors(status, told, Some(wake));
+        let is_alone = !has_ended && self.seen.executors.is_empty() && self.policy.tries_executors;
+        let next_trial = executor_trial::until_next(pod, self.now).filter(|_| is_alone);
+        let mut plan = self.with_executors(status, told, next_trial.into_iter().chain([wake]).min());
         if !has_ended && !self.seen.made {
             let objects = auxiliary::of(self.application, &pod.name, self.policy);
             if !objects.is_empty() {

@@ -145,10 +145,11 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     edits::take_note(application, edit, &mut status);
     let pass = Pass { application, edit, status, seen, now, policy };
     let mut plan = pass.decide();
-    plan.status.conditions = conditions::of(&plan.status, application, now);
+    plan.status.conditions = conditions::of(&plan.status, application, seen.executor_trial.as_ref(), now);
     plan.events.extend(pass.taken_over(&plan.status));
     plan.events.extend(pass.submitted_by_another_operator(&plan.status));
     plan.events.extend(pass.without_address(&plan.status));
+    plan.events.extend(pass.executors_refused(&plan.status));
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
     pass.replace_placeholders(&mut plan);
@@ -304,6 +305,13 @@ impl Pass<'_> {
         let (other, we) = run.operator.as_deref().zip(self.policy.operator.as_deref())?;
         let is_news = other != we && next.application_state.state != state;
         is_news.then(|| events::submitted_by_another_operator(self.name(), other, we))
+    }
+
+    /// Returns the event about executors that the API server refuses. Sent once for each run.
+    fn executors_refused(&self, next: &SparkApplicationStatus) -> Option<Event> {
+        let is_news = conditions::executors_refused(&self.status.conditions).is_none();
+        let condition = conditions::executors_refused(&next.conditions).filter(|_| is_news)?;
+        Some(events::executors_refused(self.name(), &condition.message))
     }
 
     /// Returns the events about ports that can have no Ingress because their addresses are invalid. Sent once for each

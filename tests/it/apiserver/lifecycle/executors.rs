@@ -52,6 +52,52 @@ async fn the_whole_life_of_an_application_with_one_executor_takes_few_writes() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
+async fn executors_that_the_api_server_refuses_are_told_of_until_there_is_one() {
+    let namespace = Namespace::new("refused").await;
+    let _operator = Operator::start(&namespace).await;
+    let largest = |memory: &str| {
+        namespace.apply(&json!({
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": {"name": "largest"},
+            "spec": {"limits": [{"type": "Container", "max": {"memory": memory}}]},
+        }));
+    };
+    largest("2Gi");
+    namespace.apply(&application("pi", &json!({"executor": {"memory": "4g"}})));
+    let conditions = |application: &Value| {
+        let all = application["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        all.into_iter().find(|condition| condition["type"] == "ExecutorsRefused")
+    };
+    let is_refused = |application: &Value| conditions(application).is_some();
+    let refused = namespace.becomes("pi", "refused its executors", is_refused).await;
+    let condition = conditions(&refused).unwrap();
+    let why = condition["message"].as_str().unwrap();
+    assert!(why.starts_with("executors are refused: pods \"pi-"), "{why}");
+    assert!(why.contains("maximum memory usage per Container is 2Gi"), "{why}");
+    assert_eq!([&condition["status"], &condition["reason"]], ["True", "Forbidden"]);
+    assert_eq!(refused["status"]["applicationState"]["state"], "SUBMITTED");
+    let told = namespace.events_up_to("SparkApplicationExecutorsRefused").await;
+    assert!(told.iter().any(|event| event[3].contains(why)), "{told:?}");
+
+    running(&namespace, "pi", 1).await;
+    namespace.apply(&application("small", &json!({})));
+    running(&namespace, "small", 1).await;
+    assert!(is_refused(&namespace.application("pi").await), "another state tells nothing of executors");
+    assert!(!is_refused(&namespace.application("small").await));
+    assert!(
+        namespace.list::<Pod>().await.iter().all(|pod| pod["metadata"]["labels"]["spark-role"] == "driver")
+    );
+
+    largest("8Gi");
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    let executor = spark::make_executor(&namespace, &driver, 1).await;
+    kubelet::runs(&namespace, &executor).await;
+    namespace.becomes("pi", "told of its executor", |application| !is_refused(application)).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
 async fn a_thousand_executors_take_a_handful_of_events_and_a_status_a_second() {
     const EXECUTORS: u32 = 1000;
     const TRACKED: usize = 300;

@@ -1,0 +1,156 @@
+//! The trial of a run's executors. While a run has a driver and no executor, a model of its executors is sent to the API
+//! server as a dry run: what a quota, a LimitRange, Pod Security, a policy or a webhook refuses can never exist, and
+//! nothing but the driver's log would tell.
+
+use crate::{
+    Policy,
+    driver::{self, DriverState},
+    lifecycle::is_followed,
+    pod_requests::PodRequests,
+    pod_summary::PodSummary,
+    run::Run,
+    submission::native,
+    validation::validate,
+};
+use api::{
+    Role, SparkApplication,
+    excerpt::{self, LONGEST_EXPLANATION},
+    names::conf,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use spark_client::Environment;
+use std::time::Duration;
+
+/// The API server's answer to a model of an executor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trial {
+    Accepted,
+    Refused {
+        /// Why, as a single word, such as `Forbidden`.
+        reason: String,
+        /// Why, in the words of whoever has refused it.
+        why: String,
+    },
+}
+
+/// The shortest and the longest pause between two trials of one run.
+const PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// Returns how long to wait before the next trial of a run, whose driver this is; none if the driver's age is not known.
+pub(super) fn until_next(driver: &PodSummary, now: Timestamp) -> Option<Duration> {
+    driver.created.map(|_| driver::age(driver, now).clamp(PAUSE, LONGEST_PAUSE))
+}
+
+/// Whether the executors of the recorded run are to be tried now: its driver exists and has not ended, and there was no
+/// executor yet. `tried` is when they were tried last.
+#[must_use]
+pub fn is_due(
+    application: &SparkApplication,
+    driver: &PodSummary,
+    tried: Option<Timestamp>,
+    now: Timestamp,
+) -> bool {
+    let Some(status) = &application.status else { return false };
+    let is_driver = status.submission_id.as_deref().is_some_and(|id| driver.is_of(Role::Driver, id));
+    let lives = matches!(driver::state(driver), DriverState::Pending | DriverState::Running);
+    let wants_more = || {
+        tried.is_none_or(|tried| {
+            let pause = until_next(driver, tried);
+            pause.is_some_and(|pause| driver::age(driver, now) >= driver::age(driver, tried) + pause)
+        })
+    };
+    is_followed(application.state())
+        && is_driver
+        && lives
+        && !driver.terminating
+        && status.executor_state.is_empty()
+        && wants_more()
+}
+
+/// Returns the model of the executors of the recorded run: the pod that Spark will ask for, before webhooks change it.
+/// None if the driver asks for no executors at first, has others make them, or they cannot be planned. `defaults` is the
+/// text of the admin's `spark-defaults.conf`.
+#[must_use]
+pub fn executor(
+    application: &SparkApplication,
+    driver: &PodSummary,
+    defaults: &str,
+    policy: &Policy,
+) -> Option<Value> {
+    let run = Run::recorded(application)?;
+    let requests = PodRequests::of(application, defaults).ok()?;
+    if requests.initial == 0 || requests.allocator != conf::DIRECT {
+        return None;
+    }
+    let (valid, environment) = (validate(application).ok()?, Environment::default());
+    let submission = native(valid, &run, policy, defaults, environment, Timestamp::UNIX_EPOCH).ok()?;
+    let mut executor = spark_client::executor(&submission).ok()?;
+    let planned = &requests.executor.spec;
+    let spec = &mut executor["spec"];
+    let sparks = spec["containers"].as_array_mut()?.last_mut()?;
+    sparks["resources"] = planned["containers"][requests.executor.sparks_container]["resources"].clone();
+    for account in ["serviceAccount", "serviceAccountName"] {
+        spec[account] = planned[account].clone();
+    }
+    executor["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "v1", "kind": "Pod", "name": driver.name, "uid": driver.uid, "controller": true,
+    }]);
+    Some(executor)
+}
+
+/// Returns what an error of the API server with this HTTP status code, reason and message says about the executors;
+/// none if it says nothing about them: the operator may not create pods here, say, or the pod could not be tried.
+#[must_use]
+pub fn answer(code: u16, reason: &str, message: &str) -> Option<Trial> {
+    let is_refused = match code {
+        // Without the second part, it is the operator that may not create pods.
+        403 => !message.contains("cannot create resource"),
+        422 => true,
+        // What a webhook answers, or that one cannot be called (`apiserver/pkg/admission/plugin/webhook/errors`).
+        400 | 500 => message.contains("webhook") && !message.contains("does not support dry run"),
+        // The name is taken: there is an executor.
+        409 => return Some(Trial::Accepted),
+        _ => false,
+    };
+    let is_word = !reason.is_empty() && reason.chars().all(char::is_alphabetic);
+    is_refused.then(|| Trial::Refused {
+        reason: if is_word { reason } else { "Refused" }.to_owned(),
+        why: excerpt::beginning(message.to_owned(), LONGEST_EXPLANATION),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Trial, answer};
+
+    #[test]
+    fn an_answer_counts_if_it_is_about_the_executor() {
+        let refused = [
+            (
+                403,
+                r#"pods "pi-exec-1" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=1, limited: pods=1"#,
+            ),
+            (403, r#"pods "pi-exec-1" is forbidden: violates PodSecurity "restricted:latest""#),
+            (422, r#"Pod "pi-exec-1" is invalid: spec.containers[0].resources.requests"#),
+            (400, r#"admission webhook "policy" denied the request: no latest"#),
+            (500, r#"Internal error occurred: failed calling webhook "policy""#),
+        ];
+        for (code, message) in refused {
+            let expected = Trial::Refused { reason: "Forbidden".to_owned(), why: message.to_owned() };
+            assert_eq!(answer(code, "Forbidden", message), Some(expected));
+        }
+        assert_eq!(answer(409, "AlreadyExists", "exists"), Some(Trial::Accepted));
+        let says_nothing = [
+            (403, r#"pods is forbidden: User "operator" cannot create resource "pods" in API group """#),
+            (400, r#"admission webhook "policy" does not support dry run"#),
+            (404, "namespaces \"gone\" not found"),
+            (429, "too many requests"),
+            (503, "the server is starting"),
+        ];
+        for (code, message) in says_nothing {
+            assert_eq!(answer(code, "Forbidden", message), None, "{message}");
+        }
+    }
+}
