@@ -56,7 +56,7 @@ pub use lenient::Lenient;
 pub use pod::{
     DriverSpec, ExecutorSpec, GpuSpec, NameKey, NamePath, Port, SecretInfo, SecretType, SparkPodSpec,
 };
-pub use pod_role::{Role, spark_container};
+pub use pod_role::{Role, spark_container, spark_container_of};
 pub use resource_version::version;
 pub use scheduled::{
     ConcurrencyPolicy, ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationSpec,

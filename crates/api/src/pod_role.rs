@@ -5,7 +5,8 @@ use crate::{
     SparkApplicationSpec, SparkPodSpec,
     names::{container, role},
 };
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use std::collections::BTreeSet;
 
 /// One of the two kinds of pod that Spark runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,19 +17,42 @@ pub enum Role {
     Executor,
 }
 
-/// Returns the container in which Spark or `spark-submit` runs: the one with a name that Spark uses by itself, else the first
-/// whose first argument is `driver` or `executor`, as Spark sets it, else the first one. Spark keeps the name that the
-/// container has in the user's template.
+/// Returns the index of the container in which Spark or `spark-submit` runs: the one with one of `names`, which Spark uses
+/// by itself, else the only one, else the first whose first argument is `driver` or `executor`, as Spark sets it; none if
+/// nothing tells. Of each container, `containers` has the name and the first argument; the last two rules leave out those
+/// whose name is in `sidecars`. Spark keeps the name that the container has in the user's template, where it takes the
+/// first one (`KubernetesUtils.selectSparkContainer`).
+pub fn spark_container<'a>(
+    names: &[&str],
+    containers: impl IntoIterator<Item = (Option<&'a str>, Option<&'a str>)>,
+    sidecars: &BTreeSet<String>,
+) -> Option<usize> {
+    let (mut begun, mut only, mut others) = (None, None, 0);
+    for (i, (name, argument)) in containers.into_iter().enumerate() {
+        if name.is_some_and(|name| names.contains(&name)) {
+            return Some(i);
+        }
+        if name.is_some_and(|name| sidecars.contains(name)) {
+            continue;
+        }
+        if begun.is_none() && argument.and_then(Role::from_label).is_some() {
+            begun = Some(i);
+        }
+        only = Some(i);
+        others += 1;
+    }
+    if others == 1 { only } else { begun }
+}
+
+/// Returns the container of a pod in which Spark or `spark-submit` runs, as [`spark_container`] does, else the first one.
 #[must_use]
-pub fn spark_container(containers: &[Container]) -> Option<&Container> {
-    const NAMES: [&str; 4] =
-        [container::DRIVER, container::EXECUTOR, container::EXECUTOR_SPARK_2, container::SPARK_SUBMIT];
-    let named = containers.iter().find(|container| NAMES.contains(&&*container.name));
-    let first_argument = |container: &Container| container.args.as_ref()?.first().cloned();
-    let begins = |container: &&Container| {
-        first_argument(container).is_some_and(|first| Role::from_label(&first).is_some())
-    };
-    named.or_else(|| containers.iter().find(begins)).or(containers.first())
+pub fn spark_container_of(pod: &Pod) -> Option<&Container> {
+    let containers = &pod.spec.as_ref()?.containers;
+    let signs = containers.iter().map(|container| {
+        let argument = container.args.as_ref().and_then(|arguments| arguments.first());
+        (Some(container.name.as_str()), argument.map(String::as_str))
+    });
+    containers.get(spark_container(&container::ALL, signs, &BTreeSet::new()).unwrap_or(0))
 }
 
 impl Role {

@@ -9,6 +9,7 @@ use api::{
     Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
     names::{finalizer, label, role, volume},
+    spark_container_of,
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -303,7 +304,7 @@ fn controller(pod: &Pod) -> Option<Controller> {
 /// Returns the state of the container in which Spark runs.
 fn spark_container(pod: &Pod) -> Option<&ContainerState> {
     let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
-    let name = &api::spark_container(&pod.spec.as_ref()?.containers)?.name;
+    let name = &spark_container_of(pod)?.name;
     statuses.iter().find(|status| status.name == *name)?.state.as_ref()
 }
 

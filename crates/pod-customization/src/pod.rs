@@ -5,7 +5,8 @@ use super::{Denial, Problem};
 use crate::borrowed_json::BorrowedJson;
 use api::{
     Role, excerpt,
-    names::{annotation, container, label, role},
+    names::{annotation, container, label},
+    spark_container,
 };
 use json_patch::{
     AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf,
@@ -34,9 +35,8 @@ pub struct SparkPod<'p> {
 }
 
 impl<'p> SparkPod<'p> {
-    /// Finds the pod's role and its Spark container: the container with the name that Spark uses, else the only
-    /// container, else the first container whose first argument is `driver` or `executor`. In the last two cases,
-    /// sidecars that the pod's annotation asks for are left out: an earlier call may have added them.
+    /// Finds the pod's role and its Spark container, as [`spark_container`] does. Sidecars that the pod's annotation asks
+    /// for are left out: an earlier call may have added them.
     ///
     /// # Errors
     ///
@@ -46,12 +46,9 @@ impl<'p> SparkPod<'p> {
         let role = metadata["labels"][label::SPARK_ROLE].as_str();
         let role = role.and_then(Role::from_label).ok_or(Denial::NoRole)?;
         let containers = spec["containers"].as_list().unwrap_or_default();
-        let is_sparks = |name: &str| {
-            name == role.container() || (role == Role::Executor && name == container::EXECUTOR_SPARK_2)
-        };
-        let named = containers.iter().position(|c| c["name"].as_str().is_some_and(is_sparks));
         let annotations = &metadata["annotations"];
-        let found = named.or_else(|| unnamed(containers, &asked_sidecars(annotations)));
+        let found =
+            spark_container(&container::ALL, containers.iter().map(signs), &asked_sidecars(annotations));
         let found = found.filter(|spark_container| containers[*spark_container].is_object());
         let spark_container = found.ok_or_else(|| Denial::NoSparkContainer {
             expected: role.container(),
@@ -89,6 +86,12 @@ impl<'p> SparkPod<'p> {
     }
 }
 
+/// Returns the name and the first argument of a container.
+fn signs<'a>(container: &'a BorrowedJson) -> (Option<&'a str>, Option<&'a str>) {
+    let first = container["args"].as_list().and_then(<[_]>::first);
+    (container["name"].as_str(), first.and_then(BorrowedJson::as_str))
+}
+
 /// Returns the names of the first ten containers, for a message.
 fn names(containers: &[BorrowedJson]) -> Vec<String> {
     const SHOWN: usize = 10;
@@ -97,22 +100,6 @@ fn names(containers: &[BorrowedJson]) -> Vec<String> {
     let names =
         containers.iter().take(SHOWN).map(|container| excerpt::beginning(name(container), LONGEST_NAME));
     names.chain(more).collect()
-}
-
-/// Returns the index of the only container that is not one of `sidecars`, or else of the first such container whose
-/// first argument is a role.
-fn unnamed(containers: &[BorrowedJson], sidecars: &BTreeSet<String>) -> Option<usize> {
-    let is_other =
-        |container: &BorrowedJson| container["name"].as_str().is_none_or(|name| !sidecars.contains(name));
-    let begins = |container: &BorrowedJson| {
-        let first = container["args"].as_list().and_then(<[_]>::first);
-        matches!(first.and_then(BorrowedJson::as_str), Some(role::DRIVER | role::EXECUTOR))
-    };
-    let others: Vec<_> = (0..containers.len()).filter(|i| is_other(&containers[*i])).collect();
-    match others[..] {
-        [only] => Some(only),
-        _ => others.into_iter().find(|i| begins(&containers[*i])),
-    }
 }
 
 /// Returns the names of the sidecars that the pod's annotation asks for; none if the annotation is absent or

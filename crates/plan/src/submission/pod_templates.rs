@@ -6,11 +6,11 @@ use api::{
     Role, SparkApplication, SparkApplicationSpec,
     monitoring::Monitoring,
     names::{annotation, conf, label},
-    owner_reference,
+    owner_reference, spark_container,
 };
 use pod_customization;
 use serde_json::{Value, json};
-use std::{fmt::Write, mem};
+use std::{collections::BTreeSet, fmt::Write, mem};
 
 /// Returns the text of the file from which Spark reads `template`: JSON, which is also valid YAML.
 ///
@@ -78,15 +78,15 @@ fn keeps_last_words(containers: &mut Value, role: Role) {
     }
 }
 
-/// Returns the index of the container in which Spark runs, found in the same way as Spark does: by the name that the
-/// operator has it look for, else the first one. Adds it if there is no container, as Spark does.
+/// Returns the index of the container in which Spark runs, found as by Spark: by the name that the operator has it look
+/// for, else the first one, unless another one begins as Spark does. Adds it if there is no container, as Spark does.
 pub(crate) fn sparks_container(containers: &mut Value, role: Role) -> usize {
     if containers.as_array().is_none_or(Vec::is_empty) {
         *containers = json!([{"name": role.container()}]);
     }
-    let is_sparks = |container: &Value| container["name"] == role.container();
-    let named = containers.as_array().and_then(|containers| containers.iter().position(is_sparks));
-    named.unwrap_or(0)
+    let all = containers.as_array().into_iter().flatten();
+    let signs = all.map(|container| (container["name"].as_str(), container["args"][0].as_str()));
+    spark_container(&[role.container()], signs, &BTreeSet::new()).unwrap_or(0)
 }
 
 /// Returns `template` with the changes that the webhook would make to the pod that Spark creates from it. `sparks` is the

@@ -3,7 +3,7 @@
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
 use crate::{
     Policy,
-    submission::{SparkSubmit, SubmissionEnvironment, customized_template},
+    submission::{SparkSubmit, SubmissionEnvironment, customized_template, pod_templates::sparks_container},
 };
 use api::{
     Role, SparkApplication,
@@ -60,8 +60,9 @@ pub(super) fn spec(
     let settings = &policy.submission_pod;
     let properties = &command.properties;
     let spec = with_defaults(application.spec.clone());
-    let driver = customized_template(application, &spec, Role::Driver)?;
-    let sparks = sparks_container(&driver);
+    let mut driver = customized_template(application, &spec, Role::Driver)?;
+    let sparks = sparks_container(&mut driver["spec"]["containers"], Role::Driver);
+    let sparks = &driver["spec"]["containers"][sparks];
 
     let (mut volumes, mut mounts) = volumes(&driver["spec"], sparks, command, &spec.spark_version)?;
     files["name"] = FILES.into();
@@ -137,14 +138,6 @@ fn resources(settings: &Settings, properties: &BTreeMap<String, String>) -> Valu
         resources["limits"]["cpu"] = if is_enough { limit.as_str() } else { cpu }.into();
     }
     resources
-}
-
-/// Returns the container of the driver's template that Spark uses: the one with the name of the driver's container,
-/// else the first container.
-fn sparks_container(driver: &Value) -> &Value {
-    let containers = driver["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
-    let named = containers.iter().find(|container| container["name"] == Role::Driver.container());
-    named.or(containers.first()).unwrap_or(&Value::Null)
 }
 
 /// # Errors

@@ -146,8 +146,9 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Warns of a command in a template: Spark sets the arguments alone, and leaves the command.
-pub(super) fn commands(subject: &Subject, findings: &mut Findings) {
+/// Warns of a command in a template: Spark sets the arguments alone, and leaves the command; and of several containers of
+/// which none has the name of Spark's.
+pub(super) fn containers(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let template = role.pod(&subject.spec).template.as_ref();
         let mut containers =
@@ -157,6 +158,14 @@ pub(super) fn commands(subject: &Subject, findings: &mut Findings) {
             findings.warn(
                 subject.of_role(role, format_args!("template.spec.containers[{sparks}].command")),
                 "is started in place of Spark, with Spark's arguments: take it out",
+            );
+        }
+        let all = containers.as_array().map_or(&[][..], Vec::as_slice);
+        if all.len() > 1 && all[sparks]["name"] != role.container() {
+            let name = all[sparks]["name"].as_str().unwrap_or_default();
+            findings.warn(
+                subject.of_role(role, "template.spec.containers"),
+                format_args!("Spark runs in `{name}`, the first one: call it `{}`", role.container()),
             );
         }
     }

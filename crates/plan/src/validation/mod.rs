@@ -61,7 +61,7 @@ const CHECKS: [Check; 33] = [
     mistakes::in_arguments,
     mistakes::heap,
     mistakes::mounts,
-    mistakes::commands,
+    mistakes::containers,
     labels::operators,
     resources::memory,
     resources::cores,

@@ -15,6 +15,7 @@ use anyhow::bail;
 use api::{
     RunRecord, SparkApplication, State,
     names::{label, role},
+    spark_container_of,
 };
 use clap::Args;
 use clap_complete::ArgValueCompleter;
@@ -339,8 +340,7 @@ async fn executors(cluster: &Cluster, run: &str, which: &Executors) -> Result<Ve
 
 /// Returns the name of the container that Spark runs in.
 fn spark_container(pod: &Pod) -> String {
-    let containers = pod.spec.as_ref().map_or(&[][..], |spec| &spec.containers);
-    api::spark_container(containers).map(|container| container.name.clone()).unwrap_or_default()
+    spark_container_of(pod).map(|container| container.name.clone()).unwrap_or_default()
 }
 
 /// Whether the Spark container has started at least once, so that a log exists.
