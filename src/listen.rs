@@ -11,6 +11,9 @@ use tokio::net::{TcpListener, TcpSocket};
 /// The number of connections that may wait to be accepted. With 128, what a bind without this takes, a crowd that arrives
 /// within a moment waits a second or more to try again.
 const BACKLOG: u32 = 1024;
+/// The most bytes of answers that the kernel keeps for a client that does not read. Otherwise it may be 4 MiB a
+/// connection.
+const UNREAD: u32 = 256 << 10;
 
 /// Returns the address of all interfaces, for IPv4 as well as for IPv6.
 #[must_use]
@@ -40,6 +43,8 @@ fn opened(address: SocketAddr) -> io::Result<TcpListener> {
         set_ipv6_v6only(&socket, false)?;
     }
     socket.set_reuseaddr(true)?;
+    // Accepted connections have the same.
+    socket.set_send_buffer_size(UNREAD)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }

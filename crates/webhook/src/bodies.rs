@@ -1,51 +1,82 @@
-//! Receives the bodies of requests, with a limit of time and size for each body and a memory limit for all bodies
-//! together.
+//! Receives the bodies of requests and sends those of answers, with a limit of time and size for each body of a request,
+//! of time for answers that nobody takes, and a memory limit for all bodies together.
 
 use axum::{
     body::{Bytes, HttpBody},
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use futures::future::poll_fn;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout},
+};
 
 /// The largest body, in bytes. An object has at most 1.5 MiB in etcd, and the review of an update contains two objects.
 const LARGEST: usize = 4 << 20;
-/// The most bytes that incomplete bodies may have in memory, all requests together. Only requests that begin and then
-/// stall reach this limit: usually the rest of a body arrives within milliseconds.
+/// The most bytes that incomplete bodies and answers that nobody has taken may have in memory, all together. Only
+/// requests that begin and then stall, and clients that do not read, reach this limit: usually both take milliseconds.
 const LARGEST_TOGETHER: usize = 32 << 20;
-/// The approximate memory, in bytes, of a request of which only the head has arrived.
+/// The approximate memory, in bytes, of a request beside its head and body, and of a header beside its text.
 const EACH: usize = 4 << 10;
+const EACH_HEADER: usize = 128;
 /// How long a body may take to arrive. By default an API server waits 10 s for an answer, with the operator's manifests
 /// 5 s.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of an answer before its connection is closed.
+const UNREAD: Duration = Duration::from_secs(10);
+/// How much of an answer is handed over at once.
+const PART: usize = 16 << 10;
 
-/// The bodies that are still arriving.
+/// The bodies that are still arriving, and the answers that nobody has taken.
 #[derive(Default)]
-pub(super) struct Bodies {
-    held: AtomicUsize,
-    /// The number of the latest body, and a signal for each body that is still arriving, by the body's number. The
-    /// numbers are in the order in which the bodies have begun. A body whose signal is notified is refused.
-    arriving: Mutex<(u64, BTreeMap<u64, Arc<Notify>>)>,
+pub(super) struct Bodies(Mutex<UnderWay>);
+
+#[derive(Default)]
+struct UnderWay {
+    /// The number of the latest body.
+    last: u64,
+    /// What all bodies have together.
+    bytes: usize,
+    /// What each body has, and its signal, in the order in which the bodies have begun. A request whose signal is notified
+    /// is refused, and the connection of an answer is closed.
+    bodies: BTreeMap<u64, (usize, Arc<Notify>)>,
 }
 
-/// One body that is still arriving. Dropping the value removes the body from [`Bodies`].
-struct Arriving<'a> {
-    all: &'a Bodies,
+/// One body that is under way. Dropping the value removes the body from [`Bodies`].
+struct Held {
+    all: Arc<Bodies>,
     number: u64,
-    held: usize,
+}
+
+/// The answers of one connection.
+pub(super) struct Answers {
+    unsent: AtomicUsize,
+    /// When the client last took a part of an answer.
+    taken: Mutex<Instant>,
+    /// Notified if the connection is to be closed, because there are too many bytes for others.
     evicted: Arc<Notify>,
+}
+
+/// An answer, which counts until its last part was handed over.
+pub(super) struct Answer {
+    left: Bytes,
+    #[expect(dead_code, reason = "counts as long as it lives")]
+    held: Held,
+    answers: Arc<Answers>,
 }
 
 /// Why a body is not received, so that its request is refused.
@@ -62,36 +93,47 @@ pub(super) enum Refused {
 }
 
 impl Bodies {
-    /// Receives `body` completely.
-    pub(super) async fn whole(&self, mut body: Incoming) -> Result<Bytes, Refused> {
+    /// Receives the body of a request with these headers completely.
+    pub(super) async fn whole(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+        mut body: Incoming,
+    ) -> Result<Bytes, Refused> {
         if body.size_hint().lower() > LARGEST as u64 {
             return Err(Refused::TooLarge);
         }
-        let mut arriving = self.begun();
-        let evicted = Arc::clone(&arriving.evicted);
+        let evicted = Arc::<Notify>::default();
+        let head: usize =
+            headers.iter().map(|(name, value)| EACH_HEADER + name.as_str().len() + value.len()).sum();
+        let held = self.begun(Arc::clone(&evicted), EACH + head);
         tokio::select! {
             biased;
             () = evicted.notified() => Err(Refused::Evicted),
-            whole = timeout(DEADLINE, arriving.whole(&mut body)) => whole.unwrap_or(Err(Refused::TooSlow)),
+            whole = timeout(DEADLINE, held.whole(&mut body)) => whole.unwrap_or(Err(Refused::TooSlow)),
         }
     }
 
-    fn begun(&self) -> Arriving<'_> {
-        let evicted = Arc::new(Notify::new());
-        let mut guard = self.arriving.lock();
-        let (last, arriving) = &mut *guard;
-        *last += 1;
-        let number = *last;
-        arriving.insert(number, Arc::clone(&evicted));
-        drop(guard);
-        let mut begun = Arriving { all: self, number, held: 0, evicted };
-        begun.holds(EACH);
+    /// Returns the answer with this body, over the connection with these other answers.
+    pub(super) fn answer(self: &Arc<Self>, body: Bytes, answers: &Arc<Answers>) -> Answer {
+        answers.begun();
+        let held = self.begun(Arc::clone(&answers.evicted), body.len());
+        Answer { left: body, held, answers: Arc::clone(answers) }
+    }
+
+    fn begun(self: &Arc<Self>, evicted: Arc<Notify>, bytes: usize) -> Held {
+        let mut under_way = self.0.lock();
+        under_way.last += 1;
+        let number = under_way.last;
+        under_way.bodies.insert(number, (0, evicted));
+        drop(under_way);
+        let begun = Held { all: Arc::clone(self), number };
+        begun.holds(bytes);
         begun
     }
 }
 
-impl Arriving<'_> {
-    async fn whole(&mut self, body: &mut Incoming) -> Result<Bytes, Refused> {
+impl Held {
+    async fn whole(&self, body: &mut Incoming) -> Result<Bytes, Refused> {
         let first = next(body).await?.unwrap_or_default();
         if body.is_end_stream() {
             return Ok(first);
@@ -110,22 +152,100 @@ impl Arriving<'_> {
         Ok(whole.into())
     }
 
-    /// Records that `more` bytes have arrived. If all bodies together are then too large, the body that has been
-    /// arriving for the longest time is refused.
-    fn holds(&mut self, more: usize) {
-        self.held += more;
-        if self.all.held.fetch_add(more, Ordering::Relaxed) + more > LARGEST_TOGETHER
-            && let Some((_, oldest)) = self.all.arriving.lock().1.pop_first()
+    /// Records that there are `more` bytes. As long as all bodies together are then too large, the one that has been under
+    /// way for the longest time is given up.
+    fn holds(&self, more: usize) {
+        let mut guard = self.all.0.lock();
+        let UnderWay { bytes, bodies, .. } = &mut *guard;
+        let Some((own, _)) = bodies.get_mut(&self.number) else { return };
+        *own += more;
+        *bytes += more;
+        while *bytes > LARGEST_TOGETHER
+            && let Some((_, (its, evicted))) = bodies.pop_first()
         {
-            oldest.notify_one();
+            *bytes -= its;
+            evicted.notify_one();
         }
     }
 }
 
-impl Drop for Arriving<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
-        self.all.held.fetch_sub(self.held, Ordering::Relaxed);
-        self.all.arriving.lock().1.remove(&self.number);
+        let mut guard = self.all.0.lock();
+        if let Some((bytes, _)) = guard.bodies.remove(&self.number) {
+            guard.bytes -= bytes;
+        }
+    }
+}
+
+impl Answers {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            unsent: AtomicUsize::new(0),
+            taken: Mutex::new(Instant::now()),
+            evicted: Arc::default(),
+        })
+    }
+
+    fn begun(&self) {
+        if self.unsent.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.taken();
+        }
+    }
+
+    fn taken(&self) {
+        *self.taken.lock() = Instant::now();
+    }
+
+    /// Waits until the connection is to be closed, because the client does not take its answers.
+    pub(super) async fn are_left(&self) {
+        let unread = async {
+            loop {
+                sleep(UNREAD / 2).await;
+                let is_left = self.unsent.load(Ordering::Relaxed) > 0;
+                if is_left && self.taken.lock().elapsed() >= UNREAD {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = self.evicted.notified() => {}
+            () = unread => {}
+        }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left.is_empty() {
+            return Poll::Ready(None);
+        }
+        let length = self.left.len().min(PART);
+        // A slice would keep all of the answer in memory until its last part is sent.
+        let part = Bytes::copy_from_slice(&self.left.split_to(length));
+        self.answers.taken();
+        Poll::Ready(Some(Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left.len() as u64)
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.answers.unsent.fetch_sub(1, Ordering::Relaxed);
+        self.answers.taken();
     }
 }
 

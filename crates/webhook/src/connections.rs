@@ -7,14 +7,14 @@
 //! connection, and a client does not send a POST again; so the last answer announces the end with `Connection: close`.
 
 use super::{
-    bodies::Bodies,
+    bodies::{Answer, Answers, Bodies},
     connection_limit::Place,
     graceful_close::{ReturningStream, Stream, read_to_end},
     lookups::Caller,
 };
 use axum::{
     Router,
-    body::Body,
+    body::{Body, to_bytes},
     http::{HeaderValue, Request, Response, Version, header::CONNECTION},
     response::IntoResponse,
 };
@@ -32,6 +32,9 @@ use tracing::debug;
 /// The largest head of a request over HTTP/1.1, in bytes, as hyper allows it over HTTP/2. The head of an API server's
 /// request has a few hundred bytes.
 const LARGEST_HEAD: usize = 16 << 10;
+/// How many requests may be under way over one connection of HTTP/2: as many as a client in Go sends before it is told a
+/// limit.
+const STREAMS: u32 = 100;
 /// How long a connection that is being closed waits for requests that have begun: as long as a body may take to arrive
 /// (10 s), and a little longer.
 const LAST_ANSWERS: Duration = Duration::from_secs(12);
@@ -72,7 +75,7 @@ pub(super) struct Host {
     pub router: Router,
     pub limits: Limits,
     pub closing: Closing,
-    pub bodies: Bodies,
+    pub bodies: Arc<Bodies>,
     /// Cancelled when the process is asked to stop.
     pub stop: CancellationToken,
     /// Cancelled when no new connections are accepted any more.
@@ -84,6 +87,7 @@ pub(super) struct Connection {
     opened: Instant,
     place: Place,
     caller: Caller,
+    answers: Arc<Answers>,
 }
 
 impl Connection {
@@ -95,11 +99,12 @@ impl Connection {
             Either::Right(stream) => stream.get_ref().1.peer_certificates().is_some(),
         };
         let caller = Caller { peer: Some(place.peer()), is_api_server: has_certificate };
-        Arc::new(Self { host, opened: Instant::now(), place, caller })
+        Arc::new(Self { host, opened: Instant::now(), place, caller, answers: Answers::new() })
     }
 
     /// Answers requests until the client closes the connection, or this side closes it because of its age, because it
-    /// is idle or because there are too many connections; at the latest until the process stops.
+    /// is idle, because the client does not take its answers or because there are too many connections; at the latest
+    /// until the process stops.
     pub(super) async fn serve(self: Arc<Self>, stream: Stream) {
         let is_http2 = match &*stream {
             Either::Left(_) => false,
@@ -122,6 +127,7 @@ impl Connection {
     async fn converse(self: &Arc<Self>, stream: ReturningStream, is_http2: bool) -> bool {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().max_buf_size(LARGEST_HEAD);
+        builder.http2().max_concurrent_streams(STREAMS).max_send_buf_size(LARGEST_HEAD);
         if let Some(head) = self.host.limits.head {
             builder.http1().timer(TokioTimer::new()).header_read_timeout(head);
         }
@@ -138,6 +144,10 @@ impl Connection {
                 () = old => (LAST_ANSWERS, true),
                 () = self.host.closed.cancelled() => (LAST_ANSWERS, true),
                 () = self.place.idle() => (GOODBYE, true),
+                () = self.answers.are_left() => {
+                    debug!("nobody takes the answers");
+                    (Duration::ZERO, false)
+                }
                 // There are too many connections, and this one has been idle for longest. Its place is needed at once;
                 // only over HTTP/2 may an API server with requests on their way be told in time.
                 () = self.place.evicted() => {
@@ -165,11 +175,11 @@ impl Connection {
         ended.is_ok() && is_patient
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
         self.place.used();
         let (head, body) = request.into_parts();
         let version = head.version;
-        let mut response = match self.host.bodies.whole(body).await {
+        let mut response = match self.host.bodies.whole(&head.headers, body).await {
             Ok(body) => {
                 let mut request = Request::from_parts(head, Body::from(body));
                 request.extensions_mut().insert(self.caller);
@@ -184,7 +194,10 @@ impl Connection {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         self.place.used();
-        Ok(response)
+        let (head, body) = response.into_parts();
+        // It is in memory already.
+        let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
+        Ok(Response::from_parts(head, self.host.bodies.answer(body, &self.answers)))
     }
 
     fn is_to_end(&self) -> bool {

@@ -31,7 +31,8 @@ impl Decision {
     /// The object is refused unread.
     pub(super) fn unread(excess: &Excess) -> Self {
         Self::Refused {
-            subjects: vec![excess.path.clone()],
+            // Its path may be any text, and subjects become labels of metrics.
+            subjects: vec!["bounds".to_owned()],
             message: excess.to_string(),
             warnings: Vec::new(),
         }

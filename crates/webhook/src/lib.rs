@@ -104,8 +104,14 @@ pub async fn serve_routes(
     let config =
         tls.map(|(certificate, tls)| tls.config(certificate)).transpose().map_err(io::Error::other)?;
     let acceptor = config.map(|config| TlsAcceptor::from(Arc::new(config)));
-    let host =
-        Host { router, limits, closing, bodies: Bodies::default(), stop, closed: CancellationToken::new() };
+    let host = Host {
+        router,
+        limits,
+        closing,
+        bodies: Arc::new(Bodies::default()),
+        stop,
+        closed: CancellationToken::new(),
+    };
     listener::receive(tcp, acceptor, host).await;
     Ok(())
 }

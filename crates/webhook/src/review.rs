@@ -283,7 +283,11 @@ impl Asked {
 
 impl Request<'_> {
     fn user(&self) -> serde_json::Result<UserInfo> {
-        self.user_info.map_or_else(|| Ok(UserInfo::default()), |user| serde_json::from_str(user.get()))
+        let Some(user) = self.user_info else { return Ok(UserInfo::default()) };
+        if let Some(excess) = Bounds::OBJECT.excess(user.get(), "userInfo") {
+            return Err(serde::de::Error::custom(excess));
+        }
+        serde_json::from_str(user.get())
     }
 
     /// Logs that the object was admitted.
@@ -309,7 +313,9 @@ impl Request<'_> {
             reason,
         );
         // Not set in the macro above: the JSON log layer overwrites a field `name` of the macro with the span's own.
-        span.record("name", name.or_else(|| self.object.0["metadata"]["generateName"].as_str()));
+        let generated = || self.object.0["metadata"]["generateName"].as_str();
+        let generated = generated().map(|name| excerpt::beginning(name.to_owned(), LONGEST_WORD));
+        span.record("name", name.or(generated.as_deref()));
         span
     }
 }
@@ -317,6 +323,11 @@ impl Request<'_> {
 /// The most bytes of the reason why a request or an object cannot be read: the reason quotes the unreadable text, which
 /// may have any length.
 const LONGEST_REASON: usize = 1024;
+
+/// The most bytes of a name, and of other words of a request: they are in the answer and in the log.
+const LONGEST_WORD: usize = 253;
+/// The most bytes of the message of a refusal, which has fifty mistakes at most.
+const LONGEST_MESSAGE: usize = 32 << 10;
 
 /// The versions of AdmissionReview that are accepted. Both have the same fields here, and the answer has the version of
 /// the request.
@@ -334,6 +345,21 @@ fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String>
         let found = format!("{} of {}", review.kind, review.api_version);
         return Err(format!("not an AdmissionReview of {} but {found}", VERSIONS.join(" or ")));
     }
+    let Request { uid, kind, operation, name, namespace, .. } = &review.request;
+    for (field, text) in [
+        ("uid", uid),
+        ("kind.group", &kind.group),
+        ("kind.kind", &kind.kind),
+        ("operation", operation),
+        ("name", name),
+        ("namespace", namespace),
+    ] {
+        if text.len() > LONGEST_WORD {
+            return Err(format!(
+                "not an AdmissionReview: request.{field} has more than {LONGEST_WORD} bytes"
+            ));
+        }
+    }
     Ok(review)
 }
 
@@ -345,11 +371,13 @@ fn unanswered(body: &[u8], why: NotReviewed) -> Response {
         NotReviewed::Bug => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
     };
     match serde_json::from_slice::<Review<IgnoredAny>>(body) {
-        Ok(Review { api_version, kind, request }) => {
+        Ok(Review { api_version, kind, request })
+            if [&api_version, &kind, &request.uid].iter().all(|text| text.len() <= LONGEST_WORD) =>
+        {
             let response = Verdict::refused(&request.uid, code, reason, why.to_string());
             Json(Answer { api_version, kind, response }).into_response()
         }
-        Err(_) => (code, why.to_string()).into_response(),
+        _ => (code, why.to_string()).into_response(),
     }
 }
 
@@ -384,6 +412,7 @@ impl<'t> Verdict<'t> {
     }
 
     fn refused(uid: &'t str, code: StatusCode, reason: &'static str, message: String) -> Self {
+        let message = excerpt::beginning(message, LONGEST_MESSAGE);
         let status = Status { code: code.as_u16(), reason, message };
         Self { allowed: false, status: Some(status), ..Self::allowed(uid) }
     }
@@ -452,6 +481,11 @@ mod tests {
         let answer: Value =
             serde_json::from_slice(&to_bytes(answer.into_body(), 1000).await.unwrap()).unwrap();
         assert_eq!(answer["response"]["status"]["reason"], "Timeout");
+        let long = body.to_string().replace("\"u\"", &format!("\"{}\"", "u".repeat(LONGEST_WORD + 1)));
+        assert_eq!(unanswered(long.as_bytes(), NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
+        let why = decode(&headers, long.as_bytes()).map(|_| ()).unwrap_err();
+        assert_eq!(why, "not an AdmissionReview: request.uid has more than 253 bytes");
         assert_eq!(unanswered(b"{}", NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
     }
 }

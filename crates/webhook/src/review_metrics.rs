@@ -1,17 +1,24 @@
 //! The metrics of reviews: what was asked, what was answered, and how long the answer took.
 
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use std::time::Duration;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// The most reasons of denials that metrics tell apart, more than there are checks, and the longest.
+const MOST_REASONS: usize = 200;
+const LONGEST_REASON: usize = 128;
 
 /// The metrics of reviews. Anybody who reaches the webhook can send any request, so labels have only known values.
 #[derive(Clone, Debug)]
 pub struct ReviewMetrics {
     reviews: Family<Review, Counter>,
     denials: Family<Denial, Counter>,
+    /// The reasons of denials so far: some fields have parts that the user has named.
+    reasons: Arc<Mutex<BTreeSet<String>>>,
     durations: Family<Path, Histogram>,
     of_controller_runtime: ControllerRuntimeMetrics,
 }
@@ -103,6 +110,7 @@ impl ReviewMetrics {
         let metrics = Self {
             reviews: Family::default(),
             denials: Family::default(),
+            reasons: Arc::default(),
             durations: Family::new_with_constructor(buckets),
             of_controller_runtime: ControllerRuntimeMetrics {
                 requests: Family::default(),
@@ -157,6 +165,33 @@ impl ReviewMetrics {
 
     /// Records that an object of `kind` is denied because of `subject`.
     pub(super) fn denied(&self, kind: &'static str, subject: &str) {
-        self.denials.get_or_create(&Denial { kind, reason: reason(subject).to_owned() }).inc();
+        let mut reason = reason(subject);
+        {
+            let mut reasons = self.reasons.lock();
+            if reason.len() > LONGEST_REASON || reasons.len() >= MOST_REASONS && !reasons.contains(reason) {
+                reason = "other";
+            }
+            if !reasons.contains(reason) {
+                reasons.insert(reason.to_owned());
+            }
+        }
+        self.denials.get_or_create(&Denial { kind, reason: reason.to_owned() }).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_invents_fields_gets_no_series_for_each() {
+        let metrics = ReviewMetrics::new(&mut Registry::default());
+        for number in 0..1_000 {
+            metrics.denied("Pod", &format!("spec.driver.template.x{number}"));
+        }
+        metrics.denied("Pod", &"x".repeat(LONGEST_REASON + 1));
+        assert!(metrics.reasons.lock().len() <= MOST_REASONS + 1);
+        let others = Denial { kind: "Pod", reason: "other".to_owned() };
+        assert_eq!(metrics.denials.get_or_create(&others).get(), 801);
     }
 }

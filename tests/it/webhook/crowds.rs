@@ -8,8 +8,12 @@
 use super::process::{Operator, free_port};
 use crate::apiserver::{eventually, operator::get, seen};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 const CROWD: usize = 5000;
 /// The number of connections that the webhook keeps open.
@@ -61,6 +65,45 @@ async fn heads_that_never_end_cost_little_at_the_ports_of_probes_and_metrics() {
             closed_to(&operator, OTHER_FILES).await;
         }
     }
+}
+
+/// 300 of them took 1.3 GiB.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_reads_cost_little_and_delay_nobody() {
+    const ANSWERS: u64 = 60;
+    const EACH_MIB: u64 = 3;
+    let operator = ready("unread").await;
+    let before = operator.memory_kib();
+    let env =
+        json!([{"name": "A", "value": "x".repeat(usize::try_from(EACH_MIB << 20).unwrap())}]).to_string();
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE", "namespace": "default",
+        "object": {
+            "metadata": {"labels": {"spark-role": "driver"}, "annotations": {"sparkoperator.k8s.io/env": env}},
+            "spec": {"containers": [{"name": "spark-kubernetes-driver"}]},
+        },
+    }});
+    let review = review.to_string();
+    let head = format!(
+        "POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        review.len()
+    );
+    let mut crowd = Vec::new();
+    for _ in 0..ANSWERS {
+        let mut stream = operator.handshake("http/1.1").await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(review.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        // Its answer begins.
+        stream.read_exact(&mut [0; 12]).await.unwrap();
+        crowd.push(stream);
+    }
+    operator.answers().await;
+    let at = operator.memory_kib();
+    println!("{ANSWERS} unread answers of {EACH_MIB} MiB: {before} KiB before, {at} KiB with them");
+    assert!(at < before + (150 << 10), "{before} KiB, {at} KiB");
+    // The clients do not close them.
+    closed_to(&operator, OTHER_FILES).await;
 }
 
 /// Opens three crowds of connections, one after the other; `connect` opens each connection.

@@ -145,7 +145,7 @@ async fn bodies_that_never_end_take_bounded_memory_together() {
     assert_eq!(operator.logged_of_clients(), [""; 0]);
 }
 
-/// The limits that hyper announces to clients and enforces: 200 concurrent requests and 16 KiB of headers.
+/// The limits that hyper announces to clients and enforces: 100 concurrent requests and 16 KiB of headers.
 #[tokio::test]
 async fn an_http2_client_is_told_its_limits() {
     let server = Server::start().await;
@@ -161,7 +161,7 @@ async fn an_http2_client_is_told_its_limits() {
         let found = settings.chunks(6).find(|setting| setting[..2] == [0, id]).expect("it is set");
         u32::from_be_bytes(found[2..].try_into().unwrap())
     };
-    assert_eq!((setting(3), setting(6)), (200, 16 << 10));
+    assert_eq!((setting(3), setting(6)), (100, 16 << 10));
 }
 
 /// Floods of requests that are reset at once (CVE-2023-44487), of errors that make the server reset the stream
