@@ -20,12 +20,15 @@ pub const OVERHEAD_FACTOR_BESIDE_JVM: f64 = 0.4;
 /// without a unit means MiB; none if Spark refuses `text`.
 ///
 /// Follows Spark's `JavaUtils.byteStringAs`: a whole number, then a unit out of b, k, m, g, t, p, in upper or lower
-/// case, optionally followed by b, with blanks allowed around the text, and at most 2⁶³ − 1 bytes.
+/// case, optionally followed by b, with blanks allowed around the text, and at most 2⁶³ − 1 bytes. Since Spark 4.2
+/// (`with_i`), each unit but b may have an i, as in Kubernetes: `2Gi`.
 #[must_use]
-pub fn bytes(text: &str) -> Option<u64> {
+pub fn bytes(text: &str, with_i: bool) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (digits, unit) = split_number(&lower, |c| c.is_ascii_digit());
-    let unit = if unit.is_empty() { 1 << 20 } else { unit_bytes(unit)? };
+    let short =
+        unit.strip_suffix('b').unwrap_or(unit).strip_suffix('i').filter(|unit| with_i && *unit != "b");
+    let unit = if unit.is_empty() { 1 << 20 } else { unit_bytes(short.unwrap_or(unit))? };
     // The digits are split off first because `u64::from_str` would accept a sign.
     let number = if digits.is_empty() { None } else { u64::from_str(digits).ok() };
     number?.checked_mul(unit).filter(|bytes| i64::try_from(*bytes).is_ok())
@@ -115,7 +118,7 @@ mod tests {
             ("007k", 7 << 10),
             ("8388607t", 9_223_370_937_343_148_032),
         ] {
-            assert_eq!(bytes(text), Some(expected), "{text}");
+            assert_eq!(bytes(text, false), Some(expected), "{text}");
         }
     }
 
@@ -136,7 +139,13 @@ mod tests {
             "99999999999999999999",
             "\u{661}g",
         ] {
-            assert_eq!(bytes(text), None, "{text}");
+            assert_eq!(bytes(text, false), None, "{text}");
+        }
+        // Since 4.2 (SPARK-55051).
+        for (text, expected) in
+            [("2Gi", Some(2 << 30)), ("1KiB", Some(1 << 10)), ("1bi", None), ("1kibb", None)]
+        {
+            assert_eq!(bytes(text, true), expected, "{text}");
         }
     }
 
@@ -167,7 +176,7 @@ mod tests {
             ("", "1g"),
         ] {
             assert_eq!(suggestion(text), meant, "{text}");
-            assert!(bytes(&suggestion(text)).is_some_and(|bytes| bytes > 0), "{text}");
+            assert!(bytes(&suggestion(text), false).is_some_and(|bytes| bytes > 0), "{text}");
         }
     }
 

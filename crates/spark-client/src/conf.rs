@@ -4,12 +4,12 @@
 //! The rules are those of Spark's `ConfigReader` and `ConfigBuilder`. The driver itself always gets the values as they
 //! are written.
 
-use super::{expansion::expanded, not_native::NotNative};
+use super::{expansion::expanded, line::Line, not_native::NotNative};
 use api::memory;
 use std::collections::BTreeMap;
 
-/// The properties of a submission.
-pub(super) struct Conf(pub(super) BTreeMap<String, String>);
+/// The properties of a submission, and the release line of Spark that reads them.
+pub(super) struct Conf(pub(super) BTreeMap<String, String>, pub(super) Line);
 
 impl Conf {
     /// Returns the value as it is written, without replacing any `${…}`.
@@ -73,7 +73,9 @@ impl Conf {
     pub(super) fn mib(&self, key: &str) -> Result<Option<i64>, NotNative> {
         self.typed(key, "an amount of memory, such as 512m", |text| {
             let (text, sign) = text.strip_prefix('-').map_or((text, 1), |text| (text, -1));
-            memory::bytes(text).and_then(|bytes| i64::try_from(bytes >> 20).ok()).map(|mib| mib * sign)
+            memory::bytes(text, self.1 >= Line::V4_2)
+                .and_then(|bytes| i64::try_from(bytes >> 20).ok())
+                .map(|mib| mib * sign)
         })
     }
 
@@ -120,7 +122,10 @@ mod tests {
     use crate::Reason;
 
     fn conf(properties: &[(&str, &str)]) -> Conf {
-        Conf(properties.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+        Conf(
+            properties.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            Line::V4_0,
+        )
     }
 
     #[test]

@@ -40,6 +40,16 @@ pub fn executor(submission: &Submission) -> Result<Value, NotNative> {
     Ok(pod)
 }
 
+/// The labels that Spark gives to executors itself (`KubernetesExecutorConf`).
+const RESERVED: [&str; 6] = [
+    label::SPARK_ROLE,
+    label::SPARK_APP_SELECTOR,
+    label::SPARK_APP_NAME,
+    label::SPARK_VERSION,
+    label::SPARK_EXEC_ID,
+    "spark-exec-resourceprofile-id",
+];
+
 fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
     let role = Role::Executor;
     let prefix =
@@ -55,6 +65,13 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
         let prefix = conf::kubernetes(role, prefix);
         let entries = context.conf.prefixed(&prefix).map(|(name, value)| (name, with_ids(value)));
         extend(&mut pod["metadata"], field, entries);
+    }
+    for own in RESERVED {
+        let key = format!("{}{own}", conf::kubernetes(role, conf::LABEL_PREFIX));
+        if context.conf.has(&key) {
+            let problem = format!("Custom executor labels cannot contain {own} as it is reserved for Spark.");
+            return Err(NotNative::refused(&key, problem));
+        }
     }
     for (name, value) in [
         (label::SPARK_ROLE, role.as_str()),

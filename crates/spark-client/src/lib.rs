@@ -199,7 +199,7 @@ pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
 
 /// Checks the command line of a submission. Returns the input of its steps, and the names of those that are excluded.
 fn context(submission: &Submission) -> Result<(Context<'_>, Vec<String>), NotNative> {
-    let mut conf = Conf(submission.properties.clone());
+    let mut conf = Conf(submission.properties.clone(), submission.line);
     let excluded = settings::excluded_steps(submission, &conf)?;
     validation::check(submission, &conf)?;
     let program = dependencies::resolve(submission, &mut conf)?;

@@ -110,8 +110,8 @@ pub fn existing_volumes(
     properties: &BTreeMap<String, String>,
     spark_version: &str,
 ) -> Result<Vec<(Value, Value)>, NotNative> {
-    let conf = Conf(properties.clone());
-    let volumes = volumes(&conf, Role::Driver, Line::nearest(spark_version).0)?.into_iter();
+    let line = Line::nearest(spark_version).0;
+    let volumes = volumes(&Conf(properties.clone(), line), Role::Driver, line)?.into_iter();
     let existing = volumes.filter_map(|Volume { name, mut mount, read_only, source, .. }| {
         let mut volume = match source {
             Source::Plain(source) => source,

@@ -5,6 +5,7 @@ use super::Error;
 use crate::submission::{self, Properties};
 use api::{Role, memory, names::conf};
 use serde_json::{Value, json};
+use spark_client::Line;
 use std::collections::BTreeMap;
 
 /// Spark's default for the number of executors.
@@ -143,7 +144,7 @@ impl Spark<'_> {
             return Ok(0);
         }
         // A number without a unit means bytes in this property.
-        let bytes = |text: &str| text.trim().parse().ok().or_else(|| memory::bytes(text));
+        let bytes = |text: &str| text.trim().parse().ok().or_else(|| self.bytes(text));
         Ok(self.read(conf::OFF_HEAP_SIZE, bytes)?.unwrap_or(0) >> 20)
     }
 
@@ -167,7 +168,11 @@ impl Spark<'_> {
     }
 
     fn mib(&self, key: &str) -> Result<Option<u64>, Error> {
-        self.read(key, |text| memory::bytes(text).map(|bytes| bytes >> 20))
+        self.read(key, |text| self.bytes(text).map(|bytes| bytes >> 20))
+    }
+
+    fn bytes(&self, text: &str) -> Option<u64> {
+        memory::bytes(text, Line::nearest(self.version).0 >= Line::V4_2)
     }
 
     /// Returns the value of a property. A value with a reference (`${…}`), which Spark replaces only when it runs, is

@@ -41,6 +41,7 @@ fn of_list(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
     let (_, key, _) = found.next()?;
     let name = match key {
         submit_conf::PY_FILES => "pyFiles",
+        submit_conf::EXCLUDED_PACKAGES => "excludePackages",
         key => key.rsplit('.').next().unwrap_or(key),
     };
     Some(format!("deps.{name}"))

@@ -27,6 +27,7 @@ use spark_client::{
     self, Child, Environment, Line, NotNative, Objects, Submission, flag_list, possible_children,
     read_properties,
 };
+use std::collections::BTreeMap;
 
 /// The flags whose lists Spark resolves before they become properties.
 const RESOLVED: [&str; 4] =
@@ -133,6 +134,8 @@ pub struct Model {
     pub children: Vec<Value>,
     /// As Spark makes it, before the webhook changes it.
     pub executor: Value,
+    /// Spark's properties from all fields.
+    pub properties: BTreeMap<String, String>,
 }
 
 /// Plans a run of an application in which no mistake was found, as an operator with default flags and without a
@@ -149,7 +152,8 @@ pub fn model(application: Validated, uploads_files: bool) -> Result<Model, NotNa
     let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
     let submission = native(application, &run, &policy, &defaults, Environment::default(), now)?;
     let Objects { pod, children } = of_submission(application, &run, &submission)?;
-    Ok(Model { driver: pod, children, executor: spark_client::executor(&submission)? })
+    let executor = spark_client::executor(&submission)?;
+    Ok(Model { driver: pod, children, executor, properties: submission.properties })
 }
 
 const CLAIM: &str = "PersistentVolumeClaim";

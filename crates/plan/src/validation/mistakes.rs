@@ -48,8 +48,9 @@ const PROPERTIES: [Mistake; 9] = [
 const SHUFFLE_SERVICE: &str = "spark.shuffle.service.enabled";
 /// With one of these settings Spark starts with a heap of any size.
 const ANY_HEAP: [&str; 2] = ["spark.testing.memory", "spark.testing.reservedMemory"];
-/// The smallest heap with which Spark starts, in bytes: 1.5 times the 300 MiB that it reserves (`UnifiedMemoryManager`).
-const SMALLEST_HEAP: u64 = 450 << 20;
+/// The smallest heap with which Spark starts, in bytes. It wants 1.5 times the 300 MiB that it reserves of what the JVM
+/// leaves of the heap (`UnifiedMemoryManager`), and in a pod as small, the JVM leaves a survivor space aside.
+const SMALLEST_HEAP: u64 = 466 << 20;
 /// Directories of every image of Spark without which nothing starts.
 const NEEDED: [&str; 12] = [
     "",
@@ -110,10 +111,11 @@ pub(super) fn heap(subject: &Subject, findings: &mut Findings) {
         let Some((field, text)) = stated.or_else(|| Some((subject.conf(&key), given.get(&key)?))) else {
             continue;
         };
-        if memory::bytes(text).is_some_and(|bytes| (1..SMALLEST_HEAP).contains(&bytes)) {
+        let has_unit = !text.trim().bytes().all(|c| c.is_ascii_digit());
+        if has_unit && memory::bytes(text, false).is_some_and(|bytes| (1..SMALLEST_HEAP).contains(&bytes)) {
             findings.warn(
                 field,
-                format_args!("`{text}` is too small a heap for Spark to start: write 450m at least"),
+                format_args!("`{text}` is too small a heap for Spark to start: write 512m at least"),
             );
         }
     }

@@ -25,6 +25,7 @@ mod schedule;
 mod scheduling;
 mod size;
 mod spark_conf;
+mod start;
 mod volumes;
 
 use crate::{schedule::Precision, spec_hash::spec_hash};

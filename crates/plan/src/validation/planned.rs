@@ -1,7 +1,7 @@
 //! Plans a run of the application, and checks what would be created by the rules of Kubernetes: what the operator would
 //! find when it submits the application is told when the application is applied.
 
-use super::{Findings, Subject, Validated, customization, kubernetes};
+use super::{Findings, Subject, Validated, customization, kubernetes, start};
 use crate::submission::{Model, field_of, model};
 use api::{
     Role, SparkApplication,
@@ -32,7 +32,8 @@ pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
         }
         // Only `spark-submit` itself can plan it.
         Err(NotNative::Fallback { .. }) => {}
-        Ok(Model { driver, children, executor }) => {
+        Ok(Model { driver, children, executor, properties }) => {
+            start::check(subject, &properties, &driver, findings);
             check(subject, &driver, Some(Role::Driver), findings);
             for child in &children {
                 check(subject, child, None, findings);

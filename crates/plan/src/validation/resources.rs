@@ -2,6 +2,7 @@
 
 use super::{Findings, Subject};
 use api::{Role, defaults, memory, names::conf, quantity};
+use spark_client::Line;
 
 /// A value that the user wrote, and the field that contains the value.
 struct Stated {
@@ -13,7 +14,8 @@ struct Stated {
 pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         if let Some(Stated { field, text }) = heap(subject, role) {
-            match memory::bytes(&text) {
+            // The JVM of a driver gets the text as it is, and knows no `Gi`.
+            match memory::bytes(&text, role == Role::Executor && with_i(subject)) {
                 None => not_memory(field, &text, findings),
                 // spark-submit refuses 0: "Driver memory must be a positive number".
                 Some(0) => findings.refuse(field, format_args!("`{text}` is no memory at all (try `1g`)")),
@@ -21,7 +23,7 @@ pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
             }
         }
         if let Some(Stated { field, text }) = overhead(subject, role)
-            && memory::bytes(&text).is_none()
+            && memory::bytes(&text, with_i(subject)).is_none()
         {
             if memory::factor(&text).is_some() {
                 let factor = subject.field("memoryOverheadFactor");
@@ -44,6 +46,11 @@ pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
     {
         findings.refuse(field, format_args!("`{text}` is not a fraction from 0 (try `0.1`)"));
     }
+}
+
+/// Whether the application's Spark knows units like `Gi`.
+fn with_i(subject: &Subject) -> bool {
+    Line::nearest(&subject.spec.spark_version).0 >= Line::V4_2
 }
 
 fn not_memory(field: String, text: &str, findings: &mut Findings) {
@@ -92,7 +99,8 @@ pub(super) fn limits(subject: &Subject, findings: &mut Findings) {
                 format_args!("`{text}` is less than {from}, `{request}`: Kubernetes refuses such pods"),
             );
         }
-        let stated = |stated: Option<Stated>| stated.and_then(|stated| memory::bytes(&stated.text));
+        let stated =
+            |stated: Option<Stated>| stated.and_then(|stated| memory::bytes(&stated.text, with_i(subject)));
         let heap = stated(heap(subject, role)).unwrap_or_default();
         let asked = heap.saturating_add(stated(overhead(subject, role)).unwrap_or_default());
         if let Some(text) = &pod.memory_limit

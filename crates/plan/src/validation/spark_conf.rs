@@ -124,7 +124,8 @@ pub(super) fn unknown(subject: &Subject, findings: &mut Findings) {
     for (key, setting) in
         keys.filter_map(|key| Some((key, key.strip_prefix(submit_conf::KUBERNETES_PREFIX)?)))
     {
-        if spark_client::is_setting(setting, line) {
+        // Those of Volcano are read in images that were built with it.
+        if spark_client::is_setting(setting, line) || setting.starts_with("scheduler.volcano.") {
             continue;
         }
         let instead =

@@ -1,0 +1,367 @@
+//! Warns of properties with which no driver of Spark starts, or none of its executors: what Spark 3.5 to 4.2 check when
+//! they begin (`SparkConf.validateSettings`, `SparkContext`, `ResourceUtils`, `ExecutorAllocationManager`, the feature
+//! steps of executors, and the entries of `org.apache.spark.internal.config` and `SQLConf`). The properties are those of
+//! the plan, from all fields. What submission itself refuses is refused by the plan.
+
+use super::{Findings, Subject};
+use crate::submission::field_of;
+use api::{Role, memory, names::conf};
+use serde_json::Value;
+use spark_client::{Line, list_elements};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Warns of what `properties`, from which `driver` was planned, say wrong.
+pub(super) fn check(
+    subject: &Subject,
+    properties: &BTreeMap<String, String>,
+    driver: &Value,
+    findings: &mut Findings,
+) {
+    let with_i = Line::nearest(&subject.spec.spark_version).0 >= Line::V4_2;
+    let mut start = Start { subject, properties, driver, with_i, findings };
+    start.values();
+    start.heaps();
+    start.dynamic_allocation();
+    start.shuffle_data();
+    start.coordinates();
+    start.cores_of_tasks();
+    start.event_log();
+    start.timeouts();
+    start.claims();
+    start.devices();
+    start.devices_of_tasks();
+    start.off_heap();
+    start.encryption();
+    start.texts();
+}
+
+/// The settings that users write most, and what Spark takes.
+const VALUES: &str = include_str!("start.txt");
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const SECOND: u64 = 1_000;
+
+/// Returns what is wrong with the value of a setting of which Spark takes `what`; none if nothing is.
+fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, with_i: bool) -> Option<String> {
+    let kind = what.next()?;
+    if kind == "word" {
+        let words = what.next()?.replace('|', ", ");
+        let is_one = words.split(", ").any(|word| word.eq_ignore_ascii_case(text));
+        return (!is_one).then(|| format!("is none of {words}"));
+    }
+    let mut bound = || what.next().and_then(|bound| bound.parse::<f64>().ok());
+    let (least, most) = (bound(), bound());
+    #[expect(clippy::cast_precision_loss, reason = "it is compared with bounds that are round numbers")]
+    let amount = |amount: u64| amount as f64;
+    let (value, like) = match kind {
+        "flag" => (text.to_ascii_lowercase().parse::<bool>().ok().map(|_| 0.0), "true or false"),
+        "whole" => (text.parse::<i32>().ok().map(f64::from), "a whole number"),
+        "number" => (text.parse().ok(), "a number such as 0.6"),
+        "size-b" => (size(text, 1, with_i).map(amount), "a size such as 512m"),
+        "size-k" => (size(text, KIB, with_i).map(amount), "a size such as 512m"),
+        "size-m" => (size(text, MIB, with_i).map(amount), "a size such as 512m"),
+        "time-ms" => (time(text, 1).map(amount), "a time such as 30s"),
+        _ => (time(text, SECOND).map(amount), "a time such as 30s"),
+    };
+    let Some(value) = value else { return Some(format!("is not {like}")) };
+    let is_within = least.is_none_or(|least| least <= value) && most.is_none_or(|most| value <= most);
+    (!is_within).then(|| "is out of bounds".to_owned())
+}
+
+/// Returns a size in bytes; none if Spark does not take it. A number without a unit counts in `unit`.
+fn size(text: &str, unit: u64, with_i: bool) -> Option<u64> {
+    match text.trim().parse::<u64>() {
+        Ok(number) => number.checked_mul(unit),
+        Err(_) => memory::bytes(text, with_i),
+    }
+}
+
+/// Returns a time in milliseconds; none if Spark does not take it (`JavaUtils.timeStringAs`).
+fn time(text: &str, unit: u64) -> Option<u64> {
+    let lower = text.trim().to_ascii_lowercase();
+    let (digits, suffix) = lower.split_at(lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len()));
+    let number = digits.parse::<u64>().ok()?;
+    let unit = match suffix {
+        "" => unit,
+        "us" => return Some(number / 1_000),
+        "ms" => 1,
+        "s" => SECOND,
+        "m" | "min" => 60 * SECOND,
+        "h" => 3_600 * SECOND,
+        "d" => 86_400 * SECOND,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+struct Start<'a, 's> {
+    subject: &'a Subject<'s>,
+    properties: &'a BTreeMap<String, String>,
+    driver: &'a Value,
+    with_i: bool,
+    findings: &'a mut Findings,
+}
+
+impl<'a> Start<'a, '_> {
+    /// Returns a value, unless it has a reference that only Spark replaces.
+    fn get(&self, key: &str) -> Option<&'a str> {
+        self.properties.get(key).map(|text| text.trim()).filter(|text| !text.contains("${"))
+    }
+
+    fn is_on(&self, key: &str, default: bool) -> bool {
+        self.get(key).map_or(default, |text| text.eq_ignore_ascii_case("true"))
+    }
+
+    fn whole(&self, key: &str) -> Option<i64> {
+        self.get(key)?.parse().ok()
+    }
+
+    fn warn(&mut self, key: &str, why: impl std::fmt::Display) {
+        let field = field_of(&self.subject.spec, self.subject.root, key);
+        self.findings.warn(field, why);
+    }
+
+    fn values(&mut self) {
+        for line in VALUES.lines().filter(|line| !line.starts_with('#')) {
+            let mut words = line.split(' ');
+            let key = format!("spark.{}", words.next().unwrap_or_default());
+            let Some(text) = self.get(&key) else { continue };
+            if let Some(why) = mistake(words, text, self.with_i) {
+                self.warn(&key, format_args!("Spark does not start: `{text}` {why}"));
+            }
+        }
+        for name in ["ui", "driver", "blockManager", "driver.blockManager"] {
+            let key = format!("spark.{name}.port");
+            if self.whole(&key).is_some_and(|port| (1..1_024).contains(&port)) {
+                self.warn(&key, "Spark does not start: write a port from 1024");
+            }
+        }
+    }
+
+    /// The driver's JVM gets its heap as it is written, and Spark takes the executors' for bytes here, though for MiB where
+    /// it asks for their pods.
+    fn heaps(&mut self) {
+        for role in Role::ALL {
+            let key = conf::spark(role, conf::MEMORY);
+            let Some(text) = self.get(&key).filter(|text| memory::bytes(text, self.with_i).is_some()) else {
+                continue;
+            };
+            let short = text.trim_end_matches(['b', 'B']);
+            if text.bytes().all(|c| c.is_ascii_digit()) {
+                self.warn(&key, format_args!("`{text}` has no unit and is taken for bytes: write {text}m"));
+            } else if role == Role::Driver && !short.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']) {
+                self.warn(
+                    &key,
+                    format_args!("the JVM does not know the unit of `{text}`: write it in m or g"),
+                );
+            } else if role == Role::Driver && short.len() < text.len() {
+                self.warn(&key, format_args!("the JVM does not know the unit of `{text}`: write {short}"));
+            }
+        }
+    }
+
+    fn dynamic_allocation(&mut self) {
+        if !self.is_on(conf::DYNAMIC_ALLOCATION, false) {
+            return;
+        }
+        let least = self.whole(conf::DYNAMIC_ALLOCATION_MIN).unwrap_or(0);
+        let most = self.whole(conf::DYNAMIC_ALLOCATION_MAX).unwrap_or(i64::MAX);
+        if least < 0 {
+            self.warn(conf::DYNAMIC_ALLOCATION_MIN, format_args!("`{least}` is negative: write 0 or more"));
+        }
+        if most < 1 {
+            let key = conf::DYNAMIC_ALLOCATION_MAX;
+            self.warn(key, format_args!("`{most}` leaves no executor: write 1 or more"));
+        } else if least > most {
+            let key = conf::DYNAMIC_ALLOCATION_MIN;
+            self.warn(key, format_args!("Spark does not start: {least} is more than the maximum, {most}"));
+        }
+    }
+
+    fn shuffle_data(&mut self) {
+        const TRACKING: &str = "spark.dynamicAllocation.shuffleTracking.enabled";
+        let keeps = self.is_on(TRACKING, true)
+            || self.is_on("spark.shuffle.service.enabled", false)
+            || self.is_on(conf::DECOMMISSION, false)
+                && self.is_on("spark.storage.decommission.shuffleBlocks.enabled", true)
+            || self.properties.contains_key("spark.shuffle.sort.io.plugin.class");
+        if self.is_on(conf::DYNAMIC_ALLOCATION, false) && !keeps {
+            self.warn(TRACKING, "Spark does not start: nothing else keeps the data of shuffles: take it out");
+        }
+    }
+
+    fn coordinates(&mut self) {
+        for (key, parts) in [("spark.jars.packages", 3), ("spark.jars.excludes", 2)] {
+            let wrong = self.get(key).into_iter().flat_map(list_elements).find(|coordinate| {
+                let found: Vec<_> = coordinate.split([':', '/']).collect();
+                found.len() != parts || found.iter().any(|part| part.trim().is_empty())
+            });
+            if let Some(coordinate) = wrong {
+                let form = if parts == 3 { "group:artifact:version" } else { "group:artifact" };
+                self.warn(key, format_args!("`{coordinate}` is not of the form {form}"));
+            }
+        }
+    }
+
+    fn cores_of_tasks(&mut self) {
+        let key = "spark.task.cpus";
+        let cores = self.get(&conf::spark(Role::Executor, conf::CORES)).unwrap_or("1").parse::<i64>();
+        if let (Some(task), Ok(cores)) = (self.whole(key), cores)
+            && task > cores
+        {
+            let why = format_args!("Spark does not start: a task has {task} cores and an executor {cores}");
+            self.warn(key, why);
+        }
+    }
+
+    /// By default Spark writes into a directory that is in none of its images.
+    fn event_log(&mut self) {
+        let spec = &self.driver["spec"];
+        let containers = spec["containers"].as_array().into_iter().flatten();
+        let mut mounts =
+            containers.flat_map(|container| container["volumeMounts"].as_array().into_iter().flatten());
+        let is_made = mounts
+            .any(|mount| mount["mountPath"].as_str().is_some_and(|path| path.starts_with("/tmp")))
+            || !spec["initContainers"].is_null();
+        let (log, directory) = ("spark.eventLog.enabled", "spark.eventLog.dir");
+        if self.is_on(log, false) && !self.properties.contains_key(directory) && !is_made {
+            self.warn(
+                log,
+                format_args!("no image has /tmp/spark-events, where Spark writes it: set {directory}"),
+            );
+        }
+    }
+
+    fn timeouts(&mut self) {
+        let (beat, patience) = (conf::HEARTBEAT_INTERVAL, "spark.network.timeout");
+        let beats = time(self.get(beat).unwrap_or("10s"), 1);
+        let waits = time(self.get(patience).unwrap_or("120s"), SECOND);
+        let Some(waits) = waits else { return };
+        if beats.is_some_and(|beats| beats >= waits) {
+            self.warn(beat, format_args!("Spark does not start: it is not shorter than {patience}"));
+        }
+        let looks = time(self.get("spark.network.timeoutInterval").unwrap_or("60s"), SECOND);
+        if looks.is_some_and(|looks| looks > waits) {
+            self.warn(
+                patience,
+                "Spark does not start: it is shorter than spark.network.timeoutInterval (60s)",
+            );
+        }
+    }
+
+    /// Spark makes a claim on demand only if it knows both class and size.
+    fn claims(&mut self) {
+        const CLAIM: &str = ".options.claimName";
+        for role in Role::ALL {
+            let prefix = format!("{}persistentVolumeClaim.", conf::kubernetes(role, conf::VOLUMES_PREFIX));
+            let all = self.properties.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
+            for (key, name) in all {
+                let Some(volume) = key.strip_suffix(CLAIM).filter(|_| name == "OnDemand") else { continue };
+                for option in ["storageClass", "sizeLimit"] {
+                    if !self.properties.contains_key(&format!("{volume}.options.{option}")) {
+                        self.warn(key, format_args!("nobody makes this claim without {option}"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn devices(&mut self) {
+        for role in Role::ALL {
+            let prefix = conf::spark(role, conf::RESOURCE_PREFIX);
+            for name in self.names_below(&prefix) {
+                let of = |setting: &str| format!("{prefix}{name}.{setting}");
+                if self.whole(&of("amount")) == Some(0) {
+                    continue;
+                }
+                let plugin = self.properties.contains_key("spark.resources.discoveryPlugin");
+                for (setting, is_needed) in [("amount", true), ("vendor", true), ("discoveryScript", !plugin)]
+                {
+                    if is_needed && !self.properties.contains_key(&of(setting)) {
+                        let some = self.properties.keys().find(|key| key.starts_with(&of(""))).cloned();
+                        let missing = of(setting);
+                        let why = format!("Spark needs {missing} as well");
+                        self.warn(some.as_deref().unwrap_or(&missing), why);
+                    }
+                }
+            }
+        }
+    }
+
+    fn devices_of_tasks(&mut self) {
+        const PREFIX: &str = "spark.task.resource.";
+        for name in self.names_below(PREFIX) {
+            let key = format!("{PREFIX}{name}.amount");
+            let of_executor = format!("{}{name}.amount", conf::spark(Role::Executor, conf::RESOURCE_PREFIX));
+            let number = |key: &str| self.get(key).and_then(|text| text.parse::<f64>().ok());
+            let Some(task) = number(&key) else { continue };
+            if !self.properties.contains_key(&of_executor) {
+                self.warn(&key, format_args!("Spark does not start: write {of_executor} as well"));
+            } else if number(&of_executor).is_some_and(|executor| executor < task) {
+                self.warn(&key, format_args!("Spark does not start: it is more than {of_executor}"));
+            }
+        }
+    }
+
+    fn names_below(&self, prefix: &str) -> BTreeSet<String> {
+        let keys = self.properties.range(prefix.to_owned()..).map(|(key, _)| key);
+        let rests = keys.map_while(|key| key.strip_prefix(prefix));
+        rests.filter_map(|rest| Some(rest.split_once('.')?.0.to_owned())).collect()
+    }
+
+    fn off_heap(&mut self) {
+        let (key, of_size) = (conf::OFF_HEAP, conf::OFF_HEAP_SIZE);
+        let bytes = self.get(of_size).map_or(Some(0), |text| size(text, 1, self.with_i));
+        if self.is_on(key, false) && bytes == Some(0) && !self.has_reference(of_size) {
+            self.warn(key, format_args!("Spark does not start: {of_size} is needed as well"));
+        }
+    }
+
+    fn encryption(&mut self) {
+        const AUTHENTICATE: &str = "spark.authenticate";
+        for key in ["spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption"] {
+            let has_other = self.is_on(AUTHENTICATE, false) || self.has_reference(AUTHENTICATE);
+            if self.is_on(key, false) && !has_other {
+                self.warn(key, format_args!("Spark does not start: {AUTHENTICATE} has to be true as well"));
+            }
+        }
+    }
+
+    fn texts(&mut self) {
+        for options in [conf::EXTRA_JAVA_OPTIONS, "defaultJavaOptions"] {
+            let key = conf::spark(Role::Driver, options);
+            if self.get(&key).is_some_and(is_unbalanced) {
+                self.warn(&key, "no driver starts: a quotation mark is not closed, or a `\\` is last");
+            }
+        }
+        let key = conf::spark(Role::Executor, "defaultJavaOptions");
+        if let Some(option) =
+            self.get(&key).and_then(|text| ["-Xmx", "-Dspark"].into_iter().find(|it| text.contains(it)))
+        {
+            self.warn(&key, format_args!("Spark does not start: it may not have {option}"));
+        }
+        let key = "spark.storage.decommission.fallbackStorage.path";
+        if let Some(path) = self.get(key).filter(|path| !path.ends_with('/')) {
+            self.warn(key, format_args!("Spark does not start: write {path}/"));
+        }
+    }
+
+    fn has_reference(&self, key: &str) -> bool {
+        self.properties.get(key).is_some_and(|text| text.contains("${"))
+    }
+}
+
+/// Whether the launcher cannot split the options (`CommandBuilderUtils.parseOptionString`).
+fn is_unbalanced(options: &str) -> bool {
+    let (mut open, mut escapes) = (None, false);
+    for c in options.chars() {
+        match (open, c) {
+            _ if escapes => escapes = false,
+            (None | Some('"'), '\\') => escapes = true,
+            (None, '"' | '\'') => open = Some(c),
+            (Some(quote), c) if quote == c => open = None,
+            _ => {}
+        }
+    }
+    open.is_some() || escapes
+}
