@@ -14,7 +14,7 @@ use super::{
     policy::no_pods,
     proxy::{Call, Moment, Proxy},
     seen,
-    submission_node::{CONTAINER, SubmissionNode},
+    submission_node::{CONTAINER, KILLED, SubmissionNode},
 };
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
@@ -135,23 +135,37 @@ fn inject(pod: &mut Value) {
     }
 }
 
-/// The driver's ConfigMap is the last object that `spark-submit` creates: later work of `spark-submit` does not matter.
+/// Until its driver runs, `spark-submit` may still delete the driver. Once the driver runs, the operator follows it and ends
+/// the `spark-submit`, which here waits for the answer to its last request.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_whole_driver_is_followed_though_its_spark_submit_goes_on() {
+async fn a_driver_that_runs_is_followed_though_its_spark_submit_goes_on() {
     let namespace = Namespace::new("submission-hangs").await;
     let proxy = Proxy::start().await;
-    let node = SubmissionNode::of(&namespace, &stand_in()).through(&proxy).start().await;
+    let _node = SubmissionNode::of(&namespace, &stand_in()).through(&proxy).start().await;
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     let last = Call { method: "PATCH", path: "/configmaps/spark-drv-" };
     let configuration_is_made = proxy.hold(last, Moment::After);
     namespace.apply(&application("pi"));
     let held = configuration_is_made.caught().await;
-    namespace.reaches("pi", "SUBMITTED").await;
-    node.is_idle().await;
+    let pod = namespace.submission_pod(&[]).await;
+    let name = pod["metadata"]["name"].as_str().unwrap();
+    // The deleted pod stays, so that the test can read how its container has ended.
+    kubelet::takes_its_time(&namespace, name);
+    kubelet::runs(&namespace, "pi-driver").await;
+    namespace.reaches("pi", "RUNNING").await;
+    eventually("its spark-submit was ended from outside", async || {
+        let pod = namespace.pod(name).await.unwrap();
+        let state = &pod["status"]["containerStatuses"][0]["state"];
+        seen(state["terminated"]["exitCode"] == KILLED, state)
+    })
+    .await;
     held.close();
+    kubelet::is_done(&namespace, name);
     namespace.has_no_submission().await;
-    assert!(namespace.pod("pi-driver").await.is_some());
+    assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED", "RUNNING"]);
+    assert_eq!(namespace.submission_pods_ever().await.len(), 1);
+    assert_eq!(namespace.drivers_ever().await.len(), 1);
 }
 
 /// A kubelet reports an eviction with or without the state of the containers.

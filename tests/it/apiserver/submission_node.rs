@@ -54,7 +54,7 @@ const ROOM: usize = 4;
 /// A `spark-submit` ends before the JVM's second compiler pays off: without it, the JVM takes half of the CPU time.
 const SHORT_LIVED: &str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:cds=off -Xlog:cds+dynamic=off";
 /// The exit code of a container that was killed.
-const KILLED: i32 = 128 + 9;
+pub(crate) const KILLED: i32 = 128 + 9;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// How submission pods are run; all other settings have their defaults.
