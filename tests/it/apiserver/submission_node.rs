@@ -159,15 +159,6 @@ impl SubmissionNode {
         Setup { namespace, home: home.to_owned(), cluster: None, has_rights: true, env: Vec::new() }
     }
 
-    /// Waits until a `spark-submit` runs, and returns its process group.
-    pub(crate) async fn submits(&self) -> Pid {
-        eventually("a spark-submit runs", async || {
-            let running = self.running.lock().unwrap();
-            running.groups.values().next().copied().ok_or_else(|| "none".to_owned())
-        })
-        .await
-    }
-
     /// Waits until no `spark-submit` runs.
     pub(crate) async fn is_idle(&self) {
         eventually("no spark-submit runs", async || {

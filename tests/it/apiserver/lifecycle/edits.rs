@@ -1,11 +1,12 @@
 //! Proves that an edit of the spec runs an application again, exactly once, whenever the edit is made.
 
-use super::{Namespace, application, edit, edit_spec, ended, halfway, running, runs, slow_node, submitted};
+use super::{Namespace, application, edit, edit_spec, ended, halfway, running, runs, submitted};
 use crate::apiserver::{
     kubelet,
-    operator::Operator,
+    operator::{Operator, stand_in},
     proxy::{Call, Moment, Proxy},
     spark,
+    submission_node::SubmissionNode,
 };
 use api::SparkApplication;
 use serde_json::{Value, json};
@@ -123,14 +124,15 @@ async fn an_edit_before_the_submission_is_recorded_is_not_lost() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_edit_while_a_submission_pod_works_ends_it_before_another_is_made() {
     let namespace = Namespace::new("edited-meanwhile").await;
-    let node = slow_node(&namespace).await;
+    let proxy = Proxy::start().await;
+    let node = SubmissionNode::of(&namespace, &stand_in()).through(&proxy).start().await;
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
-    namespace.apply(&application("pi", &json!({})));
-    let first = halfway(&namespace, &node).await;
+    let (first, held) = halfway(&namespace, &proxy).await;
     let first = first["metadata"]["name"].as_str().unwrap();
     kubelet::takes_its_time(&namespace, first);
     edit_spec(&namespace, "pi", &json!({"arguments": ["edited"]}));
     node.is_idle().await;
+    held.close();
     namespace.becomes("pi", "the run is over", |it| !it["status"]["runs"].is_null()).await;
     assert_eq!(namespace.submission_pods_ever().await.len(), 1);
     kubelet::is_done(&namespace, first);

@@ -31,8 +31,9 @@ mod suspension;
 mod takeover;
 
 use super::{
-    applications, eventually, kubelet, namespace::Namespace, operator::stand_in, seen,
-    submission_node::SubmissionNode,
+    applications, kubelet,
+    namespace::Namespace,
+    proxy::{Call, Held, Moment, Proxy},
 };
 use serde_json::{Value, json};
 
@@ -68,19 +69,14 @@ async fn ended(namespace: &Namespace, name: &str, run: i64, exit_code: i32) {
     kubelet::ends(namespace, &format!("{name}-driver"), exit_code).await;
 }
 
-/// Starts a node with a slow stand-in for `spark-submit`.
-async fn slow_node(namespace: &Namespace) -> SubmissionNode {
-    SubmissionNode::of(namespace, &stand_in()).env("STAND_IN_PAUSE", "2").start().await
-}
-
-/// Waits until the slow stand-in has created the driver of `pi` but not finished; returns its submission pod.
-async fn halfway(namespace: &Namespace, node: &SubmissionNode) -> Value {
-    node.submits().await;
-    eventually("it has made the driver", async || {
-        seen(namespace.pod("pi-driver").await.is_some(), "there is none")
-    })
-    .await;
-    namespace.submission_pod(&[]).await
+/// Applies `pi` and waits until `spark-submit` has created its driver but not the driver's configuration: `proxy` holds this
+/// last request. Returns the submission pod and the held request.
+async fn halfway(namespace: &Namespace, proxy: &Proxy) -> (Value, Held) {
+    let configuration_is_made =
+        proxy.hold(Call { method: "PATCH", path: "/configmaps/spark-drv-" }, Moment::Before);
+    namespace.apply(&application("pi", &json!({})));
+    let held = configuration_is_made.caught().await;
+    (namespace.submission_pod(&[]).await, held)
 }
 
 /// Patches an application with `kubectl patch`.

@@ -1,8 +1,13 @@
 //! Proves that nothing of an application runs while it is suspended, and that it runs again when resumed.
 
-use super::{Namespace, application, edit_spec, halfway, running, runs, slow_node, submitted};
-use crate::apiserver::kubelet;
-use crate::apiserver::{eventually, operator::Operator, seen, spark};
+use super::{Namespace, application, edit_spec, halfway, running, runs, submitted};
+use crate::apiserver::{
+    eventually, kubelet,
+    operator::{Operator, stand_in},
+    proxy::Proxy,
+    seen, spark,
+    submission_node::SubmissionNode,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use serde_json::{Value, json};
 
@@ -58,14 +63,15 @@ async fn a_running_application_is_suspended_when_all_of_it_is_gone() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_submission_ends_when_its_application_is_suspended() {
     let namespace = Namespace::new("suspended-early").await;
-    let node = slow_node(&namespace).await;
+    let proxy = Proxy::start().await;
+    let node = SubmissionNode::of(&namespace, &stand_in()).through(&proxy).start().await;
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
-    namespace.apply(&application("pi", &json!({})));
-    halfway(&namespace, &node).await;
+    let (_, held) = halfway(&namespace, &proxy).await;
     edit_spec(&namespace, "pi", &json!({"suspend": true}));
     namespace.reaches("pi", "SUSPENDED").await;
     assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
     node.is_idle().await;
+    held.close();
     namespace.has_no_submission().await;
     edit_spec(&namespace, "pi", &json!({"suspend": false}));
     let resumed = submitted(&namespace, "pi", 2).await;
