@@ -1,5 +1,5 @@
-//! Proves that no pod is refused while certificates are replaced. The webhook closes each connection after a second, so
-//! that the API server itself does a handshake with every new certificate.
+//! Proves that no pod is refused while certificates are replaced. The webhook closes each connection after half the time
+//! that a leaf is in use, so that the API server itself does a handshake with every new certificate.
 
 use super::{
     arrivals::{Arrivals, Count},
@@ -21,12 +21,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The time between two new leaf certificates.
-const LEAF: Duration = Duration::from_secs(2);
 /// The number of new leaves for each new CA.
 const LEAVES: u32 = 10;
-/// The flag for the maximum age of a connection.
-const AGE: &str = "--webhook-max-connection-age=1s";
 /// The number of digits of a fingerprint that are enough to tell certificates apart.
 const DIGITS: usize = 8;
 
@@ -34,7 +30,8 @@ const DIGITS: usize = 8;
 #[ignore = "needs kube-apiserver: make test"]
 async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_through_a_service() {
     let namespace = Namespace::new("handshakes-service").await;
-    let rotated = rotated(&namespace, Route::service, 6).await;
+    let pace = Pace { pods: 50, leaf: Duration::from_secs(1), leaves: 8 };
+    let rotated = rotated(&namespace, Route::service, pace).await;
     eprintln!("{rotated}");
     rotated.is_good();
 }
@@ -43,9 +40,21 @@ async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_through_
 #[ignore = "needs kube-apiserver: make test"]
 async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_over_http2() {
     let namespace = Namespace::new("handshakes-http2").await;
-    let rotated = rotated(&namespace, Route::url, 6).await;
+    let pace = Pace { pods: 50, leaf: Duration::from_secs(2), leaves: 6 };
+    let rotated = rotated(&namespace, Route::url, pace).await;
     eprintln!("{rotated}");
     rotated.is_good();
+}
+
+/// How fast pods are created and certificates replaced.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    /// The number of pods that would be created in a second if the API server answered at once.
+    pub pods: u32,
+    /// The time between two new leaf certificates. Connections to the webhook become half as old.
+    pub leaf: Duration,
+    /// How often a new leaf is asked for.
+    pub leaves: u32,
 }
 
 /// The results of [`rotated`].
@@ -63,15 +72,17 @@ struct Leaf {
     handshakes: usize,
 }
 
-/// Creates pods all the time, while `leaves` new leaf certificates are made, some of them together with a new CA.
-pub(crate) async fn rotated(namespace: &Namespace, route: fn(u16) -> Route, leaves: u32) -> Rotated {
-    let operator = hasty(namespace).argument(AGE).start().await;
+/// Creates pods all the time, while new leaf certificates are made, some of them together with a new CA.
+pub(crate) async fn rotated(namespace: &Namespace, route: fn(u16) -> Route, pace: Pace) -> Rotated {
+    let age = format!("--webhook-max-connection-age={}ms", (pace.leaf / 2).as_millis());
+    let operator = hasty(namespace).argument(&age).start().await;
     let _route = route(WEBHOOK_PORT);
     let watched = CancellationToken::new();
-    let signers = tokio::spawn(signers(watched.clone()));
-    let arrivals = Arrivals::of_steady_pods(namespace.name, 50);
-    let mut next = interval(LEAF);
-    for i in 0..leaves {
+    // Several looks at each leaf.
+    let signers = tokio::spawn(signers(pace.leaf / 10, watched.clone()));
+    let arrivals = Arrivals::of_steady_pods(namespace.name, pace.pods);
+    let mut next = interval(pace.leaf);
+    for i in 0..pace.leaves {
         next.tick().await;
         // `certs` blocks on a process; on a thread of its own it does not delay the task that watches the Secret.
         let words: &[_] = if i % LEAVES == 0 { &["rotate", "--ca"] } else { &["rotate"] };
@@ -145,8 +156,9 @@ fn replaced(operator: &Operator) -> Vec<(String, usize)> {
     operator.log().lines().filter_map(told).collect()
 }
 
-/// Returns the CA of each leaf that is in the Secret at any time until `ended`. Key and value are fingerprints.
-async fn signers(ended: CancellationToken) -> BTreeMap<String, String> {
+/// Returns the CA of each leaf that is in the Secret at any time until `ended`. Key and value are fingerprints. The Secret
+/// is read again after each `pause`.
+async fn signers(pause: Duration, ended: CancellationToken) -> BTreeMap<String, String> {
     let secrets = Api::<Secret>::namespaced(Client::try_default().await.unwrap(), NAMESPACE);
     let mut signers = BTreeMap::new();
     while !ended.is_cancelled() {
@@ -157,7 +169,7 @@ async fn signers(ended: CancellationToken) -> BTreeMap<String, String> {
         if let Some(ca) = x509::issuer(&leaf, &cas) {
             signers.insert(fingerprint(&leaf[0]), fingerprint(&cas[ca]));
         }
-        sleep(LEAF / 10).await;
+        sleep(pause).await;
     }
     signers
 }
