@@ -106,6 +106,19 @@ pub(crate) fn patch(path: &str, patch: &Value) {
     send(request, patch.to_string().into_bytes()).unwrap_or_else(|| panic!("{path} does not exist"));
 }
 
+/// Merges `patch` into the object at this path of the API (RFC 7386).
+pub(crate) fn merge(path: &str, patch: &Value) {
+    let request = http::Request::patch(path).header(CONTENT_TYPE, "application/merge-patch+json");
+    send_unread(request, patch);
+}
+
+/// Creates an object exactly as it is, as `kubectl create --validate=false` does.
+pub(crate) fn create_unchecked<K: Resource<DynamicType = ()>>(namespace: &str, object: &Value) {
+    let path = K::url_path(&(), Some(namespace));
+    let request = http::Request::post(format!("{path}?fieldValidation=Ignore"));
+    send_unread(request.header(CONTENT_TYPE, "application/json"), object);
+}
+
 /// Deletes the object at this path of the API, if it exists, and waits until it is gone.
 pub(crate) fn delete(path: &str) {
     if send(http::Request::delete(path), Vec::new()).is_some() {
@@ -140,6 +153,15 @@ fn send(request: http::request::Builder, body: Vec<u8>) -> Option<Value> {
             Err(error) => panic!("{what}: {error}"),
         }
     })
+}
+
+/// Sends a request; panics if it fails. The answer is not parsed, because an object may be too deep for that.
+fn send_unread(request: http::request::Builder, body: &Value) {
+    let (client, request) = (CLIENT.clone(), request.body(body.to_string().into_bytes()).unwrap());
+    let what = format!("{} {}", request.method(), request.uri());
+    waited_for(async move {
+        client.request_text(request).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+    });
 }
 
 /// As [`apply`], for a caller that can await.
@@ -200,9 +222,20 @@ pub(crate) async fn metadata_at(client: &Client, path: &str) -> Vec<PartialObjec
 
 /// Deletes all objects of a kind in `namespace` without a grace period.
 pub(crate) async fn delete_all<K: Resource<DynamicType = ()>>(client: &Client, namespace: &str) {
+    delete_listed(client, &K::url_path(&(), Some(namespace)), &ListParams::default()).await;
+}
+
+/// Deletes the objects of a kind in `namespace` that `selector` selects by their labels, without a grace period.
+pub(crate) fn delete_selected<K: Resource<DynamicType = ()>>(namespace: &str, selector: &str) {
+    let (client, path) = (CLIENT.clone(), K::url_path(&(), Some(namespace)));
+    let selected = ListParams::default().labels(selector);
+    waited_for(async move { delete_listed(&client, &path, &selected).await });
+}
+
+/// Deletes those of the objects at `path` that a list with these parameters would have.
+async fn delete_listed(client: &Client, path: &str, listed: &ListParams) {
     let at_once = DeleteParams::default().grace_period(0);
-    let request = Request::new(K::url_path(&(), Some(namespace)));
-    let request = request.delete_collection(&at_once, &ListParams::default()).unwrap();
+    let request = Request::new(path).delete_collection(&at_once, listed).unwrap();
     // The answer contains the deleted objects, which may be hard to parse.
     client.request_text(request).await.unwrap();
 }

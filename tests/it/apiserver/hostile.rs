@@ -3,12 +3,18 @@
 
 use super::{
     applications::{application, hopeless},
-    calls, eventually,
-    kubectl::{kubectl, kubectl_with},
-    namespace::Namespace,
-    operator::{NAMESPACE, Operator, WEBHOOK},
+    calls::{self, create_unchecked, delete_selected},
+    certificates, eventually,
+    namespace::{Namespace, webhooks},
+    operator::{LEASE, Operator, WEBHOOK},
     seen,
 };
+use api::{ScheduledSparkApplication, SparkApplication};
+use k8s_openapi::api::{
+    core::v1::{Pod, Service},
+    networking::v1::Ingress,
+};
+use kube::Resource;
 use procfs::process::Process;
 use serde_json::{Map, Value, json};
 
@@ -37,7 +43,7 @@ async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_els
     told_of(&namespace, &operator, "before", 1.0).await;
 
     poison(&namespace, "meanwhile");
-    manage(&[&["lease", "spark-operator-lock", "--namespace", NAMESPACE]], &deep());
+    manage(LEASE, &deep());
     namespace.apply(&hopeless("later"));
     namespace.reaches("later", "FAILED").await;
     told_of(&namespace, &operator, "meanwhile", 2.0).await;
@@ -50,7 +56,7 @@ async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_els
     assert!(memory() < MOST, "{} KiB", memory());
     operator.stop().await;
 
-    manage(&[&["lease", "spark-operator-lock", "--namespace", NAMESPACE]], &late());
+    manage(LEASE, &late());
     let _operator = Operator::with(&namespace).candidate(3).argument(&chosen).start().await;
     namespace.apply(&hopeless("last"));
     namespace.reaches("last", "FAILED").await;
@@ -58,9 +64,7 @@ async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_els
 
 /// Stores one object of each kind that the operator lists, in each form that is hard to parse.
 fn poison(namespace: &Namespace, when: &str) {
-    let create = |object: Value| {
-        kubectl_with(&object, &["create", "--validate=false", "--namespace", namespace.name, "-f", "-"]);
-    };
+    let name = namespace.name;
     for (how, managed) in [("late", late()), ("deep", deep())] {
         let metadata = |labels: Value| {
             let labels = [labels, json!({"hostile": "yes"})];
@@ -68,19 +72,21 @@ fn poison(namespace: &Namespace, when: &str) {
                 labels.iter().flat_map(|labels| labels.as_object().unwrap().clone()).collect();
             json!({"name": format!("{when}-{how}"), "labels": labels, "managedFields": [managed]})
         };
-        create(json!({
+        let service = json!({
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": metadata(json!({"sparkoperator.k8s.io/created-by-spark-operator": "true"})),
             "spec": {"ports": [{"port": 1}]},
-        }));
-        create(json!({
+        });
+        create_unchecked::<Service>(name, &service);
+        let ingress = json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "Ingress",
             "metadata": metadata(json!({"sparkoperator.k8s.io/submission-id": "none"})),
             "spec": {"defaultBackend": {"service": {"name": "none", "port": {"number": 1}}}},
-        }));
-        create(json!({
+        });
+        create_unchecked::<Ingress>(name, &ingress);
+        let pod = json!({
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": metadata(json!({
@@ -88,74 +94,69 @@ fn poison(namespace: &Namespace, when: &str) {
                 "sparkoperator.k8s.io/app-name": "none",
             })),
             "spec": {"containers": [{"name": "none", "image": "none"}]},
-        }));
+        });
+        create_unchecked::<Pod>(name, &pod);
         let mut odd = hopeless(&format!("{when}-{how}"));
         odd["metadata"] = metadata(json!({}));
-        create(odd);
-        create(json!({
+        create_unchecked::<SparkApplication>(name, &odd);
+        let schedule = json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",
             "kind": "ScheduledSparkApplication",
             "metadata": metadata(json!({})),
             "spec": {"schedule": "@yearly", "template": application("none")["spec"]},
-        }));
-        manage(&[&["namespace", namespace.name]], &managed);
-        manage(&OF_THE_ADMIN, &managed);
+        });
+        create_unchecked::<ScheduledSparkApplication>(name, &schedule);
+        manage_all(name, &managed);
     }
 
     let condition =
         json!({"type": "Odd", "status": "True", "reason": "Odd", "message": "", "lastTransitionTime": TIME});
     let status = json!({"status": {"conditions": [condition]}});
-    let late = format!("{when}-late");
-    namespace.kubectl(&[
-        "patch",
-        "service",
-        &late,
-        "--subresource=status",
-        "--type=merge",
-        "--patch",
-        &status.to_string(),
-    ]);
+    let services = Service::url_path(&(), Some(name));
+    calls::merge(&format!("{services}/{when}-late/status"), &status);
 
     let labels = json!({"hostile": "yes"});
     let mut deep = hopeless(&format!("{when}-spec"));
     deep["metadata"]["labels"] = labels.clone();
     deep["spec"]["driver"]["template"] = json!({"spec": {"x": nested()}});
-    create(deep);
+    create_unchecked::<SparkApplication>(name, &deep);
     let mut long = hopeless(&format!("{when}-long"));
     long["metadata"]["labels"] = labels;
     long["spec"]["sparkConf"] =
         (0..6).map(|i| (format!("spark.x{i}"), "x".repeat(180_000).into())).collect::<Map<_, _>>().into();
-    create(long);
+    create_unchecked::<SparkApplication>(name, &long);
     let mut broad = hopeless(&format!("{when}-broad"));
     broad["metadata"]["labels"] = json!({"hostile": "yes"});
     broad["spec"]["driver"]["template"] = json!({"spec": {"x": vec![json!({"a": 0}); 90_000]}});
-    create(broad);
+    create_unchecked::<SparkApplication>(name, &broad);
     let labels = json!({"hostile": "yes", "sparkoperator.k8s.io/launched-by-spark-operator": "true"});
     let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 300_000]}});
     for i in 0..2 {
-        create(json!({
+        let pod = json!({
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": format!("{when}-broad-{i}"), "labels": labels},
             "spec": {"containers": [{"name": "none", "image": "none"}], "volumes": [sources]},
-        }));
+        });
+        create_unchecked::<Pod>(name, &pod);
     }
 }
 
-/// Objects that only an admin may write, and that the operator reads before it is ready.
-const OF_THE_ADMIN: [&[&str]; 4] = [
-    &["crd", "sparkapplications.sparkoperator.k8s.io"],
-    &["crd", "scheduledsparkapplications.sparkoperator.k8s.io"],
-    &["mutatingwebhookconfiguration", WEBHOOK],
-    &["secret", "spark-operator-webhook-certs", "--namespace", NAMESPACE],
-];
-
-/// Adds an entry to the managedFields of objects.
-fn manage(objects: &[&[&str]], managed: &Value) {
-    let patch = json!({"metadata": {"managedFields": [managed]}}).to_string();
-    for object in objects {
-        kubectl(&[&["patch", "--type=merge", "--patch", &patch], *object].concat());
+/// Adds an entry to the managedFields of the namespace, and of the objects that the operator reads before it is ready and
+/// that only an admin may write.
+fn manage_all(namespace: &str, managed: &Value) {
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    manage(&format!("/api/v1/namespaces/{namespace}"), managed);
+    for kind in ["sparkapplications", "scheduledsparkapplications"] {
+        manage(&format!("{definitions}/{kind}.sparkoperator.k8s.io"), managed);
     }
+    manage(&webhooks("mutatingwebhookconfiguration", WEBHOOK), managed);
+    manage(certificates::PATH, managed);
+}
+
+/// Adds an entry to the managedFields of the object at this path of the API.
+fn manage(path: &str, managed: &Value) {
+    calls::merge(path, &json!({"metadata": {"managedFields": [managed]}}));
 }
 
 /// A time beyond the range of jiff, but valid for Go.
@@ -211,19 +212,14 @@ struct Gone<'n>(&'n Namespace);
 
 impl Drop for Gone<'_> {
     fn drop(&mut self) {
-        let kinds = "pods,services,ingresses,sparkapplications,scheduledsparkapplications";
-        kubectl(&[
-            "delete",
-            kinds,
-            "--selector=hostile=yes",
-            "--namespace",
-            self.0.name,
-            "--force",
-            "--grace-period=0",
-        ]);
+        let (name, hostile) = (self.0.name, "hostile=yes");
+        delete_selected::<Pod>(name, hostile);
+        delete_selected::<Service>(name, hostile);
+        delete_selected::<Ingress>(name, hostile);
+        delete_selected::<SparkApplication>(name, hostile);
+        delete_selected::<ScheduledSparkApplication>(name, hostile);
         calls::delete_manifests(RBAC);
         // One empty entry in managedFields makes the API server remove all entries.
-        manage(&[&["namespace", self.0.name]], &json!({}));
-        manage(&OF_THE_ADMIN, &json!({}));
+        manage_all(name, &json!({}));
     }
 }

@@ -30,6 +30,9 @@ use tokio::{
 pub(crate) const WEBHOOK: &str = "spark-operator-webhook";
 /// The namespace of the operator and its Secret.
 pub(crate) const NAMESPACE: &str = "spark-operator";
+/// The path of the Lease in the API.
+pub(crate) const LEASE: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/spark-operator/leases/spark-operator-lock";
 
 /// The operator's user name, as the API server sees it.
 pub(crate) const USER: &str = "system:serviceaccount:spark-operator:spark-operator";
