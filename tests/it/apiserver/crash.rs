@@ -6,6 +6,7 @@
 //! requests as `spark-submit`.
 
 use super::{
+    A_WHILE,
     applications::{application, owned_by},
     eventually, kubelet,
     namespace::Namespace,
@@ -16,6 +17,7 @@ use super::{
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
+use tokio::time::sleep;
 
 /// `spark-submit` creates the driver's pod.
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
@@ -50,6 +52,7 @@ async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tri
         "{why}"
     );
     scene.namespace.has_no_submission().await;
+    sleep(A_WHILE).await;
     assert_eq!(scene.namespace.drivers_ever().await.len(), 1);
     assert_eq!(scene.namespace.states_ever("pi").await, ["", "SUBMISSION_FAILED", "SUBMITTED"]);
 }
@@ -183,6 +186,7 @@ impl Scene {
             ["", "SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]
         );
         namespace.has_no_submission().await;
+        sleep(A_WHILE).await;
         assert_eq!(namespace.drivers_ever().await, drivers);
         assert_eq!(namespace.submission_pods_ever().await.len(), submission_pods);
     }

@@ -1,6 +1,7 @@
 //! Proves that exactly one of several replicas runs applications, and that another takes over from it.
 
 use super::{
+    A_WHILE,
     applications::{application, hopeless},
     eventually,
     kubectl::kubectl,
@@ -11,6 +12,7 @@ use super::{
 };
 use jiff::{SignedDuration, Timestamp, Unit};
 use std::{fs, time::Instant};
+use tokio::time::sleep;
 
 /// The duration of the lease in seconds: short, so that tests are fast, but long enough for a busy machine.
 const LEASE: u32 = 4;
@@ -57,6 +59,7 @@ async fn the_lease_of_a_leader_that_was_killed_is_taken() {
     namespace.reaches("pi", "SUBMITTED").await;
     assert_ne!(holder(), holder_before);
     assert!(second.log().contains("leading"));
+    sleep(A_WHILE).await;
     assert_eq!(namespace.drivers_ever().await.len(), 1);
 }
 
@@ -91,6 +94,7 @@ async fn what_a_killed_leader_has_left_undone_is_carried_on_within_17_seconds() 
     );
     assert!(acquired.duration_since(renewed) <= SignedDuration::from_secs(17), "{renewed} {acquired}");
     assert_eq!(namespace.application("pi").await["status"]["submissionAttempts"], 1);
+    sleep(A_WHILE).await;
     assert_eq!(namespace.drivers_ever().await.len(), 1);
 }
 
@@ -119,6 +123,7 @@ async fn a_leader_that_is_cut_off_stops_submitting_before_another_one_begins() {
         seen(after.contains("standing by"), after)
     })
     .await;
+    sleep(A_WHILE).await;
     assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED"]);
     assert_eq!(namespace.application("pi").await["status"]["submissionAttempts"], 1);
     assert_eq!(namespace.drivers_ever().await.len(), 1);

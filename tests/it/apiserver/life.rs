@@ -199,7 +199,7 @@ async fn an_application_is_submitted_followed_and_completed() {
         ("SparkDriverCompleted", "Follow", "Driver spark-pi-configmap-driver completed"),
         ("SparkApplicationCompleted", "Complete", "SparkApplication spark-pi-configmap completed"),
     ];
-    let events = namespace.events().await;
+    let events = namespace.events_up_to("SparkApplicationCompleted").await;
     assert_eq!(
         events,
         told.map(|(reason, action, note)| ["Normal", reason, action, note].map(str::to_owned))

@@ -137,6 +137,8 @@ use std::time::{Duration, Instant};
 /// that shares two cores with another.
 const DEADLINE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long a test waits for what must not come, such as a second driver.
+const A_WHILE: Duration = Duration::from_secs(1);
 
 /// Calls `look` until `look` returns `Ok`, and returns the value. Panics after [`DEADLINE`], with the last `Err`, which
 /// describes the state that was seen instead.

@@ -29,6 +29,7 @@ use std::{
     collections::BTreeSet,
     env, fs, io,
     path::{Path, PathBuf},
+    pin::pin,
 };
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -203,7 +204,17 @@ impl Namespace {
 
     async fn pods_ever(&self, role: &str) -> Vec<String> {
         let has_role = |pod: &&DynamicObject| json!(pod)["metadata"]["labels"]["spark-role"] == role;
-        let history = self.history::<Pod>().await;
+        // The pod that ends the history has no labels, so that neither operators nor webhooks see it.
+        let now = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"generateName": "now-"},
+            "spec": {"schedulerName": "none", "containers": [{"name": "none", "image": "none"}]},
+        });
+        let now = self.create::<Pod>(&now).await;
+        let now = now["metadata"]["name"].as_str().unwrap();
+        let history = self.history::<Pod>(|pod| pod.metadata.name.as_deref() == Some(now)).await;
+        self.api::<Pod>().delete(now, &DeleteParams::default().grace_period(0)).await.unwrap();
         let added = history
             .iter()
             .filter_map(|event| if let WatchEvent::Added(pod) = event { Some(pod) } else { None });
@@ -240,7 +251,10 @@ impl Namespace {
     /// without status is "".
     pub(crate) async fn states_ever(&self, name: &str) -> Vec<String> {
         let mut states = Vec::new();
-        for event in self.history::<SparkApplication>().await {
+        let now = self.application(name).await["metadata"]["resourceVersion"].take();
+        let is_now =
+            |application: &DynamicObject| application.metadata.resource_version.as_deref() == now.as_str();
+        for event in self.history::<SparkApplication>(is_now).await {
             let (WatchEvent::Added(application) | WatchEvent::Modified(application)) = event else {
                 continue;
             };
@@ -255,12 +269,27 @@ impl Namespace {
         states
     }
 
-    /// Returns all changes of objects of a kind since the test began.
-    async fn history<K: Ours>(&self) -> Vec<WatchEvent<DynamicObject>> {
-        // A watch first repeats all changes since a version, then waits for further changes until its timeout of 1 s.
+    /// Returns all changes of objects of a kind since the test began, up to the change to an object for which `is_last`
+    /// holds.
+    async fn history<K: Ours>(
+        &self,
+        is_last: impl Fn(&DynamicObject) -> bool,
+    ) -> Vec<WatchEvent<DynamicObject>> {
+        // A watch first repeats all changes since a version, and then waits for further changes until its timeout.
         let stream =
-            self.api::<K>().watch(&WatchParams::default().timeout(1), &self.beginning).await.unwrap();
-        stream.try_collect().await.unwrap()
+            self.api::<K>().watch(&WatchParams::default().timeout(60), &self.beginning).await.unwrap();
+        let (mut stream, mut history) = (pin!(stream), Vec::new());
+        while let Some(event) = stream.try_next().await.unwrap() {
+            let ends = match &event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => is_last(object),
+                _ => false,
+            };
+            history.push(event);
+            if ends {
+                return history;
+            }
+        }
+        panic!("the watch of {} has not seen the last change: {history:?}", K::kind(&()));
     }
 
     pub(crate) fn api<K: Ours>(&self) -> Api<DynamicObject> {

@@ -1,6 +1,7 @@
 //! Proves that the operator continues by itself after the API server has been unreachable for a while.
 
 use super::{
+    A_WHILE,
     applications::application,
     kubelet,
     namespace::Namespace,
@@ -72,6 +73,7 @@ pub(crate) async fn goes_on_after(line: Line, length: Duration) -> (usize, Durat
             assert_eq!(status[field], 1, "{name}: {field}: {status}");
         }
     }
+    sleep(A_WHILE).await;
     let drivers = namespace.drivers_ever().await.len();
     assert_eq!(drivers, 3);
     assert!(operator.is_running());

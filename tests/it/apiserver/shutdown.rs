@@ -1,6 +1,7 @@
 //! Proves that the operator ends promptly and cleanly when asked to.
 
 use super::{
+    A_WHILE,
     applications::application,
     eventually,
     namespace::Namespace,
@@ -11,6 +12,7 @@ use super::{
 };
 use serde_json::Value;
 use std::time::{Duration, Instant};
+use tokio::time::sleep;
 
 /// The maximum time for a stop. Kubernetes kills a pod after 30 s, and a stop in these tests needs less than a tenth of
 /// that.
@@ -62,6 +64,7 @@ async fn a_submission_pod_outlives_the_operator_and_the_next_one_records_what_it
     let submitted = namespace.reaches("pi", "SUBMITTED").await;
     assert_eq!(submitted["status"]["submissionAttempts"], 1);
     namespace.has_no_submission().await;
+    sleep(A_WHILE).await;
     assert_eq!(namespace.drivers_ever().await.len(), 1);
     assert_eq!(namespace.submission_pods_ever().await.len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use super::{Namespace, application, edit, edit_spec, ended, halfway, running, runs, submitted};
 use crate::apiserver::{
-    kubelet,
+    A_WHILE, kubelet,
     operator::{Operator, stand_in},
     proxy::{Call, Moment, Proxy},
     spark,
@@ -10,6 +10,7 @@ use crate::apiserver::{
 };
 use api::SparkApplication;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -134,6 +135,7 @@ async fn an_edit_while_a_submission_pod_works_ends_it_before_another_is_made() {
     node.is_idle().await;
     held.close();
     namespace.becomes("pi", "the run is over", |it| !it["status"]["runs"].is_null()).await;
+    sleep(A_WHILE).await;
     assert_eq!(namespace.submission_pods_ever().await.len(), 1);
     kubelet::is_done(&namespace, first);
     let submitted = submitted(&namespace, "pi", 2).await;
