@@ -5,7 +5,7 @@ use super::{
     calls::{self, applied, delete_all, metadata_at},
     eventually,
     kubectl::kubectl,
-    operator::{self, WEBHOOK},
+    operator::{self, LEASE, WEBHOOK},
     seen,
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label};
@@ -49,7 +49,7 @@ pub(crate) struct Namespace {
 
 impl Namespace {
     /// Creates the namespace `name`, or empties an existing one. Applications, schedules and pods of earlier tests are
-    /// deleted in all namespaces, so that no operator of this test works on these objects.
+    /// deleted in all namespaces, so that no operator of this test works on these objects, and the operator's Lease.
     pub(crate) async fn new(name: &'static str) -> Self {
         let mut alone = ALONE.lock().await;
         operator::assert_none_is_left();
@@ -68,6 +68,8 @@ impl Namespace {
         delete_all::<ConfigMap>(&client, name).await;
         delete_all::<Service>(&client, name).await;
         delete_all::<Event>(&client, name).await;
+        // An operator that was killed has not given its Lease back: the next one would wait until the Lease has expired.
+        calls::delete(LEASE);
         // The folder's path contains the cluster's name, because two tests with a namespace of the same name may run in
         // two clusters at once.
         let kubeconfig =

@@ -77,7 +77,6 @@ pub(crate) async fn goes_on_after(line: Line, length: Duration) -> (usize, Durat
     let drivers = namespace.drivers_ever().await.len();
     assert_eq!(drivers, 3);
     assert!(operator.is_running());
-    // A clean stop releases the lease, so that the next test need not wait for its end.
     operator.stop().await;
     (drivers, resumed)
 }
