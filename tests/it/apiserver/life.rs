@@ -121,8 +121,8 @@ async fn an_application_is_submitted_followed_and_completed() {
     is_customized(&namespace.pod(&first).await.unwrap(), "executor");
     kubelet::runs(&namespace, &first).await;
     namespace.events_up_to("SparkExecutorRunning").await;
+    // An executor that starts at once is reported as running only.
     let second = spark::make_executor(&namespace, &driver, 2).await;
-    namespace.events_up_to("SparkExecutorPending").await;
     kubelet::runs(&namespace, &second).await;
     let running = namespace
         .becomes("spark-pi-configmap", "both executors run", |application| {
@@ -193,7 +193,6 @@ async fn an_application_is_submitted_followed_and_completed() {
         ("SparkDriverRunning", "Follow", "Driver spark-pi-configmap-driver is running"),
         ("SparkExecutorPending", "Follow", "Executor spark-pi-configmap-exec-1 is pending"),
         ("SparkExecutorRunning", "Follow", "Executor spark-pi-configmap-exec-1 is running"),
-        ("SparkExecutorPending", "Follow", "Executor spark-pi-configmap-exec-2 is pending"),
         ("SparkExecutorRunning", "Follow", "Executor spark-pi-configmap-exec-2 is running"),
         ("SparkExecutorCompleted", "Follow", "Executor spark-pi-configmap-exec-1 completed"),
         ("SparkDriverCompleted", "Follow", "Driver spark-pi-configmap-driver completed"),

@@ -140,9 +140,10 @@ async fn an_application_of_the_same_name_is_another_one() {
     assert_ne!(second["metadata"]["uid"], driver["metadata"]["uid"]);
     assert_eq!(namespace.pod(&executor).await, None);
     let own = spark::make_executor(&namespace, &second, 1).await;
+    kubelet::runs(&namespace, &own).await;
     namespace
         .becomes("pi", "its executor is known", |application| {
-            application["status"]["executorState"] == json!({&own: "PENDING"})
+            application["status"]["executorState"] == json!({&own: "RUNNING"})
         })
         .await;
     assert_eq!(namespace.states_ever("pi").await.iter().filter(|state| state.contains("FAIL")).count(), 0);
@@ -158,7 +159,8 @@ async fn who_wants_to_keep_the_pods_does() {
     running(&namespace, "pi", 1).await;
     let driver = namespace.pod("pi-driver").await.unwrap();
     let executor = spark::make_executor(&namespace, &driver, 1).await;
-    namespace.events_up_to("SparkExecutorPending").await;
+    kubelet::runs(&namespace, &executor).await;
+    namespace.events_up_to("SparkExecutorRunning").await;
     namespace.kubectl(&["delete", "sparkapplication", "pi", "--cascade=orphan", "--wait=false"]);
     eventually("the driver is let go", async || {
         let driver = namespace.pod("pi-driver").await.ok_or("there is no driver")?;

@@ -31,6 +31,7 @@ async fn an_edit_in_any_state_runs_the_application_anew() {
     running(&namespace, "running", 1).await;
     let driver = namespace.pod("running-driver").await.unwrap();
     let executor = spark::make_executor(&namespace, &driver, 1).await;
+    kubelet::runs(&namespace, &executor).await;
     ended(&namespace, "failed", 1, 1).await;
     namespace.reaches("failed", "FAILED").await;
     ended(&namespace, "completed", 1, 0).await;
@@ -40,7 +41,7 @@ async fn an_edit_in_any_state_runs_the_application_anew() {
     namespace.reaches("refused", "FAILED").await;
     namespace
         .becomes("running", "its executor is known", |application| {
-            application["status"]["executorState"] == json!({&executor: "PENDING"})
+            application["status"]["executorState"] == json!({&executor: "RUNNING"})
         })
         .await;
 
