@@ -72,8 +72,9 @@ async fn what_a_driver_waits_for_stands_in_the_status() {
         submitted(&namespace, name, 1).await;
         kubelet::cannot_mount(&namespace, &format!("{name}-driver")).await;
     }
-    let assigned = json!({"conditions": [{"type": "PodScheduled", "status": "True"}]});
-    kubelet::says(&namespace, "unmounted-driver", &assigned).await;
+    let long_ago =
+        json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    kubelet::says(&namespace, "unmounted-driver", &json!({"conditions": long_ago})).await;
 
     let unscheduled = json!({"phase": "Pending", "conditions": [{
         "type": "PodScheduled",
