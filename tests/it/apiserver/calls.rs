@@ -58,16 +58,16 @@ pub(crate) fn apply_manifests(path: &str) {
 
 /// Deletes the objects of a YAML file, as far as they exist, and waits until they are gone.
 pub(crate) fn delete_manifests(path: &str) {
-    for object in objects(path) {
-        let client = CLIENT.clone();
-        delete(&waited_for(async move {
-            format!(
-                "{}/{}",
-                siblings(&client, &object, namespace(&object)).await,
-                text(&object, "/metadata/name")
-            )
-        }));
-    }
+    objects(path).iter().for_each(delete_object);
+}
+
+/// Deletes `object`, if it exists, and waits until it is gone.
+pub(crate) fn delete_object(object: &Value) {
+    let (client, object) = (CLIENT.clone(), object.clone());
+    delete(&waited_for(async move {
+        let siblings = siblings(&client, &object, namespace(&object)).await;
+        format!("{siblings}/{}", text(&object, "/metadata/name"))
+    }));
 }
 
 fn objects(path: &str) -> Vec<Value> {

@@ -1,13 +1,10 @@
 //! Proves that an object that cannot be read is reported once, and does not affect others.
 
 use super::{
-    applications::hopeless,
-    eventually,
-    kubectl::{kubectl, try_kubectl_with},
-    namespace::Namespace,
-    operator::Operator,
-    seen,
+    applications::hopeless, calls, eventually, kubectl::try_kubectl_with, namespace::Namespace,
+    operator::Operator, seen,
 };
+use api::SparkApplication;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -39,14 +36,7 @@ async fn an_object_that_cannot_be_read_is_named_and_stops_no_other() {
     told_once(&namespace, complaint).await;
     assert_eq!(namespace.application("odd").await, stored);
 
-    namespace.kubectl(&[
-        "patch",
-        "sparkapp",
-        "odd",
-        "--type=merge",
-        "--patch",
-        r#"{"spec": {"type": "Scala"}}"#,
-    ]);
+    namespace.merge::<SparkApplication>("odd", &json!({"spec": {"type": "Scala"}}));
     namespace.reaches("odd", "FAILED").await;
 }
 
@@ -74,14 +64,8 @@ impl AnyType {
             "op": "remove",
             "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/type/enum",
         }]);
-        kubectl(&[
-            "patch",
-            "crd",
-            "sparkapplications.sparkoperator.k8s.io",
-            "--type=json",
-            "--patch",
-            &remove.to_string(),
-        ]);
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        calls::patch(&format!("{definitions}/sparkapplications.sparkoperator.k8s.io"), &remove);
         Self
     }
 }

@@ -1,7 +1,7 @@
 //! Plays the kubelet: writes the statuses of pods.
 
-use super::{kubectl::kubectl_with, namespace::Namespace};
-use k8s_openapi::api::core::v1::Pod;
+use super::namespace::Namespace;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::{
     Api, Error,
     api::{Patch, PatchParams},
@@ -45,16 +45,14 @@ pub(crate) async fn reported<K: DeserializeOwned>(
     }
 }
 
-/// Makes the pod slow to end: once deleted, it stays until [`is_done`] is called.
+/// Makes the pod, which has no finalizers, slow to end: once deleted, it stays until [`is_done`] is called.
 pub(crate) fn takes_its_time(namespace: &Namespace, pod: &str) {
-    let keep = json!({"metadata": {"finalizers": ["example.com/kubelet"]}}).to_string();
-    namespace.kubectl(&["patch", "pod", pod, "--patch", &keep]);
+    namespace.merge::<Pod>(pod, &json!({"metadata": {"finalizers": ["example.com/kubelet"]}}));
 }
 
 /// Ends the wait that [`takes_its_time`] has begun: removes the finalizer, so that the deleted pod disappears.
 pub(crate) fn is_done(namespace: &Namespace, pod: &str) {
-    let free = json!([{"op": "remove", "path": "/metadata/finalizers"}]).to_string();
-    namespace.kubectl(&["patch", "pod", pod, "--type=json", "--patch", &free]);
+    namespace.merge::<Pod>(pod, &json!({"metadata": {"finalizers": null}}));
 }
 
 /// The message of the event that [`cannot_mount`] sends.
@@ -79,7 +77,7 @@ pub(crate) async fn cannot_mount(namespace: &Namespace, pod: &str) {
         "message": CANNOT_MOUNT,
         "lastTimestamp": "2026-01-01T00:00:00Z",
     });
-    kubectl_with(&event, &["create", "--namespace", namespace.name, "-f", "-"]);
+    namespace.create::<Event>(&event).await;
 }
 
 async fn report(namespace: &Namespace, pod: &str, status: impl FnOnce(&Value) -> Value) {

@@ -123,6 +123,11 @@ impl Namespace {
         services
     }
 
+    /// Merges `patch` into an object, as `kubectl patch --type=merge` does.
+    pub(crate) fn merge<K: Ours>(&self, name: &str, patch: &Value) {
+        calls::merge(&format!("{}/{name}", K::url_path(&(), Some(self.name))), patch);
+    }
+
     pub(crate) async fn patch_status<K: Ours>(&self, name: &str, status: &Value) {
         let patch = Patch::Merge(json!({"status": status}));
         self.api::<K>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();

@@ -1,40 +1,33 @@
 //! Admission policies of the API server.
 
-use super::{
-    eventually,
-    kubectl::{kubectl, kubectl_with, try_kubectl_with},
-    namespace::Namespace,
-};
+use super::{calls, eventually, kubectl::try_kubectl_with, namespace::Namespace};
 use serde_json::{Value, json};
 
 /// A policy and its binding, which are deleted when this value is dropped.
-pub(crate) struct AdmissionPolicy {
-    kind: &'static str,
-    name: &'static str,
-}
+pub(crate) struct AdmissionPolicy([Value; 2]);
 
 impl AdmissionPolicy {
     /// Applies a policy of the kind `ValidatingAdmissionPolicy` or `MutatingAdmissionPolicy`, and its binding. `spec` is
     /// the policy's, `binding` the binding's without the name of the policy.
-    pub(crate) fn apply(kind: &'static str, name: &'static str, spec: &Value, mut binding: Value) -> Self {
+    pub(crate) fn apply(kind: &str, name: &str, spec: &Value, mut binding: Value) -> Self {
         binding["policyName"] = json!(name);
-        for (kind, spec) in [(kind.to_owned(), spec), (format!("{kind}Binding"), &binding)] {
-            let object = json!({
+        let objects = [(kind.to_owned(), spec), (format!("{kind}Binding"), &binding)].map(|(kind, spec)| {
+            json!({
                 "apiVersion": "admissionregistration.k8s.io/v1",
                 "kind": kind,
                 "metadata": {"name": name},
                 "spec": spec,
-            });
-            kubectl_with(&object, &["apply", "-f", "-"]);
-        }
-        Self { kind, name }
+            })
+        });
+        objects.iter().for_each(|object| calls::apply(object, None));
+        Self(objects)
     }
 
     /// Refuses, with the words `why`, requests in `namespace` that `rule` matches, unless `expression` is true for them.
     /// Returns when the API server refuses to create `refused`.
     pub(super) async fn refusing(
         namespace: &Namespace,
-        name: &'static str,
+        name: &str,
         rule: &Value,
         expression: &str,
         why: &str,
@@ -61,9 +54,7 @@ impl AdmissionPolicy {
 
 impl Drop for AdmissionPolicy {
     fn drop(&mut self) {
-        for kind in [format!("{}Binding", self.kind), self.kind.to_owned()] {
-            kubectl(&["delete", &kind, self.name, "--ignore-not-found"]);
-        }
+        self.0.iter().rev().for_each(calls::delete_object);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::{
     admission::pod,
-    kubectl::{kubectl, kubectl_with},
-    namespace::Namespace,
+    calls,
+    kubectl::kubectl_with,
+    namespace::{Namespace, webhooks},
     neighbour::Neighbour,
     operator::{Operator, WEBHOOK},
 };
@@ -107,7 +108,6 @@ impl Drop for CalledAgain {
 }
 
 fn reinvocation_policy(policy: &str) {
-    let path = "/webhooks/0/reinvocationPolicy";
-    let patch = json!([{"op": "add", "path": path, "value": policy}]).to_string();
-    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &patch]);
+    let patch = json!([{"op": "add", "path": "/webhooks/0/reinvocationPolicy", "value": policy}]);
+    calls::patch(&webhooks("mutatingwebhookconfiguration", WEBHOOK), &patch);
 }

@@ -73,14 +73,7 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     assert!((slot..next).contains(&time(&status["lastRun"])), "{status}");
 
     let second = nth_run(&namespace, "often", 2).await;
-    namespace.kubectl(&[
-        "patch",
-        "scheduledsparkapp",
-        "often",
-        "--type=merge",
-        "-p",
-        r#"{"spec":{"suspend":true}}"#,
-    ]);
+    suspend(&namespace, "often", true);
     for run in [&first, &second] {
         completes(&namespace, name(run)).await;
     }
@@ -195,8 +188,8 @@ async fn an_invalid_schedule_says_so_and_goes_on_when_it_is_mended() {
         assert_eq!(status["nextRun"], Value::Null);
         is_told(&namespace, name, "ScheduleInvalid").await;
     }
-    let mend = json!({"spec": {"schedule": format!("@every {PERIOD}s")}}).to_string();
-    namespace.kubectl(&["patch", "scheduledsparkapp", "cron", "--type=merge", "-p", &mend]);
+    let mend = json!({"spec": {"schedule": format!("@every {PERIOD}s")}});
+    namespace.merge::<ScheduledSparkApplication>("cron", &mend);
     let status =
         becomes(&namespace, "cron", "it is mended", |status| status["scheduleState"] == "Scheduled").await;
     assert_eq!(status["reason"], Value::Null);
@@ -296,9 +289,8 @@ async fn a_run_that_ended_before_it_was_recorded_is_recorded_and_then_pruned_at_
     let only = nth_run(&namespace, "yearly", 1).await;
     operator.kill();
     held.close();
-    let ended = json!({"status": {"applicationState": {"state": "COMPLETED"}, "driverInfo": {}}}).to_string();
-    let patch = ["patch", "sparkapp", name(&only), "--subresource=status", "--type=merge", "-p", &ended];
-    namespace.kubectl(&patch);
+    let ended = json!({"applicationState": {"state": "COMPLETED"}, "driverInfo": {}});
+    namespace.patch_status::<SparkApplication>(name(&only), &ended).await;
 
     let _operator = Operator::with(&namespace).through(&proxy).start().await;
     becomes(&namespace, "yearly", "it is recorded", |status| status["lastTrigger"] == "now").await;
@@ -440,13 +432,12 @@ async fn is_told(namespace: &Namespace, schedule: &str, reason: &str) {
 }
 
 fn suspend(namespace: &Namespace, schedule: &str, suspend: bool) {
-    let patch = json!({"spec": {"suspend": suspend}}).to_string();
-    namespace.kubectl(&["patch", "scheduledsparkapp", schedule, "--type=merge", "-p", &patch]);
+    namespace.merge::<ScheduledSparkApplication>(schedule, &json!({"spec": {"suspend": suspend}}));
 }
 
 fn trigger(namespace: &Namespace, schedule: &str, value: &str) {
-    let trigger = format!("sparkoperator.k8s.io/trigger={value}");
-    namespace.kubectl(&["annotate", "scheduledsparkapp", schedule, "--overwrite", &trigger]);
+    let trigger = json!({"metadata": {"annotations": {"sparkoperator.k8s.io/trigger": value}}});
+    namespace.merge::<ScheduledSparkApplication>(schedule, &trigger);
 }
 
 async fn runs_now(namespace: &Namespace, application: &str) {

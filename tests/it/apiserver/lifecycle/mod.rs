@@ -35,6 +35,7 @@ use super::{
     namespace::Namespace,
     proxy::{Call, Held, Moment, Proxy},
 };
+use api::SparkApplication;
 use serde_json::{Value, json};
 
 /// Returns the smallest application with this name, with these fields in its spec.
@@ -79,12 +80,12 @@ async fn halfway(namespace: &Namespace, proxy: &Proxy) -> (Value, Held) {
     (namespace.submission_pod(&[]).await, held)
 }
 
-/// Patches an application with `kubectl patch`.
+/// Merges `patch` into an application.
 fn edit(namespace: &Namespace, name: &str, patch: &Value) {
-    namespace.kubectl(&["patch", "sparkapplication", name, "--type=merge", "--patch", &patch.to_string()]);
+    namespace.merge::<SparkApplication>(name, patch);
 }
 
-/// Patches an application's spec with `kubectl patch`.
+/// Merges `spec` into an application's spec.
 fn edit_spec(namespace: &Namespace, name: &str, spec: &Value) {
     edit(namespace, name, &json!({"spec": spec}));
 }
