@@ -5,6 +5,7 @@ use super::{
     namespace::Namespace,
     operator::Operator,
 };
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::fs;
 
@@ -96,7 +97,7 @@ async fn a_pod_that_was_stored_once_is_not_changed_again() {
     for file in ["driver-pod", "executor-pod"] {
         let first = stored(&namespace, &pod(file)).await;
         let name = first["metadata"]["name"].as_str().unwrap();
-        namespace.kubectl(&["delete", "pod", name]);
+        namespace.delete::<Pod>(name).await;
         let again = json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -161,7 +162,7 @@ async fn only_pods_that_ask_for_something_need_the_operator() {
         pod["metadata"]["name"] = json!("unannotated");
         pod["metadata"]["annotations"].take();
         kubectl_with(&pod, &create);
-        namespace.kubectl(&["delete", "pod", "unannotated"]);
+        namespace.delete::<Pod>("unannotated").await;
     }
 }
 

@@ -129,14 +129,7 @@ async fn a_failure_is_told_with_its_reason_and_an_end_before_an_edit_is_none() {
     };
     assert_eq!((&*message, application.state()), ("out of luck", State::Failed));
 
-    namespace.kubectl(&[
-        "patch",
-        "sparkapp",
-        "pi",
-        "--type=merge",
-        "--patch",
-        r#"{"spec": {"arguments": ["7"]}}"#,
-    ]);
+    namespace.merge::<SparkApplication>("pi", &json!({"spec": {"arguments": ["7"]}}));
     let waits = applications.end("pi");
     assert!(timeout(SOON, waits).await.is_err(), "what has failed was edited");
     let ((), end) = join!(record(&namespace, failed(2)), applications.end("pi"));
@@ -156,7 +149,7 @@ async fn a_deletion_ends_it_and_another_of_the_same_name_is_another() {
     let ((), end) = join!(
         async {
             sleep(SOON).await;
-            namespace.kubectl(&["delete", "sparkapp", "pi"]);
+            namespace.delete::<SparkApplication>("pi").await;
         },
         applications.end(&first)
     );
@@ -168,7 +161,7 @@ async fn a_deletion_ends_it_and_another_of_the_same_name_is_another() {
     let mut states = applications.states("pi");
     assert_eq!(next(&mut states).await, Some(State::New));
     proxy.line_is(Line::Refused);
-    namespace.kubectl(&["delete", "sparkapp", "pi"]);
+    namespace.delete::<SparkApplication>("pi").await;
     namespace.apply(&application("pi"));
     record(&namespace, failed(1)).await;
     proxy.line_is(Line::Up);

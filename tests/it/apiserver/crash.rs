@@ -15,7 +15,7 @@ use super::{
     seen,
     submission_node::SubmissionNode,
 };
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -67,7 +67,7 @@ async fn a_submission_pod_that_is_lost_between_pod_and_configuration_is_made_ane
     let held = configuration_is_made.caught().await;
     let half_made = scene.driver().await;
     let [lost] = &scene.namespace.submission_pods().await[..] else { panic!("one submission pod") };
-    scene.namespace.kubectl(&["delete", "pod", lost["metadata"]["name"].as_str().unwrap()]);
+    scene.namespace.delete::<Pod>(lost["metadata"]["name"].as_str().unwrap()).await;
     held.close();
 
     let driver = scene.is_submitted_once(&TOLD).await;

@@ -9,6 +9,8 @@ use super::{
     seen,
     submission_node::SubmissionNode,
 };
+use api::SparkApplication;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 #[tokio::test]
@@ -163,7 +165,7 @@ async fn a_driver_that_is_deleted_while_it_runs_fails_its_application() {
     namespace.reaches("pi", "SUBMITTED").await;
     kubelet::runs(&namespace, "pi-driver").await;
     namespace.reaches("pi", "RUNNING").await;
-    namespace.kubectl(&["delete", "pod", "pi-driver"]);
+    namespace.delete::<Pod>("pi-driver").await;
     let failed = namespace.reaches("pi", "FAILED").await;
     assert_eq!(failed["status"]["applicationState"]["errorMessage"], "driver pod not found");
     assert!(failed["status"]["terminationTime"].is_string());
@@ -202,7 +204,7 @@ async fn an_application_that_is_deleted_while_its_submission_pod_works_gets_no_d
     let driver_is_made = proxy.hold(Call { method: "POST", path: "/pods" }, Moment::Before);
     namespace.apply(&application("pi"));
     let held = driver_is_made.caught().await;
-    namespace.kubectl(&["delete", "sparkapp", "pi"]);
+    namespace.delete::<SparkApplication>("pi").await;
     node.is_idle().await;
     held.close();
     eventually("its submission pod is gone", async || {

@@ -42,7 +42,7 @@ async fn three_hundred_applications_are_found_as_they_are_and_a_broken_one_delay
     operator.has_looked_at(FLEET + 1).await;
     namespace.apply(&hopeless("new"));
     namespace.reaches("new", "FAILED").await;
-    namespace.kubectl(&["delete", "sparkapp", "new"]);
+    namespace.delete::<SparkApplication>("new").await;
 
     let after = (versions::<SparkApplication>(&namespace).await, versions::<Pod>(&namespace).await);
     assert!(before == after, "something was written");

@@ -1,6 +1,7 @@
 //! Tests the states, the status, the objects and the events of an application that succeeds.
 
 use super::{applications::owned_by, kubelet, namespace::Namespace, operator::Operator, spark};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::fs;
 
@@ -139,7 +140,7 @@ async fn an_application_is_submitted_followed_and_completed() {
     namespace.events_up_to("SparkExecutorCompleted").await;
     kubelet::ends(&namespace, "spark-pi-configmap-driver", 0).await;
     namespace.reaches("spark-pi-configmap", "COMPLETED").await;
-    namespace.kubectl(&["delete", "pod", &second]);
+    namespace.delete::<Pod>(&second).await;
     let completed = namespace
         .becomes("spark-pi-configmap", "both executors have completed", |application| {
             application["status"]["executorState"] == json!({&first: "COMPLETED", &second: "COMPLETED"})

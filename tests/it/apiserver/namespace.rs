@@ -96,6 +96,17 @@ impl Namespace {
         json!(self.api::<K>().create(&PostParams::default(), &object).await.unwrap())
     }
 
+    /// Deletes an object, and waits until it is gone. Another object may have its name by then.
+    pub(crate) async fn delete<K: Ours>(&self, name: &str) {
+        let uid = self.get::<K>(name).await.expect(name)["metadata"]["uid"].take();
+        self.api::<K>().delete(name, &DeleteParams::default()).await.unwrap();
+        eventually(&format!("{name} is gone"), async || {
+            let there = self.get::<K>(name).await;
+            seen(there.as_ref().is_none_or(|there| there["metadata"]["uid"] != uid), there)
+        })
+        .await;
+    }
+
     /// Deletes all objects of a kind in this namespace by one request.
     pub(crate) async fn clear<K: Ours>(&self) {
         self.api::<K>().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();

@@ -75,10 +75,10 @@ async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run()
     // test does.
     let goes = |claim: &Value| !claim["metadata"]["deletionTimestamp"].is_null();
     assert!(namespace.list::<PersistentVolumeClaim>().await.iter().all(goes));
-    let free = json!({"metadata": {"finalizers": null}}).to_string();
+    let free = json!({"metadata": {"finalizers": null}});
     for claim in namespace.list::<PersistentVolumeClaim>().await {
         let name = claim["metadata"]["name"].as_str().unwrap();
-        namespace.kubectl(&["patch", "persistentvolumeclaim", name, "--type=merge", "--patch", &free]);
+        namespace.merge::<PersistentVolumeClaim>(name, &free);
     }
 }
 
@@ -203,8 +203,7 @@ async fn somebody_elses_object_of_a_childs_name_is_left_alone() {
     held.close();
     let [service] = &namespace.list::<Service>().await[..] else { panic!("one Service") };
     let name = service["metadata"]["name"].as_str().unwrap();
-    let nobodys = json!({"metadata": {"ownerReferences": null}}).to_string();
-    namespace.kubectl(&["patch", "service", name, "--type=merge", "--patch", &nobodys]);
+    namespace.merge::<Service>(name, &json!({"metadata": {"ownerReferences": null}}));
 
     let _operator = Operator::with(&namespace).through(&proxy).start().await;
     let failed = namespace.reaches("pi", "FAILED").await;

@@ -8,6 +8,7 @@ use super::{
     neighbour::Neighbour,
     operator::{Operator, WEBHOOK},
 };
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -31,7 +32,7 @@ async fn called_twice(namespace: &Namespace, change: fn(&mut Value)) {
     let create = ["create", "--namespace", namespace.name, "-f", "-"];
     kubectl_with(&pod("driver-pod"), &create);
     let mut alone = namespace.pod("pi-driver").await.unwrap();
-    namespace.kubectl(&["delete", "pod", "pi-driver"]);
+    namespace.delete::<Pod>("pi-driver").await;
 
     let _again = CalledAgain::begin();
     let neighbour = Neighbour::changing(namespace, change).await;

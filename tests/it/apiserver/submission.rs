@@ -247,7 +247,7 @@ async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_se
     namespace.patch_status::<ResourceQuota>("little", &little).await;
     let quota = "-submission\" is forbidden: exceeded quota: little, requested: requests.memory=1Gi";
     is_not_let_in(&namespace, quota).await;
-    namespace.kubectl(&["delete", "resourcequota", "little"]);
+    namespace.delete::<ResourceQuota>("little").await;
 
     let missing = "error looking up service account: serviceaccount spark not found";
     let _policy = no_pods(&namespace, "submission", missing).await;
@@ -262,7 +262,7 @@ async fn is_not_let_in(namespace: &Namespace, reason: &str) {
     let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
     assert!(why.starts_with("failed to create Pod pi-") && why.contains(reason), "{why}");
     assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
-    namespace.kubectl(&["delete", "sparkapp", "pi"]);
+    namespace.delete::<SparkApplication>("pi").await;
 }
 
 #[tokio::test]
@@ -293,7 +293,7 @@ async fn a_submission_pod_that_somebody_deletes_is_made_anew() {
     namespace.apply(&application("pi"));
     let first = namespace.submission_pod(&[]).await;
     let name = first["metadata"]["name"].as_str().unwrap();
-    namespace.kubectl(&["delete", "pod", name]);
+    namespace.delete::<Pod>(name).await;
     let first = first["metadata"]["uid"].as_str().unwrap();
     let second = namespace.submission_pod(&[first]).await;
     assert_eq!(second["metadata"]["name"], name, "it is the same run");

@@ -104,7 +104,7 @@ async fn classes_of_the_applications_run_in_its_own_pod_or_not_at_all() {
         assert_eq!(pod["spec"]["serviceAccountName"], "spark");
         assert_eq!(pod["metadata"]["namespace"], namespace.name);
         assert!(!operator.has_had_a_child());
-        namespace.kubectl(&["delete", "sparkapp", "steps"]);
+        namespace.delete::<SparkApplication>("steps").await;
         namespace.has_no_pods().await;
     }
     let before = namespace.submission_pods_ever().await;
@@ -112,7 +112,7 @@ async fn classes_of_the_applications_run_in_its_own_pod_or_not_at_all() {
     for annotated in [true, false] {
         if !annotated {
             steps["metadata"]["annotations"].take();
-            namespace.kubectl(&["delete", "sparkapp", "steps"]);
+            namespace.delete::<SparkApplication>("steps").await;
         }
         namespace.apply(&steps);
         let failed = namespace.reaches("steps", "FAILED").await;

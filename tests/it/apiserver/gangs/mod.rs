@@ -200,7 +200,7 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
         namespace.apply(&of_scheduler(scheduler));
         let why = failure(&namespace).await;
         assert!(why.starts_with(&format!("failed to create {kind} ")) && why.contains(help), "{why}");
-        namespace.kubectl(&["delete", "sparkapplication", "pi"]);
+        namespace.delete::<SparkApplication>("pi").await;
     }
 
     // The kind that is missing is found once it is there, by the next attempt.
@@ -213,7 +213,7 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
     let definitions = Definitions::begin();
     namespace.reaches("pi", "SUBMITTED").await;
     assert_eq!(groups(&namespace, VOLCANO).len(), 1);
-    namespace.kubectl(&["delete", "sparkapplication", "pi"]);
+    namespace.delete::<SparkApplication>("pi").await;
 
     // The group of an application that was deleted is replaced. There is no garbage collector in this cluster, and
     // elsewhere it takes its time.
@@ -222,7 +222,7 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
     namespace.reaches("pi", "SUBMITTED").await;
     let owner = &groups(&namespace, VOLCANO)[0]["metadata"]["ownerReferences"][0]["uid"];
     assert_eq!(*owner, namespace.application("pi").await["metadata"]["uid"]);
-    namespace.kubectl(&["delete", "sparkapplication", "pi"]);
+    namespace.delete::<SparkApplication>("pi").await;
 
     // A group of somebody else is left alone, here of another application.
     let mut other = of_scheduler("volcano");

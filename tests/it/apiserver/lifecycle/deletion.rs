@@ -10,6 +10,7 @@ use crate::apiserver::{
     operator::Operator,
     seen, spark,
 };
+use api::SparkApplication;
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Service},
     policy::v1::PodDisruptionBudget,
@@ -132,7 +133,7 @@ async fn an_application_of_the_same_name_is_another_one() {
     running(&namespace, "pi", 1).await;
     let driver = namespace.pod("pi-driver").await.unwrap();
     let executor = spark::make_executor(&namespace, &driver, 1).await;
-    namespace.kubectl(&["delete", "sparkapplication", "pi"]);
+    namespace.delete::<SparkApplication>("pi").await;
     namespace.apply(&application("pi", &json!({})));
     // The test does not wait until the pods of the first application are gone; the second application does.
     running(&namespace, "pi", 1).await;

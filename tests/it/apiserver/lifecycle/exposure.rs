@@ -74,8 +74,8 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
         "metadata": {"labels": {"sparkoperator.k8s.io/app-name": "other", "sparkoperator.k8s.io/created-by-spark-operator": null}},
         "spec": {"ports": [{"name": "x", "port": 80, "targetPort": 80}], "selector": {"spark-role": "executor"}},
     });
-    namespace.kubectl(&["patch", "service", "pi-ui-svc", "--type=merge", "--patch", &edit.to_string()]);
-    namespace.kubectl(&["delete", "ingress", "pi-ui-ingress"]);
+    namespace.merge::<Service>("pi-ui-svc", &edit);
+    namespace.delete::<Ingress>("pi-ui-ingress").await;
     let mended = is(&namespace, "pi-ui-svc", &service).await;
     assert_eq!(mended["metadata"]["uid"], service["metadata"]["uid"]);
     there::<Ingress>(&namespace, "pi-ui-ingress").await;
@@ -165,7 +165,7 @@ async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
     namespace.apply(&application("later", &json!({})));
     submitted(&namespace, "later", 1).await;
     told(&namespace, "Service later-ui-svc already exists").await;
-    namespace.kubectl(&["delete", "service", "later-ui-svc"]);
+    namespace.delete::<Service>("later-ui-svc").await;
     kubelet::runs(&namespace, "later-driver").await;
     namespace
         .becomes("later", "its web UI has an address", |application| {
@@ -208,7 +208,7 @@ async fn nobody_waits_for_a_service_that_is_slow_to_be_made() {
     submitted(&namespace, "pi", 1).await;
     there::<Service>(&namespace, "pi-ui-svc").await;
     let trap = proxy.hold(service, Moment::Before);
-    namespace.kubectl(&["delete", "service", "pi-ui-svc"]);
+    namespace.delete::<Service>("pi-ui-svc").await;
     let held = trap.caught().await;
     kubelet::runs(&namespace, "pi-driver").await;
     namespace.reaches("pi", "RUNNING").await;

@@ -6,6 +6,7 @@ use crate::apiserver::{
     operator::{Operator, Setup},
     seen,
 };
+use api::SparkApplication;
 use serde_json::{Value, json};
 
 const FINALIZER: &str = "sparkoperator.k8s.io/driver-outcome";
@@ -45,10 +46,10 @@ async fn no_driver_is_kept_for_an_application_that_is_gone() {
         running(&namespace, name, 1).await;
         is_protected(&namespace, name).await;
     }
-    namespace.kubectl(&["delete", "sparkapplication", "watched"]);
+    namespace.delete::<SparkApplication>("watched").await;
     is_gone(&namespace, "watched-driver").await;
     operator.stop().await;
-    namespace.kubectl(&["delete", "sparkapplication", "alone"]);
+    namespace.delete::<SparkApplication>("alone").await;
     // The test plays the garbage collector, which this cluster does not have.
     namespace.kubectl(&["delete", "pod", "--wait=false", "alone-driver"]);
     let driver = namespace.pod("alone-driver").await.unwrap();
