@@ -96,6 +96,9 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
     gone::<Service>(&namespace, "pi-driver-8888").await;
     gone::<Ingress>(&namespace, "pi-ing-8888").await;
     namespace.becomes("pi", "its status says where", is_told).await;
+    // Another operator does not know when the Service was changed, and so deletes it at once.
+    operator.stop().await;
+    let operator = Operator::with(&namespace).through(&proxy).argument(BY_PATH).start().await;
     edit_spec(&namespace, "pi", &json!({"sparkConf": {"spark.ui.enabled": "false"}}));
     running(&namespace, "pi", 3).await;
     gone::<Service>(&namespace, "pi-ui-svc").await;
@@ -114,23 +117,25 @@ async fn services_go_with_the_run_where_the_admin_says_so_and_with_a_suspension(
     let namespace = emptied("ended-exposure").await;
     let operator =
         Operator::with(&namespace).argument(BY_PATH).argument("--delete-ui-service-on-end").start().await;
-    namespace.apply(&application("pi", &json!({})));
-    running(&namespace, "pi", 1).await;
-    there::<Service>(&namespace, "pi-ui-svc").await;
-    there::<Ingress>(&namespace, "pi-ui-ingress").await;
-    edit_spec(&namespace, "pi", &json!({"suspend": true}));
-    namespace.reaches("pi", "SUSPENDED").await;
-    gone::<Service>(&namespace, "pi-ui-svc").await;
-    gone::<Ingress>(&namespace, "pi-ui-ingress").await;
-    edit_spec(&namespace, "pi", &json!({"suspend": false}));
-    running(&namespace, "pi", 2).await;
-    there::<Service>(&namespace, "pi-ui-svc").await;
-    there::<Ingress>(&namespace, "pi-ui-ingress").await;
-    kubelet::ends(&namespace, "pi-driver", 0).await;
-    let completed = namespace.reaches("pi", "COMPLETED").await;
-    assert_eq!(completed["status"]["driverInfo"], json!({"podName": "pi-driver"}));
-    gone::<Service>(&namespace, "pi-ui-svc").await;
-    gone::<Ingress>(&namespace, "pi-ui-ingress").await;
+    for name in ["ended", "resumed"] {
+        namespace.apply(&application(name, &json!({})));
+    }
+    for name in ["ended", "resumed"] {
+        running(&namespace, name, 1).await;
+        is_exposed(&namespace, name).await;
+    }
+    edit_spec(&namespace, "resumed", &json!({"suspend": true}));
+    kubelet::ends(&namespace, "ended-driver", 0).await;
+    let completed = namespace.reaches("ended", "COMPLETED").await;
+    assert_eq!(completed["status"]["driverInfo"], json!({"podName": "ended-driver"}));
+    namespace.reaches("resumed", "SUSPENDED").await;
+    for name in ["ended", "resumed"] {
+        gone::<Service>(&namespace, &format!("{name}-ui-svc")).await;
+        gone::<Ingress>(&namespace, &format!("{name}-ui-ingress")).await;
+    }
+    edit_spec(&namespace, "resumed", &json!({"suspend": false}));
+    running(&namespace, "resumed", 2).await;
+    is_exposed(&namespace, "resumed").await;
     assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
 }
 
@@ -183,10 +188,13 @@ async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_cannot_be_deleted_is_told_and_goes_when_it_can() {
     let namespace = emptied("kept-exposure").await;
-    let _operator = Operator::with(&namespace).argument(BY_PATH).start().await;
+    let operator = Operator::with(&namespace).argument(BY_PATH).start().await;
     namespace.apply(&application("pi", &json!({})));
     running(&namespace, "pi", 1).await;
-    there::<Ingress>(&namespace, "pi-ui-ingress").await;
+    is_exposed(&namespace, "pi").await;
+    // Another operator does not know when the Ingress was made, and so tries at once to delete it.
+    operator.stop().await;
+    let _operator = Operator::with(&namespace).argument(BY_PATH).start().await;
     let policy = no_ingresses(&namespace).await;
     edit_spec(&namespace, "pi", &json!({"suspend": true}));
     namespace.reaches("pi", "SUSPENDED").await;
@@ -204,14 +212,10 @@ async fn nobody_waits_for_a_service_that_is_slow_to_be_made() {
     let proxy = Proxy::start().await;
     let _operator = Operator::with(&namespace).through(&proxy).start().await;
     let service = Call { method: "POST", path: "/slow-exposure/services" };
+    let service_is_made = proxy.hold_saying("pi-ui-svc", service, Moment::Before);
     namespace.apply(&application("pi", &json!({})));
-    submitted(&namespace, "pi", 1).await;
-    there::<Service>(&namespace, "pi-ui-svc").await;
-    let trap = proxy.hold(service, Moment::Before);
-    namespace.delete::<Service>("pi-ui-svc").await;
-    let held = trap.caught().await;
-    kubelet::runs(&namespace, "pi-driver").await;
-    namespace.reaches("pi", "RUNNING").await;
+    let held = service_is_made.caught().await;
+    running(&namespace, "pi", 1).await;
     namespace.apply(&application("other", &json!({})));
     ended(&namespace, "other", 1, 0).await;
     namespace.reaches("other", "COMPLETED").await;
@@ -327,6 +331,12 @@ async fn emptied(name: &'static str) -> Namespace {
     let namespace = Namespace::new(name).await;
     namespace.clear::<Ingress>().await;
     namespace
+}
+
+/// Waits until the web UI of the application has a Service and an Ingress.
+async fn is_exposed(namespace: &Namespace, name: &str) {
+    there::<Service>(namespace, &format!("{name}-ui-svc")).await;
+    there::<Ingress>(namespace, &format!("{name}-ui-ingress")).await;
 }
 
 async fn there<K: crate::apiserver::namespace::Ours>(namespace: &Namespace, name: &str) -> Value {

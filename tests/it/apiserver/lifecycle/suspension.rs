@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_running_application_is_suspended_when_all_of_it_is_gone() {
     let namespace = Namespace::new("suspended").await;
-    let operator = Operator::start(&namespace).await;
+    let operator = Operator::with(&namespace).argument("--enable-ui-service=false").start().await;
     namespace.apply(&application("pi", &json!({})));
     running(&namespace, "pi", 1).await;
     let driver = namespace.pod("pi-driver").await.unwrap();
@@ -88,9 +88,5 @@ async fn a_submission_ends_when_its_application_is_suspended() {
 async fn has_nothing(namespace: &Namespace) {
     assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
     assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
-    eventually("its web UI's Service is gone with the others", async || {
-        let services = namespace.list::<Service>().await;
-        seen(services.is_empty(), services)
-    })
-    .await;
+    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
 }
