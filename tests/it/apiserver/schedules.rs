@@ -27,19 +27,33 @@ use std::{
 use tokio::time::sleep;
 
 /// The period of most schedules in seconds: enough for an application to be created and seen.
-const PERIOD: i64 = 4;
+const PERIOD: i64 = 2;
 const STARTED: &str = "spark_operator_scheduled_runs_started_total";
 
+/// The name of the first application of another schedule, `taken`, is somebody else's.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     let namespace = Namespace::new("schedules").await;
     let operator = Operator::start(&namespace).await;
     // Long enough to check the results of one time before the next.
-    let period = 10.seconds();
-    let mut wanted = schedule("often", &json!({"schedule": "@every 10s", "successfulRunHistoryLimit": 1}));
+    let period = 6.seconds();
+    namespace.apply(&schedule("taken", &json!({"schedule": "@every 6s"})));
+    let made = namespace.get::<ScheduledSparkApplication>("taken").await.unwrap();
+    let foreign_slot = created(&made).checked_add(period).unwrap();
+    let foreign = format!("taken-{}", foreign_slot.as_nanosecond());
+    let foreign = namespace.create::<SparkApplication>(&hopeless(&foreign)).await;
+    let mut wanted = schedule("often", &json!({"schedule": "@every 6s", "successfulRunHistoryLimit": 1}));
     wanted["metadata"]["labels"] = json!({"team": "data"});
     namespace.apply(&wanted);
+    let status = becomes(&namespace, "taken", "its first time is dealt with", |status| {
+        status["handledUntil"] == foreign_slot.to_string()
+    })
+    .await;
+    assert_eq!(status["lastRunName"], Value::Null);
+    let there = namespace.application(name(&foreign)).await;
+    assert_eq!(there["metadata"]["uid"], foreign["metadata"]["uid"]);
+    is_told(&namespace, "taken", "ScheduledRunSkipped").await;
     let first = nth_run(&namespace, "often", 1).await;
 
     let made = namespace.get::<ScheduledSparkApplication>("often").await.unwrap();
@@ -72,8 +86,18 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     assert_eq!(status["nextRun"], next.to_string());
     assert!((slot..next).contains(&time(&status["lastRun"])), "{status}");
 
+    // The next time of `taken` has an application of its own.
+    let other = nth_run(&namespace, "taken", 1).await;
+    assert!(slot_of(&other) > foreign_slot, "{other}");
     let second = nth_run(&namespace, "often", 2).await;
-    suspend(&namespace, "often", true);
+    for (schedule, last) in [("taken", &other), ("often", &second)] {
+        becomes(&namespace, schedule, "its run is recorded", |status| {
+            status["lastRunName"] == last["metadata"]["name"]
+        })
+        .await;
+        suspend(&namespace, schedule, true);
+    }
+    assert_eq!(runs(&namespace, "taken").await.len(), 1);
     for run in [&first, &second] {
         completes(&namespace, name(run)).await;
     }
@@ -89,8 +113,8 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     for reason in ["ScheduledRunStarted", "ScheduledRunsPruned"] {
         is_told(&namespace, "often", reason).await;
     }
-    has_started(&operator, 2.0).await;
-    assert_eq!(operator.metric("spark_operator_scheduled_run_lag_seconds_count").await, Ok(2.0));
+    has_started(&operator, 3.0).await;
+    assert_eq!(operator.metric("spark_operator_scheduled_run_lag_seconds_count").await, Ok(3.0));
 }
 
 /// Issue 22: a `Forbid` schedule listed the namespace's pods at each due time, and thousands may be due in one minute.
@@ -222,34 +246,6 @@ async fn a_mistake_is_refused_when_it_is_applied_and_a_name_that_is_too_long() {
     namespace.apply(&schedule(&long, &json!({})));
     let run = nth_run(&namespace, &long, 1).await;
     assert_eq!(*name(&run), format!("{long}-{}", slot_of(&run).as_second()));
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn somebody_elses_application_under_the_name_of_a_run_is_left_alone() {
-    let namespace = Namespace::new("schedule-taken").await;
-    let setup =
-        Operator::with(&namespace).argument("--scheduled-spark-application-timestamp-precision=seconds");
-    let _operator = setup.start().await;
-    namespace.apply(&schedule("taken", &json!({"schedule": "@every 10s"})));
-    let made = namespace.get::<ScheduledSparkApplication>("taken").await.unwrap();
-    let slot = created(&made).checked_add(10.seconds()).unwrap();
-    let foreign = format!("taken-{}", slot.as_second());
-    let made = namespace.create::<SparkApplication>(&hopeless(&foreign)).await;
-    let status = becomes(&namespace, "taken", "its first time is dealt with", |status| {
-        status["handledUntil"] == slot.to_string()
-    })
-    .await;
-    assert_eq!(status["lastRunName"], Value::Null);
-    let there = namespace.application(&foreign).await;
-    assert_eq!(there["metadata"]["uid"], made["metadata"]["uid"]);
-    is_told(&namespace, "taken", "ScheduledRunSkipped").await;
-    // The next time has an application of its own.
-    eventually("the next is made", async || {
-        let runs = runs(&namespace, "taken").await;
-        seen(runs.len() == 1 && slot_of(&runs[0]) > slot, runs)
-    })
-    .await;
 }
 
 #[tokio::test]
