@@ -15,8 +15,9 @@ use super::{
     seen,
     submission_node::SubmissionNode,
 };
+use futures::join;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 /// `spark-submit` creates the driver's pod.
@@ -57,64 +58,60 @@ async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tri
     assert_eq!(scene.namespace.states_ever("pi").await, ["", "SUBMISSION_FAILED", "SUBMITTED"]);
 }
 
+/// Three applications at once: all of them wait for the ten seconds after which a half-made driver counts as left behind.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_submission_pod_that_is_lost_between_pod_and_configuration_is_made_anew_and_so_is_its_driver() {
-    let scene = Scene::new("lost-half-made").await;
+async fn a_half_made_driver_goes_after_a_lost_pod_a_closed_connection_and_a_lost_reply() {
+    let scene = Scene::new("half-made").await;
     let _operator = scene.operator().await;
-    let configuration_is_made = scene.pods.hold(CONFIGURATION_IS_MADE, Moment::Before);
-    scene.namespace.apply(&application("pi"));
-    let held = configuration_is_made.caught().await;
-    let half_made = scene.driver().await;
-    let [lost] = &scene.namespace.submission_pods().await[..] else { panic!("one submission pod") };
-    scene.namespace.delete::<Pod>(lost["metadata"]["name"].as_str().unwrap()).await;
-    held.close();
+    let configuration_is_made = scene.pods.hold_saying("lost-driver", CONFIGURATION_IS_MADE, Moment::Before);
+    let [closed_is_made, reset_is_made] = ["closed-driver", "reset-driver"]
+        .map(|driver| scene.pods.hold_saying(driver, POD_IS_MADE, Moment::After));
+    for name in ["lost", "closed", "reset"] {
+        scene.namespace.apply(&application(name));
+    }
+    // At the same time, because `spark-submit` waits only ten seconds for an answer.
+    let (lost, (), reset) = join!(
+        async {
+            let held = configuration_is_made.caught().await;
+            let half_made = scene.driver("lost").await;
+            let [pod] = &scene.submission_pods("lost").await[..] else { panic!("one submission pod") };
+            scene.namespace.delete::<Pod>(pod["metadata"]["name"].as_str().unwrap()).await;
+            held.close();
+            half_made
+        },
+        // Unlike after a connection that is reset, `spark-submit` does not retry.
+        async { closed_is_made.caught().await.close() },
+        async {
+            let held = reset_is_made.caught().await;
+            let half_made = scene.driver("reset").await;
+            // `spark-submit` retries, finds its own pod, and gives up.
+            held.reset();
+            half_made
+        },
+    );
 
-    let driver = scene.is_submitted_once(&TOLD).await;
-    assert_ne!(driver, half_made);
-    scene.completes(&[&half_made, &driver], 2).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_submission_whose_connection_is_closed_fails_and_leaves_no_half_made_driver() {
-    let scene = Scene::new("closed-connection").await;
-    let _operator = scene.operator().await;
-    let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::After);
-    scene.namespace.apply(&application("pi"));
-    // Unlike after a connection that is reset, `spark-submit` does not retry.
-    driver_is_made.caught().await.close();
-    let failed = scene.namespace.reaches("pi", "FAILED").await;
+    let failed = scene.namespace.reaches("closed", "FAILED").await;
     assert_eq!(
         failed["status"]["applicationState"]["errorMessage"],
         "failed to run spark-submit: Connection was closed"
     );
     assert_eq!(failed["status"]["submissionAttempts"], 1);
-    assert_eq!(scene.namespace.pod("pi-driver").await, None);
+    assert_eq!(scene.namespace.pod("closed-driver").await, None);
+    for (name, half_made) in [("lost", lost), ("reset", reset)] {
+        let driver = scene.is_submitted_once(name).await;
+        assert_ne!(driver, half_made);
+        scene.completes(name, &[&half_made, &driver]).await;
+    }
     scene.namespace.has_no_submission().await;
-    assert_eq!(scene.namespace.submission_pods_ever().await.len(), 1);
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_lost_reply_to_the_drivers_creation_leaves_one_whole_driver() {
-    let scene = Scene::new("lost-driver-reply").await;
-    let _operator = scene.operator().await;
-    let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::After);
-    scene.namespace.apply(&application("pi"));
-    let held = driver_is_made.caught().await;
-    let half_made = scene.driver().await;
-    // `spark-submit` retries, finds its own pod, and gives up.
-    held.reset();
-    let driver = scene.is_submitted_once(&TOLD).await;
-    assert_ne!(driver, half_made);
-    scene.completes(&[&half_made, &driver], 2).await;
+    assert_eq!(scene.namespace.pods_ever_of("closed", "driver").await.len(), 1);
+    assert_eq!(scene.namespace.pods_ever_of("closed", "submission").await.len(), 1);
 }
 
 /// The events of a submission.
 const TOLD: [&str; 2] = ["SparkApplicationAdded", "SparkApplicationSubmitted"];
 
-/// The application `pi`, with the proxy and the node that its tests need.
+/// The proxy and the node that the tests need.
 struct Scene {
     namespace: Namespace,
     /// The proxy between the submission pods and the API server.
@@ -134,22 +131,29 @@ impl Scene {
         Operator::with(&self.namespace).by_spark_submit().start().await
     }
 
-    /// Returns the uid of the driver's pod.
-    async fn driver(&self) -> String {
-        let pod = self.namespace.pod("pi-driver").await.unwrap();
+    /// Returns the uid of the application's driver.
+    async fn driver(&self, name: &str) -> String {
+        let pod = self.namespace.pod(&format!("{name}-driver")).await.unwrap();
         pod["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until `pi` is submitted; asserts that it was submitted only once and that its driver is complete. Returns
-    /// the driver's uid.
-    async fn is_submitted_once(&self, told: &[&str]) -> String {
+    /// Returns the submission pods of the application.
+    async fn submission_pods(&self, name: &str) -> Vec<Value> {
+        let mut pods = self.namespace.submission_pods().await;
+        pods.retain(|pod| pod["metadata"]["labels"]["sparkoperator.k8s.io/app-name"] == name);
+        pods
+    }
+
+    /// Waits until the application is submitted; asserts that it was submitted only once and that its driver is complete.
+    /// Returns the driver's uid.
+    async fn is_submitted_once(&self, name: &str) -> String {
         let namespace = &self.namespace;
-        let submitted = namespace.reaches("pi", "SUBMITTED").await;
+        let submitted = namespace.reaches(name, "SUBMITTED").await;
         let status = &submitted["status"];
         for field in ["executionAttempts", "submissionAttempts", "runOrdinal"] {
-            assert_eq!(status[field], 1, "{field}: {status}");
+            assert_eq!(status[field], 1, "{name}: {field}: {status}");
         }
-        let driver = namespace.pod("pi-driver").await.unwrap();
+        let driver = namespace.pod(&format!("{name}-driver")).await.unwrap();
         assert_eq!(
             driver["metadata"]["labels"]["sparkoperator.k8s.io/submission-id"],
             status["submissionID"]
@@ -158,36 +162,41 @@ impl Scene {
         let uid = &driver["metadata"]["uid"];
         let made: Vec<_> = namespace.list::<ConfigMap>().await;
         let made = made.iter().filter(|made| made["metadata"]["ownerReferences"][0]["uid"] == *uid);
-        assert_eq!(made.count(), 2, "Spark's configuration and the executors' template");
-        let events = namespace.events_up_to(told.last().unwrap()).await;
-        assert_eq!(events.iter().map(|event| &event[1]).collect::<Vec<_>>(), told);
+        assert_eq!(made.count(), 2, "{name}: Spark's configuration and the executors' template");
+        eventually(&format!("the events about {name} are {TOLD:?}"), async || {
+            let mut events = namespace.told().await;
+            events.retain(|event| event["regarding"]["name"] == name);
+            let reasons: Vec<_> = events.iter().map(|event| event["reason"].as_str().unwrap()).collect();
+            seen(reasons == TOLD, &reasons)
+        })
+        .await;
         uid.as_str().unwrap().to_owned()
     }
 
-    /// Runs the driver to its end. Asserts that exactly `drivers` and `submission_pods` submission pods were ever
-    /// created, and that no submission pod is left.
-    async fn completes(&self, drivers: &[&str], submission_pods: usize) {
+    /// Runs the driver to its end. Asserts that exactly `drivers` were ever created for the application, each by a
+    /// submission pod of its own, and that no submission pod is left.
+    async fn completes(&self, name: &str, drivers: &[&str]) {
         let namespace = &self.namespace;
-        eventually("the submission pods are gone", async || {
-            let pods = namespace.submission_pods().await;
+        eventually(&format!("the submission pods of {name} are gone"), async || {
+            let pods = self.submission_pods(name).await;
             seen(pods.is_empty(), pods)
         })
         .await;
-        kubelet::runs(namespace, "pi-driver").await;
-        namespace.reaches("pi", "RUNNING").await;
-        kubelet::ends(namespace, "pi-driver", 0).await;
-        let completed = namespace.reaches("pi", "COMPLETED").await;
+        let driver = format!("{name}-driver");
+        kubelet::runs(namespace, &driver).await;
+        namespace.reaches(name, "RUNNING").await;
+        kubelet::ends(namespace, &driver, 0).await;
+        let completed = namespace.reaches(name, "COMPLETED").await;
         let status = &completed["status"];
         for field in ["executionAttempts", "submissionAttempts", "runOrdinal"] {
-            assert_eq!(status[field], 1, "{field}: {status}");
+            assert_eq!(status[field], 1, "{name}: {field}: {status}");
         }
+        sleep(A_WHILE).await;
         assert_eq!(
-            namespace.states_ever("pi").await,
+            namespace.states_ever(name).await,
             ["", "SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]
         );
-        namespace.has_no_submission().await;
-        sleep(A_WHILE).await;
-        assert_eq!(namespace.drivers_ever().await, drivers);
-        assert_eq!(namespace.submission_pods_ever().await.len(), submission_pods);
+        assert_eq!(namespace.pods_ever_of(name, "driver").await, drivers);
+        assert_eq!(namespace.pods_ever_of(name, "submission").await.len(), drivers.len());
     }
 }

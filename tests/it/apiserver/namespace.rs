@@ -177,20 +177,21 @@ impl Namespace {
         .await
     }
 
-    /// Returns all events that the operator has sent. The API server sends events as well: while it repairs the
-    /// addresses of Services, it may report a problem of a Service that is being created at that moment.
+    /// Returns all events that the operator has sent, in the order in which the API server stored them. The API server
+    /// sends events as well: while it repairs the addresses of Services, it may report a problem of a Service that is being
+    /// created at that moment.
     pub(crate) async fn told(&self) -> Vec<Value> {
-        let is_ours = |event: &Value| event["reportingController"] == "spark-application-controller";
-        self.list::<Event>().await.into_iter().filter(is_ours).collect()
-    }
-
-    /// Returns type, reason, action and note of the events of [`Self::told`], in the order in which the API server
-    /// stored them.
-    pub(crate) async fn events(&self) -> Vec<[String; 4]> {
-        let mut events = self.told().await;
+        let mut events = self.list::<Event>().await;
+        events.retain(|event| event["reportingController"] == "spark-application-controller");
         events.sort_by_key(|event| {
             event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap()
         });
+        events
+    }
+
+    /// Returns type, reason, action and note of the events of [`Self::told`].
+    pub(crate) async fn events(&self) -> Vec<[String; 4]> {
+        let events = self.told().await;
         let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
         events
             .iter()
@@ -211,17 +212,26 @@ impl Namespace {
     /// Returns the uids of all driver pods that were created in this namespace since the test began, also of those that
     /// do not exist any more.
     pub(crate) async fn drivers_ever(&self) -> Vec<String> {
-        self.pods_ever("driver").await
+        self.pods_ever(&[("spark-role", "driver")]).await
     }
 
     /// Returns the uids of all submission pods that were created in this namespace since the test began, also of those
     /// that do not exist any more.
     pub(crate) async fn submission_pods_ever(&self) -> Vec<String> {
-        self.pods_ever("submission").await
+        self.pods_ever(&[("spark-role", "submission")]).await
     }
 
-    async fn pods_ever(&self, role: &str) -> Vec<String> {
-        let has_role = |pod: &&DynamicObject| json!(pod)["metadata"]["labels"]["spark-role"] == role;
+    /// Returns the uids of all pods with this role that were created for an application since the test began, also of
+    /// those that do not exist any more.
+    pub(crate) async fn pods_ever_of(&self, application: &str, role: &str) -> Vec<String> {
+        self.pods_ever(&[(label::APP_NAME, application), ("spark-role", role)]).await
+    }
+
+    async fn pods_ever(&self, labels: &[(&str, &str)]) -> Vec<String> {
+        let has_labels = |pod: &&DynamicObject| {
+            let found = json!(pod)["metadata"]["labels"].take();
+            labels.iter().all(|(label, value)| found[label] == *value)
+        };
         // The pod that ends the history has no labels, so that neither operators nor webhooks see it.
         let now = json!({
             "apiVersion": "v1",
@@ -236,7 +246,7 @@ impl Namespace {
         let added = history
             .iter()
             .filter_map(|event| if let WatchEvent::Added(pod) = event { Some(pod) } else { None });
-        added.filter(has_role).map(|pod| pod.metadata.uid.clone().unwrap()).collect()
+        added.filter(has_labels).map(|pod| pod.metadata.uid.clone().unwrap()).collect()
     }
 
     /// Waits until a submission pod exists whose uid is not in `before`, and returns the pod.
