@@ -111,11 +111,9 @@ async fn a_thousand_executors_take_a_handful_of_events_and_a_status_a_second() {
     namespace.events_up_to("SparkDriverRunning").await;
     let before = proxy.writes_in(namespace.name).len();
     let begun = Instant::now();
-    let names: Vec<String> = stream::iter(1..=EXECUTORS)
-        .map(|id| spark::make_executor(&namespace, &driver, id))
-        .buffer_unordered(16)
-        .collect()
-        .await;
+    let executors = spark::Executors::of(&namespace, &driver).await;
+    let names: Vec<String> =
+        stream::iter(1..=EXECUTORS).map(|id| executors.make(id)).buffer_unordered(16).collect().await;
     let running = json!({"phase": "Running", "containerStatuses": [{
         "name": "spark-kubernetes-executor",
         "image": "",
