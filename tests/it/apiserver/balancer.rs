@@ -20,9 +20,9 @@ use tokio::{
 
 /// How late the balancer learns that a replica is not ready any more: the time that controllers and kube-proxy need for
 /// a change of an EndpointSlice.
-const LATE: Duration = Duration::from_secs(1);
+const LATE: Duration = Duration::from_millis(500);
 /// How late the balancer learns that a replica is ready: the kubelet has to probe first.
-const LATER: Duration = Duration::from_secs(3);
+const LATER: Duration = Duration::from_secs(1);
 
 /// The balancer; it and its connections end when this value is dropped.
 pub(crate) struct Balancer {

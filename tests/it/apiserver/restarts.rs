@@ -39,7 +39,7 @@ async fn restarted(namespace: &Namespace, route: fn(u16) -> Route) {
     // The replicas have their default settings, except for a short lease and shutdown delay.
     let replica = || {
         let setup = Operator::with(namespace).candidate(4);
-        setup.env("SPARK_OPERATOR_WEBHOOK_SHUTDOWN_DELAY", "5s")
+        setup.env("SPARK_OPERATOR_WEBHOOK_SHUTDOWN_DELAY", "3s")
     };
     let first = replica().beside().spawn();
     let second = replica().start().await;
