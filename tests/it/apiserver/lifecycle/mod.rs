@@ -21,8 +21,6 @@ mod monitoring;
 mod protection;
 /// Finished applications are run again.
 mod reruns;
-/// Runs and submissions that fail are retried.
-mod retries;
 /// Statuses and specs that no reasonable client writes.
 mod strange;
 /// Applications are suspended.
@@ -88,12 +86,6 @@ fn edit(namespace: &Namespace, name: &str, patch: &Value) {
 /// Merges `spec` into an application's spec.
 fn edit_spec(namespace: &Namespace, name: &str, spec: &Value) {
     edit(namespace, name, &json!({"spec": spec}));
-}
-
-/// Waits for a condition with `kubectl wait`.
-fn wait_for(namespace: &Namespace, name: &str, condition: &str) {
-    let condition = format!("--for=condition={condition}");
-    namespace.kubectl(&["wait", &condition, "--timeout=60s", &format!("sparkapplication/{name}")]);
 }
 
 /// Returns number, cause, final state, reason and exit code of every recorded run.

@@ -51,6 +51,9 @@ async fn a_running_application_is_suspended_when_all_of_it_is_gone() {
         runs(&resumed),
         [json!([1, "Created", "SUSPENDED", "Suspended", null]), json!([2, "Resumed", null, null, null])]
     );
+    let [first, second] = [0_usize, 1].map(|run| &resumed["status"]["runs"][run]["submissionID"]);
+    assert_eq!(*second, resumed["status"]["submissionID"]);
+    assert_ne!(first, second, "each run has its own id");
     assert_eq!(namespace.drivers_ever().await.len(), 2);
     assert_eq!(
         namespace.states_ever("pi").await,
