@@ -240,11 +240,23 @@ pub fn panicked(bug: &str) -> Event {
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST_NOTE, submission_failed};
+    use super::{Event, LONGEST_NOTE, Severity, driver_failed, submission_failed};
 
     #[test]
     fn a_long_note_is_cut_at_a_character() {
         let event = submission_failed("pi", &"ü".repeat(LONGEST_NOTE));
         assert!(event.note.len() <= LONGEST_NOTE && event.note.ends_with("ü…"), "{}", event.note.len());
+    }
+
+    #[test]
+    fn a_driver_that_fails_is_a_warning_about_its_pod() {
+        let expected = Event {
+            severity: Severity::Warning,
+            reason: "SparkDriverFailed",
+            action: "Follow",
+            note: "Driver pi-driver failed: out of luck".to_owned(),
+            pod: Some("pi-driver".to_owned()),
+        };
+        assert_eq!(driver_failed("pi-driver", "out of luck"), expected);
     }
 }

@@ -15,33 +15,6 @@ use serde_json::json;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_driver_that_fails_fails_its_application_with_the_exit_code() {
-    let namespace = Namespace::new("exit-code").await;
-    let _operator = Operator::start(&namespace).await;
-    namespace.apply(&application("pi"));
-    namespace.reaches("pi", "SUBMITTED").await;
-    kubelet::runs(&namespace, "pi-driver").await;
-    namespace.reaches("pi", "RUNNING").await;
-    kubelet::ends(&namespace, "pi-driver", 3).await;
-    let failed = namespace.reaches("pi", "FAILED").await;
-    let why = "driver container failed with ExitCode: 3, Reason: Error";
-    assert_eq!(failed["status"]["applicationState"]["errorMessage"], why);
-    assert!(failed["status"]["terminationTime"].is_string());
-    assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED", "RUNNING", "FAILING", "FAILED"]);
-    let events = namespace.events_up_to("SparkApplicationFailed").await;
-    assert_eq!(
-        events[3..],
-        [
-            ["Warning", "SparkDriverFailed", "Follow", &format!("Driver pi-driver failed: {why}")]
-                .map(str::to_owned),
-            ["Warning", "SparkApplicationFailed", "Fail", &format!("SparkApplication pi failed: {why}")]
-                .map(str::to_owned),
-        ]
-    );
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
 async fn what_spark_submit_complains_of_is_told_in_its_own_words() {
     let namespace = Namespace::new("in-its-words").await;
     let _node = SubmissionNode::of(&namespace, spark_home()).start().await;
