@@ -2,7 +2,7 @@
 
 use super::{
     applications::{application, hopeless},
-    eventually, kubelet,
+    eventually,
     namespace::Namespace,
     operator::{Operator, spark_home, stand_in},
     proxy::{Call, Moment, Proxy},
@@ -10,7 +10,6 @@ use super::{
     submission_node::SubmissionNode,
 };
 use api::SparkApplication;
-use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 #[tokio::test]
@@ -127,25 +126,6 @@ async fn a_spec_that_cannot_be_submitted_is_told_with_the_field() {
         Vec::<String>::new(),
         "no JVM was needed to find that out"
     );
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_driver_that_is_deleted_while_it_runs_fails_its_application() {
-    let namespace = Namespace::new("deleted-driver").await;
-    let _operator = Operator::start(&namespace).await;
-    namespace.apply(&application("pi"));
-    namespace.reaches("pi", "SUBMITTED").await;
-    kubelet::runs(&namespace, "pi-driver").await;
-    namespace.reaches("pi", "RUNNING").await;
-    namespace.delete::<Pod>("pi-driver").await;
-    let failed = namespace.reaches("pi", "FAILED").await;
-    assert_eq!(failed["status"]["applicationState"]["errorMessage"], "driver pod not found");
-    assert!(failed["status"]["terminationTime"].is_string());
-    assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED", "RUNNING", "FAILING", "FAILED"]);
-    let events = namespace.events_up_to("SparkApplicationFailed").await;
-    assert_eq!(events[3][1], "SparkDriverNotFound");
-    assert_eq!(namespace.drivers_ever().await.len(), 1);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use super::{Namespace, application, condition, running, runs, submitted};
 use crate::apiserver::{eventually, kubelet, operator::Operator, seen};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -62,7 +63,7 @@ async fn a_driver_whose_node_is_lost_is_unknown_until_it_is_back() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_a_driver_waits_for_stands_in_the_status() {
+async fn what_a_driver_waits_for_and_that_it_was_deleted_stands_in_the_status() {
     let namespace = Namespace::new("waiting").await;
     let _operator = Operator::start(&namespace).await;
     namespace.apply(&application("pi", &json!({})));
@@ -112,6 +113,16 @@ async fn what_a_driver_waits_for_stands_in_the_status() {
         seen(told == 3, told)
     })
     .await;
+
+    // Somebody deletes the driver that runs.
+    namespace.delete::<Pod>("pi-driver").await;
+    let failed = namespace.reaches("pi", "FAILED").await;
+    assert_eq!(failed["status"]["applicationState"]["errorMessage"], "driver pod not found");
+    assert!(failed["status"]["terminationTime"].is_string());
+    assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED", "RUNNING", "FAILING", "FAILED"]);
+    let events = namespace.events_up_to("SparkApplicationFailed").await;
+    assert!(events.iter().any(|event| event[1] == "SparkDriverNotFound"), "{events:?}");
+    assert_eq!(namespace.pods_ever_of("pi", "driver").await.len(), 1);
 }
 
 /// Waits until the application is SUBMITTED with this reason for not running.
