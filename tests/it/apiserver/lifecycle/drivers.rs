@@ -1,43 +1,9 @@
 //! Proves that the status of an application reports whatever happens to its driver.
 
-use super::{Namespace, application, condition, running, runs, submitted};
+use super::{Namespace, application, condition, running, submitted};
 use crate::apiserver::{eventually, kubelet, operator::Operator, seen};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn an_eviction_is_told_in_the_kubelets_words() {
-    let namespace = Namespace::new("evicted").await;
-    let _operator = Operator::start(&namespace).await;
-    namespace.apply(&application("pi", &json!({})));
-    running(&namespace, "pi", 1).await;
-    kubelet::says(
-        &namespace,
-        "pi-driver",
-        &json!({
-            "phase": "Failed",
-            "reason": "Evicted",
-            "message": "The node was low on resource: memory.",
-            "containerStatuses": null,
-            "conditions": [{
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": "TerminationByKubelet",
-                "message": "The node was low on resource: memory.",
-            }],
-        }),
-    )
-    .await;
-    let failed = namespace.reaches("pi", "FAILED").await;
-    let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
-    assert!(
-        why.starts_with("driver container status missing: Evicted: The node was low on resource: memory."),
-        "{why}"
-    );
-    assert_eq!(condition(&failed, "Failed")[..2], ["True", "Evicted"]);
-    assert_eq!(runs(&failed), [json!([1, "Created", "FAILED", "Evicted", null])]);
-}
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
