@@ -1,31 +1,9 @@
 //! Proves that the status of an application reports whatever happens to its driver.
 
-use super::{Namespace, application, condition, running, submitted};
+use super::{Namespace, application, condition, submitted};
 use crate::apiserver::{eventually, kubelet, operator::Operator, seen};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_driver_whose_node_is_lost_is_unknown_until_it_is_back() {
-    let namespace = Namespace::new("lost").await;
-    let _operator = Operator::start(&namespace).await;
-    namespace.apply(&application("pi", &json!({})));
-    running(&namespace, "pi", 1).await;
-    let lost = json!({"phase": "Unknown", "reason": "NodeLost", "message": "Node n is unresponsive"});
-    kubelet::says(&namespace, "pi-driver", &lost).await;
-    let unknown = namespace.reaches("pi", "UNKNOWN").await;
-    assert_eq!(unknown["status"]["applicationState"]["errorMessage"], "NodeLost: Node n is unresponsive");
-    assert_eq!(condition(&unknown, "Running")[0], "Unknown");
-    kubelet::says(&namespace, "pi-driver", &json!({"reason": null, "message": null})).await;
-    kubelet::runs(&namespace, "pi-driver").await;
-    let back = namespace.reaches("pi", "RUNNING").await;
-    assert_eq!(back["status"]["applicationState"], json!({"state": "RUNNING"}));
-    assert_eq!(condition(&back, "Running")[0], "True");
-    kubelet::ends(&namespace, "pi-driver", 0).await;
-    namespace.reaches("pi", "COMPLETED").await;
-    assert_eq!(namespace.drivers_ever().await.len(), 1);
-}
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
