@@ -1,6 +1,6 @@
 //! Proves that an edit of the spec runs an application again, exactly once, whenever the edit is made.
 
-use super::{Namespace, application, edit, edit_spec, ended, halfway, running, runs, submitted};
+use super::{Namespace, application, edit, edit_spec, ended, running, runs, submitted};
 use crate::apiserver::{
     A_WHILE, kubelet,
     operator::{Operator, stand_in},
@@ -129,7 +129,12 @@ async fn an_edit_while_a_submission_pod_works_ends_it_before_another_is_made() {
     let proxy = Proxy::start().await;
     let node = SubmissionNode::of(&namespace, &stand_in()).through(&proxy).start().await;
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
-    let (first, held) = halfway(&namespace, &proxy).await;
+    // The driver is half made.
+    let configuration_is_made =
+        proxy.hold(Call { method: "PATCH", path: "/configmaps/spark-drv-" }, Moment::Before);
+    namespace.apply(&application("pi", &json!({})));
+    let held = configuration_is_made.caught().await;
+    let first = namespace.submission_pod(&[]).await;
     let first = first["metadata"]["name"].as_str().unwrap();
     kubelet::takes_its_time(&namespace, first);
     edit_spec(&namespace, "pi", &json!({"arguments": ["edited"]}));

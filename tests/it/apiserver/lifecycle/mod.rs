@@ -28,11 +28,7 @@ mod suspension;
 /// Applications of another operator.
 mod takeover;
 
-use super::{
-    applications, kubelet,
-    namespace::Namespace,
-    proxy::{Call, Held, Moment, Proxy},
-};
+use super::{applications, kubelet, namespace::Namespace};
 use api::SparkApplication;
 use serde_json::{Value, json};
 
@@ -66,16 +62,6 @@ async fn running(namespace: &Namespace, name: &str, run: i64) -> Value {
 async fn ended(namespace: &Namespace, name: &str, run: i64, exit_code: i32) {
     running(namespace, name, run).await;
     kubelet::ends(namespace, &format!("{name}-driver"), exit_code).await;
-}
-
-/// Applies `pi` and waits until `spark-submit` has created its driver but not the driver's configuration: `proxy` holds this
-/// last request. Returns the submission pod and the held request.
-async fn halfway(namespace: &Namespace, proxy: &Proxy) -> (Value, Held) {
-    let configuration_is_made =
-        proxy.hold(Call { method: "PATCH", path: "/configmaps/spark-drv-" }, Moment::Before);
-    namespace.apply(&application("pi", &json!({})));
-    let held = configuration_is_made.caught().await;
-    (namespace.submission_pod(&[]).await, held)
 }
 
 /// Merges `patch` into an application.

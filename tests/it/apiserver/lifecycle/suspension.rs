@@ -1,13 +1,7 @@
 //! Proves that nothing of an application runs while it is suspended, and that it runs again when resumed.
 
-use super::{Namespace, application, edit_spec, halfway, running, runs, submitted};
-use crate::apiserver::{
-    eventually, kubelet,
-    operator::{Operator, stand_in},
-    proxy::Proxy,
-    seen, spark,
-    submission_node::SubmissionNode,
-};
+use super::{Namespace, application, edit_spec, running, runs};
+use crate::apiserver::{eventually, kubelet, operator::Operator, seen, spark};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use serde_json::{Value, json};
 
@@ -60,32 +54,6 @@ async fn a_running_application_is_suspended_when_all_of_it_is_gone() {
         ["", "SUBMITTED", "RUNNING", "SUSPENDING", "SUSPENDED", "RESUMING", "SUBMITTED", "RUNNING"]
     );
     assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_submission_ends_when_its_application_is_suspended() {
-    let namespace = Namespace::new("suspended-early").await;
-    let proxy = Proxy::start().await;
-    let node = SubmissionNode::of(&namespace, &stand_in()).through(&proxy).start().await;
-    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
-    let (_, held) = halfway(&namespace, &proxy).await;
-    edit_spec(&namespace, "pi", &json!({"suspend": true}));
-    namespace.reaches("pi", "SUSPENDED").await;
-    assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
-    node.is_idle().await;
-    held.close();
-    namespace.has_no_submission().await;
-    edit_spec(&namespace, "pi", &json!({"suspend": false}));
-    let resumed = submitted(&namespace, "pi", 2).await;
-    assert_eq!(
-        runs(&resumed),
-        [json!([1, "Created", "SUSPENDED", "Suspended", null]), json!([2, "Resumed", null, null, null])]
-    );
-    namespace.has_no_submission().await;
-    assert_eq!(namespace.list::<Pod>().await.len(), 1);
-    assert_eq!(namespace.drivers_ever().await.len(), 2);
-    assert_eq!(namespace.submission_pods_ever().await.len(), 2);
 }
 
 async fn has_nothing(namespace: &Namespace) {
