@@ -110,7 +110,8 @@ async fn a_spec_that_cannot_be_submitted_is_told_with_the_field() {
         (
             hopeless("hopeless"),
             "spec.volumes: `spark-local-dir-1` is scratch space and of a type that Spark cannot mount: use emptyDir, \
-             hostPath, nfs or persistentVolumeClaim (`claimName: OnDemand` for one of each pod), or write both into the template",
+             hostPath, nfs or persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in sparkConf), or write \
+             both into the template",
         ),
         (
             client_mode,
