@@ -2,7 +2,7 @@
 //! its metrics.
 
 use axum::{
-    Router,
+    Extension, Router,
     http::{StatusCode, header::CONTENT_TYPE},
     response::IntoResponse,
     routing::get,
@@ -14,14 +14,11 @@ use std::{
     io,
     sync::Arc,
 };
-use tokio::{
-    net::TcpListener,
-    sync::{Mutex, watch},
-    task::spawn_blocking,
-};
+use tokio::{net::TcpListener, sync::watch, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use webhook::{Closing, Limits};
+use webhook::{Caller, Closing, Limits};
+use work::Turns;
 
 /// The conditions that have to be met for the process to be ready, and the reason why a condition is not met.
 #[derive(Clone, Debug)]
@@ -117,12 +114,12 @@ pub fn probes(liveness: Liveness, readiness: Readiness) -> Router {
 /// Returns the metrics of the process, in Prometheus' text format.
 pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Returns the route that serves all of `metrics` under `path`. They are written for one client after the other, on a
-/// thread of their own: those of many applications are megabytes, and no other work waits for them.
+/// Returns the route that serves all of `metrics` under `path`. They are written for one request after the other, on a
+/// thread of their own: those of many applications are megabytes, and no other work waits for them. Clients take turns.
 pub fn metrics(path: &str, metrics: Metrics) -> Router {
-    let turns = Arc::new(Mutex::new(()));
-    let show = get(async move || {
-        let turn = Arc::clone(&turns).lock_owned().await;
+    let turns = Turns::new(1);
+    let show = get(async move |caller: Option<Extension<Caller>>| {
+        let turn = turns.turn(Caller::of(caller).peer, "").await;
         let written = spawn_blocking(move || {
             let text = metrics();
             drop(turn);
@@ -148,9 +145,17 @@ pub async fn serve(tcp: TcpListener, router: Router, stop: CancellationToken) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        sync::{
+            atomic::{AtomicUsize, Ordering},
+            mpsc,
+        },
+        time::Duration,
+    };
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpStream,
+        net::{TcpSocket, TcpStream},
+        time::sleep,
     };
 
     async fn get(router: &Router, path: &str) -> String {
@@ -166,6 +171,45 @@ mod tests {
         server.await.unwrap().unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         format!("{} {body}", head.split(' ').nth(1).unwrap())
+    }
+
+    #[tokio::test]
+    async fn many_scrapes_of_one_client_delay_another_by_one_turn() {
+        let (written, (begin, held)) = (Arc::new(AtomicUsize::new(0)), mpsc::channel());
+        let held = std::sync::Mutex::new(held);
+        let counted = Arc::clone(&written);
+        let text = move || {
+            held.lock().unwrap().recv().unwrap();
+            counted.fetch_add(1, Ordering::Relaxed).to_string()
+        };
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = tcp.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let server = tokio::spawn(serve(tcp, metrics("/metrics", Arc::new(text)), stop.clone()));
+        let scrape = async |from: &str| {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(from.parse().unwrap()).unwrap();
+            let mut stream = socket.connect(address).await.unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
+            stream
+        };
+        let mut crowd = Vec::new();
+        for _ in 0..20 {
+            crowd.push(scrape("127.0.0.2:0").await);
+        }
+        let mut stranger = scrape("127.0.0.3:0").await;
+        // All of them have arrived.
+        sleep(Duration::from_millis(200)).await;
+        for _ in 0..=crowd.len() {
+            begin.send(()).unwrap();
+        }
+        let mut answer = String::new();
+        stranger.read_to_string(&mut answer).await.unwrap();
+        let before: usize = answer.rsplit_once("\r\n").unwrap().1.parse().unwrap();
+        assert!(before <= 2, "{before} were written before");
+        stop.cancel();
+        drop(crowd);
+        server.await.unwrap().unwrap();
     }
 
     #[tokio::test]

@@ -1,8 +1,9 @@
 //! Reviews large objects on threads of a low priority, two at a time, so that ordinary reviews do not wait for them.
 //! Clients take turns, and namespaces within a client's reviews. A review that takes too long is refused.
 
+use super::lookups::Caller;
 use axum::response::Response;
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 use tokio::{
     runtime::Handle,
     task::spawn_blocking,
@@ -31,6 +32,8 @@ const NICENESS: i32 = 10;
 #[derive(Clone)]
 pub struct LargeReviews {
     turns: Turns,
+    /// For clients that have shown that they are API servers: no crowd of others takes their turns.
+    of_api_servers: Turns,
     deadline: Duration,
 }
 
@@ -47,21 +50,22 @@ pub(super) enum NotReviewed {
 
 impl Default for LargeReviews {
     fn default() -> Self {
-        Self { turns: Turns::with_room(AT_ONCE, WAITING), deadline: DEADLINE }
+        let turns = || Turns::with_room(AT_ONCE, WAITING);
+        Self { turns: turns(), of_api_servers: turns(), deadline: DEADLINE }
     }
 }
 
 impl LargeReviews {
-    /// Runs `review`, of an object in `namespace` that the client `peer` has sent, on another thread and returns its
-    /// response. A review that is given up continues on that thread to its end, and its turn lasts until then.
+    /// Runs `review`, of an object in `namespace` that `caller` has sent, on another thread and returns its response. A review that is given up continues on that thread to its end, and its turn lasts until then.
     pub(super) async fn reviewed(
         &self,
-        peer: Option<IpAddr>,
+        caller: Caller,
         namespace: &str,
         review: impl Future<Output = Response> + Send + 'static,
     ) -> Result<Response, NotReviewed> {
         let deadline = Instant::now() + self.deadline;
-        let turn = timeout_at(deadline, self.turns.turn(peer, namespace)).await;
+        let turns = if caller.is_api_server { &self.of_api_servers } else { &self.turns };
+        let turn = timeout_at(deadline, turns.turn(caller.peer, namespace)).await;
         let turn = turn.ok().flatten().ok_or(NotReviewed::Busy)?;
         let reviewed = spawn_blocking(move || {
             give_way();
@@ -88,8 +92,9 @@ fn give_way() {
 mod tests {
     use super::*;
     use axum::response::IntoResponse;
-    use futures::future::join_all;
+    use futures::future::{join, join_all};
     use std::thread;
+    use tokio::task::yield_now;
     use tokio_util::sync::CancellationToken;
 
     #[tokio::test]
@@ -98,7 +103,7 @@ mod tests {
         let end = CancellationToken::new();
         let stuck = || {
             let end = end.clone();
-            large.reviewed(None, "a", async move {
+            large.reviewed(Caller::default(), "a", async move {
                 end.cancelled().await;
                 ().into_response()
             })
@@ -108,7 +113,30 @@ mod tests {
         assert_eq!((count(NotReviewed::TakesTooLong), count(NotReviewed::Busy)), (AT_ONCE, WAITING + 1));
         end.cancel();
         let patient = LargeReviews { deadline: Duration::from_secs(60), ..large.clone() };
-        patient.reviewed(None, "a", async { ().into_response() }).await.unwrap();
+        patient.reviewed(Caller::default(), "a", async { ().into_response() }).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn no_crowd_takes_the_turns_of_api_servers() {
+        let large = LargeReviews { deadline: Duration::from_secs(1), ..LargeReviews::default() };
+        let end = CancellationToken::new();
+        let crowd = (0..=AT_ONCE + WAITING).map(|client| {
+            let (end, client) = (end.clone(), u8::try_from(client).unwrap());
+            let caller = Caller { peer: Some([10, 0, 0, client].into()), is_api_server: false };
+            large.reviewed(caller, "a", async move {
+                end.cancelled().await;
+                ().into_response()
+            })
+        });
+        let api_server = async {
+            yield_now().await;
+            let caller = Caller { peer: Some([10, 0, 1, 0].into()), is_api_server: true };
+            large.reviewed(caller, "a", async { ().into_response() }).await
+        };
+        let (crowd, answered) = join(join_all(crowd), api_server).await;
+        end.cancel();
+        answered.unwrap();
+        assert!(crowd.iter().all(Result::is_err));
     }
 
     #[tokio::test]
@@ -122,10 +150,10 @@ mod tests {
                 .to_string()
                 .into_response()
         };
-        let answer = large.reviewed(None, "a", review).await.unwrap().into_body();
+        let answer = large.reviewed(Caller::default(), "a", review).await.unwrap().into_body();
         assert_eq!(axum::body::to_bytes(answer, 10).await.unwrap(), NICENESS.to_string());
         for _ in 0..=AT_ONCE {
-            let reviewed = large.reviewed(None, "a", async { panic!("it is a test") });
+            let reviewed = large.reviewed(Caller::default(), "a", async { panic!("it is a test") });
             assert_eq!(reviewed.await.unwrap_err(), NotReviewed::Bug);
         }
     }

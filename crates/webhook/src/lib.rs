@@ -31,7 +31,7 @@ use connections::Host;
 pub use connections::{Closing, Limits};
 pub use exposure_rights::ExposureRights;
 pub use large::LargeReviews;
-pub use lookups::Lookups;
+pub use lookups::{Caller, Lookups};
 pub use quotas::{Quotas, ReadSubmissionEnvironment};
 pub use review_metrics::ReviewMetrics;
 pub use reviews::Reviews;

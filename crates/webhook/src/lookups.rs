@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The client that has sent a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Caller {
+pub struct Caller {
     /// Its address; none where there is no connection.
     pub peer: Option<IpAddr>,
     /// Whether it has presented a certificate of the CA by which the webhook knows API servers.
@@ -23,7 +23,9 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    pub(super) fn of(extension: Option<Extension<Self>>) -> Self {
+    /// Returns the client of a request; an unknown one where there is no connection.
+    #[must_use]
+    pub fn of(extension: Option<Extension<Self>>) -> Self {
         extension.map(|Extension(caller)| caller).unwrap_or_default()
     }
 }

@@ -165,7 +165,7 @@ impl Asked {
         let begun = Instant::now();
         let (large, metrics, whole) = (reviews.large.clone(), reviews.metrics.clone(), body.clone());
         let answer = async move { self.answer(caller, &headers, &body, &reviews).await };
-        match large.reviewed(caller.peer, &namespace(&whole), answer).await {
+        match large.reviewed(caller, &namespace(&whole), answer).await {
             Ok(response) => response,
             Err(why) => {
                 info!(bytes = whole.len(), %why, "denied: not reviewed");
