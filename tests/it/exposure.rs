@@ -8,7 +8,7 @@ use clap::Parser;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
-    auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
+    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
     lifecycle,
     pod_summary::{Phase, PodSummary},
     run::Run,
@@ -192,6 +192,28 @@ fn they_stay_when_the_run_has_ended_and_go_with_a_suspension() {
             "{state}: {actions:?}"
         );
     }
+}
+
+/// Whoever may name any address could otherwise take the web UIs of others away.
+#[test]
+fn what_the_admins_format_gives_to_a_web_ui_nobody_else_has_by_choosing_it() {
+    let (mut application, policy) = host_and_path();
+    let ui = "ui.example.com/data/pi";
+    application.spec.driver_ingress_options = serde_json::from_value(
+        json!([{"servicePort": 8080, "ingressURLFormat": "ui.example.com/data/other"}]),
+    )
+    .unwrap();
+    let asked = AskedAddresses::of(&application, &policy);
+    assert_eq!(
+        (&*asked.of_ui, &*asked.chosen),
+        (&[ui.to_owned()][..], &["ui.example.com/data/other".to_owned()][..])
+    );
+    assert!(asked.takes(ui, true) && asked.takes(ui, false), "an address has one web UI");
+    assert!(
+        asked.takes("ui.example.com/data/other", false) && !asked.takes("ui.example.com/data/other", true)
+    );
+    application.status.get_or_insert_default().application_state.state = State::Suspended;
+    assert!(AskedAddresses::of(&application, &policy).is_empty(), "its Ingresses go");
 }
 
 /// The pause between two tries grows, so that the operator does not endlessly repeat a request that the API server

@@ -42,10 +42,6 @@ pub(super) struct AuxiliaryIndex {
     groups: Vec<(GroupApi, Arc<Kind>)>,
 }
 
-/// Whether the application with this namespace and name has this uid, is driven by this operator, and asks for this
-/// address now.
-pub(super) type Asks = dyn Fn(&ApplicationKey, &str, &str) -> bool + Send + Sync;
-
 /// All objects of one kind.
 #[derive(Debug)]
 struct Kind {
@@ -102,12 +98,13 @@ impl AuxiliaryIndex {
 
     /// Returns the first of `addresses` that an Ingress of another application has, with the namespace and name of that
     /// application. `uid` is the application that asks for the addresses. Whoever may create Ingresses can write any
-    /// owner into one; so only the Ingress of an application counts that `asks` for the address, too.
+    /// owner into one; so only the Ingress of an application counts that `takes` the address, too: it is asked with the
+    /// application's key and uid.
     pub(super) fn holder(
         &self,
         addresses: &[String],
         uid: &str,
-        asks: &Asks,
+        takes: impl Fn(&ApplicationKey, &str, &str) -> bool,
     ) -> Option<(String, ApplicationKey)> {
         let ingresses = self.ingresses.objects.read();
         addresses.iter().find_map(|address| {
@@ -115,7 +112,7 @@ impl AuxiliaryIndex {
                 object.owner != uid
                     && !object.terminating
                     && object.addresses.contains(address)
-                    && asks(key, &object.owner, address)
+                    && takes(key, &object.owner, address)
             };
             let mut all = ingresses.iter().flat_map(|(key, of)| of.values().map(move |object| (key, object)));
             all.find(has).map(|(key, _)| (address.clone(), key.clone()))

@@ -3,7 +3,7 @@
 
 use super::{
     application_index::ApplicationKey,
-    auxiliary_index::{Asks, AuxiliaryIndex},
+    auxiliary_index::AuxiliaryIndex,
     calls::send,
     events::Events,
     objects::{already_exists, delete_that, in_words, is_owned, is_taken, metadata, path, still_goes},
@@ -18,7 +18,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use plan::{
-    auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, addresses, mend},
+    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, addresses, mend},
     events,
 };
 use serde_json::Value;
@@ -48,15 +48,27 @@ struct Inner {
     client: Client,
     events: Events,
     index: Arc<AuxiliaryIndex>,
-    asks: Arc<Asks>,
+    is_driven: Arc<IsDriven>,
     slots: Turns,
-    /// For each application, by uid: the latest attempt to change each of its objects.
-    done: Mutex<HashMap<String, BTreeMap<Child, Done>>>,
+    /// What is known of each application, by its uid.
+    known: Mutex<HashMap<String, OfApplication>>,
     /// The queue of applications, for those of which the work on an object has failed, or no watch reports the result of
     /// the work.
     queue: Arc<Queue>,
     tasks: TaskTracker,
     stop: CancellationToken,
+}
+
+/// Whether the application with this namespace and name has this uid, can be read, and is driven by this operator.
+pub(super) type IsDriven = dyn Fn(&ApplicationKey, &str) -> bool + Send + Sync;
+
+#[derive(Default)]
+struct OfApplication {
+    /// The addresses that it asked for when it was last looked at; none if this process has not looked at it, or if it
+    /// neither has nor asks for any.
+    asked: Option<AskedAddresses>,
+    /// The latest attempt to change each of its objects.
+    done: BTreeMap<Child, Done>,
 }
 
 /// The latest attempt to create, repair or delete one object.
@@ -72,7 +84,8 @@ struct Done {
 /// The addresses of an Ingress that is being created or changed. They count as taken before the watch reports the
 /// Ingress, so that two applications cannot get the same address at the same time.
 struct Claim {
-    addresses: Vec<String>,
+    /// The same in the form of those that are asked for: one of the two lists is empty.
+    addresses: AskedAddresses,
     /// Namespace and name of the application.
     application: ApplicationKey,
 }
@@ -82,7 +95,7 @@ impl AuxiliaryWorker {
         client: Client,
         events: Events,
         index: Arc<AuxiliaryIndex>,
-        asks: Arc<Asks>,
+        is_driven: Arc<IsDriven>,
         queue: Arc<Queue>,
         stop: CancellationToken,
     ) -> Self {
@@ -90,32 +103,38 @@ impl AuxiliaryWorker {
             client,
             events,
             index,
-            asks,
+            is_driven,
             slots: Turns::new(AT_ONCE),
-            done: Mutex::default(),
+            known: Mutex::default(),
             queue,
             tasks: TaskTracker::new(),
             stop,
         }))
     }
 
-    /// Returns the Services and Ingresses of an application, and the latest attempt to change each of them.
-    pub(super) fn seen(&self, namespace: &str, application: &str, uid: &str) -> AuxiliaryObjects {
-        let (there, unwatched) = self.0.index.of(namespace, application);
-        let done = self.0.done.lock();
+    /// Returns the Services and Ingresses of an application that asks for these addresses, and the latest attempt to change
+    /// each of them.
+    pub(super) fn seen(&self, application: &SparkApplication, asked: AskedAddresses) -> AuxiliaryObjects {
+        let (namespace, uid) =
+            (application.namespace().unwrap_or_default(), application.uid().unwrap_or_default());
+        let (there, unwatched) = self.0.index.of(&namespace, &application.name_any());
+        let mut known = self.0.known.lock();
+        let has_addresses = !asked.is_empty() || there.iter().any(|object| !object.addresses.is_empty());
+        let known = if has_addresses { Some(known.entry(uid).or_default()) } else { known.get_mut(&uid) };
+        let Some(known) = known else { return AuxiliaryObjects { there, unwatched, ..Default::default() } };
+        known.asked = Some(asked);
         let tried = |(child, done): (&Child, &Done)| (child.clone(), done.tried.clone());
-        let tries = done.get(uid).map(|done| done.iter().map(tried).collect()).unwrap_or_default();
-        AuxiliaryObjects { there, unwatched, tries }
+        AuxiliaryObjects { there, unwatched, tries: known.done.iter().map(tried).collect() }
     }
 
     /// Forgets an application that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
-        self.0.done.lock().remove(uid);
+        self.0.known.lock().remove(uid);
     }
 
     /// Forgets all applications except those with the uids `listed`.
     pub(super) fn forget_others(&self, listed: &HashSet<String>) {
-        self.0.done.lock().retain(|uid, _| listed.contains(uid));
+        self.0.known.lock().retain(|uid, _| listed.contains(uid));
     }
 
     /// Starts all `actions`, in the background. They belong to the run of `application` with the
@@ -143,15 +162,21 @@ impl AuxiliaryWorker {
                 AuxiliaryAction::Delete(_) => Vec::new(),
             };
             let taken = {
-                let mut done = self.0.done.lock();
-                let taken = self.0.holder(&done, &wanted, &uid);
-                let known = done.entry(uid.clone()).or_default();
-                let (before, told) = known.remove(&child).map(|done| (done.tried, done.told)).unzip();
+                let mut known = self.0.known.lock();
+                let asked = known.get(&uid).and_then(|known| known.asked.as_ref());
+                let is_of_ui = asked.is_some_and(|asked| wanted.iter().all(|one| asked.of_ui.contains(one)));
+                let taken = self.0.holder(&known, &wanted, is_of_ui, &uid);
+                let done = &mut known.entry(uid.clone()).or_default().done;
+                let (before, told) = done.remove(&child).map(|done| (done.tried, done.told)).unzip();
                 let claim = (taken.is_none() && !wanted.is_empty()).then(|| Claim {
-                    addresses: wanted,
+                    addresses: if is_of_ui {
+                        AskedAddresses { of_ui: wanted, ..Default::default() }
+                    } else {
+                        AskedAddresses { chosen: wanted, ..Default::default() }
+                    },
                     application: (application.namespace().unwrap_or_default(), application.name_any()),
                 });
-                known.insert(
+                done.insert(
                     child.clone(),
                     Done { tried: Try::begun(before, now), told: told.flatten(), claim },
                 );
@@ -219,13 +244,15 @@ impl Inner {
         }
     }
 
-    /// Returns why an Ingress with these addresses is not created, if an application other than the one with `uid` has
-    /// one of the addresses. An ingress controller chooses one of two Ingresses with the same address, so a tenant
-    /// could take over the address of another tenant.
+    /// Returns why an Ingress with these addresses, of a web UI if `is_of_ui`, is not created, if an application other
+    /// than the one with `uid` has one of the addresses. An ingress controller chooses one of two Ingresses with the same
+    /// address, so a tenant could take over the address of another tenant. It looks at what is known: nothing is parsed
+    /// here, where all applications wait. Until an application was looked at, what it has counts as what it asks for.
     fn holder(
         &self,
-        done: &HashMap<String, BTreeMap<Child, Done>>,
+        known: &HashMap<String, OfApplication>,
         addresses: &[String],
+        is_of_ui: bool,
         uid: &str,
     ) -> Option<String> {
         // Every application has a Service, and Services have no addresses: this avoids a search through all
@@ -233,13 +260,17 @@ impl Inner {
         if addresses.is_empty() {
             return None;
         }
-        let others = done.iter().filter(|(other, _)| *other != uid).flat_map(|(_, done)| done.values());
-        let claimed = others.filter_map(|done| done.claim.as_ref()).find_map(|claim| {
-            let address = addresses.iter().find(|address| claim.addresses.contains(address))?;
+        let others = known.iter().filter(|(other, _)| *other != uid);
+        let claims = others.flat_map(|(_, other)| other.done.values()).filter_map(|done| done.claim.as_ref());
+        let claimed = claims.into_iter().find_map(|claim| {
+            let address = addresses.iter().find(|address| claim.addresses.takes(address, is_of_ui))?;
             Some((address.clone(), claim.application.clone()))
         });
-        let (address, (namespace, name)) =
-            claimed.or_else(|| self.index.holder(addresses, uid, &*self.asks))?;
+        let takes = |key: &ApplicationKey, other: &str, address: &str| {
+            let asked = known.get(other).and_then(|other| other.asked.as_ref());
+            asked.is_none_or(|asked| asked.takes(address, is_of_ui)) && (self.is_driven)(key, other)
+        };
+        let (address, (namespace, name)) = claimed.or_else(|| self.index.holder(addresses, uid, takes))?;
         Some(format!(
             "{address} is the address of application {name} in namespace {namespace}: choose another one, or delete that \
              application"
@@ -249,8 +280,8 @@ impl Inner {
     /// Records how the work on an object has ended. Returns whether to report a failure to the user: not if the
     /// previous attempt for the same run has failed for the same reason.
     fn end(&self, uid: &str, run: &str, child: &Child, is_made: bool, why: Option<&str>) -> bool {
-        let mut done = self.done.lock();
-        let Some(done) = done.get_mut(uid).and_then(|done| done.get_mut(child)) else { return false };
+        let mut known = self.known.lock();
+        let Some(done) = known.get_mut(uid).and_then(|known| known.done.get_mut(child)) else { return false };
         done.tried.is_under_way = false;
         done.tried.last = super::now();
         if why.is_none() && is_made {

@@ -124,7 +124,7 @@ mod tests {
                 client.clone(),
                 events.clone(),
                 Arc::new(AuxiliaryIndex::new(None)),
-                Arc::new(|_, _, _| true),
+                Arc::new(|_, _| true),
                 Arc::clone(&queue),
                 CancellationToken::new(),
             ),

@@ -59,7 +59,7 @@ use kube::{
 use mount_failures::MountFailures;
 use namespaces::OurNamespaces;
 use parking_lot::Mutex;
-use plan::{Policy, auxiliary::asks_for, namespaces::Namespaces, schedule};
+use plan::{Policy, namespaces::Namespaces, schedule};
 use pods::PodIndex;
 use queue::Queue;
 use reconcile::look;
@@ -74,6 +74,7 @@ pub use submitter::SubmitterSettings;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::warn;
 use unreadable::UnreadableObjects;
+use watch::Readable;
 pub use watch::Watching;
 pub use workload::{Workload, Workloads};
 
@@ -192,22 +193,20 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let stop_background = stop.child_token();
     // Stops the background work also when this future is dropped because another process leads now.
     let _stopped = stop_background.clone().drop_guard();
-    let asks = {
-        let (applications, namespaces, policy) = (reader.clone(), Arc::clone(&namespaces), policy.clone());
-        move |(namespace, name): &ApplicationKey, uid: &str, address: &str| {
+    let is_driven = {
+        let (applications, namespaces) = (reader.clone(), Arc::clone(&namespaces));
+        move |(namespace, name): &ApplicationKey, uid: &str| {
             let watched = applications.get(&ObjectRef::new(name).within(namespace));
-            let watched = watched.filter(|watched| watched.uid().as_deref() == Some(uid));
-            namespaces.include(namespace)
-                && watched.is_some_and(|watched| {
-                    watched.read().is_ok_and(|application| asks_for(&application, address, &policy))
-                })
+            let is_it =
+                |watched: Arc<Watched>| watched.uid().as_deref() == Some(uid) && watched.error().is_none();
+            namespaces.include(namespace) && watched.is_some_and(is_it)
         }
     };
     let auxiliary_worker = AuxiliaryWorker::new(
         client.clone(),
         events.clone(),
         Arc::clone(&auxiliary_index),
-        Arc::new(asks),
+        Arc::new(is_driven),
         Arc::clone(&queue),
         stop_background.clone(),
     );

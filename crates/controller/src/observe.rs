@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Resource, ResourceExt, api::ListParams};
 use plan::{
-    Driver, Observed, SubmissionProgress, driver,
+    Driver, Observed, SubmissionProgress,
+    auxiliary::AskedAddresses,
+    driver,
     gang::{self, PodGroupVersion},
     lifecycle::{Exchanges, Questions, Waits, knows_all_pods, questions},
     pod_summary::PodSummary,
@@ -138,7 +140,9 @@ pub(super) async fn observe(
         executor_trial,
         recorded,
         made: made_for.as_deref() == Some(submission_id),
-        auxiliary: context.auxiliary_worker.seen(&namespace, &application.name_any(), &uid),
+        auxiliary: context
+            .auxiliary_worker
+            .seen(application, AskedAddresses::of(application, &context.policy)),
         submission,
         submission_environment,
         group_defaults,

@@ -7,7 +7,7 @@
 
 use super::{
     exposure::{ExposedPort, others, ui},
-    service_and_ingress::{INGRESS, SERVICE, addresses, wanted},
+    service_and_ingress::{INGRESS, SERVICE, addresses, ingress, wanted},
 };
 use crate::{
     Policy,
@@ -331,14 +331,44 @@ fn kept(application: &SparkApplication, status: &SparkApplicationStatus, policy:
     ui(application, policy).into_iter().chain(others(application, policy)).flat_map(of_exposed).collect()
 }
 
-/// Whether an Ingress of `application` with this address (see [`addresses`]) is made or kept now.
-#[must_use]
-pub fn asks_for(application: &SparkApplication, address: &str, policy: &Policy) -> bool {
-    let status = application.status.clone().unwrap_or_default();
-    let kept = kept(application, &status, policy);
-    let has = |object: &Value| addresses(object).iter().any(|one| one == address);
-    let is_kept = |object: &Value| Child::of(object).is_some_and(|child| kept.contains(&child));
-    wanted(application, &status, policy).iter().any(|object| has(object) && is_kept(object))
+/// The addresses (see [`addresses`]) of the Ingresses of an application that are made or kept now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskedAddresses {
+    /// What the admin's format makes the address of the web UI.
+    pub of_ui: Vec<String>,
+    /// What `spec.driverIngressOptions` names.
+    pub chosen: Vec<String>,
+}
+
+impl AskedAddresses {
+    #[must_use]
+    pub fn of(application: &SparkApplication, policy: &Policy) -> Self {
+        let unknown = SparkApplicationStatus::default();
+        let status = application.status.as_ref().unwrap_or(&unknown);
+        let kept = kept(application, status, policy);
+        let of_exposed = |exposed: ExposedPort| {
+            let ingress = ingress(application, status, &exposed, policy);
+            let ingress = ingress.filter(|ingress| Child::of(ingress).is_some_and(|it| kept.contains(&it)));
+            ingress.as_ref().map(addresses).unwrap_or_default()
+        };
+        Self {
+            of_ui: ui(application, policy).map(of_exposed).unwrap_or_default(),
+            chosen: others(application, policy).flat_map(of_exposed).collect(),
+        }
+    }
+
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.of_ui.is_empty() && self.chosen.is_empty()
+    }
+
+    /// Whether another application cannot have `address`, which is that of its web UI if `is_of_ui`. An address that the
+    /// admin's format gives to a web UI is nothing that others may choose.
+    #[must_use]
+    pub fn takes(&self, address: &str, is_of_ui: bool) -> bool {
+        let has = |addresses: &[String]| addresses.iter().any(|one| one == address);
+        has(&self.of_ui) || !is_of_ui && has(&self.chosen)
+    }
 }
 
 /// Removes the web UI's address from the status of an application that has ended, unless the Service and the Ingress of

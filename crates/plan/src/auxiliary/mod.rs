@@ -11,7 +11,7 @@ mod url_format;
 use crate::Policy;
 use api::{SparkApplication, owner_reference};
 pub use auxiliary_plan::{
-    AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, asks_for, mend, note, note_end, plan,
+    AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend, note, note_end, plan,
 };
 pub use exposure::{Exposure, has_id_in_ui_path, is_ui_off, ui_path, ui_port, without_address};
 pub use exposure_rights::{ExposureRight, exposure_rights};

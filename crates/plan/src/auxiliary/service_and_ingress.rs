@@ -60,7 +60,8 @@ fn service(application: &SparkApplication, status: &SparkApplicationStatus, expo
     })
 }
 
-fn ingress(
+/// Returns the Ingress of an exposed port; none if the port has no address outside the cluster.
+pub(super) fn ingress(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
     exposed: &ExposedPort,

@@ -255,6 +255,11 @@ async fn two_applications_never_have_one_address() {
             "spec": {"rules": [{"host": "ui.example.com", "http": {"paths": paths}}]},
         }));
     }
+    // Nor does it take a web UI's address from its application to choose the same.
+    let chosen = json!({"driverIngressOptions": [{"servicePort": 8080, "servicePortName": "api", "ingressURLFormat": "ui.example.com/etl"}]});
+    namespace.apply(&application("chooses", &chosen));
+    running(&namespace, "chooses", 1).await;
+    there::<Ingress>(&namespace, "chooses-ing-8080").await;
     let first = application("first", &json!({}));
     namespace.apply(&first);
     running(&namespace, "first", 1).await;
@@ -273,7 +278,7 @@ async fn two_applications_never_have_one_address() {
     running(&namespace, "third", 1).await;
     told(&namespace, complaint).await;
     let mut ingresses = namespace.list::<Ingress>().await;
-    ingresses.retain(|ingress| ingress["metadata"]["labels"]["sparkoperator.k8s.io/submission-id"] != "none");
+    ingresses.retain(|ingress| ingress["metadata"]["name"].as_str().unwrap().ends_with("-ui-ingress"));
     assert_eq!(ingresses.len(), 1, "{ingresses:?}");
 }
 
