@@ -2,8 +2,8 @@
 //! the objects in it. kube's own methods decode the whole answer, including managedFields: if that fails, they report a
 //! deletion that succeeded as failed.
 
+use super::watch;
 use api::Lenient;
-
 use kube::{
     Api, Client, Resource,
     api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams},
@@ -11,7 +11,7 @@ use kube::{
 };
 use plan::validation::is_object_name;
 use serde::{Serialize, de::DeserializeOwned};
-use std::fmt::Debug;
+use std::{fmt::Debug, ops::ControlFlow};
 
 /// The metadata of an object.
 pub(super) type Metadata<K> = Lenient<PartialObjectMeta<K>>;
@@ -43,14 +43,34 @@ pub(super) async fn metadata_at<K: Resource>(
     }
 }
 
-/// Returns the metadata of all objects that `parameters` select.
+/// Calls `found` with the metadata of each object that `parameters` select, until it breaks.
 pub(super) async fn list_metadata<K: Resource + Clone + Debug>(
     api: &Api<K>,
-    parameters: &ListParams,
-) -> kube::Result<Vec<Metadata<K>>> {
-    let request = of(api).list_metadata(parameters).map_err(kube::Error::BuildRequest)?;
-    let list: ObjectList<Metadata<K>> = api.clone().into_client().request(request).await?;
-    Ok(list.items)
+    parameters: ListParams,
+    found: impl FnMut(Metadata<K>) -> ControlFlow<()>,
+) -> kube::Result<()> {
+    let request = |page: &ListParams| of(api).list_metadata(page);
+    list(&api.clone().into_client(), request, parameters, found).await
+}
+
+/// Calls `found` with each object of a list, until it breaks. The list comes in pages, as a watch reads it: whoever may
+/// create such objects determines how many there are, and how large each is.
+pub(super) async fn list<T: Clone + DeserializeOwned>(
+    client: &Client,
+    request: impl Fn(&ListParams) -> Built,
+    parameters: ListParams,
+    mut found: impl FnMut(T) -> ControlFlow<()>,
+) -> kube::Result<()> {
+    let mut page = parameters.limit(watch::PAGE);
+    loop {
+        let request = request(&page).map_err(kube::Error::BuildRequest)?;
+        let list: ObjectList<T> = client.request(request).await?;
+        let is_enough = list.items.into_iter().try_for_each(&mut found).is_break();
+        match list.metadata.continue_.filter(|rest| !rest.is_empty() && !is_enough) {
+            Some(rest) => page = page.continue_token(&rest),
+            None => return Ok(()),
+        }
+    }
 }
 
 /// Changes an object's metadata.

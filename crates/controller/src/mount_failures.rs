@@ -1,17 +1,21 @@
 //! Finds out why the volumes of pods cannot be mounted. The kubelet reports the reason only by events with the reason
 //! FailedMount. They are listed when a decision asks for them, for all pods of a namespace together.
 
-use super::kept::{Keep, Kept};
+use super::{
+    calls,
+    kept::{Keep, Kept},
+};
 use api::{
     Lenient,
     excerpt::{self, LONGEST_EXPLANATION},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use kube::{Api, Client, api::ListParams};
+use kube::{Api, Client, api::ListParams, core::Request};
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, hash_map::Entry},
+    ops::ControlFlow,
     sync::Arc,
     time::Duration,
 };
@@ -25,9 +29,7 @@ use tracing::warn;
 const RECENT: Duration = Duration::from_secs(10);
 /// How long a list may take. A status without the reason is better than no status.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many events are in one page of a list, and how many are read: a user who may create events in a namespace can
-/// create any number of them.
-const PAGE: u32 = 20;
+/// How many events are read: a user who may create events in a namespace can create any number of them.
 const MOST: usize = 1_000;
 
 /// The latest lists, by namespace.
@@ -79,21 +81,20 @@ impl MountFailures {
 
     async fn list(&self, namespace: &str, found: &mut HashMap<String, Failure>) -> kube::Result<()> {
         let events = Api::<KeptEvent>::namespaced(self.client.clone(), namespace);
-        let mut page = ListParams::default().fields("involvedObject.kind=Pod,reason=FailedMount").limit(PAGE);
-        for _ in 0..MOST.div_ceil(PAGE as usize) {
-            let list = events.list(&page).await?;
-            for (uid, failure) in list.items.into_iter().filter_map(|event| event.kept) {
+        let about_volumes = ListParams::default().fields("involvedObject.kind=Pod,reason=FailedMount");
+        let mut read = 0;
+        let is_read = |event: KeptEvent| {
+            if let Some((uid, failure)) = event.kept {
                 match found.entry(uid) {
                     Entry::Occupied(known) if known.get().last > failure.last => {}
                     known => drop(known.insert_entry(failure)),
                 }
             }
-            match list.metadata.continue_.filter(|rest| !rest.is_empty()) {
-                Some(rest) => page = page.continue_token(&rest),
-                None => break,
-            }
-        }
-        Ok(())
+            read += 1;
+            if read < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let request = |page: &ListParams| Request::new(events.resource_url()).list(page);
+        calls::list(&self.client, request, about_volumes, is_read).await
     }
 }
 
@@ -179,8 +180,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_list_without_end_and_one_that_does_not_come_are_given_up() {
-        let (endless, lists) =
-            failures(|page_number, _| Some(page(&[event(&page_number.to_string(), 1, "why")], "more")));
+        let (endless, lists) = failures(|page_number, _| {
+            Some(page(&vec![event(&page_number.to_string(), 1, "why"); 20], "more"))
+        });
         assert_eq!(endless.of("team-a", "0").await.as_deref(), Some("why"));
         assert_eq!(lists.load(Ordering::Relaxed), MOST / 20);
         let (silent, _) = failures(|_, _| None);

@@ -22,6 +22,7 @@ use plan::{
     submission_pod,
     validation::is_object_name,
 };
+use std::ops::ControlFlow;
 use tracing::warn;
 
 /// Collects all facts on which the next decision about `application` depends.
@@ -205,10 +206,13 @@ async fn live_pods(
 ) -> Result<Vec<PodSummary>, Error> {
     let pods = Api::<Pod>::namespaced(context.client.clone(), namespace);
     let ours = format!("{}={application},{}=true", label::APP_NAME, label::LAUNCHED_BY);
-    let found = calls::list_metadata(&pods, &ListParams::default().labels(&ours)).await;
-    let found = found.map_err(Error::api("LIST of the application's pods"))?;
-    let record = |pod: Metadata<Pod>| PodSummary::of_metadata(pod.meta());
-    Ok(found.into_iter().map(record).filter(|pod| pod.name != driver).collect())
+    let mut found = Vec::new();
+    let listed = calls::list_metadata(&pods, ListParams::default().labels(&ours), |pod: Metadata<Pod>| {
+        found.extend(Some(PodSummary::of_metadata(pod.meta())).filter(|pod| pod.name != driver));
+        ControlFlow::Continue(())
+    });
+    listed.await.map_err(Error::api("LIST of the application's pods"))?;
+    Ok(found)
 }
 
 /// Returns the version of the PodGroups of `scheduling.k8s.io` that the cluster has, if the submission of `application`

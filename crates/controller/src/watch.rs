@@ -26,7 +26,7 @@ use watches::Watches;
 
 /// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit, and a page is
 /// in memory as text: kube's default of 500 objects would be a single answer of 750 MB.
-const PAGE: u32 = 20;
+pub(super) const PAGE: u32 = 20;
 
 /// An object that a watch reports, or what is kept of it.
 pub(super) trait Readable:

@@ -34,7 +34,7 @@ use kube::{
 };
 pub use metrics::ScheduleMetrics;
 use plan::schedule::{self, Action as Act, Child, Observed, Plan, Policy};
-use std::{sync::Arc, time::Duration};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
 
@@ -290,12 +290,14 @@ impl Context {
         let live = ListParams::default()
             .labels(&format!("{}={name},{}=true", label::SCHEDULED_APP_NAME, label::LAUNCHED_BY))
             .fields("status.phase!=Succeeded,status.phase!=Failed");
-        let found =
-            calls::list_metadata(&pods, &live).await.map_err(Error::api("LIST of a schedule's pods"))?;
         let is_of_one_that_is_there =
             |application: &String| children.iter().any(|child| child.name == *application);
-        let has_pods =
-            found.iter().any(|pod| !pod.labels().get(label::APP_NAME).is_some_and(is_of_one_that_is_there));
+        let mut has_pods = false;
+        let listed = calls::list_metadata(&pods, live, |pod| {
+            has_pods = !pod.labels().get(label::APP_NAME).is_some_and(is_of_one_that_is_there);
+            if has_pods { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        listed.await.map_err(Error::api("LIST of a schedule's pods"))?;
         if !has_pods {
             self.children.have_no_pods(&owner, &lost.unwrap_or_default());
         }
