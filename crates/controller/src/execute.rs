@@ -3,7 +3,7 @@
 
 use super::{
     Context, Error, calls,
-    objects::{self, InFlight},
+    objects::{self, InFlight, Prepared},
 };
 use api::{
     SparkApplication,
@@ -156,7 +156,7 @@ async fn make(
     for object in objects {
         let made = timeout(
             PATIENCE,
-            objects::make(&context.client, &namespace, &uid, &object, &InFlight::default()),
+            objects::make(&context.client, &namespace, &uid, &Prepared::of(&object), &InFlight::default()),
         )
         .await;
         let why = match made {

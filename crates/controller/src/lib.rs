@@ -30,6 +30,7 @@ mod slots;
 mod status;
 mod submission_environment;
 mod submission_metrics;
+mod submission_room;
 mod submitter;
 mod unreadable;
 mod watch;

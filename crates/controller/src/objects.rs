@@ -45,6 +45,30 @@ const MANY: usize = 16;
 /// The metadata of an object of any kind; metadata has the same fields in all kinds.
 type Metadata = calls::Metadata<Pod>;
 
+/// An object to be created, as it is sent: a tree of it takes up to ten times the memory.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    child: Child,
+    /// The submission id in its label.
+    run: Option<String>,
+    body: Vec<u8>,
+}
+
+impl Prepared {
+    pub(super) fn of(object: &Value) -> Self {
+        Self {
+            child: Child::of(object).unwrap_or_default(),
+            run: object["metadata"]["labels"][label::SUBMISSION_ID].as_str().map(str::to_owned),
+            body: serde_json::to_vec(object).expect("a JSON value is JSON"),
+        }
+    }
+
+    /// Returns the size of the object as it is sent, in bytes.
+    pub(super) const fn len(&self) -> usize {
+        self.body.len()
+    }
+}
+
 /// A lock that is held while a request to create an object has no answer yet. A caller that gives up a submission waits
 /// for the lock: a request that is under way cannot be taken back, and its object would be created after everything
 /// else was deleted.
@@ -67,12 +91,12 @@ impl InFlight {
 pub(super) async fn make_driver(
     client: &Client,
     namespace: &str,
-    driver: &Value,
+    driver: &Prepared,
     in_flight: &InFlight,
 ) -> Result<(), Error> {
     match post(client, namespace, driver, in_flight).await {
         Err(error) if already_exists(&error) => Err(Error::DriverExists),
-        made => made.map_err(|error| failed("create", driver, &error)),
+        made => made.map_err(|error| failed("create", &driver.child, &error)),
     }
 }
 
@@ -85,20 +109,20 @@ pub(super) async fn make(
     client: &Client,
     namespace: &str,
     owner: &str,
-    child: &Value,
+    object: &Prepared,
     in_flight: &InFlight,
 ) -> Result<(), Error> {
     for _ in 0..TRIES {
-        match post(client, namespace, child, in_flight).await {
+        match post(client, namespace, object, in_flight).await {
             Err(error) if already_exists(&error) => {}
-            made => return made.map_err(|error| failed("create", child, &error)),
+            made => return made.map_err(|error| failed("create", &object.child, &error)),
         }
-        if is_there(client, namespace, owner, child).await? {
+        if is_there(client, namespace, owner, object).await? {
             return Ok(());
         }
         sleep(PAUSE).await;
     }
-    Err(Error::Failed(still_goes(&Child::of(child).unwrap_or_default())))
+    Err(Error::Failed(still_goes(&object.child)))
 }
 
 pub(super) fn still_goes(Child { kind, name }: &Child) -> String {
@@ -142,12 +166,10 @@ pub(super) async fn delete(
 async fn post(
     client: &Client,
     namespace: &str,
-    object: &Value,
+    Prepared { child, body, .. }: &Prepared,
     in_flight: &InFlight,
 ) -> Result<(), kube::Error> {
-    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
-    let path = path(&Child::of(object).unwrap_or_default().kind, namespace);
-    let (path, body) = (&*path, &body);
+    let path = &*path(&child.kind, namespace);
     let create = || async move {
         let request = Request::new(path).create(&PostParams::default(), body.clone());
         let _sent = in_flight.none().await;
@@ -182,22 +204,26 @@ where
 /// Whether the object with the child's name is from an earlier attempt of the same run. An object of another run, which
 /// was never recorded, or of a deleted application that had the same name, is deleted by this function, and the caller
 /// has to create the child again. A PersistentVolumeClaim may belong to any owner and is used as it is.
-async fn is_there(client: &Client, namespace: &str, owner: &str, child: &Value) -> Result<bool, Error> {
-    let Some(named) = Child::of(child).filter(|child| child.kind != "PersistentVolumeClaim") else {
+async fn is_there(
+    client: &Client,
+    namespace: &str,
+    owner: &str,
+    Prepared { child, run, .. }: &Prepared,
+) -> Result<bool, Error> {
+    if child.kind == "PersistentVolumeClaim" {
         return Ok(true);
-    };
-    let there = patiently(&named.name, || metadata(client, namespace, &named)).await;
+    }
+    let there = patiently(&child.name, || metadata(client, namespace, child)).await;
     let there = there.map_err(|error| failed("read", child, &error))?;
     let Some(there) = there else { return Ok(false) };
     if is_owned(&there, owner) {
-        let run = child["metadata"]["labels"][label::SUBMISSION_ID].as_str();
-        if there.labels().get(label::SUBMISSION_ID).map(String::as_str) == run {
+        if there.labels().get(label::SUBMISSION_ID) == run.as_ref() {
             return Ok(true);
         }
     } else if !is_of_predecessor(client, namespace, owner, &there).await? {
-        return Err(Error::Failed(is_taken(&named)));
+        return Err(Error::Failed(is_taken(child)));
     }
-    match patiently(&named.name, || delete_that(client, namespace, &named, &there)).await {
+    match patiently(&child.name, || delete_that(client, namespace, child, &there)).await {
         // Another object has the name by now.
         Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
         deleted => deleted.map(|()| false).map_err(|error| failed("delete", child, &error)),
@@ -258,8 +284,8 @@ pub(super) fn already_exists(error: &kube::Error) -> bool {
 }
 
 /// Describes a failure for the user: the object that was to be made, and the API server's own message.
-fn failed(what: &str, object: &Value, error: &kube::Error) -> Error {
-    Error::Failed(in_words(what, &Child::of(object).unwrap_or_default(), error))
+fn failed(what: &str, child: &Child, error: &kube::Error) -> Error {
+    Error::Failed(in_words(what, child, error))
 }
 
 /// Describes a failure for the user: `what` was to be done with the object, and the API server's own message.

@@ -58,9 +58,10 @@ pub(super) async fn observe(
     let placeholders: Vec<_> = cached.values().filter(|pod| pod.is_placeholder()).cloned().collect();
     cached.retain(|_, pod| !pod.is_placeholder());
     let mut submission_pods: Vec<_> = cached.values().filter(|pod| pod.submits).cloned().collect();
-    let submitting = |run: &&Run| submission_pods.iter().any(|pod| pod.submits_for(&uid, run.id.as_str()));
+    let is_submitted =
+        |run: &Run, pods: &[PodSummary]| pods.iter().any(|pod| pod.submits_for(&uid, run.id.as_str()));
     if progress == Some(&SubmissionProgress::PodMade)
-        && let Some(run) = launching.as_ref().filter(|run| !submitting(run))
+        && let Some(run) = launching.as_ref().filter(|run| !is_submitted(run, &submission_pods))
     {
         // The cache has not received the submission pod yet, or the pod is gone.
         let name = submission_pod::name(application, run);
@@ -73,6 +74,8 @@ pub(super) async fn observe(
         let pod = pods.find(|pod| pod.submits_for(&uid, run.id.as_str()));
         pod.filter(|pod| submission_pod::state(pod).may_go_on())
     });
+    let is_new =
+        progress.is_none() && launching.as_ref().is_some_and(|run| !is_submitted(run, &submission_pods));
     let submission_id = status.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
     let driver = match cached.remove(&driver_name) {
         _ if is_told => Driver::Unseen,
@@ -82,6 +85,8 @@ pub(super) async fn observe(
             Driver::Pod { pod: Box::new(pod), complete: true }
         }
         None if awaited.is_some() => Driver::Unseen,
+        // Nothing is planned for which there is no room.
+        None if is_new && !context.submitter.has_room(application) => Driver::Unseen,
         _ if asked.driver => live_driver(context, &namespace, &driver_name, asked).await?,
         _ => Driver::Unseen,
     };

@@ -3,16 +3,20 @@
 
 use super::{
     ApplicationRef,
-    objects::{self, InFlight},
+    objects::{self, InFlight, Prepared},
     queue::Queue,
     slots::Slots,
     submission_metrics::{Outcome, SubmissionMetrics},
+    submission_room::SubmissionRoom,
     webhook_probe::WebhookProbe,
 };
 use api::SparkApplication;
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
-use plan::{By, Submission, SubmissionProgress, SubmitRequest, gang::Placeholders};
+use plan::{
+    By, Submission, SubmissionProgress, SubmitRequest, gang::Placeholders, submission::Submitter as Kind,
+};
+use spark_client::Reason;
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -35,6 +39,7 @@ pub(super) struct Submitter {
     means: Arc<Means>,
     /// The last submission of each application, by uid.
     submissions: Arc<Mutex<HashMap<String, Started>>>,
+    room: Arc<SubmissionRoom>,
     /// The queue of applications, for those whose submission has ended.
     queue: Arc<Queue>,
     tasks: TaskTracker,
@@ -51,6 +56,39 @@ struct Means {
     slots: Slots,
     metrics: SubmissionMetrics,
 }
+
+/// A submission as it waits for its turn.
+struct Planned {
+    submitter: Kind,
+    fallback: Option<Reason>,
+    /// In the order in which they are created; the pod comes after the placeholders.
+    children: Vec<Prepared>,
+    placeholders: Placeholders,
+    pod: Prepared,
+    /// The progress when all objects are created.
+    done: SubmissionProgress,
+}
+
+impl Planned {
+    fn of(by: By, placeholders: Placeholders) -> Self {
+        let (submitter, done) = (by.submitter(), by.progress());
+        let (objects, fallback) = match by {
+            By::Native(objects) => (objects, None),
+            By::Pod { objects, fallback } => (objects, fallback),
+        };
+        let pod = Prepared::of(&objects.pod);
+        let children = objects.children.into_iter().map(|child| Prepared::of(&child)).collect();
+        Self { submitter, fallback, children, placeholders, pod, done }
+    }
+
+    fn len(&self) -> usize {
+        let placeholder = self.placeholders.iter().next().map_or(0, |pod| PARSED * Prepared::of(&pod).len());
+        self.pod.len() + placeholder + self.children.iter().map(Prepared::len).sum::<usize>()
+    }
+}
+
+/// How much more memory a tree takes than its text.
+const PARSED: usize = 8;
 
 struct Started {
     submission: Submission,
@@ -93,6 +131,7 @@ impl Submitter {
         Self {
             means: Arc::new(means),
             submissions: Arc::default(),
+            room: SubmissionRoom::new(Arc::clone(&queue)),
             queue,
             tasks: TaskTracker::new(),
             abandoned: CancellationToken::new(),
@@ -102,6 +141,11 @@ impl Submitter {
     /// Returns the last submission of the application with this uid.
     pub(super) fn submission(&self, uid: &str) -> Option<Submission> {
         self.submissions.lock().get(uid).map(|started| started.submission.clone())
+    }
+
+    /// Whether the next submission of this application may be planned. If not, it is queued again when there is room.
+    pub(super) fn has_room(&self, application: &SparkApplication) -> bool {
+        self.room.is_there(&reference(application))
     }
 
     /// Starts a submission, unless it is running already. Ends an older submission of the same application.
@@ -120,11 +164,12 @@ impl Submitter {
             older.cancel.cancel();
         }
 
-        let application =
-            ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
+        let application = reference(application);
+        let planned = Planned::of(by, placeholders);
+        let place = self.room.take(application.namespace.as_deref().unwrap_or_default(), planned.len());
         let span = info_span!(parent: None, "submit",
             namespace = application.namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
-            submitter = by.submitter().as_str());
+            submitter = planned.submitter.as_str());
         span.record("name", &application.name);
         let (means, submissions, queue) =
             (Arc::clone(&self.means), Arc::clone(&self.submissions), Arc::clone(&self.queue));
@@ -133,7 +178,7 @@ impl Submitter {
             let namespace = application.namespace.as_deref().unwrap_or_default();
             let in_flight = InFlight::default();
             let submit = async {
-                let submitted = caught(means.submit(namespace, &uid, by, &placeholders, &in_flight)).await;
+                let submitted = caught(means.submit(namespace, &uid, planned, &in_flight)).await;
                 submitted.unwrap_or_else(|bug| SubmissionProgress::Failed(bug.to_string()))
             };
             let given_up = async {
@@ -145,6 +190,7 @@ impl Submitter {
                 _none = given_up => None,
                 () = abandoned.cancelled() => None,
             };
+            drop(place);
             if progress.is_none() {
                 info!("submission ended: the application is gone or has changed");
             }
@@ -208,37 +254,37 @@ impl Means {
         &self,
         namespace: &str,
         uid: &str,
-        by: By,
-        placeholders: &Placeholders,
+        planned: Planned,
         in_flight: &InFlight,
     ) -> SubmissionProgress {
-        let mut measured = self.metrics.waiting(by.submitter());
-        if let By::Pod { fallback: Some(reason), .. } = &by {
-            self.metrics.fell_back(*reason);
+        let Planned { submitter, fallback, children, placeholders, pod, done } = planned;
+        let mut measured = self.metrics.waiting(submitter);
+        if let Some(reason) = fallback {
+            self.metrics.fell_back(reason);
         }
         if let Some(webhook_probe) = &self.webhook_probe {
             webhook_probe.reached(namespace).await;
         }
         let make = async {
-            let (By::Native(objects) | By::Pod { objects, .. }) = &by;
-            for child in &objects.children {
+            for child in &children {
                 objects::make(&self.client, namespace, uid, child, in_flight).await?;
             }
             for placeholder in placeholders.iter() {
-                objects::make(&self.client, namespace, uid, &placeholder, in_flight).await?;
+                objects::make(&self.client, namespace, uid, &Prepared::of(&placeholder), in_flight).await?;
             }
-            match &by {
-                By::Native(_) => objects::make_driver(&self.client, namespace, &objects.pod, in_flight).await,
+            if submitter == Kind::Native {
+                objects::make_driver(&self.client, namespace, &pod, in_flight).await
+            } else {
                 // A submission pod of this run may exist already, in any state: that pod is used.
-                By::Pod { .. } => objects::make(&self.client, namespace, uid, &objects.pod, in_flight).await,
+                objects::make(&self.client, namespace, uid, &pod, in_flight).await
             }
         };
         let made = self.slots.within(namespace, || measured.begun(), make).await;
         match made {
             Ok(()) => {
-                info!("{}", what_was_made(&by));
+                info!("{}", what_was_made(submitter));
                 measured.ended(Outcome::Succeeded);
-                by.progress()
+                done
             }
             Err(error) => {
                 info!(%error, "submission failed");
@@ -253,11 +299,15 @@ impl Means {
 }
 
 /// Returns the log line for a submission whose objects are all created.
-const fn what_was_made(by: &By) -> &'static str {
-    match by {
-        By::Native(_) => "submitted",
-        By::Pod { .. } => "submission pod made",
+const fn what_was_made(submitter: Kind) -> &'static str {
+    match submitter {
+        Kind::Native => "submitted",
+        Kind::Auto | Kind::SparkSubmit => "submission pod made",
     }
+}
+
+fn reference(application: &SparkApplication) -> ApplicationRef {
+    ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default())
 }
 
 #[cfg(test)]
