@@ -2,9 +2,9 @@
 //! one object at a time is whole in memory, and what stays of it is not much more than its text.
 
 use super::watch::Readable;
-use api::{Lenient, ScheduledSparkApplication, SparkApplication, State};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Resource, core::error_boundary::InvalidObject};
+use api::{Lenient, ScheduledSparkApplication, SparkApplication, State, names::annotation};
+use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{Api, Client, Resource, core::error_boundary::InvalidObject};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, marker::PhantomData};
@@ -27,15 +27,26 @@ pub(super) trait Keep<K>: Clone + Debug + Send + 'static {
 
     /// Returns the part of the metadata that is kept, by default what tells objects apart.
     fn metadata(all: &ObjectMeta) -> ObjectMeta {
-        let ObjectMeta { name, namespace, uid, resource_version, .. } = all.clone();
-        ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() }
+        of_any(all)
     }
 }
 
+/// The longest text that is kept of an object, in bytes, an ordinary one having a tenth of it. A larger object is fetched
+/// while it is worked on: etcd stores as many of 1 MB as anybody likes.
+const LONGEST_TEXT: usize = 64 << 10;
+/// The most bytes of labels that are kept of an object: nobody counts applications by labels of which there are more.
+const MOST_LABELS: usize = 16 << 10;
+
 /// An object that is kept as its text, and parsed while it is worked on: a tree of it takes four times the memory, and
-/// of some objects a hundred times.
+/// of some objects a hundred times. None of a large object.
 #[derive(Clone, Debug)]
-pub struct Text(Box<str>);
+pub struct Text(Option<Box<str>>);
+
+impl Text {
+    fn of(text: Box<str>) -> Self {
+        Self(Some(text).filter(|text| text.len() <= LONGEST_TEXT))
+    }
+}
 
 /// An application that is kept as its text, with what is asked of all applications at once.
 #[derive(Clone, Debug)]
@@ -46,22 +57,52 @@ pub struct KeptApplication {
     pub(super) executor_labels: BTreeMap<String, String>,
 }
 
-/// Returns the metadata without the annotation in which `kubectl apply` keeps the whole object once more.
-fn of_whole(all: &ObjectMeta) -> ObjectMeta {
-    let mut metadata = all.clone();
-    if let Some(annotations) = &mut metadata.annotations {
-        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+/// Returns what schedules and metrics need of an application's metadata.
+fn of_application(all: &ObjectMeta) -> ObjectMeta {
+    let schedule = ScheduledSparkApplication::kind(&());
+    let is_of_schedule = |(name, _): &(&String, &String)| {
+        [annotation::SCHEDULED_TIME, annotation::TRIGGER].contains(&name.as_str())
+    };
+    let owned = |(name, value): (&String, &String)| (name.clone(), value.clone());
+    let annotations = all.annotations.iter().flatten().filter(is_of_schedule).map(owned);
+    ObjectMeta {
+        creation_timestamp: all.creation_timestamp.clone(),
+        deletion_timestamp: all.deletion_timestamp.clone(),
+        labels: all.labels.as_ref().map(few),
+        annotations: Some(annotations.collect()),
+        owner_references: Some(
+            all.owner_references
+                .iter()
+                .flatten()
+                .find(|owner| owner.kind == schedule)
+                .cloned()
+                .into_iter()
+                .collect(),
+        ),
+        ..of_any(all)
     }
-    metadata
+}
+
+/// Returns what tells objects apart.
+fn of_any(all: &ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        name: all.name.clone(),
+        namespace: all.namespace.clone(),
+        uid: all.uid.clone(),
+        resource_version: all.resource_version.clone(),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Returns the labels, or none if they are more than anybody writes.
+fn few(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let bytes: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes <= MOST_LABELS { labels.clone() } else { BTreeMap::new() }
 }
 
 impl Keep<ScheduledSparkApplication> for Text {
     fn of(_: &Lenient<ScheduledSparkApplication>, text: Box<str>) -> Self {
-        Self(text)
-    }
-
-    fn metadata(all: &ObjectMeta) -> ObjectMeta {
-        of_whole(all)
+        Self::of(text)
     }
 }
 
@@ -69,16 +110,16 @@ impl Keep<SparkApplication> for KeptApplication {
     fn of(application: &Lenient<SparkApplication>, text: Box<str>) -> Self {
         let read = application.0.as_ref();
         Self {
-            text: Text(text),
+            text: Text::of(text),
             state: read.map_or(State::Unknown, SparkApplication::state),
             executor_labels: read
-                .map(|application| application.spec.executor.pod.labels.clone())
+                .map(|application| few(&application.spec.executor.pod.labels))
                 .unwrap_or_default(),
         }
     }
 
     fn metadata(all: &ObjectMeta) -> ObjectMeta {
-        of_whole(all)
+        of_application(all)
     }
 }
 
@@ -94,17 +135,27 @@ impl AsRef<Text> for KeptApplication {
     }
 }
 
-impl<K: DeserializeOwned, T: AsRef<Text>> Kept<K, T> {
-    /// Returns the object.
+impl<K, T> Kept<K, T>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    T: AsRef<Text>,
+{
+    /// Returns the object, or why it cannot be read; none if it is large, and gone when it is fetched.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, as the watch has reported it.
-    pub(super) fn read(&self) -> Result<K, &str> {
-        match &self.error {
-            Some(error) => Err(error),
-            None => Ok(serde_json::from_str(&self.kept.as_ref().0).expect("it was parsed before")),
+    /// If the API server does not answer.
+    pub(super) async fn read(&self, client: &Client) -> kube::Result<Option<Result<K, String>>> {
+        if let Some(error) = &self.error {
+            return Ok(Some(Err(error.clone())));
         }
+        if let Some(text) = &self.kept.as_ref().0 {
+            return Ok(Some(Ok(serde_json::from_str(text).expect("it was parsed before"))));
+        }
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        let api = Api::<Lenient<K>>::namespaced(client.clone(), namespace);
+        let found = api.get_opt(self.metadata.name.as_deref().unwrap_or_default()).await?;
+        Ok(found.map(|found| found.0.map_err(|invalid| invalid.error)))
     }
 }
 
@@ -171,7 +222,17 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
+    use kube::client::Body;
+    use serde_json::json;
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
 
     #[derive(Clone, Debug)]
     struct Broken;
@@ -192,5 +253,45 @@ mod tests {
             (kept.metadata.name.as_deref(), kept.metadata.resource_version.as_deref()),
             (Some("pi"), Some("7"))
         );
+    }
+
+    #[tokio::test]
+    async fn a_large_application_is_not_kept_but_fetched() {
+        let application = |argument: &str| {
+            let labels = BTreeMap::from([("team", argument)]);
+            json!({
+                "apiVersion": "sparkoperator.k8s.io/v1beta2",
+                "kind": "SparkApplication",
+                "metadata": {
+                    "name": "pi", "namespace": "team-a", "uid": "u", "resourceVersion": "7", "labels": labels,
+                    "annotations": {"a": argument, annotation::TRIGGER: "now"}, "managedFields": [{"manager": argument}],
+                },
+                "spec": {"type": "Scala", "arguments": [argument], "driver": {}, "executor": {"labels": labels}},
+            })
+        };
+        let fetched = Arc::new(AtomicUsize::new(0));
+        let large = application(&"x".repeat(LONGEST_TEXT));
+        let (counted, there) = (Arc::clone(&fetched), large.to_string());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            assert!(
+                request.uri().path().ends_with("/namespaces/team-a/sparkapplications/pi"),
+                "{}",
+                request.uri()
+            );
+            counted.fetch_add(1, Ordering::Relaxed);
+            let there = there.clone();
+            async move { Ok::<_, Infallible>(Response::new(Body::from(there.into_bytes()))) }
+        });
+        let client = Client::new(service, "default");
+        for (object, fetches) in [(application("x"), 0), (large, 1)] {
+            let kept: Kept<SparkApplication, KeptApplication> =
+                serde_json::from_str(&object.to_string()).unwrap();
+            let size = format!("{kept:?}").len();
+            assert!(size < 4 << 10, "{size} bytes are kept");
+            assert_eq!(kept.metadata.annotations.as_ref().unwrap().len(), 1);
+            let read = kept.read(&client).await.unwrap().unwrap().unwrap();
+            assert_eq!(json!(read.spec.arguments), object["spec"]["arguments"]);
+            assert_eq!(fetched.load(Ordering::Relaxed), fetches);
+        }
     }
 }

@@ -51,12 +51,15 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
         if !context.namespaces.include(&watched.namespace().unwrap_or_default()) {
             return context.leave(watched).await.map(|()| None);
         }
-        match watched.read() {
-            Ok(application) => context.reconcile(&application, now).await,
-            Err(error) => {
-                context.events.unreadable(events::reference(watched), error, now).await;
+        let read = watched.read(&context.client).await.map_err(Error::api("GET of a large application"))?;
+        match read {
+            Some(Ok(application)) => context.reconcile(&application, now).await,
+            Some(Err(error)) => {
+                context.events.unreadable(events::reference(watched), &error, now).await;
                 Ok(None)
             }
+            // The watch will report that it is gone.
+            None => Ok(None),
         }
     };
     guarded(watched, &context.workload, &context.events, now, look).await

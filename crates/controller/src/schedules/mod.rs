@@ -151,12 +151,15 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
             context.memory.forget(&watched.uid().unwrap_or_default());
             return Ok(None);
         }
-        match watched.read() {
-            Ok(schedule) => context.reconcile(&schedule, now).await,
-            Err(error) => {
-                context.events.unreadable(events::reference(watched), error, now).await;
+        let read = watched.read(&context.client).await.map_err(Error::api("GET of a large schedule"))?;
+        match read {
+            Some(Ok(schedule)) => context.reconcile(&schedule, now).await,
+            Some(Err(error)) => {
+                context.events.unreadable(events::reference(watched), &error, now).await;
                 Ok(None)
             }
+            // The watch will report that it is gone.
+            None => Ok(None),
         }
     };
     guarded(watched, &context.workload, &context.events, now, look).await
