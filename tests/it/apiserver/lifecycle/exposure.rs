@@ -256,7 +256,12 @@ async fn two_applications_never_have_one_address() {
         }));
     }
     // Nor does it take a web UI's address from its application to choose the same.
-    let chosen = json!({"driverIngressOptions": [{"servicePort": 8080, "servicePortName": "api", "ingressURLFormat": "ui.example.com/etl"}]});
+    let chosen = json!({
+        "sparkConf": {"spark.ui.enabled": "false"},
+        "driverIngressOptions": [
+            {"servicePort": 8080, "servicePortName": "api", "ingressURLFormat": "ui.example.com/etl"},
+        ],
+    });
     namespace.apply(&application("chooses", &chosen));
     running(&namespace, "chooses", 1).await;
     there::<Ingress>(&namespace, "chooses-ing-8080").await;
