@@ -1,7 +1,12 @@
 //! Proves what a user sees when pods are deleted, killed or evicted, or cannot start.
 
-use super::{application, followed, install, install_alone, message, native::python_job, state_is, until};
-use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use super::{
+    application, followed, install, install_alone, log, message, native::python_job, state_is, until,
+};
+use crate::apiserver::{
+    kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    policy::AdmissionPolicy,
+};
 use serde_json::{Value, json};
 
 #[test]
@@ -44,13 +49,27 @@ fn a_driver_that_takes_too_much_memory_says_so() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn a_killed_executor_is_replaced_and_the_application_goes_on() {
+fn executors_that_a_policy_refuses_are_told_of_and_a_killed_one_is_replaced() {
     let _shared = install();
     let name = "executor-killed";
+    let refused = refusing_executors_of(name);
     runs(&job(name, "replace"));
+    let why = || {
+        let conditions = application(name)["status"]["conditions"].take();
+        let mut conditions = conditions.as_array().unwrap().iter();
+        conditions
+            .find(|condition| condition["type"] == "ExecutorsRefused")
+            .map(|it| it["message"].to_string())
+    };
+    until("the status says why it has no executors", || {
+        why().is_some_and(|why| why.contains("executors are refused: ") && why.contains("none today"))
+    });
+    drop(refused);
     let executors = format!("sparkoperator.k8s.io/app-name={name},spark-role=executor");
     has_executor(name);
-    kubectl(&["delete", "pod", "--selector", &executors, "--force", "--grace-period=0"]);
+    until("the status says nothing of it any more", || why().is_none());
+    until("the executor works", || log(&format!("{name}-driver")).contains("first executor:"));
+    kubectl(&["delete", "pod", "--selector", &executors]);
     assert_eq!(followed(name).last().unwrap(), "COMPLETED");
     let states = application(name)["status"]["executorState"].take();
     assert!(states.as_object().unwrap().len() >= 2, "{states}");
@@ -136,6 +155,34 @@ fn job(name: &str, what: &str) -> Value {
     job["spec"]["driver"]["terminationGracePeriodSeconds"] = json!(5);
     job["spec"]["executor"]["terminationGracePeriodSeconds"] = json!(1);
     job
+}
+
+/// Refuses each executor of the application called `name`, as an admin's policy would.
+fn refusing_executors_of(name: &str) -> AdmissionPolicy {
+    let labels = json!({"sparkoperator.k8s.io/app-name": name, "spark-role": "executor"});
+    let pods =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    let spec = json!({
+        "matchConstraints": {"resourceRules": [pods], "objectSelector": {"matchLabels": labels}},
+        "validations": [{"expression": "false", "message": "none today"}],
+    });
+    let policy = AdmissionPolicy::apply(
+        "ValidatingAdmissionPolicy",
+        name,
+        &spec,
+        json!({"validationActions": ["Deny"]}),
+    );
+    let executor = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "a", "image": "a"}]},
+    });
+    until("the policy holds", || {
+        let tried = try_kubectl_with(&executor, &["create", "--dry-run=server", "-f", "-"]);
+        tried.is_err_and(|why| why.contains("none today"))
+    });
+    policy
 }
 
 /// Applies a job and waits until it runs.

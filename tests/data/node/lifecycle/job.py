@@ -21,7 +21,9 @@ def work():
 
 
 hoard = []
-while work() == "1" or what != "replace":
+first = work()
+print("first executor:", first, flush=True)
+while work() == first or what != "replace":
     if what == "eat":
         hoard.append(b"x" * 50_000_000)
     elif what == "end":
