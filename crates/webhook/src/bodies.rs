@@ -13,10 +13,7 @@ use std::{
     collections::BTreeMap,
     convert::Infallible,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -64,19 +61,37 @@ struct Held {
 
 /// The answers of one connection.
 pub(super) struct Answers {
-    unsent: AtomicUsize,
-    /// When the client last took a part of an answer.
-    taken: Mutex<Instant>,
+    /// How many answers the client has not taken, and when it last took a part of one.
+    unsent: Mutex<(usize, Instant)>,
     /// Notified if the connection is to be closed, because there are too many bytes for others.
     evicted: Arc<Notify>,
 }
 
-/// An answer, which counts until its last part was handed over.
+/// An answer. It counts until its last part is sent.
 pub(super) struct Answer {
     left: Bytes,
+    answers: Arc<Answers>,
+}
+
+/// The bytes of an answer, of which each part that is not sent keeps the whole in memory.
+struct Unsent {
+    bytes: Bytes,
     #[expect(dead_code, reason = "counts as long as it lives")]
     held: Held,
     answers: Arc<Answers>,
+}
+
+impl AsRef<[u8]> for Unsent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        let mut unsent = self.answers.unsent.lock();
+        *unsent = (unsent.0 - 1, Instant::now());
+    }
 }
 
 /// Why a body is not received, so that its request is refused.
@@ -114,10 +129,15 @@ impl Bodies {
     }
 
     /// Returns the answer with this body, over the connection with these other answers.
-    pub(super) fn answer(self: &Arc<Self>, body: Bytes, answers: &Arc<Answers>) -> Answer {
-        answers.begun();
-        let held = self.begun(Arc::clone(&answers.evicted), body.len());
-        Answer { left: body, held, answers: Arc::clone(answers) }
+    pub(super) fn answer(self: &Arc<Self>, bytes: Bytes, answers: &Arc<Answers>) -> Answer {
+        {
+            let mut unsent = answers.unsent.lock();
+            let begun = if unsent.0 == 0 { Instant::now() } else { unsent.1 };
+            *unsent = (unsent.0 + 1, begun);
+        }
+        let held = self.begun(Arc::clone(&answers.evicted), bytes.len());
+        let unsent = Unsent { bytes, held, answers: Arc::clone(answers) };
+        Answer { left: Bytes::from_owner(unsent), answers: Arc::clone(answers) }
     }
 
     fn begun(self: &Arc<Self>, evicted: Arc<Notify>, bytes: usize) -> Held {
@@ -152,8 +172,8 @@ impl Held {
         Ok(whole.into())
     }
 
-    /// Records that there are `more` bytes. As long as all bodies together are then too large, the one that has been under
-    /// way for the longest time is given up.
+    /// Records that there are `more` bytes. As long as several bodies together are then too large, the one that has been
+    /// under way for the longest time is given up.
     fn holds(&self, more: usize) {
         let mut guard = self.all.0.lock();
         let UnderWay { bytes, bodies, .. } = &mut *guard;
@@ -161,6 +181,7 @@ impl Held {
         *own += more;
         *bytes += more;
         while *bytes > LARGEST_TOGETHER
+            && bodies.len() > 1
             && let Some((_, (its, evicted))) = bodies.pop_first()
         {
             *bytes -= its;
@@ -180,21 +201,7 @@ impl Drop for Held {
 
 impl Answers {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            unsent: AtomicUsize::new(0),
-            taken: Mutex::new(Instant::now()),
-            evicted: Arc::default(),
-        })
-    }
-
-    fn begun(&self) {
-        if self.unsent.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.taken();
-        }
-    }
-
-    fn taken(&self) {
-        *self.taken.lock() = Instant::now();
+        Arc::new(Self { unsent: Mutex::new((0, Instant::now())), evicted: Arc::default() })
     }
 
     /// Waits until the connection is to be closed, because the client does not take its answers.
@@ -202,8 +209,8 @@ impl Answers {
         let unread = async {
             loop {
                 sleep(UNREAD / 2).await;
-                let is_left = self.unsent.load(Ordering::Relaxed) > 0;
-                if is_left && self.taken.lock().elapsed() >= UNREAD {
+                let (unsent, taken) = *self.unsent.lock();
+                if unsent > 0 && taken.elapsed() >= UNREAD {
                     return;
                 }
             }
@@ -227,9 +234,8 @@ impl HttpBody for Answer {
             return Poll::Ready(None);
         }
         let length = self.left.len().min(PART);
-        // A slice would keep all of the answer in memory until its last part is sent.
-        let part = Bytes::copy_from_slice(&self.left.split_to(length));
-        self.answers.taken();
+        self.answers.unsent.lock().1 = Instant::now();
+        let part = self.left.split_to(length);
         Poll::Ready(Some(Ok(Frame::data(part))))
     }
 
@@ -239,13 +245,6 @@ impl HttpBody for Answer {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left.len() as u64)
-    }
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        self.answers.unsent.fetch_sub(1, Ordering::Relaxed);
-        self.answers.taken();
     }
 }
 

@@ -1,4 +1,5 @@
-//! Reviews large objects on threads of a low priority, two at a time, so that ordinary reviews do not wait for them.
+//! Reviews large objects on threads of a low priority, two at a time of API servers that are known, and two of all others,
+//! so that ordinary reviews do not wait for them.
 //! Clients take turns, and namespaces within a client's reviews. A review that takes too long is refused.
 
 use super::lookups::Caller;
