@@ -50,10 +50,25 @@ const RESERVED: [&str; 6] = [
     "spark-exec-resourceprofile-id",
 ];
 
+/// Whether the names of executors may begin so (`Config.isValidExecutorPodNamePrefix`).
+fn is_prefix(text: &str) -> bool {
+    let may_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_part = |part: &str| {
+        part.starts_with(may_end) && part.ends_with(may_end) && part.chars().all(|c| may_end(c) || c == '-')
+    };
+    text.len() <= 237 && text.split('.').all(is_part)
+}
+
 fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
     let role = Role::Executor;
-    let prefix =
-        context.conf.text(conf::EXECUTOR_POD_NAME_PREFIX)?.unwrap_or_else(|| context.names.prefix.clone());
+    let prefix = context.conf.text(conf::EXECUTOR_POD_NAME_PREFIX)?;
+    if let Some(prefix) = prefix.as_ref().filter(|prefix| !is_prefix(prefix)) {
+        let problem = format!(
+            "`{prefix}` cannot begin the names of pods: write lower-case letters, digits, `-` and `.`, at most 237"
+        );
+        return Err(NotNative::refused(conf::EXECUTOR_POD_NAME_PREFIX, problem));
+    }
+    let prefix = prefix.unwrap_or_else(|| context.names.prefix.clone());
     let pod = &mut executor.pod;
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();

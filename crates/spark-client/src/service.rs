@@ -45,7 +45,7 @@ pub(super) fn ports(context: &Context, side: Side) -> Result<Vec<(&'static str, 
 pub(super) fn service(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let conf = &context.conf;
     if conf.has(submit_conf::BIND_ADDRESS) {
-        let problem = "is not supported in Kubernetes mode, as the driver's bind address is managed and set to the driver pod's IP address";
+        let problem = "is not supported in Kubernetes mode, as the driver's bind address is managed and set to the driver pod's IP address: take it out";
         return Err(NotNative::refused(submit_conf::BIND_ADDRESS, problem));
     }
     let policies = ["SingleStack", "PreferDualStack", "RequireDualStack"];

@@ -252,7 +252,15 @@ impl<'a> Properties<'a> {
 
     fn required(&self, setting: &str) -> Result<&'a str, NotNative> {
         self.get(setting).ok_or_else(|| {
-            NotNative::refused(&self.key(setting), format_args!("is required for {}", self.kind))
+            let blank = if self.prefix.contains(' ') {
+                ", in whose settings there is a blank: take it out"
+            } else {
+                ""
+            };
+            NotNative::refused(
+                &self.key(setting),
+                format_args!("is required for {}{blank}", self.kind.trim()),
+            )
         })
     }
 

@@ -156,11 +156,17 @@ pub(super) fn containers(subject: &Subject, findings: &mut Findings) {
         let mut containers =
             template.map_or(Value::Null, |template| template.json()["spec"]["containers"].clone());
         let sparks = sparks_container(&mut containers, role);
-        if !containers[sparks]["command"].is_null() {
-            findings.warn(
-                subject.of_role(role, format_args!("template.spec.containers[{sparks}].command")),
-                "is started in place of Spark, with Spark's arguments: take it out",
-            );
+        for (field, why) in [
+            ("command", "is started in place of Spark, with Spark's arguments: take it out"),
+            (
+                "args",
+                "comes before Spark's own arguments, so that the image starts no Spark: write spec.arguments",
+            ),
+        ] {
+            if !containers[sparks][field].is_null() {
+                let field = format_args!("template.spec.containers[{sparks}].{field}");
+                findings.warn(subject.of_role(role, field), why);
+            }
         }
         let all = containers.as_array().map_or(&[][..], Vec::as_slice);
         if all.len() > 1 && all[sparks]["name"] != role.container() {
@@ -181,13 +187,15 @@ fn is_note(key: &str) -> bool {
 /// Whether a text has `$NAME` or `${NAME}`, with a name as variables of the environment have it.
 fn has_shell_variable(text: &str) -> bool {
     let mut parts = text.split('$');
-    parts.next();
+    let mut before = parts.next().unwrap_or_default();
     parts.any(|after| {
+        let before = std::mem::replace(&mut before, after);
+        let ends_word = before.ends_with(|c: char| c.is_alphanumeric());
         let (name, closes) = match after.strip_prefix('{') {
             Some(braced) => (braced.split('}').next().unwrap_or_default(), braced.contains('}')),
             None => (
                 after.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default(),
-                true,
+                !ends_word,
             ),
         };
         closes
@@ -205,9 +213,20 @@ mod tests {
         for text in ["$PASSWORD", "a $HOME b", "${PASSWORD}", "x${A_1}"] {
             assert!(has_shell_variable(text), "{text}");
         }
-        for text in
-            ["", "$", "$1", "${spark.a}", "${env:HOME}", "${env.HOME}", "$a", "a$", "${A", "$$", "${A.b}"]
-        {
+        for text in [
+            "",
+            "$",
+            "$1",
+            "pas$WORD",
+            "${spark.a}",
+            "${env:HOME}",
+            "${env.HOME}",
+            "$a",
+            "a$",
+            "${A",
+            "$$",
+            "${A.b}",
+        ] {
             assert!(!has_shell_variable(text), "{text}");
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
         // Only `spark-submit` itself can plan it.
         Err(NotNative::Fallback { .. }) => {}
         Ok(Model { driver, children, executor, properties }) => {
-            start::check(subject, &properties, &driver, findings);
+            start::check(subject, &properties, findings);
             check(subject, &driver, Some(Role::Driver), findings);
             for child in &children {
                 check(subject, child, None, findings);

@@ -13,8 +13,9 @@ pub(super) fn version(subject: &Subject, findings: &mut Findings) {
         (None, Some(version)) => (subject.field("pythonVersion"), version),
         (None, None) => return,
     };
+    // A version that is older than all that are known is submitted as the oldest of them.
     let mut numbers = spec.spark_version.split('.');
-    let takes_2 = matches!((numbers.next(), numbers.next()), (Some("2"), _) | (Some("3"), Some("0") | None));
+    let takes_2 = matches!((numbers.next(), numbers.next()), (Some("3"), Some("0") | None));
     if version == "2" && !takes_2 {
         findings.refuse(field, "Spark has refused `2` since 3.1: take it out, the image has its Python");
     }

@@ -1,42 +1,34 @@
 //! Warns of properties with which no driver of Spark starts, or none of its executors: what Spark 3.5 to 4.2 check when
 //! they begin (`SparkConf.validateSettings`, `SparkContext`, `ResourceUtils`, `ExecutorAllocationManager`, the feature
 //! steps of executors, and the entries of `org.apache.spark.internal.config` and `SQLConf`). The properties are those of
-//! the plan, from all fields. What submission itself refuses is refused by the plan.
+//! the plan, from all fields; what is missing there may stand in the admin's `spark-defaults.conf`, so that nothing is
+//! said of it. What submission itself refuses is refused by the plan.
 
 use super::{Findings, Subject};
 use crate::submission::field_of;
 use api::{Role, memory, names::conf};
-use serde_json::Value;
 use spark_client::{Line, list_elements};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Warns of what `properties`, from which `driver` was planned, say wrong.
-pub(super) fn check(
-    subject: &Subject,
-    properties: &BTreeMap<String, String>,
-    driver: &Value,
-    findings: &mut Findings,
-) {
+/// Warns of what `properties`, from which the driver was planned, say wrong.
+pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>, findings: &mut Findings) {
     let with_i = Line::nearest(&subject.spec.spark_version).0 >= Line::V4_2;
-    let mut start = Start { subject, properties, driver, with_i, findings };
+    let mut start = Start { subject, properties, with_i, findings };
     start.values();
     start.heaps();
     start.dynamic_allocation();
     start.shuffle_data();
     start.coordinates();
     start.cores_of_tasks();
-    start.event_log();
     start.timeouts();
     start.claims();
-    start.devices();
     start.devices_of_tasks();
-    start.off_heap();
-    start.encryption();
     start.texts();
 }
 
 /// The settings that users write most, and what Spark takes.
 const VALUES: &str = include_str!("start.txt");
+const OF_DYNAMIC_ALLOCATION: &str = "spark.dynamicAllocation.";
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const SECOND: u64 = 1_000;
@@ -68,9 +60,11 @@ fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, with_i: bool
     (!is_within).then(|| "is out of bounds".to_owned())
 }
 
-/// Returns a size in bytes; none if Spark does not take it. A number without a unit counts in `unit`.
+/// Returns a size in bytes, without its sign; none if Spark does not take it. A number without a unit counts in `unit`.
 fn size(text: &str, unit: u64, with_i: bool) -> Option<u64> {
-    match text.trim().parse::<u64>() {
+    let text = text.trim();
+    let text = text.strip_prefix('-').unwrap_or(text);
+    match text.parse::<u64>() {
         Ok(number) => number.checked_mul(unit),
         Err(_) => memory::bytes(text, with_i),
     }
@@ -97,7 +91,6 @@ fn time(text: &str, unit: u64) -> Option<u64> {
 struct Start<'a, 's> {
     subject: &'a Subject<'s>,
     properties: &'a BTreeMap<String, String>,
-    driver: &'a Value,
     with_i: bool,
     findings: &'a mut Findings,
 }
@@ -125,14 +118,18 @@ impl<'a> Start<'a, '_> {
         for line in VALUES.lines().filter(|line| !line.starts_with('#')) {
             let mut words = line.split(' ');
             let key = format!("spark.{}", words.next().unwrap_or_default());
-            let Some(text) = self.get(&key) else { continue };
+            let is_unused =
+                key.starts_with(OF_DYNAMIC_ALLOCATION) && !self.is_on(conf::DYNAMIC_ALLOCATION, false);
+            let Some(text) = self.get(&key).filter(|_| !is_unused) else { continue };
             if let Some(why) = mistake(words, text, self.with_i) {
-                self.warn(&key, format_args!("Spark does not start: `{text}` {why}"));
+                let spark = if key.starts_with("spark.sql.") { "Spark SQL" } else { "Spark" };
+                self.warn(&key, format_args!("{spark} does not start: `{text}` {why}"));
             }
         }
         for name in ["ui", "driver", "blockManager", "driver.blockManager"] {
             let key = format!("spark.{name}.port");
-            if self.whole(&key).is_some_and(|port| (1..1_024).contains(&port)) {
+            let is_used = name != "ui" || self.is_on(conf::UI_ENABLED, true);
+            if is_used && self.whole(&key).is_some_and(|port| (1..1_024).contains(&port)) {
                 self.warn(&key, "Spark does not start: write a port from 1024");
             }
         }
@@ -184,7 +181,9 @@ impl<'a> Start<'a, '_> {
             || self.is_on("spark.shuffle.service.enabled", false)
             || self.is_on(conf::DECOMMISSION, false)
                 && self.is_on("spark.storage.decommission.shuffleBlocks.enabled", true)
-            || self.properties.contains_key("spark.shuffle.sort.io.plugin.class");
+            || ["spark.shuffle.sort.io.plugin.class", "spark.shuffle.manager"]
+                .iter()
+                .any(|key| self.properties.contains_key(*key));
         if self.is_on(conf::DYNAMIC_ALLOCATION, false) && !keeps {
             self.warn(TRACKING, "Spark does not start: nothing else keeps the data of shuffles: take it out");
         }
@@ -205,8 +204,8 @@ impl<'a> Start<'a, '_> {
 
     fn cores_of_tasks(&mut self) {
         let key = "spark.task.cpus";
-        let cores = self.get(&conf::spark(Role::Executor, conf::CORES)).unwrap_or("1").parse::<i64>();
-        if let (Some(task), Ok(cores)) = (self.whole(key), cores)
+        if let (Some(task), Some(cores)) =
+            (self.whole(key), self.whole(&conf::spark(Role::Executor, conf::CORES)))
             && task > cores
         {
             let why = format_args!("Spark does not start: a task has {task} cores and an executor {cores}");
@@ -214,34 +213,16 @@ impl<'a> Start<'a, '_> {
         }
     }
 
-    /// By default Spark writes into a directory that is in none of its images.
-    fn event_log(&mut self) {
-        let spec = &self.driver["spec"];
-        let containers = spec["containers"].as_array().into_iter().flatten();
-        let mut mounts =
-            containers.flat_map(|container| container["volumeMounts"].as_array().into_iter().flatten());
-        let is_made = mounts
-            .any(|mount| mount["mountPath"].as_str().is_some_and(|path| path.starts_with("/tmp")))
-            || !spec["initContainers"].is_null();
-        let (log, directory) = ("spark.eventLog.enabled", "spark.eventLog.dir");
-        if self.is_on(log, false) && !self.properties.contains_key(directory) && !is_made {
-            self.warn(
-                log,
-                format_args!("no image has /tmp/spark-events, where Spark writes it: set {directory}"),
-            );
-        }
-    }
-
     fn timeouts(&mut self) {
         let (beat, patience) = (conf::HEARTBEAT_INTERVAL, "spark.network.timeout");
+        let Some(waits) = time(self.get(patience).unwrap_or("120s"), SECOND) else { return };
         let beats = time(self.get(beat).unwrap_or("10s"), 1);
-        let waits = time(self.get(patience).unwrap_or("120s"), SECOND);
-        let Some(waits) = waits else { return };
         if beats.is_some_and(|beats| beats >= waits) {
             self.warn(beat, format_args!("Spark does not start: it is not shorter than {patience}"));
         }
-        let looks = time(self.get("spark.network.timeoutInterval").unwrap_or("60s"), SECOND);
-        if looks.is_some_and(|looks| looks > waits) {
+        let of_blocks = self.properties.contains_key("spark.storage.blockManagerHeartbeatTimeoutMs");
+        let looks = time(self.get("spark.network.timeoutInterval").unwrap_or("60s"), 1);
+        if !of_blocks && looks.is_some_and(|looks| looks > waits) {
             self.warn(
                 patience,
                 "Spark does not start: it is shorter than spark.network.timeoutInterval (60s)",
@@ -266,28 +247,6 @@ impl<'a> Start<'a, '_> {
         }
     }
 
-    fn devices(&mut self) {
-        for role in Role::ALL {
-            let prefix = conf::spark(role, conf::RESOURCE_PREFIX);
-            for name in self.names_below(&prefix) {
-                let of = |setting: &str| format!("{prefix}{name}.{setting}");
-                if self.whole(&of("amount")) == Some(0) {
-                    continue;
-                }
-                let plugin = self.properties.contains_key("spark.resources.discoveryPlugin");
-                for (setting, is_needed) in [("amount", true), ("vendor", true), ("discoveryScript", !plugin)]
-                {
-                    if is_needed && !self.properties.contains_key(&of(setting)) {
-                        let some = self.properties.keys().find(|key| key.starts_with(&of(""))).cloned();
-                        let missing = of(setting);
-                        let why = format!("Spark needs {missing} as well");
-                        self.warn(some.as_deref().unwrap_or(&missing), why);
-                    }
-                }
-            }
-        }
-    }
-
     fn devices_of_tasks(&mut self) {
         const PREFIX: &str = "spark.task.resource.";
         for name in self.names_below(PREFIX) {
@@ -295,9 +254,7 @@ impl<'a> Start<'a, '_> {
             let of_executor = format!("{}{name}.amount", conf::spark(Role::Executor, conf::RESOURCE_PREFIX));
             let number = |key: &str| self.get(key).and_then(|text| text.parse::<f64>().ok());
             let Some(task) = number(&key) else { continue };
-            if !self.properties.contains_key(&of_executor) {
-                self.warn(&key, format_args!("Spark does not start: write {of_executor} as well"));
-            } else if number(&of_executor).is_some_and(|executor| executor < task) {
+            if number(&of_executor).is_some_and(|executor| executor < task) {
                 self.warn(&key, format_args!("Spark does not start: it is more than {of_executor}"));
             }
         }
@@ -307,24 +264,6 @@ impl<'a> Start<'a, '_> {
         let keys = self.properties.range(prefix.to_owned()..).map(|(key, _)| key);
         let rests = keys.map_while(|key| key.strip_prefix(prefix));
         rests.filter_map(|rest| Some(rest.split_once('.')?.0.to_owned())).collect()
-    }
-
-    fn off_heap(&mut self) {
-        let (key, of_size) = (conf::OFF_HEAP, conf::OFF_HEAP_SIZE);
-        let bytes = self.get(of_size).map_or(Some(0), |text| size(text, 1, self.with_i));
-        if self.is_on(key, false) && bytes == Some(0) && !self.has_reference(of_size) {
-            self.warn(key, format_args!("Spark does not start: {of_size} is needed as well"));
-        }
-    }
-
-    fn encryption(&mut self) {
-        const AUTHENTICATE: &str = "spark.authenticate";
-        for key in ["spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption"] {
-            let has_other = self.is_on(AUTHENTICATE, false) || self.has_reference(AUTHENTICATE);
-            if self.is_on(key, false) && !has_other {
-                self.warn(key, format_args!("Spark does not start: {AUTHENTICATE} has to be true as well"));
-            }
-        }
     }
 
     fn texts(&mut self) {
@@ -344,10 +283,6 @@ impl<'a> Start<'a, '_> {
         if let Some(path) = self.get(key).filter(|path| !path.ends_with('/')) {
             self.warn(key, format_args!("Spark does not start: write {path}/"));
         }
-    }
-
-    fn has_reference(&self, key: &str) -> bool {
-        self.properties.get(key).is_some_and(|text| text.contains("${"))
     }
 }
 
