@@ -59,7 +59,8 @@ struct Inner {
     stop: CancellationToken,
 }
 
-/// Whether the application with this namespace and name has this uid, can be read, and is driven by this operator.
+/// Whether the application with this namespace and name has this uid, can be read, is not being deleted, and is driven by
+/// this operator.
 pub(super) type IsDriven = dyn Fn(&ApplicationKey, &str) -> bool + Send + Sync;
 
 #[derive(Default)]

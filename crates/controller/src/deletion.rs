@@ -139,6 +139,7 @@ mod tests {
             queue,
             departed: Mutex::default(),
             server_time: Arc::new(|| None),
+            large_objects: crate::kept::LargeObjects::default(),
             client,
         };
         (context, asked)

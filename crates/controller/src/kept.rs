@@ -3,12 +3,24 @@
 
 use super::watch::Readable;
 use api::{Lenient, ScheduledSparkApplication, SparkApplication, State, names::annotation};
-use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
 use kube::{Api, Client, Resource, core::error_boundary::InvalidObject};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, marker::PhantomData};
-use work::caught_now;
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt::Debug,
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use work::{Turn, Turns, caught_now};
 
 /// The part of an object of the kind `K` that is kept in memory: its metadata, or what is needed of it, and `T`.
 #[derive(Clone, Debug)]
@@ -31,21 +43,72 @@ pub(super) trait Keep<K>: Clone + Debug + Send + 'static {
     }
 }
 
-/// The longest text that is kept of an object, in bytes, an ordinary one having a tenth of it. A larger object is fetched
-/// while it is worked on: etcd stores as many of 1 MB as anybody likes.
-const LONGEST_TEXT: usize = 64 << 10;
+/// Up to how many bytes the text of an object is kept in any case. An ordinary one has a tenth of it.
+const ORDINARY_TEXT: usize = 64 << 10;
+/// Up to how many bytes of text any number of objects are worked on at once: a tree of this text may take 2 MB.
+const SMALL_TEXT: usize = 32 << 10;
+/// How many larger ones are worked on at once.
+const AT_ONCE: usize = 4;
+/// The longest text that is kept if there is room, in bytes: the status of an application with a thousand executors has
+/// 55 KiB. A larger object is fetched while it is worked on: etcd stores as many of 1 MB as anybody likes.
+const LONGEST_TEXT: usize = 512 << 10;
+/// How many bytes the kept texts that are not ordinary may have together.
+const MOST_TEXT: usize = 16 << 20;
+/// How many they have.
+static LARGE_TEXTS: AtomicUsize = AtomicUsize::new(0);
 /// The most bytes of labels that are kept of an object: nobody counts applications by labels of which there are more.
 const MOST_LABELS: usize = 16 << 10;
+/// The longest name of an object, in bytes.
+const LONGEST_NAME: usize = 253;
 
 /// An object that is kept as its text, and parsed while it is worked on: a tree of it takes four times the memory, and
-/// of some objects a hundred times. None of a large object.
+/// of some objects a hundred times. None of an object that is too large.
 #[derive(Clone, Debug)]
-pub struct Text(Option<Box<str>>);
+pub struct Text(Option<Arc<Counted>>);
+
+/// A text, which counts if it is not ordinary.
+#[derive(Debug)]
+struct Counted(Box<str>);
 
 impl Text {
     fn of(text: Box<str>) -> Self {
-        Self(Some(text).filter(|text| text.len() <= LONGEST_TEXT))
+        if text.len() > LONGEST_TEXT {
+            return Self(None);
+        }
+        let counted = Counted(text);
+        let is_kept =
+            LARGE_TEXTS.fetch_add(counted.size(), Ordering::Relaxed) <= MOST_TEXT || counted.size() == 0;
+        Self(is_kept.then(|| Arc::new(counted)))
     }
+}
+
+impl Counted {
+    /// Returns what the text counts, in bytes.
+    fn size(&self) -> usize {
+        if self.0.len() > ORDINARY_TEXT { self.0.len() } else { 0 }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        LARGE_TEXTS.fetch_sub(self.size(), Ordering::Relaxed);
+    }
+}
+
+/// The turns of large objects that are worked on. Cheap to clone: all clones share them.
+#[derive(Clone)]
+pub(super) struct LargeObjects(Turns);
+
+impl Default for LargeObjects {
+    fn default() -> Self {
+        Self(Turns::new(AT_ONCE))
+    }
+}
+
+/// An object that is worked on, which has a turn if it is large.
+pub(super) struct Whole<K> {
+    pub(super) object: K,
+    _turn: Option<Turn>,
 }
 
 /// An application that is kept as its text, with what is asked of all applications at once.
@@ -60,8 +123,13 @@ pub struct KeptApplication {
 /// Returns what schedules and metrics need of an application's metadata.
 fn of_application(all: &ObjectMeta) -> ObjectMeta {
     let schedule = ScheduledSparkApplication::kind(&());
-    let is_of_schedule = |(name, _): &(&String, &String)| {
+    let is_of_schedule = |(name, value): &(&String, &String)| {
         [annotation::SCHEDULED_TIME, annotation::TRIGGER].contains(&name.as_str())
+            && value.len() <= LONGEST_NAME
+    };
+    // The API server limits neither.
+    let is_owner = |owner: &&OwnerReference| {
+        owner.kind == schedule && owner.name.len() <= LONGEST_NAME && owner.uid.len() <= LONGEST_NAME
     };
     let owned = |(name, value): (&String, &String)| (name.clone(), value.clone());
     let annotations = all.annotations.iter().flatten().filter(is_of_schedule).map(owned);
@@ -71,13 +139,7 @@ fn of_application(all: &ObjectMeta) -> ObjectMeta {
         labels: all.labels.as_ref().map(few),
         annotations: Some(annotations.collect()),
         owner_references: Some(
-            all.owner_references
-                .iter()
-                .flatten()
-                .find(|owner| owner.kind == schedule)
-                .cloned()
-                .into_iter()
-                .collect(),
+            all.owner_references.iter().flatten().find(is_owner).cloned().into_iter().collect(),
         ),
         ..of_any(all)
     }
@@ -140,22 +202,39 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     T: AsRef<Text>,
 {
-    /// Returns the object, or why it cannot be read; none if it is large, and gone when it is fetched.
+    /// Whether the object has to be fetched to be read.
+    pub(super) fn is_fetched(&self) -> bool {
+        self.error.is_none() && self.kept.as_ref().0.is_none()
+    }
+
+    fn is_small(&self) -> bool {
+        self.kept.as_ref().0.as_ref().is_some_and(|text| text.0.len() <= SMALL_TEXT)
+    }
+
+    /// Returns the object, or why it cannot be read; none if it is too large, and gone when it is fetched. Waits for its turn
+    /// if it is large.
     ///
     /// # Errors
     ///
     /// If the API server does not answer.
-    pub(super) async fn read(&self, client: &Client) -> kube::Result<Option<Result<K, String>>> {
+    pub(super) async fn read(
+        &self,
+        client: &Client,
+        LargeObjects(turns): &LargeObjects,
+    ) -> kube::Result<Option<Result<Whole<K>, String>>> {
         if let Some(error) = &self.error {
             return Ok(Some(Err(error.clone())));
         }
-        if let Some(text) = &self.kept.as_ref().0 {
-            return Ok(Some(Ok(serde_json::from_str(text).expect("it was parsed before"))));
-        }
         let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        let turn = if self.is_small() { None } else { turns.turn(None, namespace).await };
+        if let Some(text) = &self.kept.as_ref().0 {
+            let object = serde_json::from_str(&text.0).expect("it was parsed before");
+            return Ok(Some(Ok(Whole { object, _turn: turn })));
+        }
         let api = Api::<Lenient<K>>::namespaced(client.clone(), namespace);
         let found = api.get_opt(self.metadata.name.as_deref().unwrap_or_default()).await?;
-        Ok(found.map(|found| found.0.map_err(|invalid| invalid.error)))
+        let whole = |object| Whole { object, _turn: turn };
+        Ok(found.map(|found| found.0.map(whole).map_err(|invalid| invalid.error)))
     }
 }
 
@@ -226,13 +305,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use kube::client::Body;
     use serde_json::json;
-    use std::{
-        convert::Infallible,
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
-    };
+    use std::convert::Infallible;
 
     #[derive(Clone, Debug)]
     struct Broken;
@@ -270,7 +343,7 @@ mod tests {
             })
         };
         let fetched = Arc::new(AtomicUsize::new(0));
-        let large = application(&"x".repeat(LONGEST_TEXT));
+        let large = application(&"x".repeat(LONGEST_TEXT / 3));
         let (counted, there) = (Arc::clone(&fetched), large.to_string());
         let service = tower::service_fn(move |request: Request<Body>| {
             assert!(
@@ -282,16 +355,23 @@ mod tests {
             let there = there.clone();
             async move { Ok::<_, Infallible>(Response::new(Body::from(there.into_bytes()))) }
         });
-        let client = Client::new(service, "default");
+        let (client, large_objects) = (Client::new(service, "default"), LargeObjects::default());
         for (object, fetches) in [(application("x"), 0), (large, 1)] {
             let kept: Kept<SparkApplication, KeptApplication> =
                 serde_json::from_str(&object.to_string()).unwrap();
             let size = format!("{kept:?}").len();
             assert!(size < 4 << 10, "{size} bytes are kept");
             assert_eq!(kept.metadata.annotations.as_ref().unwrap().len(), 1);
-            let read = kept.read(&client).await.unwrap().unwrap().unwrap();
-            assert_eq!(json!(read.spec.arguments), object["spec"]["arguments"]);
-            assert_eq!(fetched.load(Ordering::Relaxed), fetches);
+            let read = kept.read(&client, &large_objects).await.unwrap().unwrap().unwrap();
+            assert_eq!(json!(read.object.spec.arguments), object["spec"]["arguments"]);
+            assert_eq!(large_objects.0.free(), AT_ONCE - fetches);
+            assert_eq!((fetched.load(Ordering::Relaxed), kept.is_fetched()), (fetches, fetches > 0));
         }
+        let texts: Vec<_> = (0..200).map(|_| Text::of("x".repeat(LONGEST_TEXT).into())).collect();
+        let kept = texts.iter().filter(|text| text.0.is_some()).count();
+        assert_eq!(kept, MOST_TEXT / LONGEST_TEXT + 1, "they have room together");
+        assert!(Text::of("x".repeat(ORDINARY_TEXT).into()).0.is_some(), "an ordinary one always has");
+        drop(texts);
+        assert_eq!(LARGE_TEXTS.load(Ordering::Relaxed), 0);
     }
 }

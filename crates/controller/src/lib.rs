@@ -48,9 +48,9 @@ use events::Events;
 use exchange_turns::ExchangeTurns;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use kept::{Kept, KeptApplication};
+use kept::{Kept, KeptApplication, LargeObjects};
 use kube::{
-    Client, ResourceExt,
+    Client, Resource, ResourceExt,
     runtime::{
         WatchStreamExt,
         reflector::{self, ObjectRef},
@@ -119,6 +119,7 @@ pub struct Setup {
 
 struct Context {
     client: Client,
+    large_objects: LargeObjects,
     policy: Policy,
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
@@ -198,8 +199,12 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         let (applications, namespaces) = (reader.clone(), Arc::clone(&namespaces));
         move |(namespace, name): &ApplicationKey, uid: &str| {
             let watched = applications.get(&ObjectRef::new(name).within(namespace));
-            let is_it =
-                |watched: Arc<Watched>| watched.uid().as_deref() == Some(uid) && watched.error().is_none();
+            // One that is being deleted is not looked at any more, and asks for nothing.
+            let is_it = |watched: Arc<Watched>| {
+                watched.uid().as_deref() == Some(uid)
+                    && watched.error().is_none()
+                    && watched.meta().deletion_timestamp.is_none()
+            };
             namespaces.include(namespace) && watched.is_some_and(is_it)
         }
     };
@@ -211,8 +216,10 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         Arc::clone(&queue),
         stop_background.clone(),
     );
+    let large_objects = LargeObjects::default();
     let of_schedules = Arc::new(schedules::Context {
         client: client.clone(),
+        large_objects: large_objects.clone(),
         policy: schedule_policy,
         namespaces: Arc::clone(&namespaces),
         children: Arc::clone(&children),
@@ -228,6 +235,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     });
     let context = Arc::new(Context {
         client: client.clone(),
+        large_objects,
         policy,
         namespaces: Arc::clone(&namespaces),
         pods: Arc::clone(&pods),

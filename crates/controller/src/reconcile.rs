@@ -4,19 +4,19 @@ use super::{
     ApplicationRef, Context, FRESH_FACTS, Watched,
     calls::{self, Metadata},
     error::{Error, guarded},
-    events, execute, now, observe, status,
+    events, execute, now, observe, status, submission_room,
 };
-use api::SparkApplication;
+use api::{SparkApplication, State};
 use jiff::Timestamp;
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
     runtime::{reflector::ObjectRef, watcher},
 };
 use plan::{Action as Act, Plan, lifecycle};
 use std::{sync::Arc, time::Duration};
 use tracing::{Span, debug, field, info, instrument};
 
-/// Works on one application as the cache contains it: reconciles it, or handles the pods of one that is gone. Returns
+/// Works on one application as the cache contains it, or as it is fetched if it is too large for that: reconciles it, or handles the pods of one that is gone. Returns
 /// after which time to work on it again if nothing changes before; none to wait for a change.
 pub(super) async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
     // In this order: what has departed has left the cache before.
@@ -51,9 +51,15 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
         if !context.namespaces.include(&watched.namespace().unwrap_or_default()) {
             return context.leave(watched).await.map(|()| None);
         }
-        let read = watched.read(&context.client).await.map_err(Error::api("GET of a large application"))?;
+        if waits_for_room(watched, context) {
+            return Ok(Some(submission_room::AGAIN));
+        }
+        let read = watched
+            .read(&context.client, &context.large_objects)
+            .await
+            .map_err(Error::api("GET of a large application"))?;
         match read {
-            Some(Ok(application)) => context.reconcile(&application, now).await,
+            Some(Ok(whole)) => context.reconcile(&whole.object, now).await,
             Some(Err(error)) => {
                 context.events.unreadable(events::reference(watched), &error, now).await;
                 Ok(None)
@@ -63,6 +69,15 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
         }
     };
     guarded(watched, &context.workload, &context.events, now, look).await
+}
+
+/// Whether a new application waits for room, so that it need not be fetched only to find that out.
+fn waits_for_room(watched: &Watched, context: &Context) -> bool {
+    watched.is_fetched()
+        && watched.kept.state == State::New
+        && watched.meta().deletion_timestamp.is_none()
+        && context.submitter.submission(&watched.uid().unwrap_or_default()).is_none()
+        && !context.submitter.has_room(watched)
 }
 
 impl Context {

@@ -1,11 +1,12 @@
 //! Bounds what submissions that wait for their turn have in memory, so that a tenant with many large applications takes
-//! no more than others leave: an application for which there is no room is planned later, from what is kept of it anyway.
+//! no more than others leave: an application for which there is no room is planned later.
 
 use super::{ApplicationRef, queue::Queue};
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 use work::Lines;
 
@@ -14,6 +15,8 @@ use work::Lines;
 const OF_EACH: usize = 1 << 20;
 /// What all submissions together may have before a namespace is told to wait that has its share.
 const OF_ALL: usize = 32 << 20;
+/// How long an application waits for room if it is not queued before.
+pub(super) const AGAIN: Duration = Duration::from_secs(5);
 /// How many applications are planned for one whose submission has ended. More than one, so that small submissions follow
 /// large ones in growing numbers.
 const NEXT: usize = 2;
@@ -101,7 +104,6 @@ mod tests {
     use super::*;
     use crate::workload::Workloads;
     use prometheus_client::registry::Registry;
-    use std::time::Duration;
     use tokio::time::timeout;
 
     fn application(namespace: &str, name: &str) -> ApplicationRef {

@@ -11,7 +11,7 @@ use super::{
     webhook_probe::WebhookProbe,
 };
 use api::SparkApplication;
-use kube::{Client, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use parking_lot::Mutex;
 use plan::{
     By, Submission, SubmissionProgress, SubmitRequest, gang::Placeholders, submission::Submitter as Kind,
@@ -144,7 +144,7 @@ impl Submitter {
     }
 
     /// Whether the next submission of this application may be planned. If not, it is queued again when there is room.
-    pub(super) fn has_room(&self, application: &SparkApplication) -> bool {
+    pub(super) fn has_room(&self, application: &impl Resource<DynamicType = ()>) -> bool {
         self.room.is_there(&reference(application))
     }
 
@@ -306,7 +306,7 @@ const fn what_was_made(submitter: Kind) -> &'static str {
     }
 }
 
-fn reference(application: &SparkApplication) -> ApplicationRef {
+fn reference(application: &impl Resource<DynamicType = ()>) -> ApplicationRef {
     ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default())
 }
 

@@ -9,7 +9,7 @@ use super::{
     error::guarded,
     events::{self, Events},
     execute,
-    kept::{Kept, Text},
+    kept::{Kept, LargeObjects, Text},
     namespaces::OurNamespaces,
     pods::PodIndex,
     queue::Queue,
@@ -56,6 +56,7 @@ const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 /// Everything that the reconcile loop of schedules uses and remembers.
 pub(super) struct Context {
     pub client: Client,
+    pub large_objects: LargeObjects,
     pub policy: Policy,
     pub namespaces: Arc<OurNamespaces>,
     pub children: Arc<Children>,
@@ -151,9 +152,12 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
             context.memory.forget(&watched.uid().unwrap_or_default());
             return Ok(None);
         }
-        let read = watched.read(&context.client).await.map_err(Error::api("GET of a large schedule"))?;
+        let read = watched
+            .read(&context.client, &context.large_objects)
+            .await
+            .map_err(Error::api("GET of a large schedule"))?;
         match read {
-            Some(Ok(schedule)) => context.reconcile(&schedule, now).await,
+            Some(Ok(whole)) => context.reconcile(&whole.object, now).await,
             Some(Err(error)) => {
                 context.events.unreadable(events::reference(watched), &error, now).await;
                 Ok(None)
