@@ -39,6 +39,7 @@ pub mod memory;
 pub mod monitoring;
 /// Reads an explicit `null` as an absent field.
 mod nulls;
+mod object_name;
 /// Kubernetes' quantities, such as `1.5Gi`.
 pub mod quantity;
 mod resource_version;
@@ -53,6 +54,7 @@ pub use bounds::{Bounds, Excess};
 pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
 pub use lenient::Lenient;
+pub use object_name::{LONGEST_NAME, is_object_name, is_segment};
 pub use pod::{
     DriverSpec, ExecutorSpec, GpuSpec, NameKey, NamePath, Port, SecretInfo, SecretType, SparkPodSpec,
 };

@@ -50,7 +50,7 @@ struct Inner {
     index: Arc<AuxiliaryIndex>,
     is_driven: Arc<IsDriven>,
     slots: Turns,
-    /// What is known of each application, by its uid.
+    /// Addresses and attempts of each application, by its uid.
     known: Mutex<HashMap<String, OfApplication>>,
     /// The queue of applications, for those of which the work on an object has failed, or no watch reports the result of
     /// the work.
@@ -85,7 +85,7 @@ struct Done {
 /// The addresses of an Ingress that is being created or changed. They count as taken before the watch reports the
 /// Ingress, so that two applications cannot get the same address at the same time.
 struct Claim {
-    /// The same in the form of those that are asked for: one of the two lists is empty.
+    /// Either all of a web UI, or all chosen: the other list is empty.
     addresses: AskedAddresses,
     /// Namespace and name of the application.
     application: ApplicationKey,
@@ -262,8 +262,9 @@ impl Inner {
             return None;
         }
         let others = known.iter().filter(|(other, _)| *other != uid);
-        let claims = others.flat_map(|(_, other)| other.done.values()).filter_map(|done| done.claim.as_ref());
-        let claimed = claims.into_iter().find_map(|claim| {
+        let mut claims =
+            others.flat_map(|(_, other)| other.done.values()).filter_map(|done| done.claim.as_ref());
+        let claimed = claims.find_map(|claim| {
             let address = addresses.iter().find(|address| claim.addresses.takes(address, is_of_ui))?;
             Some((address.clone(), claim.application.clone()))
         });

@@ -131,6 +131,7 @@ mod tests {
             submitter: Submitter::new(client.clone(), submitter, metrics, Arc::clone(&queue)),
             submission_environment: SubmissionEnvironment::of_process(None),
             metrics: ApplicationMetrics::new(Options::default()),
+            reader: Reader::new(client.clone(), events.clone()),
             events,
             workload,
             memory: ReconcileMemory::default(),
@@ -139,7 +140,6 @@ mod tests {
             queue,
             departed: Mutex::default(),
             server_time: Arc::new(|| None),
-            large_objects: crate::kept::LargeObjects::default(),
             client,
         };
         (context, asked)

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tracing::debug;
 
-/// How long one trial may take: a namespace may have slow webhooks of its own.
+/// The longest time that one trial may take: a namespace may have slow webhooks of its own.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Tries the executors of the recorded run, whose driver this is. Returns nothing if they are not to be tried now, or the

@@ -1,8 +1,13 @@
 //! Reduces the objects of a watch to what the operator needs of them, each as soon as it is decoded: of a page of a list,
 //! one object at a time is whole in memory, and what stays of it is not much more than its text.
 
-use super::watch::Readable;
-use api::{Lenient, ScheduledSparkApplication, SparkApplication, State, names::annotation};
+use super::{
+    error::Error,
+    events::{Events, reference},
+    watch::Readable,
+};
+use api::{LONGEST_NAME, Lenient, ScheduledSparkApplication, SparkApplication, State, names::annotation};
+use jiff::Timestamp;
 use k8s_openapi::{
     NamespaceResourceScope,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
@@ -47,19 +52,17 @@ pub(super) trait Keep<K>: Clone + Debug + Send + 'static {
 const ORDINARY_TEXT: usize = 64 << 10;
 /// Up to how many bytes of text any number of objects are worked on at once: a tree of this text may take 2 MB.
 const SMALL_TEXT: usize = 32 << 10;
-/// How many larger ones are worked on at once.
+/// The number of objects with longer texts that are worked on at once.
 const AT_ONCE: usize = 4;
 /// The longest text that is kept if there is room, in bytes: the status of an application with a thousand executors has
 /// 55 KiB. A larger object is fetched while it is worked on: etcd stores as many of 1 MB as anybody likes.
 const LONGEST_TEXT: usize = 512 << 10;
-/// How many bytes the kept texts that are not ordinary may have together.
+/// The most bytes that kept texts which are not ordinary have together.
 const MOST_TEXT: usize = 16 << 20;
-/// How many they have.
+/// The bytes of all kept texts that are not ordinary.
 static LARGE_TEXTS: AtomicUsize = AtomicUsize::new(0);
 /// The most bytes of labels that are kept of an object: nobody counts applications by labels of which there are more.
 const MOST_LABELS: usize = 16 << 10;
-/// The longest name of an object, in bytes.
-const LONGEST_NAME: usize = 253;
 
 /// An object that is kept as its text, and parsed while it is worked on: a tree of it takes four times the memory, and
 /// of some objects a hundred times. None of an object that is too large.
@@ -95,14 +98,12 @@ impl Drop for Counted {
     }
 }
 
-/// The turns of large objects that are worked on. Cheap to clone: all clones share them.
+/// Reads kept objects for whoever works on them. Cheap to clone: all clones share the turns of large objects.
 #[derive(Clone)]
-pub(super) struct LargeObjects(Turns);
-
-impl Default for LargeObjects {
-    fn default() -> Self {
-        Self(Turns::new(AT_ONCE))
-    }
+pub(super) struct Reader {
+    client: Client,
+    events: Events,
+    turns: Turns,
 }
 
 /// An object that is worked on, which has a turn if it is large.
@@ -210,31 +211,48 @@ where
     fn is_small(&self) -> bool {
         self.kept.as_ref().0.as_ref().is_some_and(|text| text.0.len() <= SMALL_TEXT)
     }
+}
 
-    /// Returns the object, or why it cannot be read; none if it is too large, and gone when it is fetched. Waits for its turn
-    /// if it is large.
+impl Reader {
+    pub(super) fn new(client: Client, events: Events) -> Self {
+        Self { client, events, turns: Turns::new(AT_ONCE) }
+    }
+
+    /// Returns an object, for which a large one waits for its turn. None if it cannot be read, which an event tells; or if
+    /// it is too large to be kept, and gone when it is fetched: the watch will report that.
     ///
     /// # Errors
     ///
     /// If the API server does not answer.
-    pub(super) async fn read(
+    pub(super) async fn whole<K, T>(
         &self,
-        client: &Client,
-        LargeObjects(turns): &LargeObjects,
-    ) -> kube::Result<Option<Result<Whole<K>, String>>> {
-        if let Some(error) = &self.error {
-            return Ok(Some(Err(error.clone())));
+        watched: &Kept<K, T>,
+        now: Timestamp,
+    ) -> Result<Option<Whole<K>>, Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+        T: AsRef<Text>,
+    {
+        let unreadable = async |error: &str| {
+            self.events.unreadable(reference(watched), error, now).await;
+            Ok(None)
+        };
+        if let Some(error) = &watched.error {
+            return unreadable(error).await;
         }
-        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
-        let turn = if self.is_small() { None } else { turns.turn(None, namespace).await };
-        if let Some(text) = &self.kept.as_ref().0 {
+        let namespace = watched.metadata.namespace.as_deref().unwrap_or_default();
+        let turn = if watched.is_small() { None } else { self.turns.turn(None, namespace).await };
+        if let Some(text) = &watched.kept.as_ref().0 {
             let object = serde_json::from_str(&text.0).expect("it was parsed before");
-            return Ok(Some(Ok(Whole { object, _turn: turn })));
+            return Ok(Some(Whole { object, _turn: turn }));
         }
-        let api = Api::<Lenient<K>>::namespaced(client.clone(), namespace);
-        let found = api.get_opt(self.metadata.name.as_deref().unwrap_or_default()).await?;
-        let whole = |object| Whole { object, _turn: turn };
-        Ok(found.map(|found| found.0.map(whole).map_err(|invalid| invalid.error)))
+        let api = Api::<Lenient<K>>::namespaced(self.client.clone(), namespace);
+        let found = api.get_opt(watched.metadata.name.as_deref().unwrap_or_default()).await;
+        match found.map_err(Error::api("GET of a large object"))?.map(|found| found.0) {
+            Some(Ok(object)) => Ok(Some(Whole { object, _turn: turn })),
+            Some(Err(invalid)) => unreadable(&invalid.error).await,
+            None => Ok(None),
+        }
     }
 }
 
@@ -355,16 +373,17 @@ mod tests {
             let there = there.clone();
             async move { Ok::<_, Infallible>(Response::new(Body::from(there.into_bytes()))) }
         });
-        let (client, large_objects) = (Client::new(service, "default"), LargeObjects::default());
+        let client = Client::new(service, "default");
+        let reader = Reader::new(client.clone(), Events::new(client, "operator".to_owned()));
         for (object, fetches) in [(application("x"), 0), (large, 1)] {
             let kept: Kept<SparkApplication, KeptApplication> =
                 serde_json::from_str(&object.to_string()).unwrap();
             let size = format!("{kept:?}").len();
             assert!(size < 4 << 10, "{size} bytes are kept");
             assert_eq!(kept.metadata.annotations.as_ref().unwrap().len(), 1);
-            let read = kept.read(&client, &large_objects).await.unwrap().unwrap().unwrap();
+            let read = reader.whole(&kept, Timestamp::UNIX_EPOCH).await.unwrap().unwrap();
             assert_eq!(json!(read.object.spec.arguments), object["spec"]["arguments"]);
-            assert_eq!(large_objects.0.free(), AT_ONCE - fetches);
+            assert_eq!(reader.turns.free(), AT_ONCE - fetches);
             assert_eq!((fetched.load(Ordering::Relaxed), kept.is_fetched()), (fetches, fetches > 0));
         }
         let texts: Vec<_> = (0..200).map(|_| Text::of("x".repeat(LONGEST_TEXT).into())).collect();

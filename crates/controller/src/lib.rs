@@ -48,7 +48,7 @@ use events::Events;
 use exchange_turns::ExchangeTurns;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use kept::{Kept, KeptApplication, LargeObjects};
+use kept::{Kept, KeptApplication, Reader};
 use kube::{
     Client, Resource, ResourceExt,
     runtime::{
@@ -119,7 +119,7 @@ pub struct Setup {
 
 struct Context {
     client: Client,
-    large_objects: LargeObjects,
+    reader: Reader,
     policy: Policy,
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
@@ -216,10 +216,10 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         Arc::clone(&queue),
         stop_background.clone(),
     );
-    let large_objects = LargeObjects::default();
+    let object_reader = Reader::new(client.clone(), events.clone());
     let of_schedules = Arc::new(schedules::Context {
         client: client.clone(),
-        large_objects: large_objects.clone(),
+        reader: object_reader.clone(),
         policy: schedule_policy,
         namespaces: Arc::clone(&namespaces),
         children: Arc::clone(&children),
@@ -235,7 +235,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     });
     let context = Arc::new(Context {
         client: client.clone(),
-        large_objects,
+        reader: object_reader,
         policy,
         namespaces: Arc::clone(&namespaces),
         pods: Arc::clone(&pods),

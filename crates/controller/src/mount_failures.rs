@@ -29,7 +29,7 @@ use tracing::warn;
 const RECENT: Duration = Duration::from_secs(10);
 /// How long a list may take. A status without the reason is better than no status.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many events are read: a user who may create events in a namespace can create any number of them.
+/// The most events that are read: a user who may create events in a namespace can create any number of them.
 const MOST: usize = 1_000;
 
 /// The latest lists, by namespace.

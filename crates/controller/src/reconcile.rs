@@ -4,7 +4,7 @@ use super::{
     ApplicationRef, Context, FRESH_FACTS, Watched,
     calls::{self, Metadata},
     error::{Error, guarded},
-    events, execute, now, observe, status, submission_room,
+    execute, now, observe, status, submission_room,
 };
 use api::{SparkApplication, State};
 use jiff::Timestamp;
@@ -16,8 +16,9 @@ use plan::{Action as Act, Plan, lifecycle};
 use std::{sync::Arc, time::Duration};
 use tracing::{Span, debug, field, info, instrument};
 
-/// Works on one application as the cache contains it, or as it is fetched if it is too large for that: reconciles it, or handles the pods of one that is gone. Returns
-/// after which time to work on it again if nothing changes before; none to wait for a change.
+/// Works on one application as the cache contains it, or as it is fetched if it is too large for that: reconciles it, or
+/// handles the pods of one that is gone. Returns after which time to work on it again if nothing changes before; none to
+/// wait for a change.
 pub(super) async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
     // In this order: what has departed has left the cache before.
     let has_departed = context.departed.lock().remove(&(namespace.clone(), name.clone()));
@@ -54,17 +55,8 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
         if waits_for_room(watched, context) {
             return Ok(Some(submission_room::AGAIN));
         }
-        let read = watched
-            .read(&context.client, &context.large_objects)
-            .await
-            .map_err(Error::api("GET of a large application"))?;
-        match read {
-            Some(Ok(whole)) => context.reconcile(&whole.object, now).await,
-            Some(Err(error)) => {
-                context.events.unreadable(events::reference(watched), &error, now).await;
-                Ok(None)
-            }
-            // The watch will report that it is gone.
+        match context.reader.whole(watched, now).await? {
+            Some(whole) => context.reconcile(&whole.object, now).await,
             None => Ok(None),
         }
     };

@@ -1,7 +1,7 @@
 //! Bounds what submissions that wait for their turn have in memory, so that a tenant with many large applications takes
 //! no more than others leave: an application for which there is no room is planned later.
 
-use super::{ApplicationRef, queue::Queue};
+use super::queue::Queue;
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -51,14 +51,13 @@ impl SubmissionRoom {
 
     /// Whether the next submission of this application may be planned. If not, the application is queued again when there
     /// is room.
-    pub(super) fn is_there(&self, application: &ApplicationRef) -> bool {
-        let namespace = application.namespace.clone().unwrap_or_default();
+    pub(super) fn is_there(&self, namespace: &str, name: &str) -> bool {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let of_namespace = state.of_namespaces.get(&namespace);
+        let of_namespace = state.of_namespaces.get(namespace);
         let is_there = state.bytes < OF_ALL || of_namespace.is_none_or(|bytes| *bytes < OF_EACH);
-        if !is_there && state.waits.insert((namespace.clone(), application.name.clone())) {
-            state.waiting.line(&namespace).push_back(application.name.clone());
+        if !is_there && state.waits.insert((namespace.to_owned(), name.to_owned())) {
+            state.waiting.line(&namespace.to_owned()).push_back(name.to_owned());
         }
         is_there
     }
@@ -84,11 +83,9 @@ impl Drop for Place {
                 of_namespaces.remove(&self.namespace);
             }
         }
-        // The namespace may have room again where others still have none.
-        let own = (0..NEXT).filter_map(|_| waiting.take_if(|namespace| *namespace == self.namespace));
-        let next: Vec<_> = own.collect();
-        let next: Vec<_> =
-            next.into_iter().chain((0..NEXT).filter_map(|_| waiting.take_if(|_| true))).collect();
+        // First some of this namespace, which may have room again where others still have none.
+        let takes = (0..2 * NEXT).filter_map(|i| waiting.take_if(|key| i >= NEXT || *key == self.namespace));
+        let next: Vec<_> = takes.collect();
         for key in &next {
             waits.remove(key);
         }
@@ -106,25 +103,21 @@ mod tests {
     use prometheus_client::registry::Registry;
     use tokio::time::timeout;
 
-    fn application(namespace: &str, name: &str) -> ApplicationRef {
-        ApplicationRef::new(name).within(namespace)
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_namespace_with_many_large_submissions_leaves_room_to_others_and_goes_on_when_they_end() {
         let queue = Queue::new(Workloads::new(&mut Registry::default(), 9).applications, 9);
         let room = SubmissionRoom::new(Arc::clone(&queue));
         let large = 3 << 20;
         let mut places = Vec::new();
-        while room.is_there(&application("a", "refused")) {
+        while room.is_there("a", "refused") {
             places.push(room.take("a", large));
         }
         assert_eq!(places.len(), OF_ALL.div_ceil(large));
         for name in ["1", "2", "3", "3"] {
-            assert!(!room.is_there(&application("a", name)), "{name}");
+            assert!(!room.is_there("a", name), "{name}");
         }
         let mut of_others = Vec::new();
-        while room.is_there(&application("b", "of-b")) {
+        while room.is_there("b", "of-b") {
             of_others.push(room.take("b", OF_EACH / 2));
         }
         assert_eq!(of_others.len(), 2, "each namespace has its share");

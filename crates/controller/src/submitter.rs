@@ -145,7 +145,7 @@ impl Submitter {
 
     /// Whether the next submission of this application may be planned. If not, it is queued again when there is room.
     pub(super) fn has_room(&self, application: &impl Resource<DynamicType = ()>) -> bool {
-        self.room.is_there(&reference(application))
+        self.room.is_there(&application.namespace().unwrap_or_default(), &application.name_any())
     }
 
     /// Starts a submission, unless it is running already. Ends an older submission of the same application.
@@ -164,7 +164,8 @@ impl Submitter {
             older.cancel.cancel();
         }
 
-        let application = reference(application);
+        let application =
+            ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
         let planned = Planned::of(by, placeholders);
         let place = self.room.take(application.namespace.as_deref().unwrap_or_default(), planned.len());
         let span = info_span!(parent: None, "submit",
@@ -304,10 +305,6 @@ const fn what_was_made(submitter: Kind) -> &'static str {
         Kind::Native => "submitted",
         Kind::Auto | Kind::SparkSubmit => "submission pod made",
     }
-}
-
-fn reference(application: &impl Resource<DynamicType = ()>) -> ApplicationRef {
-    ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default())
 }
 
 #[cfg(test)]

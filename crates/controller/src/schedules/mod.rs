@@ -7,9 +7,9 @@ mod metrics;
 use super::{
     ApplicationRef, Error, FRESH_FACTS, Watched as WatchedApplication, Workload, calls,
     error::guarded,
-    events::{self, Events},
+    events::Events,
     execute,
-    kept::{Kept, LargeObjects, Text},
+    kept::{Kept, Reader, Text},
     namespaces::OurNamespaces,
     pods::PodIndex,
     queue::Queue,
@@ -56,7 +56,7 @@ const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 /// Everything that the reconcile loop of schedules uses and remembers.
 pub(super) struct Context {
     pub client: Client,
-    pub large_objects: LargeObjects,
+    pub reader: Reader,
     pub policy: Policy,
     pub namespaces: Arc<OurNamespaces>,
     pub children: Arc<Children>,
@@ -152,17 +152,8 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
             context.memory.forget(&watched.uid().unwrap_or_default());
             return Ok(None);
         }
-        let read = watched
-            .read(&context.client, &context.large_objects)
-            .await
-            .map_err(Error::api("GET of a large schedule"))?;
-        match read {
-            Some(Ok(whole)) => context.reconcile(&whole.object, now).await,
-            Some(Err(error)) => {
-                context.events.unreadable(events::reference(watched), &error, now).await;
-                Ok(None)
-            }
-            // The watch will report that it is gone.
+        match context.reader.whole(watched, now).await? {
+            Some(whole) => context.reconcile(&whole.object, now).await,
             None => Ok(None),
         }
     };

@@ -343,6 +343,10 @@ pub struct AskedAddresses {
 impl AskedAddresses {
     #[must_use]
     pub fn of(application: &SparkApplication, policy: &Policy) -> Self {
+        // It is looked at in each reconcile, and in most clusters nothing has an address.
+        if policy.exposure.url_format.is_none() && application.spec.driver_ingress_options.is_empty() {
+            return Self::default();
+        }
         let unknown = SparkApplicationStatus::default();
         let status = application.status.as_ref().unwrap_or(&unknown);
         let kept = kept(application, status, policy);

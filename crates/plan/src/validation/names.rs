@@ -3,13 +3,12 @@
 
 use super::{Findings, Subject};
 use crate::{driver, schedule::Precision};
-use api::{ScheduledSparkApplication, SparkApplication, names::conf};
+pub use api::is_object_name;
+use api::{LONGEST_NAME, ScheduledSparkApplication, SparkApplication, is_segment, names::conf};
 use cron::Schedule;
 
 /// Kubernetes' limit, in characters, for the values of labels, the names of Services and many others.
 pub(crate) const LONGEST_LABEL: usize = 63;
-/// Kubernetes' limit for most names, in characters.
-const LONGEST_NAME: usize = 253;
 
 pub(super) fn application(application: &SparkApplication, findings: &mut Findings) {
     object("SparkApplication", &application.metadata, LONGEST_LABEL, findings);
@@ -95,12 +94,6 @@ fn is_label(name: &str) -> bool {
     is_segment(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
-/// Whether `name` is a DNS-1123 subdomain, as Kubernetes requires for the names of most objects.
-#[must_use]
-pub fn is_object_name(name: &str) -> bool {
-    name.len() <= LONGEST_NAME && name.split('.').all(is_segment)
-}
-
 /// Whether Kubernetes accepts `text` as the value of a label.
 pub(crate) fn is_label_value(text: &str) -> bool {
     let is_alphanumeric = |c: char| c.is_ascii_alphanumeric();
@@ -108,14 +101,6 @@ pub(crate) fn is_label_value(text: &str) -> bool {
         && text.starts_with(is_alphanumeric)
         && text.ends_with(is_alphanumeric)
         && text.chars().all(|c| is_alphanumeric(c) || "-_.".contains(c))
-}
-
-/// Whether `name` can be one part of a DNS-1123 subdomain, between two dots.
-fn is_segment(name: &str) -> bool {
-    let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    name.starts_with(is_alphanumeric)
-        && name.ends_with(is_alphanumeric)
-        && name.chars().all(|c| is_alphanumeric(c) || c == '-')
 }
 
 /// Returns a valid label that is similar to `name`; none if there is none.
