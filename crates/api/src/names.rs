@@ -304,7 +304,7 @@ pub mod conf {
     pub const DRIVER_SERVICE_ANNOTATION_PREFIX: &str = "spark.kubernetes.driver.service.annotation.";
     /// Whether the number of executors follows the work: `true` or `false`.
     pub const DYNAMIC_ALLOCATION: &str = "spark.dynamicAllocation.enabled";
-    /// How often an executor tells the driver that it lives.
+    /// The pause between two messages by which an executor tells the driver that it lives.
     pub const HEARTBEAT_INTERVAL: &str = "spark.executor.heartbeatInterval";
     /// The key that Kubeflow's operator reads instead of [`DYNAMIC_ALLOCATION`]; Spark has no such key.
     pub const DYNAMIC_ALLOCATION_KUBEFLOW: &str = "spark.dynamicallocation.enabled";

@@ -73,9 +73,7 @@ impl Conf {
     pub(super) fn mib(&self, key: &str) -> Result<Option<i64>, NotNative> {
         self.typed(key, "an amount of memory, such as 512m", |text| {
             let (text, sign) = text.strip_prefix('-').map_or((text, 1), |text| (text, -1));
-            memory::bytes(text, self.1 >= Line::V4_2)
-                .and_then(|bytes| i64::try_from(bytes >> 20).ok())
-                .map(|mib| mib * sign)
+            self.1.bytes(text).and_then(|bytes| i64::try_from(bytes >> 20).ok()).map(|mib| mib * sign)
         })
     }
 

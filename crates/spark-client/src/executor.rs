@@ -13,7 +13,7 @@ use super::{
     secrets, template, volumes,
 };
 use api::{
-    Role,
+    Role, is_object_name,
     names::{conf, env, label},
 };
 use serde_json::{Value, json};
@@ -52,11 +52,7 @@ const RESERVED: [&str; 6] = [
 
 /// Whether the names of executors may begin so (`Config.isValidExecutorPodNamePrefix`).
 fn is_prefix(text: &str) -> bool {
-    let may_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_part = |part: &str| {
-        part.starts_with(may_end) && part.ends_with(may_end) && part.chars().all(|c| may_end(c) || c == '-')
-    };
-    text.len() <= 237 && text.split('.').all(is_part)
+    text.len() <= 237 && is_object_name(text)
 }
 
 fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {

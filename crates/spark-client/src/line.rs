@@ -1,5 +1,6 @@
 //! Determines the release line of Spark for which an application's objects are built.
 
+use api::memory;
 use std::fmt;
 
 /// A release line of Spark: major and minor version, for instance 4.0. All releases of a line create the same objects;
@@ -33,6 +34,12 @@ impl Line {
             format!("Spark {spark_version} is not known here: submitted as Spark {line}, the nearest line")
         };
         (line, (!is_known).then(note))
+    }
+
+    /// Returns an amount of memory in bytes, as [`memory::bytes`] does, with the units that this line knows.
+    #[must_use]
+    pub fn bytes(self, text: &str) -> Option<u64> {
+        memory::bytes(text, self >= Self::V4_2)
     }
 
     /// Whether `spark_version` is newer than all lines that are known.

@@ -8,7 +8,7 @@ use super::{
     uri,
 };
 use api::{
-    Role, memory,
+    Role,
     names::{conf, submit_conf},
 };
 
@@ -63,8 +63,7 @@ fn java_options(conf: &Conf) -> Result<(), NotNative> {
 /// Checks memory, cores and the number of executors. The values are checked as they are written, without replacing
 /// `${…}`.
 fn amounts(conf: &Conf) -> Result<(), NotNative> {
-    let positive_memory =
-        |text: &str| memory::bytes(text, conf.1 >= Line::V4_2).is_some_and(|bytes| bytes > 0);
+    let positive_memory = |text: &str| conf.1.bytes(text).is_some_and(|bytes| bytes > 0);
     let positive = |text: &str| int(text).is_some_and(|number| number > 0);
     let is_dynamic = conf.raw(conf::DYNAMIC_ALLOCATION).is_some_and(|text| text.eq_ignore_ascii_case("true"));
     let check = |key: &str, is_good: &dyn Fn(&str) -> bool| match conf.raw(key) {

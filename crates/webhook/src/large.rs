@@ -57,7 +57,8 @@ impl Default for LargeReviews {
 }
 
 impl LargeReviews {
-    /// Runs `review`, of an object in `namespace` that `caller` has sent, on another thread and returns its response. A review that is given up continues on that thread to its end, and its turn lasts until then.
+    /// Runs `review`, of an object in `namespace` that `caller` has sent, on another thread and returns its response. A
+    /// review that is given up continues on that thread to its end, and its turn lasts until then.
     pub(super) async fn reviewed(
         &self,
         caller: Caller,

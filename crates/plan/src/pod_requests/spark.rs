@@ -172,7 +172,7 @@ impl Spark<'_> {
     }
 
     fn bytes(&self, text: &str) -> Option<u64> {
-        memory::bytes(text, Line::nearest(self.version).0 >= Line::V4_2)
+        Line::nearest(self.version).0.bytes(text)
     }
 
     /// Returns the value of a property. A value with a reference (`${…}`), which Spark replaces only when it runs, is

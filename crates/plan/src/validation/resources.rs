@@ -12,10 +12,15 @@ struct Stated {
 
 /// Checks heap, overhead and the factor of the overhead.
 pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
+    let line = line(subject);
     for role in Role::ALL {
         if let Some(Stated { field, text }) = heap(subject, role) {
             // The JVM of a driver gets the text as it is, and knows no `Gi`.
-            match memory::bytes(&text, role == Role::Executor && with_i(subject)) {
+            let bytes = match role {
+                Role::Driver => memory::bytes(&text, false),
+                Role::Executor => line.bytes(&text),
+            };
+            match bytes {
                 None => not_memory(field, &text, findings),
                 // spark-submit refuses 0: "Driver memory must be a positive number".
                 Some(0) => findings.refuse(field, format_args!("`{text}` is no memory at all (try `1g`)")),
@@ -23,7 +28,7 @@ pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
             }
         }
         if let Some(Stated { field, text }) = overhead(subject, role)
-            && memory::bytes(&text, with_i(subject)).is_none()
+            && line.bytes(&text).is_none()
         {
             if memory::factor(&text).is_some() {
                 let factor = subject.field("memoryOverheadFactor");
@@ -48,9 +53,8 @@ pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Whether the application's Spark knows units like `Gi`.
-fn with_i(subject: &Subject) -> bool {
-    Line::nearest(&subject.spec.spark_version).0 >= Line::V4_2
+fn line(subject: &Subject) -> Line {
+    Line::nearest(&subject.spec.spark_version).0
 }
 
 fn not_memory(field: String, text: &str, findings: &mut Findings) {
@@ -99,8 +103,7 @@ pub(super) fn limits(subject: &Subject, findings: &mut Findings) {
                 format_args!("`{text}` is less than {from}, `{request}`: Kubernetes refuses such pods"),
             );
         }
-        let stated =
-            |stated: Option<Stated>| stated.and_then(|stated| memory::bytes(&stated.text, with_i(subject)));
+        let stated = |stated: Option<Stated>| stated.and_then(|stated| line(subject).bytes(&stated.text));
         let heap = stated(heap(subject, role)).unwrap_or_default();
         let asked = heap.saturating_add(stated(overhead(subject, role)).unwrap_or_default());
         if let Some(text) = &pod.memory_limit

@@ -6,14 +6,14 @@
 
 use super::{Findings, Subject};
 use crate::submission::field_of;
-use api::{Role, memory, names::conf};
+use api::{Role, names::conf};
 use spark_client::{Line, list_elements};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Warns of what `properties`, from which the driver was planned, say wrong.
 pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>, findings: &mut Findings) {
-    let with_i = Line::nearest(&subject.spec.spark_version).0 >= Line::V4_2;
-    let mut start = Start { subject, properties, with_i, findings };
+    let line = Line::nearest(&subject.spec.spark_version).0;
+    let mut start = Start { subject, properties, line, findings };
     start.values();
     start.heaps();
     start.dynamic_allocation();
@@ -34,7 +34,7 @@ const MIB: u64 = 1 << 20;
 const SECOND: u64 = 1_000;
 
 /// Returns what is wrong with the value of a setting of which Spark takes `what`; none if nothing is.
-fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, with_i: bool) -> Option<String> {
+fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, line: Line) -> Option<String> {
     let kind = what.next()?;
     if kind == "word" {
         let words = what.next()?.replace('|', ", ");
@@ -49,9 +49,9 @@ fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, with_i: bool
         "flag" => (text.to_ascii_lowercase().parse::<bool>().ok().map(|_| 0.0), "true or false"),
         "whole" => (text.parse::<i32>().ok().map(f64::from), "a whole number"),
         "number" => (text.parse().ok(), "a number such as 0.6"),
-        "size-b" => (size(text, 1, with_i).map(amount), "a size such as 512m"),
-        "size-k" => (size(text, KIB, with_i).map(amount), "a size such as 512m"),
-        "size-m" => (size(text, MIB, with_i).map(amount), "a size such as 512m"),
+        "size-b" => (size(text, 1, line).map(amount), "a size such as 512m"),
+        "size-k" => (size(text, KIB, line).map(amount), "a size such as 512m"),
+        "size-m" => (size(text, MIB, line).map(amount), "a size such as 512m"),
         "time-ms" => (time(text, 1).map(amount), "a time such as 30s"),
         _ => (time(text, SECOND).map(amount), "a time such as 30s"),
     };
@@ -61,12 +61,12 @@ fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, with_i: bool
 }
 
 /// Returns a size in bytes, without its sign; none if Spark does not take it. A number without a unit counts in `unit`.
-fn size(text: &str, unit: u64, with_i: bool) -> Option<u64> {
+fn size(text: &str, unit: u64, line: Line) -> Option<u64> {
     let text = text.trim();
     let text = text.strip_prefix('-').unwrap_or(text);
     match text.parse::<u64>() {
         Ok(number) => number.checked_mul(unit),
-        Err(_) => memory::bytes(text, with_i),
+        Err(_) => line.bytes(text),
     }
 }
 
@@ -91,7 +91,7 @@ fn time(text: &str, unit: u64) -> Option<u64> {
 struct Start<'a, 's> {
     subject: &'a Subject<'s>,
     properties: &'a BTreeMap<String, String>,
-    with_i: bool,
+    line: Line,
     findings: &'a mut Findings,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Start<'a, '_> {
             let is_unused =
                 key.starts_with(OF_DYNAMIC_ALLOCATION) && !self.is_on(conf::DYNAMIC_ALLOCATION, false);
             let Some(text) = self.get(&key).filter(|_| !is_unused) else { continue };
-            if let Some(why) = mistake(words, text, self.with_i) {
+            if let Some(why) = mistake(words, text, self.line) {
                 let spark = if key.starts_with("spark.sql.") { "Spark SQL" } else { "Spark" };
                 self.warn(&key, format_args!("{spark} does not start: `{text}` {why}"));
             }
@@ -140,7 +140,7 @@ impl<'a> Start<'a, '_> {
     fn heaps(&mut self) {
         for role in Role::ALL {
             let key = conf::spark(role, conf::MEMORY);
-            let Some(text) = self.get(&key).filter(|text| memory::bytes(text, self.with_i).is_some()) else {
+            let Some(text) = self.get(&key).filter(|text| self.line.bytes(text).is_some()) else {
                 continue;
             };
             let short = text.trim_end_matches(['b', 'B']);

@@ -31,7 +31,8 @@ pub(super) fn scratch_space(subject: &Subject, findings: &mut Findings) {
                 &volumes,
                 format_args!(
                     "`{name}` is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
-                     persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in sparkConf), or write both into the template"
+                     persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in sparkConf), or \
+                     write both into the template"
                 ),
             ),
             Some(_) => {}
