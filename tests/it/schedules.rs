@@ -6,7 +6,7 @@ use api::{ScheduledSparkApplication, State};
 use jiff::{Timestamp, tz::TimeZone};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, next, questions};
+use plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, check, next, questions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, time::Duration};
@@ -116,7 +116,8 @@ fn a_schedule_that_starts_faster_than_its_runs_end_is_held_at_fifty() {
         };
         let children = (1..=unfinished).map(|i| made(i).child()).collect();
         let seen = Observed { children, ..Observed::default() };
-        let plan = next(&schedule, &seen, "2026-03-01T10:00:01Z".parse().unwrap(), &policy);
+        let checked = check(&schedule, &policy);
+        let plan = next(&schedule, &checked, &seen, "2026-03-01T10:00:01Z".parse().unwrap(), &policy);
         assert!(format!("{:?}", plan.outcomes).contains(outcome), "{unfinished}: {:?}", plan.outcomes);
         assert_eq!(plan.actions.is_empty(), unfinished == 50);
         assert_eq!(plan.status.handled_until.unwrap().0.to_string(), "2026-03-01T10:00:00Z");
@@ -152,12 +153,13 @@ impl Story {
                 schedule.annotations_mut().insert("sparkoperator.k8s.io/trigger".to_owned(), value);
             }
             let children: Vec<_> = step.children.into_iter().map(Made::child).collect();
-            let asked = questions(&schedule, &children, step.at, &policy);
+            let checked = check(&schedule, &policy);
+            let asked = questions(&schedule, &checked, &children, step.at, &policy);
             // The controller looks up only the names that `questions` asks for.
             let taken = step.taken.into_iter().filter(|name| asked.names.contains(name)).collect();
             let has_pods = step.pods && asked.pods;
             let seen = Observed { children, departed: Vec::new(), taken, has_pods };
-            let plan = next(&schedule, &seen, step.at, &policy);
+            let plan = next(&schedule, &checked, &seen, step.at, &policy);
             step.expect.meets(&plan, &place);
             if !step.lost {
                 schedule.status = Some(plan.status);

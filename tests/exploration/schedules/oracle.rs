@@ -12,7 +12,9 @@ use api::{
 };
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use kube_core::ResourceExt;
-use plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, Questions, next, questions};
+use plan::schedule::{
+    Action, Checked, Child, Observed, Plan, Policy, Precision, Questions, check, next, questions,
+};
 use serde_json::{Value, json};
 use std::{collections::HashMap, hash::BuildHasherDefault, time::Duration};
 
@@ -57,20 +59,27 @@ pub struct Oracle {
     decisions: Vec<Decision<Act>>,
     known: Memory<(Schedule, u8, Seen), u32>,
     asked: Memory<(Schedule, u8, Applications), (u8, bool)>,
+    /// What [`check`] says of each of [`TEXTS`].
+    checked: [Checked; TEXTS.len()],
     /// The names of the applications, by run.
     names: Vec<String>,
 }
 
 impl Oracle {
     pub fn new(spec: &Value, moments: &[i64], mutation: Option<Mutation>) -> Self {
+        let policy =
+            Policy { precision: Precision::Seconds, shortest_period: Duration::ZERO, zone: TimeZone::UTC };
+        let bare = bare(spec);
+        let checked = TEXTS.map(|text| {
+            let mut schedule = bare.clone();
+            text.clone_into(&mut schedule.spec.schedule);
+            check(&schedule, &policy)
+        });
         let mut oracle = Self {
-            bare: bare(spec),
+            bare,
             mutation,
-            policy: Policy {
-                precision: Precision::Seconds,
-                shortest_period: Duration::ZERO,
-                zone: TimeZone::UTC,
-            },
+            policy,
+            checked,
             moments: moments.iter().map(|seconds| at(CREATED + seconds)).collect(),
             statuses: Vec::new(),
             status_numbers: HashMap::new(),
@@ -83,7 +92,13 @@ impl Oracle {
         let known = oracle.number(Status { observed_schedule: Some(String::new()), ..Status::default() });
         for trigger in 1..=(RUNS - SLOTS) as u8 {
             let schedule = Schedule { text: 0, suspend: true, trigger, status: known };
-            let asked = questions(&oracle.real(&schedule), &[], oracle.moments[0], &oracle.policy);
+            let asked = questions(
+                &oracle.real(&schedule),
+                &oracle.checked[0],
+                &[],
+                oracle.moments[0],
+                &oracle.policy,
+            );
             oracle.names.extend(asked.names);
         }
         oracle
@@ -129,7 +144,7 @@ impl Oracle {
         }
         let now = self.now(clock);
         let Questions { names, pods } =
-            questions(&self.real(schedule), &self.children(seen), now, &self.policy);
+            questions(&self.real(schedule), self.checked(schedule), &self.children(seen), now, &self.policy);
         let runs = (0..RUNS).filter(|run| names.contains(&self.names[*run])).map(bit).sum();
         self.asked.insert(key, (runs, pods));
         (runs, pods)
@@ -168,7 +183,7 @@ impl Oracle {
         if let Some(mutation) = self.mutation {
             mutation.of_question(&mut real, &mut observed);
         }
-        let mut plan = next(&real, &observed, now, &self.policy);
+        let mut plan = next(&real, self.checked(schedule), &observed, now, &self.policy);
         if let Some(mutation) = self.mutation {
             mutation.of_plan(&real, &observed, now, &mut plan);
         }
@@ -248,6 +263,10 @@ impl Oracle {
             self.statuses.push(status);
             count
         })
+    }
+
+    fn checked(&self, schedule: &Schedule) -> &Checked {
+        &self.checked[usize::from(schedule.text)]
     }
 
     fn real(&self, schedule: &Schedule) -> ScheduledSparkApplication {

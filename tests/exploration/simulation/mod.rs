@@ -8,12 +8,14 @@ mod timetable;
 mod troubles;
 
 use crate::say;
-use api::{ScheduledSparkApplication, SparkApplication, State, names::annotation};
+use api::{
+    ScheduledSparkApplication, ScheduledSparkApplicationSpec, SparkApplication, State, names::annotation,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_core::ResourceExt;
 use ledger::{Ledger, Tally};
-use plan::schedule::{Child, Policy, Precision};
+use plan::schedule::{Checked, Child, Policy, Precision, check};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -78,6 +80,8 @@ struct World {
     triggers: u32,
     ledger: Ledger,
     story: VecDeque<String>,
+    /// The spec that was checked last: a check takes longer than all the rest.
+    checked: Option<(ScheduledSparkApplicationSpec, Checked)>,
 }
 
 /// A schedule as the API server has it.
@@ -151,6 +155,17 @@ impl Operator {
 }
 
 impl World {
+    fn check(&mut self, schedule: &ScheduledSparkApplication) -> Checked {
+        if let Some((spec, checked)) = &self.checked
+            && *spec == schedule.spec
+        {
+            return checked.clone();
+        }
+        let checked = check(schedule, &self.policy);
+        self.checked = Some((schedule.spec.clone(), checked.clone()));
+        checked
+    }
+
     fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let local = *dice.pick(&ZONES);
@@ -200,6 +215,7 @@ impl World {
             triggers: 0,
             ledger: Ledger::new(created),
             story: VecDeque::new(),
+            checked: None,
         };
         world.settings();
         world

@@ -69,17 +69,18 @@ impl World {
     fn pass(&mut self) -> Passed {
         self.ledger.tally.passes += 1;
         let now = Timestamp::from_millisecond(self.now + self.ahead).unwrap();
+        let schedule = self.operator.as_ref().unwrap().schedule.clone();
+        let checked = self.check(&schedule.object);
         let operator = self.operator.as_ref().unwrap();
-        let schedule = operator.schedule.clone();
         let children: Vec<_> = operator.children.values().cloned().collect();
-        let asked = questions(&schedule.object, &children, now, &self.policy);
+        let asked = questions(&schedule.object, &checked, &children, now, &self.policy);
         let lives =
             |pod: &(String, i64)| pod.1 > self.now && children.iter().all(|child| child.name != pod.0);
         let has_pods = asked.pods && self.pods.iter().any(lives);
         let is_foreign = |name: &String| self.applications.get(name).is_some_and(|one| !is_ours(one));
         let taken: Vec<_> = asked.names.into_iter().filter(is_foreign).collect();
         let seen = Observed { children, departed: operator.departed(), taken, has_pods };
-        let plan = next(&schedule.object, &seen, now, &self.policy);
+        let plan = next(&schedule.object, &checked, &seen, now, &self.policy);
         let look = Look {
             schedule: &schedule.object,
             table: schedule.table.as_ref(),

@@ -144,8 +144,9 @@ impl World {
     fn take_name(&mut self) {
         let status = self.schedule.object.status.clone().unwrap_or_default();
         let Some(slot) = status.next_run.map(|next| next.0) else { return };
-        let Questions { names, .. } =
-            plan::schedule::questions(&self.schedule.object, &[], slot, &self.policy);
+        let schedule = self.schedule.object.clone();
+        let checked = self.check(&schedule);
+        let Questions { names, .. } = plan::schedule::questions(&schedule, &checked, &[], slot, &self.policy);
         let Some(name) = names.into_iter().next().filter(|name| !self.applications.contains_key(name)) else {
             return;
         };

@@ -33,7 +33,7 @@ use kube::{
     },
 };
 pub use metrics::ScheduleMetrics;
-use plan::schedule::{self, Action as Act, Child, Observed, Plan, Policy};
+use plan::schedule::{self, Action as Act, Checked, Child, Observed, Plan, Policy};
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
@@ -190,9 +190,10 @@ impl Context {
     /// Runs one pass: observes a schedule, decides what to do, acts, and records the result.
     async fn pass(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Passed, Error> {
         let uid = schedule.uid().unwrap_or_default();
-        let seen = self.observe(schedule, now).await?;
+        let checked = schedule::check(schedule, &self.policy);
+        let seen = self.observe(schedule, &checked, now).await?;
         let Plan { actions, status, events, outcomes, wake } =
-            schedule::next(schedule, &seen, now, &self.policy);
+            schedule::next(schedule, &checked, &seen, now, &self.policy);
         let starts = actions.iter().any(|action| matches!(action, Act::Start(_)));
         // A decision on a stale copy of the schedule may start an application that was started and deleted already. The
         // version that this process wrote last needs no check: only this process starts applications, so no later
@@ -226,11 +227,16 @@ impl Context {
     }
 
     /// Collects all facts on which the next decision about `schedule` depends.
-    async fn observe(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Observed, Error> {
+    async fn observe(
+        &self,
+        schedule: &ScheduledSparkApplication,
+        checked: &Checked,
+        now: Timestamp,
+    ) -> Result<Observed, Error> {
         let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
         self.confirm(&namespace, &owner, now).await?;
         let (children, departed) = self.children.of(&owner);
-        let asked = schedule::questions(schedule, &children, now, &self.policy);
+        let asked = schedule::questions(schedule, checked, &children, now, &self.policy);
         let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
         let is_foreign = |name: &String| {
             let application = self.applications.get(&ApplicationRef::new(name).within(&namespace));

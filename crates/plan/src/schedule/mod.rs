@@ -142,15 +142,33 @@ impl Skip {
     }
 }
 
+/// The times of a schedule if it is valid, otherwise everything that is wrong with it. It depends on the name and the spec
+/// alone. An application of the schedule is planned for it, which takes longer than a decision.
+#[derive(Clone, Debug)]
+pub struct Checked(Result<(Schedule, Zone), String>);
+
+#[must_use]
+pub fn check(schedule: &ScheduledSparkApplication, policy: &Policy) -> Checked {
+    let (precision, shortest) = (Some(policy.precision), policy.shortest_period);
+    let invalid = validation::examine_schedule(schedule, precision, shortest, Files::Stay).invalid;
+    if !invalid.is_empty() {
+        return Checked(Err(Refusal(invalid).brief()));
+    }
+    let times = Schedule::parse(&schedule.spec.schedule);
+    let zone = Zone::parse(schedule.spec.time_zone.as_deref().unwrap_or_default());
+    Checked(times.and_then(|times| Ok((times, zone?))).map_err(|error| error.to_string()))
+}
+
 /// Returns the facts that have to be found out before [`next`] is called for `schedule`.
 #[must_use]
 pub fn questions(
     schedule: &ScheduledSparkApplication,
+    checked: &Checked,
     children: &[Child],
     now: Timestamp,
     policy: &Policy,
 ) -> Questions {
-    let Ok(pass) = Pass::new(schedule, now, policy) else { return Questions::default() };
+    let Ok(pass) = Pass::new(schedule, checked, now, policy) else { return Questions::default() };
     let due = pass.due().map(|due| Occasion::Slot(due.latest));
     let occasions: Vec<_> = due.into_iter().chain(pass.trigger()).collect();
     Questions {
@@ -159,9 +177,14 @@ pub fn questions(
     }
 }
 
-/// Returns the plan for `schedule`, given the facts `seen`. Apart from [`questions`], this is the only function through
-/// which other modules use this one; it never fails and never waits.
-pub fn next(schedule: &ScheduledSparkApplication, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
+/// Returns the plan for `schedule`, given the facts `seen`. It never fails and never waits.
+pub fn next(
+    schedule: &ScheduledSparkApplication,
+    checked: &Checked,
+    seen: &Observed,
+    now: Timestamp,
+    policy: &Policy,
+) -> Plan {
     let mut plan = Plan {
         actions: Vec::new(),
         status: schedule.status.clone().unwrap_or_default(),
@@ -170,7 +193,7 @@ pub fn next(schedule: &ScheduledSparkApplication, seen: &Observed, now: Timestam
         wake: None,
     };
     history::prune(schedule, seen, &mut plan);
-    let (standing, pass) = (Standing::of(schedule, now), Pass::new(schedule, now, policy));
+    let (standing, pass) = (Standing::of(schedule, now), Pass::new(schedule, checked, now, policy));
     let status = &mut plan.status;
     status.handled_until = Some(Time(if schedule.spec.suspend != Some(true) && pass.is_ok() {
         standing.handled_until
@@ -271,25 +294,14 @@ impl<'a> Pass<'a> {
     /// When the schedule is invalid. The text contains everything that is wrong with it.
     fn new(
         schedule: &'a ScheduledSparkApplication,
+        checked: &Checked,
         now: Timestamp,
         policy: &'a Policy,
     ) -> Result<Self, String> {
-        let invalid = validation::examine_schedule(
-            schedule,
-            Some(policy.precision),
-            policy.shortest_period,
-            Files::Stay,
-        )
-        .invalid;
-        if !invalid.is_empty() {
-            return Err(Refusal(invalid).brief());
-        }
-        let times = Schedule::parse(&schedule.spec.schedule).map_err(|error| error.to_string())?;
-        let zone = Zone::parse(schedule.spec.time_zone.as_deref().unwrap_or_default())
-            .map_err(|error| error.to_string())?;
+        let (times, zone) = checked.0.as_ref().map_err(Clone::clone)?;
         let standing = Standing::of(schedule, now);
-        let slots = Slots::new(&times, &zone, &policy.zone, standing.since);
-        Ok(Self { schedule, now, policy, standing, rhythm: times.rhythm, slots })
+        let slots = Slots::new(times, zone, &policy.zone, standing.since);
+        Ok(Self { schedule, now, policy, standing, rhythm: times.rhythm.clone(), slots })
     }
 
     fn go(&self, seen: &Observed, plan: &mut Plan) {
