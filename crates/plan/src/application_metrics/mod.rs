@@ -8,7 +8,7 @@ mod tally;
 use crate::exposition::{Exposition, Kind};
 use api::State;
 pub use options::{Label, Options, Prefix, labels_of, labels_of_executors};
-use std::{collections::BTreeMap, time::Duration};
+use std::{cmp::Ordering, collections::BTreeMap, time::Duration};
 pub use tally::{End, Retry, Submission, Tally, tally};
 
 /// How many combinations of label values have their own counters. Without a limit, a user who may label applications
@@ -17,8 +17,33 @@ const MOST_LABELLED: usize = 500;
 /// The value of all labels for the combinations beyond that limit.
 const OTHER: &str = "Other";
 
-/// The values of the configured labels, in the order of the configuration.
-pub type Values = Vec<String>;
+/// The values of the configured labels, in the order of the configuration. Equal ones may have been brought by different
+/// namespaces.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    brought_by: String,
+    shown: Vec<String>,
+}
+
+impl PartialEq for Values {
+    fn eq(&self, other: &Self) -> bool {
+        self.shown == other.shown
+    }
+}
+
+impl Eq for Values {}
+
+impl PartialOrd for Values {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Values {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.shown.cmp(&other.shown)
+    }
+}
 
 /// The values of the gauges at one moment, by the values of the labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,8 +112,8 @@ impl Ledger {
         if ledger.options.labels.is_empty() {
             // The counters exist with the value 0 before the first event: Prometheus' `increase` would otherwise miss
             // that event.
-            ledger.applications.insert(Values::new(), Applications::default());
-            ledger.executors.insert(Values::new(), Executors::default());
+            ledger.applications.insert(Values::default(), Applications::default());
+            ledger.executors.insert(Values::default(), Executors::default());
         }
         ledger
     }
@@ -139,6 +164,8 @@ impl Ledger {
     /// Returns all counters, and the gauges from `present`, as text.
     #[must_use]
     pub fn text(&mut self, present: &Present) -> String {
+        make_room(&mut self.applications, &present.applications);
+        make_room(&mut self.executors, &present.executors);
         let mut states: BTreeMap<Values, BTreeMap<State, u64>> = BTreeMap::new();
         for (values, counted) in &present.applications {
             let values = admitted(&mut self.applications, values.clone());
@@ -278,13 +305,25 @@ fn entry<T: Default>(by_values: &mut BTreeMap<Values, T>, values: Values) -> &mu
 
 /// Returns `values` if this combination has its own counters, otherwise the values under which it is counted.
 fn admitted<T: Default>(by_values: &mut BTreeMap<Values, T>, values: Values) -> Values {
-    let values = if by_values.contains_key(&values) || by_values.len() < MOST_LABELLED {
-        values
-    } else {
-        vec![OTHER.to_owned(); values.len()]
+    // A namespace has half of what others have left, so that something is left for the next one.
+    let has_room = || {
+        let own = by_values.keys().filter(|known| known.brought_by == values.brought_by).count();
+        own < MOST_LABELLED.saturating_sub(by_values.len() - own).div_ceil(2)
     };
+    let is_admitted = by_values.contains_key(&values) || has_room();
+    let shown = if is_admitted { values.shown } else { vec![OTHER.to_owned(); values.shown.len()] };
+    let values = Values { shown, ..values };
     by_values.entry(values.clone()).or_default();
     values
+}
+
+/// Forgets the counters of the combinations that no object has, if there is no room for others: who scrapes has read them.
+fn make_room<T, P>(by_values: &mut BTreeMap<Values, T>, present: &BTreeMap<Values, P>) {
+    if by_values.len() >= MOST_LABELLED {
+        by_values.retain(|values, _| {
+            present.contains_key(values) || values.shown.iter().all(|shown| shown == OTHER)
+        });
+    }
 }
 
 /// The text that is being written, and the options for the prefix and the labels of its metrics.
@@ -302,7 +341,8 @@ impl Told<'_> {
     }
 
     fn sample(&mut self, name: &str, values: &Values, more: Option<(&str, &str)>, value: f64) {
-        let labels = self.options.labels.iter().map(Label::as_str).zip(values.iter().map(String::as_str));
+        let labels =
+            self.options.labels.iter().map(Label::as_str).zip(values.shown.iter().map(String::as_str));
         self.exposition.sample(name, labels.chain(more), value);
     }
 
@@ -377,7 +417,8 @@ mod tests {
     #[test]
     fn what_has_happened_is_added_up_and_what_there_is_is_not() {
         let mut ledger = ledger(&["app-type", "namespace"]);
-        let values = || vec!["etl".to_owned(), "team".to_owned()];
+        let values =
+            || Values { brought_by: "team".to_owned(), shown: vec!["etl".to_owned(), "team".to_owned()] };
         let latency = Some(Duration::from_millis(1500));
         let submission = Some(Submission::Succeeded { latency });
         let tally = Tally { began: true, submission, executors_failed: 2, ..Tally::default() };
@@ -405,16 +446,29 @@ mod tests {
     }
 
     #[test]
-    fn labels_without_end_count_as_others() {
+    fn labels_without_end_count_as_others_and_only_for_who_makes_them() {
         let mut ledger = ledger(&["run"]);
-        for run in 0..MOST_LABELLED + 20 {
-            let values = vec![format!("run-{run:04}")];
-            ledger.add(values.clone(), values, &Tally { began: true, ..Tally::default() });
-        }
-        let text = ledger.text(&Present::default());
-        assert_eq!(value(&text, "spark_application_count{run=\"run-0000\"}"), 1.0);
-        assert_eq!(value(&text, "spark_application_count{run=\"Other\"}"), 20.0);
-        let series = text.lines().filter(|line| line.starts_with("spark_application_count{")).count();
-        assert_eq!(series, MOST_LABELLED + 1);
+        let began = Tally { began: true, ..Tally::default() };
+        let values = |namespace: &str, run: usize| Values {
+            brought_by: namespace.to_owned(),
+            shown: vec![format!("{namespace}-{run:04}")],
+        };
+        let mut run = |namespace: &str, run| {
+            ledger.add(values(namespace, run), values(namespace, run), &began);
+            ledger.text(&Present::default())
+        };
+        let told = (0..MOST_LABELLED / 2 + 20).map(|number| run("a", number)).last().unwrap();
+        assert_eq!(value(&told, "spark_application_count{run=\"a-0000\"}"), 1.0);
+        assert_eq!(value(&told, "spark_application_count{run=\"Other\"}"), 20.0);
+        let told = run("b", 1);
+        assert_eq!(value(&told, "spark_application_count{run=\"b-0001\"}"), 1.0);
+
+        let all = (0..MOST_LABELLED).map(|number| run(&format!("c{number}"), 1)).last().unwrap();
+        let series =
+            |text: &str| text.lines().filter(|line| line.starts_with("spark_application_count{")).count();
+        assert!(series(&all) <= MOST_LABELLED + 1, "{}", series(&all));
+        let told = run("d", 1);
+        assert_eq!(value(&told, "spark_application_count{run=\"d-0001\"}"), 1.0);
+        assert_eq!(value(&told, "spark_application_count{run=\"Other\"}"), 20.0);
     }
 }

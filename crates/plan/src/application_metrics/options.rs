@@ -96,8 +96,7 @@ fn converted(key: &str) -> String {
 /// application's own label, `Unknown` if it has none.
 #[must_use]
 pub fn labels_of(application: &ObjectMeta, labels: &[Label]) -> Values {
-    let namespace = application.namespace.as_deref().unwrap_or_default();
-    labels.iter().map(|label| value(label, application.labels.iter().flatten(), namespace)).collect()
+    labels_of_executors(application, &BTreeMap::new(), labels)
 }
 
 /// Returns the values of `labels` for the executors of an application: the values of the labels that the application
@@ -110,7 +109,8 @@ pub fn labels_of_executors(
 ) -> Values {
     let namespace = application.namespace.as_deref().unwrap_or_default();
     let own = || application.labels.iter().flatten();
-    labels.iter().map(|label| value(label, of_pods.iter().chain(own()), namespace)).collect()
+    let shown = labels.iter().map(|label| value(label, of_pods.iter().chain(own()), namespace)).collect();
+    Values { brought_by: namespace.to_owned(), shown }
 }
 
 fn value<'a>(
@@ -152,9 +152,9 @@ mod tests {
         .unwrap();
         let labels = labels(&["app_type", "namespace", "example.com/tier", "owner"]);
         let SparkApplication { metadata, spec, .. } = application;
-        assert_eq!(labels_of(&metadata, &labels), ["etl", "team", "gold", "Unknown"]);
+        assert_eq!(labels_of(&metadata, &labels).shown, ["etl", "team", "gold", "Unknown"]);
         let of_executors = labels_of_executors(&metadata, &spec.executor.pod.labels, &labels);
-        assert_eq!(of_executors, ["worker", "team", "gold", "Unknown"]);
+        assert_eq!(of_executors.shown, ["worker", "team", "gold", "Unknown"]);
     }
 
     #[test]
