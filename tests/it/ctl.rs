@@ -305,10 +305,13 @@ fn render_reads_standard_input_and_every_application_and_schedule_in_it() {
 
 #[test]
 fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
-    let odd = "kind: SparkApplication\nmetadata: {name: odd}\nspec: {type: Ruby}\n";
-    let client =
-        "kind: SparkApplication\nmetadata: {name: client, namespace: a}\nspec: {type: Java, mode: client}\n";
-    let read = "sparkctl: -: SparkApplication odd: spec.type: unknown variant `Ruby`, expected one of `Java`, `Python`, `Scala`, `R`\n";
+    let required = "sparkVersion: 4.0.1, mainApplicationFile: \"local:///a.jar\", driver: {}, executor: {}";
+    let odd = format!("kind: SparkApplication\nmetadata: {{name: odd}}\nspec: {{type: Ruby, {required}}}\n");
+    let client = format!(
+        "kind: SparkApplication\nmetadata: {{name: client, namespace: a}}\nspec: {{type: Java, mode: client, {required}}}\n"
+    );
+    let (odd, client) = (odd.as_str(), client.as_str());
+    let read = "sparkctl: -: SparkApplication odd: spec.type: `Ruby` is not known: write one of `Java`, `Python`, `Scala`, `R`\n";
     let refused = "SparkApplication client cannot be submitted: spec.mode: `client` would run the driver where it is \
                    submitted, not in a pod of its own: write `cluster`\n";
     for (input, flags, complaint) in [
@@ -329,15 +332,20 @@ fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
             "sparkctl: -: SparkApplication other: apiVersion: `spark.apache.org/v1` is not known: write `sparkoperator.k8s.io/v1beta2`\n",
         ),
         (
-            "kind: ScheduledSparkApplication\nmetadata: {name: often}\nspec: {schedule: often, template: {type: Java, mode: client}}\n",
+            &format!(
+                "kind: ScheduledSparkApplication\nmetadata: {{name: often}}\n\
+                 spec: {{schedule: often, template: {{type: Java, mode: client, {required}}}}}\n"
+            ),
             &[],
             "sparkctl: ScheduledSparkApplication often cannot be submitted: spec.schedule: has 1 fields: write five (minute, hour, \
              day of month, month, day of week), for instance `0 3 * * *`; spec.template.mode: `client` would run the driver where \
              it is submitted, not in a pod of its own: write `cluster`\n",
         ),
         (
-            "kind: SparkApplication\nmetadata: {name: whom, annotations: {sparkoperator.k8s.io/submitter: me}}\n\
-             spec: {type: Java, image: spark, mainClass: Main, mainApplicationFile: local:///a.jar, sparkVersion: 4.0.1}\n",
+            &format!(
+                "kind: SparkApplication\nmetadata: {{name: whom, annotations: {{sparkoperator.k8s.io/submitter: me}}}}\n\
+                 spec: {{type: Java, image: spark, mainClass: Main, {required}}}\n"
+            ),
             &[],
             "sparkctl: SparkApplication whom cannot be submitted: metadata.annotations[sparkoperator.k8s.io/submitter]: `me` is no \
              submitter: try `auto`, `native` or `spark-submit`\n",
@@ -429,9 +437,19 @@ fn validate_says_what_the_api_server_would_say() {
     );
     let output = sparkctl(&["validate", "-f", "-"], &text);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "SparkApplication a is valid\n");
-    assert_eq!(
-        String::from_utf8(output.stderr).unwrap(),
-        "Warning: what is neither SparkApplication nor schedule is passed over: ConfigMap b\n"
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    // There is no cluster, but what would not be created is told before.
+    let kubeconfig = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nobody.kubeconfig");
+    let nobody = "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+                  contexts: [{name: a, context: {cluster: a, user: a}}]\ncurrent-context: a\nusers: [{name: a, user: {token: a}}]\n";
+    fs::write(&kubeconfig, nobody).unwrap();
+    let created = sparkctl(&["create", "--kubeconfig", kubeconfig.to_str().unwrap(), "-"], &text);
+    let told = String::from_utf8(created.stderr).unwrap();
+    assert!(
+        told.starts_with(
+            "Warning: what is neither SparkApplication nor schedule is not created: ConfigMap b\n"
+        ),
+        "{told}"
     );
     let misspelt = sparkctl(
         &["validate", "-f", "-"],
@@ -449,7 +467,7 @@ fn validate_says_what_the_api_server_would_say() {
     assert_eq!(String::from_utf8(twice.stdout).unwrap(), "SparkApplication a is valid\n");
     assert_eq!(
         String::from_utf8(twice.stderr).unwrap(),
-        "Warning: `memory` stands twice, in line 12 and in line 14: the last one counts, as for kubectl\n"
+        "Warning: spec.executor.memory stands twice, in line 12 and in line 14: the last one counts, as for kubectl\n"
     );
     let torn = sparkctl(&["validate", "-f", "-"], "kind: SparkApplication\nspec: {type: [\n");
     assert_eq!(String::from_utf8_lossy(&torn.stderr).lines().count(), 1, "{torn:?}");
@@ -464,6 +482,13 @@ fn what_has_no_effect_is_a_warning_as_kubectl_would_show_it() {
         String::from_utf8(output.stderr).unwrap(),
         "Warning: SparkApplication pi: spec.failureRetries: has no effect: write spec.restartPolicy.onFailureRetries\n"
     );
+    let mut misspelt = json!(application);
+    misspelt["spec"]["driver"]["memroy"] = json!("1g");
+    let output = sparkctl(&["render", "-f", "-"], &misspelt.to_string());
+    assert!(output.status.success());
+    let told = String::from_utf8(output.stderr).unwrap();
+    let expected = "spec.driver.memroy: there is no such field: did you mean spec.driver.memory?\n";
+    assert!(told.ends_with(expected), "{told}");
 }
 
 /// Returns an application whose program is in the image, with `changes` to its spec.

@@ -8,6 +8,7 @@ use super::{
     Problem,
     pod::{Entry, Fields},
 };
+use api::names::volume;
 use serde_json::{Map, Value};
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -80,7 +81,10 @@ pub(super) fn add(
 
 fn taken(key: &[KeyField], entry: &Value, there: &Value) -> String {
     let shown: Vec<_> = key.iter().map(|field| format!("{} {}", field.name, entry[field.name])).collect();
-    format!("{} is already taken in the pod by {there}: choose another", shown.join(", "))
+    let is_scratch = there["name"].as_str().is_some_and(|name| name.starts_with(volume::LOCAL_DIR_PREFIX));
+    let why =
+        if is_scratch { ", the scratch space that Spark mounts where spark.local.dir says" } else { "" };
+    format!("{} is already taken in the pod by {there}{why}: choose another", shown.join(", "))
 }
 
 /// A list of the pod to which entries are added one after the other, each as [`add`] does under [`OnClash::Deny`]. The

@@ -3,7 +3,7 @@
 use super::{
     cluster::NAMESPACE,
     failure::together,
-    schema,
+    schema::{self, Faults},
     show::{self, complain},
     yaml,
 };
@@ -71,7 +71,8 @@ pub(super) enum Looks {
     AtAll,
     /// All that the cluster checks, except which fields exist: the API server itself knows that better.
     BeforeTheServer,
-    /// Only what the operator checks: for an object of the cluster, or one that is treated as such.
+    /// What the operator and the API server check, where fields that do not exist are warnings, as an API server drops them:
+    /// for an object of the cluster, or one that is treated as such.
     AtWhatRuns,
 }
 
@@ -142,9 +143,9 @@ fn applications(
         let found = if others.is_empty() { String::new() } else { format!(", but {}", others.join(", ")) };
         bail!("no SparkApplication in it{found}");
     }
-    if looks != Looks::AtWhatRuns && !others.is_empty() {
+    if looks == Looks::BeforeTheServer && !others.is_empty() {
         complain(&format!(
-            "Warning: what is neither SparkApplication nor schedule is passed over: {}",
+            "Warning: what is neither SparkApplication nor schedule is not created: {}",
             others.join(", ")
         ));
     }
@@ -154,15 +155,36 @@ fn applications(
 /// Returns a warning about a key that a mapping has for the second time in `line`.
 fn stands_twice(text: &str, key: &str, line: u64) -> String {
     let lines: Vec<_> = text.lines().take(usize::try_from(line).unwrap_or(usize::MAX)).collect();
-    let indentation = |line: &str| line.len() - line.trim_start().len();
-    let second = lines.last().copied().unwrap_or_default();
-    let is_it = |line: &str| {
-        let name = line.trim_start().split(':').next().unwrap_or_default();
-        indentation(line) == indentation(second) && name.trim_matches(['"', '\'', ' ']) == key
+    // Where a line's key begins, behind the dashes of lists, and the key.
+    let read = |line: &str| {
+        let rest = line.trim_start_matches(['-', ' ']);
+        let key = rest.split(':').next().unwrap_or_default().trim_matches(['"', '\'', ' ']);
+        (line.len() - rest.len(), key.to_owned())
     };
-    let first = lines.iter().rposition(|line| !std::ptr::eq(*line, second) && is_it(line));
-    let first = first.map_or_else(String::new, |first| format!(" in line {} and", first + 1));
-    format!("`{key}` stands twice,{first} in line {line}: the last one counts, as for kubectl")
+    let (mut column, _) = read(lines.last().copied().unwrap_or_default());
+    let mut path = vec![key.to_owned()];
+    let mut first = None;
+    let above = lines.iter().enumerate().rev().skip(1);
+    for (i, line) in above.take_while(|(_, line)| !line.starts_with("---")) {
+        let (at, name) = read(line);
+        if name.is_empty() || name.starts_with('#') {
+            continue;
+        }
+        if path.len() == 1 && at == column && name == key {
+            first.get_or_insert(i + 1);
+        }
+        if at < column {
+            path.push(name);
+        }
+        if at <= column {
+            // What a list is in may stand as far to the left as its dashes.
+            let indentation = line.len() - line.trim_start().len();
+            column = if indentation < at { indentation + 1 } else { at };
+        }
+    }
+    path.reverse();
+    let first = first.map_or_else(String::new, |first| format!(" in line {first} and"));
+    format!("{} stands twice,{first} in line {line}: the last one counts, as for kubectl", path.join("."))
 }
 
 /// Returns the kind and name of an object of another kind, for messages.
@@ -255,11 +277,12 @@ fn found(
     if let Some(other) = object["apiVersion"].as_str().filter(|found| *found != version) {
         bail!("apiVersion: `{other}` is not known: write `{version}`");
     }
-    let faults = match looks {
-        Looks::AtAll => schema::faults(object, true),
-        Looks::BeforeTheServer => schema::faults(object, false),
-        Looks::AtWhatRuns => Vec::new(),
-    };
+    let Faults { wrong: mut faults, mut unknown } = schema::faults(object);
+    match looks {
+        Looks::AtAll => faults.append(&mut unknown),
+        Looks::BeforeTheServer => unknown.clear(),
+        Looks::AtWhatRuns => {}
+    }
     if looks != Looks::AtWhatRuns && object["apiVersion"].is_null() {
         bail!("apiVersion: is missing: write `{version}`");
     }
@@ -273,6 +296,7 @@ fn found(
     // A mistake that both the schema and the operator's own checks find in a field is reported once.
     findings.invalid.retain(|invalid| faults.iter().all(|fault| fault.field != invalid.field));
     findings.invalid.splice(..0, faults);
+    findings.warnings.extend(unknown.iter().map(ToString::to_string));
     let ObjectMeta { namespace: given, uid, .. } = &mut application.metadata;
     if uid.as_deref().is_none_or(str::is_empty) {
         *uid = Some(NO_UID.to_owned());

@@ -5,10 +5,18 @@ use plan::validation::Invalid;
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, sync::LazyLock};
 
-/// Returns the mistakes in the fields of an object of one of the operator's kinds: each field has to be of its type,
-/// and required fields have to be present. With `and_names`, fields that do not exist are mistakes too.
-pub(super) fn faults(object: &Value, and_names: bool) -> Vec<Invalid> {
-    let mut faults = Vec::new();
+/// The mistakes in the fields of an object, in the order in which they stand in it.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    /// Fields that are not of their type, and required ones that are missing.
+    pub wrong: Vec<Invalid>,
+    /// Fields that do not exist.
+    pub unknown: Vec<Invalid>,
+}
+
+/// Returns the mistakes in the fields of an object; none if it is of another kind than the operator's.
+pub(super) fn faults(object: &Value) -> Faults {
+    let mut faults = Faults::default();
     let Some(schema) = object["kind"].as_str().and_then(|kind| SCHEMAS.get(kind)) else { return faults };
     // Every object has apiVersion, kind and metadata. Of the other fields only the spec is checked further, because
     // users do not write the status.
@@ -16,12 +24,11 @@ pub(super) fn faults(object: &Value, and_names: bool) -> Vec<Invalid> {
         !["apiVersion", "kind", "metadata"].contains(&name.as_str()) && schema["properties"][name].is_null()
     };
     let names = object.as_object().into_iter().flat_map(|object| object.keys());
-    faults.extend(names.filter(is_unknown).map(|name| no_field(schema, "", name)));
+    faults.unknown.extend(names.filter(is_unknown).map(|name| no_field(schema, "", name)));
     match &object["spec"] {
-        Value::Null => faults.push(fault("spec", MISSING)),
+        Value::Null => faults.wrong.push(fault("spec", MISSING)),
         spec => look(schema, &schema["properties"]["spec"], spec, "spec", &mut faults),
     }
-    faults.retain(|fault| and_names || !fault.why.starts_with(NO_FIELD));
     faults
 }
 
@@ -36,7 +43,12 @@ static SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
 });
 
 const MISSING: &str = "is missing";
-const NO_FIELD: &str = "there is no such field: ";
+/// Fields that other objects of Kubernetes or other tools have, and what to write instead.
+const ELSEWHERE: [(&str, &str); 3] = [
+    ("pyPackages", "put Python packages into the image, or an environment into deps.archives"),
+    ("resources", "write coreRequest, coreLimit, memory and memoryOverhead, of which Spark makes them"),
+    ("jarsDownloadDir", "take it out, Spark downloads jars to where it finds them"),
+];
 /// How similar the name of a field has to be, from 0 to 1, so that it may be meant (Jaro and Winkler).
 const SIMILAR: f64 = 0.9;
 
@@ -47,11 +59,13 @@ fn fault(field: &str, why: impl Into<String>) -> Invalid {
 /// Returns the mistake that `name` is no field of the object at `parent`; `root` is the schema of the whole object.
 fn no_field(root: &Value, parent: &str, name: &str) -> Invalid {
     let path = if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
-    let meant = match nearest(root, parent, name) {
-        meant if meant.is_empty() => "correct it, or leave it out".to_owned(),
-        meant => format!("did you mean {}?", meant.join(" or ")),
+    let elsewhere = ELSEWHERE.iter().find(|(field, _)| *field == name);
+    let meant = match (elsewhere, nearest(root, parent, name)) {
+        (Some((_, what)), _) => (*what).to_owned(),
+        (None, meant) if meant.is_empty() => "correct it, or leave it out".to_owned(),
+        (None, meant) => format!("did you mean {}?", meant.join(" or ")),
     };
-    fault(&path, format!("{NO_FIELD}{meant}"))
+    fault(&path, format!("there is no such field: {meant}"))
 }
 
 /// Returns the paths of the fields that may be meant by `name`: a similar one in the same object, or those of the same name
@@ -96,9 +110,9 @@ fn nearest(root: &Value, parent: &str, name: &str) -> Vec<String> {
 
 /// Checks `value` and everything in it against a structural schema, as the API server does:
 /// <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
-fn look(root: &Value, schema: &Value, value: &Value, path: &str, faults: &mut Vec<Invalid>) {
+fn look(root: &Value, schema: &Value, value: &Value, path: &str, faults: &mut Faults) {
     if let Some(why) = mismatch(schema, value, path) {
-        faults.push(fault(path, why));
+        faults.wrong.push(fault(path, why));
         return;
     }
     for (i, item) in value.as_array().into_iter().flatten().enumerate() {
@@ -107,7 +121,7 @@ fn look(root: &Value, schema: &Value, value: &Value, path: &str, faults: &mut Ve
     let Some(fields) = value.as_object() else { return };
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     for name in required.filter(|name| fields.get(*name).is_none_or(Value::is_null)) {
-        faults.push(fault(&format!("{path}.{name}"), MISSING));
+        faults.wrong.push(fault(&format!("{path}.{name}"), MISSING));
     }
     let additional = &schema["additionalProperties"];
     let keeps_all = schema["x-kubernetes-preserve-unknown-fields"] == true || *additional == true;
@@ -115,7 +129,7 @@ fn look(root: &Value, schema: &Value, value: &Value, path: &str, faults: &mut Ve
         match [&schema["properties"][name], additional].into_iter().find(|schema| schema.is_object()) {
             Some(schema) => look(root, schema, value, &format!("{path}.{name}"), faults),
             None if keeps_all => {}
-            None => faults.push(no_field(root, path, name)),
+            None => faults.unknown.push(no_field(root, path, name)),
         }
     }
 }
@@ -198,7 +212,8 @@ mod tests {
     use serde_json::json;
 
     fn told(object: &Value) -> Vec<String> {
-        faults(object, true).iter().map(ToString::to_string).collect()
+        let Faults { wrong, unknown } = faults(object);
+        wrong.iter().chain(&unknown).map(ToString::to_string).collect()
     }
 
     #[test]
@@ -220,30 +235,34 @@ mod tests {
                 "ports": [{"name": "a", "protocol": "TCP", "containerPort": 1.0}],
             },
         });
-        let found = [
+        let wrong = [
             "executor: is missing",
             "mainApplicationFile: is missing",
             "driver.cores: `one` is not of type integer",
-            "driver.env[0].valeu: there is no such field: did you mean {}.driver.env[0].value?",
-            "driver.memroy: there is no such field: did you mean {}.driver.memory?",
-            "driver.tolerations[0].operater: there is no such field: did you mean {}.driver.tolerations[0].operator?",
-            "nodeSelectr: there is no such field: did you mean {}.nodeSelector?",
             "restartPolicy.onFailureRetryInterval: 0 is too small: it is 1 at least",
             "sparkConf.spark.number: `1` is not of type string: write it in quotes",
             "sparkVersion: `4` is not of type string: write it in quotes",
             "type: `Ruby` is not known: write one of `Java`, `Python`, `Scala`, `R`",
         ];
-        let at = |place: &str| found.map(|fault| format!("{place}.{}", fault.replace("{}", place)));
+        let unknown = [
+            "driver.env[0].valeu: there is no such field: did you mean {}.driver.env[0].value?",
+            "driver.memroy: there is no such field: did you mean {}.driver.memory?",
+            "driver.tolerations[0].operater: there is no such field: did you mean {}.driver.tolerations[0].operator?",
+            "nodeSelectr: there is no such field: did you mean {}.nodeSelector?",
+        ];
+        let all = || wrong.iter().chain(&unknown);
+        let at = |place: &str| -> Vec<_> {
+            all().map(|fault| format!("{place}.{}", fault.replace("{}", place))).collect()
+        };
         let mut application = json!({"apiVersion": "x", "kind": "SparkApplication", "metadata": {}, "spec": template, "status": {}});
         assert_eq!(told(&application), at("spec"));
         application["sepc"] = json!({});
-        assert_eq!(told(&application)[0], "sepc: there is no such field: did you mean spec?");
+        assert_eq!(told(&application)[wrong.len()], "sepc: there is no such field: did you mean spec?");
         application["spec"].take();
-        assert_eq!(told(&application)[1..], ["spec: is missing"]);
+        assert_eq!(told(&application)[0], "spec: is missing");
         let schedule = json!({"kind": "ScheduledSparkApplication", "spec": {"schedule": "@daily", "template": template}});
         assert_eq!(told(&schedule), at("spec.template"));
-        assert!(faults(&json!({"kind": "Pod", "spec": {"any": 1}}), true).is_empty());
-        assert_eq!(faults(&schedule, false).len(), found.len() - 4);
+        assert!(told(&json!({"kind": "Pod", "spec": {"any": 1}})).is_empty());
     }
 
     #[test]
@@ -251,12 +270,12 @@ mod tests {
         let spec = json!({
             "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///a", "tolerations": [], "batchSchedule": "volcano",
             "ImagePullPolicy": "Always", "imagePullSecrets": [{"name": "gitlab"}],
-            "restartPolicy": {"failureRetries": 3, "retryInterval": 10}, "deps": {"jarsDownloadDir": "/opt/jars"},
+            "restartPolicy": {"failureRetries": 3, "retryInterval": 10}, "deps": {"jarsDownloadDir": "/opt/jars", "pyPackages": ["requests"]},
             "driver": {
                 "envs": [], "serviceAccountName": "spark", "deps": {}, "cores": 0.25,
                 "envVars": {"NAMESPACE": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}},
             },
-            "executor": {"resources": {}},
+            "executor": {"resources": {}, "any": 1},
         });
         let found = told(&json!({"kind": "SparkApplication", "spec": spec}));
         for expected in [
@@ -265,11 +284,13 @@ mod tests {
             "spec.tolerations: there is no such field: did you mean spec.driver.tolerations or spec.executor.tolerations?",
             "spec.restartPolicy.failureRetries: there is no such field: did you mean spec.restartPolicy.onFailureRetries?",
             "spec.restartPolicy.retryInterval: there is no such field: did you mean spec.restartPolicy.onFailureRetryInterval?",
-            "spec.deps.jarsDownloadDir: there is no such field: correct it, or leave it out",
+            "spec.deps.jarsDownloadDir: there is no such field: take it out, Spark downloads jars to where it finds them",
+            "spec.deps.pyPackages: there is no such field: put Python packages into the image, or an environment into deps.archives",
             "spec.driver.envs: there is no such field: did you mean spec.driver.env?",
             "spec.driver.serviceAccountName: there is no such field: did you mean spec.driver.serviceAccount?",
             "spec.driver.deps: there is no such field: did you mean spec.deps?",
-            "spec.executor.resources: there is no such field: correct it, or leave it out",
+            "spec.executor.resources: there is no such field: write coreRequest, coreLimit, memory and memoryOverhead, of which Spark makes them",
+            "spec.executor.any: there is no such field: correct it, or leave it out",
             "spec.driver.cores: `0.25` is not of type integer: write 1, and spec.driver.coreRequest: 250m for less than a core",
             "spec.imagePullSecrets[0]: `{\"name\":\"gitlab\"}` is not of type string: write the name alone, `gitlab`",
         ] {

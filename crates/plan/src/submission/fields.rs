@@ -9,12 +9,29 @@ use api::{
 /// Returns the path of the field of `spec`, which is at `root` in its object, that sets `property`; `property` itself if no
 /// field sets it. `property` may also be a flag of `spark-submit`, the main class or the main file.
 pub(crate) fn field_of(spec: &SparkApplicationSpec, root: &str, property: &str) -> String {
-    let stated = of_program(spec, property)
+    let stated = of_allocation(spec, property)
+        .or_else(|| of_program(spec, property))
         .or_else(|| spec.spark_conf.contains_key(property).then(|| format!("sparkConf[{property}]")))
         .or_else(|| of_hadoop(spec, property))
         .or_else(|| of_list(spec, property))
         .or_else(|| Role::ALL.into_iter().find_map(|role| of_role(spec, role, property)));
     stated.map_or_else(|| property.to_owned(), |field| format!("{root}.{field}"))
+}
+
+fn of_allocation(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
+    let allocation = spec.dynamic_allocation.as_ref().filter(|allocation| allocation.enabled)?;
+    let (field, is_stated) = match property {
+        conf::DYNAMIC_ALLOCATION => ("enabled", true),
+        conf::DYNAMIC_ALLOCATION_INITIAL => ("initialExecutors", allocation.initial_executors.is_some()),
+        conf::DYNAMIC_ALLOCATION_MIN => ("minExecutors", allocation.min_executors.is_some()),
+        conf::DYNAMIC_ALLOCATION_MAX => ("maxExecutors", allocation.max_executors.is_some()),
+        conf::SHUFFLE_TRACKING => ("shuffleTrackingEnabled", allocation.shuffle_tracking_enabled.is_some()),
+        conf::SHUFFLE_TRACKING_TIMEOUT => {
+            ("shuffleTrackingTimeout", allocation.shuffle_tracking_timeout.is_some())
+        }
+        _ => return None,
+    };
+    is_stated.then(|| format!("dynamicAllocation.{field}"))
 }
 
 fn of_program(spec: &SparkApplicationSpec, property: &str) -> Option<String> {

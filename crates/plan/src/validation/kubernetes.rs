@@ -3,10 +3,10 @@
 //! every version of Kubernetes refuses counts, and what no webhook of the cluster adds: a volume may be one of theirs.
 
 use super::names::{LONGEST_LABEL, is_label_value, is_object_name, is_port_name};
-use api::quantity;
+use api::{names::volume, quantity};
 use serde_json::{Map, Value};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Display},
 };
 
@@ -92,13 +92,19 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
         kinds.iter().flat_map(|kind| list(&spec[*kind]).enumerate().map(move |(i, c)| (kind, i, c)))
     {
         let at = |field: &str| format!("{kind}[{i}].{field}");
-        let mut paths = BTreeSet::new();
+        let mut paths = BTreeMap::new();
         for mount in list(&container["volumeMounts"]) {
-            let path = mount["mountPath"].as_str().unwrap_or_default();
+            let text = |field: &str| mount[field].as_str().unwrap_or_default();
+            let (name, path) = (text("name"), text("mountPath"));
             if path.is_empty() {
                 add(at("volumeMounts"), "a mount has no path".to_owned());
-            } else if !paths.insert(path) {
-                add(at("volumeMounts"), format!("two volumes at the path `{path}`: choose another one"));
+            } else if let Some(other) = paths.insert(path, name) {
+                let is_sparks = [name, other].iter().any(|name| name.starts_with(volume::LOCAL_DIR_PREFIX));
+                let why = if is_sparks { ", where Spark has its scratch space," } else { "" };
+                add(
+                    at("volumeMounts"),
+                    format!("`{other}` and `{name}` are both mounted at `{path}`{why}: choose another path"),
+                );
             }
         }
         for name in list(&container["env"]).map(|variable| variable["name"].as_str().unwrap_or_default()) {

@@ -110,6 +110,20 @@ pub(super) fn without_effect(subject: &Subject, findings: &mut Findings) {
             }
         }
     }
+    let allocation = &subject.application.spec.dynamic_allocation;
+    let Some(allocation) = allocation.as_ref().filter(|allocation| allocation.enabled) else { return };
+    let count = |count: Option<i32>| count.map(|count| count.to_string());
+    let tracks = allocation.shuffle_tracking_enabled.unwrap_or(true);
+    for (field, key, value) in [
+        ("initialExecutors", conf::DYNAMIC_ALLOCATION_INITIAL, count(allocation.initial_executors)),
+        ("minExecutors", conf::DYNAMIC_ALLOCATION_MIN, count(allocation.min_executors)),
+        ("maxExecutors", conf::DYNAMIC_ALLOCATION_MAX, count(allocation.max_executors)),
+        ("shuffleTrackingEnabled", conf::SHUFFLE_TRACKING, Some(tracks.to_string())),
+    ] {
+        if value.is_some_and(|value| given.get(key).is_some_and(|given| *given != value)) {
+            outweighed(key, &format!("{} counts", subject.field(format_args!("dynamicAllocation.{field}"))));
+        }
+    }
 }
 
 /// Warns of settings of Spark on Kubernetes that this version of Spark does not have, and so ignores.

@@ -176,8 +176,7 @@ impl<'a> Start<'a, '_> {
     }
 
     fn shuffle_data(&mut self) {
-        const TRACKING: &str = "spark.dynamicAllocation.shuffleTracking.enabled";
-        let keeps = self.is_on(TRACKING, true)
+        let keeps = self.is_on(conf::SHUFFLE_TRACKING, true)
             || self.is_on("spark.shuffle.service.enabled", false)
             || self.is_on(conf::DECOMMISSION, false)
                 && self.is_on("spark.storage.decommission.shuffleBlocks.enabled", true)
@@ -185,7 +184,8 @@ impl<'a> Start<'a, '_> {
                 .iter()
                 .any(|key| self.properties.contains_key(*key));
         if self.is_on(conf::DYNAMIC_ALLOCATION, false) && !keeps {
-            self.warn(TRACKING, "Spark does not start: nothing else keeps the data of shuffles: take it out");
+            let key = conf::SHUFFLE_TRACKING;
+            self.warn(key, "Spark does not start: nothing else keeps the data of shuffles: take it out");
         }
     }
 
