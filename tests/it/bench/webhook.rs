@@ -1,7 +1,8 @@
 //! Measures how many reviews the webhook answers on one core, and how many its listener could answer at most.
 //!
 //! Each server is a process of its own on the first core; the load comes from the second core: eight HTTP/1.1
-//! connections that are kept open, each with one review at a time.
+//! connections that are kept open, each with one review at a time. Reviews of applications, in which a run is planned, come
+//! one after the other: their times are those that a user waits.
 
 use super::{Results, Usage, milliseconds};
 use crate::webhook::{Client, review, spark_pod};
@@ -17,6 +18,7 @@ use rustls::{
 use serde_json::{Map, Value, json};
 use spark_operator::process_limits;
 use std::{
+    collections::BTreeMap,
     env,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
@@ -31,19 +33,25 @@ use webhook::{Closing, Limits, ReviewMetrics, Tls, serve, serve_routes};
 const CONNECTIONS: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(10);
-/// The environment variable that selects the server to run.
+/// The environment variable that selects the server to run, and its values: one that always answers the same, and the
+/// webhook.
 const SERVE: &str = "BENCH_SERVE";
+const CONSTANT: &str = "constant";
+const OPERATORS: &str = "webhook";
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "measures: make bench"]
 async fn reviews() {
     pin("1", std::process::id());
     let mut results = Results::default();
-    for what in ["limit", "mutate"] {
-        let server = Server::start(what);
-        let (connector, body) = (server.connector(), typical_review());
-        let address = ("127.0.0.1", server.port);
-        let load = async |length| load(&connector, address, ("/mutate", &body), CONNECTIONS, length).await;
+    for (what, server, path, body, connections) in [
+        ("limit", CONSTANT, "/mutate", typical_review(), CONNECTIONS),
+        ("mutate", OPERATORS, "/mutate", typical_review(), CONNECTIONS),
+        ("validate", OPERATORS, "/validate", application_review(&typical_spec()), 1),
+    ] {
+        let server = Server::start(server);
+        let (connector, address) = (server.connector(), ("127.0.0.1", server.port));
+        let load = async |length| load(&connector, address, (path, &body), connections, length).await;
         load(WARM_UP).await;
         let (cpu, begin) = (server.usage().cpu(), Instant::now());
         let mut latencies = load(MEASURED).await;
@@ -65,7 +73,7 @@ async fn reviews() {
 /// are crafted to take long: as large as the API server accepts, with as many errors as possible, as deeply nested as
 /// JSON may be.
 async fn beside_hostile(results: &mut Results) {
-    let server = Server::start("mutate");
+    let server = Server::start(OPERATORS);
     let (connector, address) = (server.connector(), ("127.0.0.1", server.port));
     let hostile = hostile_load(&connector, address, WARM_UP + MEASURED);
     let body = typical_review();
@@ -88,7 +96,7 @@ pub(super) fn hostile_load(
     length: Duration,
 ) -> impl Future<Output = usize> + use<> {
     let reviews = [volumes(), settings(), levels()].map(|spec| {
-        let (connector, body) = (connector.clone(), hostile_review(&spec));
+        let (connector, body) = (connector.clone(), application_review(&spec));
         tokio::spawn(async move { load(&connector, address, ("/validate", &body), 2, length).await.len() })
     });
     async {
@@ -120,7 +128,49 @@ fn levels() -> Value {
     json!({"driver": {"template": nested}})
 }
 
-fn hostile_review(spec: &Value) -> Bytes {
+/// Returns an application of a user's, with what most of them state.
+fn typical_spec() -> Value {
+    let pod = json!({
+        "cores": 2, "coreLimit": "2", "memory": "4g", "memoryOverhead": "1g", "serviceAccount": "spark",
+        "labels": {"team": "etl", "version": "4.0.1"},
+        "env": [{"name": "REGION", "value": "eu-1"}, {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "a"}}}],
+        "nodeSelector": {"pool": "spark"},
+        "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
+        "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}, {"name": "spark-local-dir-1", "mountPath": "/tmp/spark"}],
+        "securityContext": {"runAsUser": 185, "allowPrivilegeEscalation": false},
+    });
+    let conf = [
+        ("spark.eventLog.enabled", "true"),
+        ("spark.eventLog.dir", "s3a://logs/spark"),
+        ("spark.sql.shuffle.partitions", "200"),
+        ("spark.sql.adaptive.enabled", "true"),
+        ("spark.serializer", "org.apache.spark.serializer.KryoSerializer"),
+        ("spark.driver.maxResultSize", "2g"),
+        ("spark.network.timeout", "300s"),
+        (
+            "spark.hadoop.fs.s3a.aws.credentials.provider",
+            "com.amazonaws.auth.WebIdentityTokenCredentialsProvider",
+        ),
+        ("spark.kubernetes.allocation.batch.size", "10"),
+    ];
+    json!({
+        "image": "registry.example.com/spark:4.0.1",
+        "imagePullSecrets": ["registry"],
+        "mainClass": "com.example.Etl",
+        "mainApplicationFile": "local:///opt/app/etl.jar",
+        "arguments": ["--date", "2026-01-01", "--input", "s3a://data/in"],
+        "sparkConf": conf.into_iter().collect::<BTreeMap<_, _>>(),
+        "deps": {"packages": ["org.apache.hadoop:hadoop-aws:3.4.1"]},
+        "volumes": [{"name": "scratch", "emptyDir": {}}, {"name": "spark-local-dir-1", "emptyDir": {"sizeLimit": "50Gi"}}],
+        "restartPolicy": {"type": "OnFailure", "onFailureRetries": 3, "onFailureRetryInterval": 10},
+        "dynamicAllocation": {"enabled": true, "minExecutors": 1, "maxExecutors": 20},
+        "driver": pod,
+        "executor": pod,
+    })
+}
+
+/// Returns the review of an application that has `spec` and what is required.
+fn application_review(spec: &Value) -> Bytes {
     let mut whole = json!({
         "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///x.jar", "driver": {}, "executor": {},
     });
@@ -128,7 +178,7 @@ fn hostile_review(spec: &Value) -> Bytes {
     let mut review = review(&json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "SparkApplication",
-        "metadata": {"name": "hostile", "namespace": "default"},
+        "metadata": {"name": "etl", "namespace": "default"},
         "spec": whole,
     }));
     review["request"]["kind"] =
@@ -148,7 +198,7 @@ async fn server() {
     let made = Certificates::generate(&["localhost".to_owned()], now()).unwrap();
     certificate.set(&made.certificate, &made.key).unwrap();
     println!("\nserves {} {}", tcp.local_addr().unwrap().port(), made.ca_certificate.replace('\n', "|"));
-    if what == "mutate" {
+    if what == OPERATORS {
         let metrics = ReviewMetrics::new(&mut Registry::default());
         serve(tcp, certificate, &Tls::default(), metrics, Closing::default(), CancellationToken::new())
             .await
