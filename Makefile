@@ -120,10 +120,11 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 	$(CLUSTER) build --tests --level node
 	tests/tools/level "soak: lines of Spark," cargo test $(TESTS) --test it -- --ignored --nocapture soak::spark_lines
 	tests/tools/spark-settings --check
-	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/level "soak: faults," tests/tools/in-clusters soak soak::faults
-	SPARKCTL=$(RELEASE)/sparkctl SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
-		tests/tools/level soak tests/tools/in-cluster soak cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture soak:: \
-		--skip soak::spark_lines --skip soak::faults --skip soak::upgrade --skip soak::gangs --skip soak::placeholders
+	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
+		tests/tools/level "soak: faults, kills, outages," tests/tools/in-clusters soak soak::faults,soak::kills,soak::away,soak::rotation
+	SPARKCTL=$(RELEASE)/sparkctl tests/tools/level "soak: what is measured," tests/tools/in-cluster soak \
+		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture \
+		soak::turns soak::large soak::tenants soak::due_at_once soak::sparkctl_cost
 	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade," tests/tools/in-cluster soak cargo test $(TESTS) --offline --test it -- --ignored \
 		--nocapture soak::upgrade::replicas
 	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline \
@@ -134,8 +135,8 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 			node::native node::submission_pods; \
 	done
 	for version in $(NEWER_KUBERNETES); do \
-		KUBERNETES=$$version tests/tools/level "soak: Kubernetes $$version," tests/tools/in-cluster soak cargo test $(TESTS) --offline --test it -- --ignored \
-			--test-threads=1 apiserver::installation apiserver::lifecycle apiserver::native apiserver::rights; \
+		KUBERNETES=$$version SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/level "soak: Kubernetes $$version," \
+			tests/tools/in-clusters soak apiserver::installation,apiserver::lifecycle,apiserver::native,apiserver::rights; \
 	done
 	KUBERNETES=$(lastword $(NEWER_KUBERNETES)) tests/tools/level "soak: a node of Kubernetes $(lastword $(NEWER_KUBERNETES))," tests/tools/in-cluster node \
 		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 node::native node::submission_pods node::tenants
