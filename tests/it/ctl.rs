@@ -305,7 +305,7 @@ fn render_reads_standard_input_and_every_application_and_schedule_in_it() {
 
 #[test]
 fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
-    let required = "sparkVersion: 4.0.1, mainApplicationFile: \"local:///a.jar\", driver: {}, executor: {}";
+    let required = "sparkVersion: 4.0.1, mainApplicationFile: \"local:///a.jar\", image: spark, driver: {}, executor: {}";
     let odd = format!("kind: SparkApplication\nmetadata: {{name: odd}}\nspec: {{type: Ruby, {required}}}\n");
     let client = format!(
         "kind: SparkApplication\nmetadata: {{name: client, namespace: a}}\nspec: {{type: Java, mode: client, {required}}}\n"
@@ -344,7 +344,7 @@ fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
         (
             &format!(
                 "kind: SparkApplication\nmetadata: {{name: whom, annotations: {{sparkoperator.k8s.io/submitter: me}}}}\n\
-                 spec: {{type: Java, image: spark, mainClass: Main, {required}}}\n"
+                 spec: {{type: Java, mainClass: Main, {required}}}\n"
             ),
             &[],
             "sparkctl: SparkApplication whom cannot be submitted: metadata.annotations[sparkoperator.k8s.io/submitter]: `me` is no \
@@ -370,7 +370,8 @@ fn what_spark_submit_would_refuse_is_refused_whoever_submits() {
         [("--submitter=native", "spark.kubernetes"), ("--submitter=spark-submit", "spec.image: ")]
     {
         let complaint = refused(&application, &[flag]);
-        let expected = format!("sparkctl: SparkApplication pi cannot be submitted: {field}");
+        let warning = "Warning: SparkApplication pi: spec.image: is missing: only an image in the admin's spark-defaults.conf can help";
+        let expected = format!("{warning}\nsparkctl: SparkApplication pi cannot be submitted: {field}");
         assert!(complaint.starts_with(&expected), "{complaint}");
     }
 }
@@ -462,12 +463,12 @@ fn validate_says_what_the_api_server_would_say() {
     let twice = sparkctl(
         &["validate", "-f", "-"],
         "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: a}\nspec:\n  type: Java\n  sparkVersion: 4.0.1\n  \
-         mainClass: Main\n  mainApplicationFile: local:///a.jar\n  driver:\n    memory: 1g\n  executor:\n    memory: 1g\n    cores: 1\n    memory: 2g\n",
+         mainClass: Main\n  image: spark\n  mainApplicationFile: local:///a.jar\n  driver:\n    memory: 1g\n  executor:\n    memory: 1g\n    cores: 1\n    memory: 2g\n",
     );
     assert_eq!(String::from_utf8(twice.stdout).unwrap(), "SparkApplication a is valid\n");
     assert_eq!(
         String::from_utf8(twice.stderr).unwrap(),
-        "Warning: spec.executor.memory stands twice, in line 12 and in line 14: the last one counts, as for kubectl\n"
+        "Warning: spec.executor.memory stands twice, in line 13 and in line 15: the last one counts, as for kubectl\n"
     );
     let torn = sparkctl(&["validate", "-f", "-"], "kind: SparkApplication\nspec: {type: [\n");
     assert_eq!(String::from_utf8_lossy(&torn.stderr).lines().count(), 1, "{torn:?}");

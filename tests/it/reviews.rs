@@ -224,7 +224,7 @@ fn pi(spec: Value) -> Value {
         "metadata": {"name": "pi", "namespace": "default"},
         "spec": {
             "type": "Scala", "mode": "cluster", "sparkVersion": "4.0.1", "mainClass": "a.B", "mainApplicationFile": "local:///app.jar",
-            "driver": {}, "executor": {},
+            "image": "spark", "driver": {}, "executor": {},
         },
     });
     json_patch::merge(&mut pi["spec"], &spec);

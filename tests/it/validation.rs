@@ -34,9 +34,15 @@ fn all_that_is_wrong_is_said_at_once_and_nothing_else() {
             let metadata = json!({"name": name, "namespace": "default", "labels": labels});
             let mut object = json!({"metadata": metadata, "spec": spec});
             let place = if object["spec"]["schedule"].is_null() { "/spec" } else { "/spec/template" };
-            for (field, value) in
-                [("mainClass", "a.B"), ("mainApplicationFile", "local:///app.jar"), ("sparkVersion", "4.0.1")]
-            {
+            if place != "/spec" && object["spec"]["template"].is_null() {
+                object["spec"]["template"] = json!({});
+            }
+            for (field, value) in [
+                ("mainClass", "a.B"),
+                ("mainApplicationFile", "local:///app.jar"),
+                ("sparkVersion", "4.0.1"),
+                ("image", "spark"),
+            ] {
                 if let Some(spec) = object.pointer_mut(place).and_then(Value::as_object_mut) {
                     spec.entry(field).or_insert_with(|| value.into());
                 }
@@ -107,29 +113,28 @@ fn a_value_of_any_size_is_quoted_in_part() {
     assert!(found.invalid.iter().all(|invalid| invalid.field.len() + invalid.why.len() < 400), "{found:?}");
 }
 
-/// A request to the API server can have at most 3 MiB, enough for 250,000 lines without a value, each of which is a
-/// mistake.
+/// A request to the API server can have at most 3 MiB, enough for 60,000 mounts, each of which is a mistake.
 #[test]
 fn of_any_number_of_mistakes_fifty_are_listed_and_the_others_counted() {
-    let of = |lines: usize| {
-        let text: String = (0..lines).map(|i| format!("a{i}\n")).collect();
+    let of = |number: usize| {
+        let mount = |i| json!({"name": format!("b{i}"), "mountPath": format!("/{i}")});
+        let mounts: Vec<_> = (0..number).map(mount).collect();
         let port = |i| json!({"name": format!("p{i}"), "containerPort": 8090, "protocol": "TCP"});
-        let ports: Vec<_> = (0..lines).map(port).collect();
+        let ports: Vec<_> = (0..number).map(port).collect();
         let monitoring = json!({
-            "exposeDriverMetrics": true, "exposeExecutorMetrics": false, "metricsProperties": text,
-            "prometheus": {"jmxExporterJar": "/a.jar"},
+            "exposeDriverMetrics": true, "exposeExecutorMetrics": false, "prometheus": {"jmxExporterJar": "/a.jar"},
         });
+        let driver = json!({"ports": ports, "volumeMounts": mounts});
         examined(
-            &json!({"metadata": {"name": "pi"}, "spec": {"monitoring": monitoring, "driver": {"ports": ports}}}),
+            &json!({"metadata": {"name": "pi"}, "spec": {"sparkVersion": "4.0.1", "image": "spark", "monitoring": monitoring, "driver": driver}}),
         )
     };
-    // Each line causes two mistakes.
-    let few = of(25);
-    assert_eq!((few.invalid.len(), few.warnings.len()), (50, 25));
+    let few = of(50);
+    assert_eq!((few.invalid.len(), few.warnings.len()), (50, 50));
     let many = of(1000);
-    assert_eq!(many.invalid[..25], few.invalid[..25]);
+    assert_eq!(many.invalid[..50], few.invalid);
     assert_eq!(many.invalid.len(), 51);
-    assert_eq!(many.invalid[50].to_string(), "spec: 1950 more mistakes are not listed: correct these first");
+    assert_eq!(many.invalid[50].to_string(), "spec: 950 more mistakes are not listed: correct these first");
     assert_eq!(many.warnings.len(), 51);
     assert_eq!(many.warnings[0], "spec: 950 more warnings are not listed");
     let refusal = Refusal(many.invalid);

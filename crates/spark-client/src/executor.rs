@@ -2,19 +2,20 @@
 //! decides it, so that what Kubernetes would refuse of all executors is found before there is a driver. Based on Spark's
 //! `KubernetesExecutorBuilder` and its feature steps (4.0).
 //!
-//! Left out are the resources, which do not decide whether a pod can exist, and the ConfigMap with the driver's
-//! properties, which only the driver knows.
+//! Left out are the resources, which do not decide whether a pod can exist. The name of the ConfigMap with the driver's
+//! properties is a placeholder, since only the driver knows it.
 
 use super::{
     Context, Submission,
     driver_in_progress::{Driver, extend, list},
     local_dirs,
     not_native::NotNative,
+    pod::version_label,
     secrets, template, volumes,
 };
 use api::{
     Role, is_object_name,
-    names::{conf, env, label},
+    names::{conf, env, label, submit_conf, volume},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -65,6 +66,11 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
         return Err(NotNative::refused(conf::EXECUTOR_POD_NAME_PREFIX, problem));
     }
     let prefix = prefix.unwrap_or_else(|| context.names.prefix.clone());
+    // Spark makes a host name of the last 63 characters, with `_` for each `.`.
+    if prefix.chars().rev().take(63 - "-exec-1".len()).any(|c| c == '.') {
+        let problem = format!("`{prefix}` would be in host names, which have no `.`: write `-`");
+        return Err(NotNative::refused(conf::EXECUTOR_POD_NAME_PREFIX, problem));
+    }
     let pod = &mut executor.pod;
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
@@ -88,7 +94,7 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
         (label::SPARK_ROLE, role.as_str()),
         (label::SPARK_APP_SELECTOR, &context.submission.ids.application),
         (label::SPARK_APP_NAME, &context.names.app_name_label),
-        (label::SPARK_VERSION, &context.submission.spark_version),
+        (label::SPARK_VERSION, version_label(&context.submission.spark_version)),
         (label::SPARK_EXEC_ID, "1"),
     ] {
         pod["metadata"]["labels"][name] = value.into();
@@ -102,6 +108,19 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
     let image = context.conf.first_set(&[&own, conf::IMAGE]).map(|key| context.conf.text(key)).transpose()?;
     executor.container["image"] = image.flatten().unwrap_or_default().into();
     executor.container["args"] = json!([role.as_str()]);
+    let port =
+        context.conf.raw(submit_conf::BLOCK_MANAGER_PORT).map_or(Some(7079), |port| port.trim().parse().ok());
+    if let Some(port @ 1..=65_535) = port {
+        list(&mut executor.container, "ports")
+            .push(json!({"name": "blockmanager", "containerPort": port, "protocol": "TCP"}));
+    }
+    if !context.conf.boolean(submit_conf::EXECUTOR_WITHOUT_CONFIG_MAP)?.unwrap_or(false) {
+        executor.mount(
+            volume::SPARK_CONF_EXECUTOR,
+            json!({"configMap": {"name": "spark-exec-conf-map"}}),
+            "/opt/spark/conf",
+        );
+    }
     executor.add_env(env::SPARK_APPLICATION_ID, &context.submission.ids.application);
     for (name, value) in context.conf.prefixed(&conf::env(role, "")).filter(|(name, _)| is_variable(name)) {
         executor.add_env(name, value);

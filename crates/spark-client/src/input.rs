@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct Submission {
     /// The release line of Spark, for example 4.0, whose objects are built.
     pub line: Line,
-    /// The version of the submitting Spark distribution, not of the image. Spark's label `spark-version` contains it.
+    /// The version of the submitting Spark distribution, not of the image.
     pub spark_version: String,
     /// Spark's properties from all sources, including master and deploy mode. The lists of flags have the form that
     /// [`flag_list`](crate::flag_list) returns.

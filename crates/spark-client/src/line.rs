@@ -42,6 +42,12 @@ impl Line {
         memory::bytes(text, self >= Self::V4_2)
     }
 
+    /// Whether `spark_version` begins with a major and a minor version.
+    #[must_use]
+    pub fn is_version(spark_version: &str) -> bool {
+        major_minor(spark_version).is_some()
+    }
+
     /// Whether `spark_version` is newer than all lines that are known.
     pub(super) fn is_newer_than_all(spark_version: &str) -> bool {
         major_minor(spark_version).is_some_and(|version| version > Self::V4_3.version())
@@ -66,7 +72,7 @@ impl fmt::Display for Line {
 }
 
 fn major_minor(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.trim().split('.');
+    let mut parts = version.trim().trim_start_matches(['v', 'V']).split('.');
     let major = parts.next()?.parse().ok()?;
     // `4.1-SNAPSHOT` belongs to the line 4.1.
     let minor = parts.next()?;
@@ -85,6 +91,8 @@ mod tests {
             ("4.0.1", Line::V4_0, true),
             ("4.1.0-preview2", Line::V4_1, true),
             ("4.2-SNAPSHOT", Line::V4_2, true),
+            ("v3.5.1", Line::V3_5, true),
+            ("3.5 (a fork)", Line::V3_5, true),
             ("4.3.0", Line::V4_3, true),
             ("2.4.8", Line::V3_5, false),
             ("3.4.1", Line::V3_5, false),

@@ -30,7 +30,7 @@ pub(super) fn labels(
     names: &Names,
 ) -> Result<BTreeMap<String, String>, NotNative> {
     let own = [
-        (label::SPARK_VERSION, submission.spark_version.as_str()),
+        (label::SPARK_VERSION, version_label(&submission.spark_version)),
         (label::SPARK_APP_SELECTOR, &submission.ids.application),
         (label::SPARK_APP_NAME, &names.app_name_label),
         (label::SPARK_ROLE, role::DRIVER),
@@ -52,6 +52,14 @@ pub(super) fn labels(
     }
     labels.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
     Ok(labels)
+}
+
+/// Returns the value of Spark's label `spark-version`: the version without what users write behind it and a label cannot have.
+pub(super) fn version_label(version: &str) -> &str {
+    let version = version.trim();
+    let end =
+        version.find(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)).unwrap_or(version.len());
+    version[..end.min(63)].trim_matches(|c: char| !c.is_ascii_alphanumeric())
 }
 
 pub(super) fn basic(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
@@ -168,7 +176,20 @@ fn with_ids(text: &str, submission: &Submission) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::with_version;
+    use super::{version_label, with_version};
+
+    #[test]
+    fn the_label_of_the_version_is_what_a_label_can_have_of_it() {
+        for (version, label) in [
+            ("4.0.1", "4.0.1"),
+            ("3.5 (a fork)", "3.5"),
+            ("3.5.1+hadoop3 ", "3.5.1"),
+            (" ", ""),
+            ("4.1.0-x_", "4.1.0-x"),
+        ] {
+            assert_eq!(version_label(version), label, "{version}");
+        }
+    }
 
     #[test]
     fn the_version_is_put_into_the_image_unless_that_becomes_too_long() {

@@ -94,7 +94,8 @@ fn program(submission: &Submission) -> Result<(), NotNative> {
         return Ok(());
     }
     if program == NO_RESOURCE || uri::parse(program).is_some_and(|uri| uri.scheme == "local") {
-        let problem = "there is no main class, and its jar cannot be read: please specify one with --class";
+        let problem =
+            "there is no main class: name one with --class (a file of Python ends in .py, one of R in .R)";
         return refused(program, problem);
     }
     Err(NotNative::fallback(Reason::MainClass, "--class", format!("is to be found out from {program}")))

@@ -2,7 +2,7 @@
 
 use api::crds::custom_resource_definitions;
 use plan::validation::Invalid;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::LazyLock};
 
 /// The mistakes in the fields of an object, in the order in which they stand in it.
@@ -18,13 +18,13 @@ pub(super) struct Faults {
 pub(super) fn faults(object: &Value) -> Faults {
     let mut faults = Faults::default();
     let Some(schema) = object["kind"].as_str().and_then(|kind| SCHEMAS.get(kind)) else { return faults };
-    // Every object has apiVersion, kind and metadata. Of the other fields only the spec is checked further, because
-    // users do not write the status.
+    // Of the other fields only the spec is checked further: users do not write the status.
     let is_unknown = |name: &&String| {
         !["apiVersion", "kind", "metadata"].contains(&name.as_str()) && schema["properties"][name].is_null()
     };
     let names = object.as_object().into_iter().flat_map(|object| object.keys());
     faults.unknown.extend(names.filter(is_unknown).map(|name| no_field(schema, "", name)));
+    look(schema, &METADATA, &object["metadata"], "metadata", &mut faults);
     match &object["spec"] {
         Value::Null => faults.wrong.push(fault("spec", MISSING)),
         spec => look(schema, &schema["properties"]["spec"], spec, "spec", &mut faults),
@@ -42,9 +42,21 @@ static SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     kinds.collect()
 });
 
+/// Of metadata, what users write.
+static METADATA: LazyLock<Value> = LazyLock::new(|| {
+    let (text, map) =
+        (json!({"type": "string"}), json!({"type": "object", "additionalProperties": {"type": "string"}}));
+    json!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {"name": text, "namespace": text, "labels": map, "annotations": map},
+    })
+});
+
 const MISSING: &str = "is missing";
 /// Fields that other objects of Kubernetes or other tools have, and what to write instead.
-const ELSEWHERE: [(&str, &str); 3] = [
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("path", "write mountPath"),
     ("pyPackages", "put Python packages into the image, or an environment into deps.archives"),
     ("resources", "write coreRequest, coreLimit, memory and memoryOverhead, of which Spark makes them"),
     ("jarsDownloadDir", "take it out, Spark downloads jars to where it finds them"),
@@ -60,6 +72,9 @@ fn fault(field: &str, why: impl Into<String>) -> Invalid {
 fn no_field(root: &Value, parent: &str, name: &str) -> Invalid {
     let path = if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
     let elsewhere = ELSEWHERE.iter().find(|(field, _)| *field == name);
+    let elsewhere = elsewhere.filter(|(field, _)| *field != "path" || parent.contains(".volumeMounts["));
+    let moved = ("spec.template", "spec") == (parent, name);
+    let elsewhere = if moved { Some(&("spec", "move its fields into spec.template")) } else { elsewhere };
     let meant = match (elsewhere, nearest(root, parent, name)) {
         (Some((_, what)), _) => (*what).to_owned(),
         (None, meant) if meant.is_empty() => "correct it, or leave it out".to_owned(),
@@ -84,6 +99,16 @@ fn nearest(root: &Value, parent: &str, name: &str) -> Vec<String> {
     };
     let at =
         |path: &str, field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
+    // A pod and its containers have some fields each.
+    for (one, other) in
+        [(".securityContext", ".podSecurityContext"), (".podSecurityContext", ".securityContext")]
+    {
+        if let Some(place) = parent.strip_suffix(one).map(|place| format!("{place}{other}"))
+            && fields(&place).any(|field| field == name)
+        {
+            return vec![at(&place, name)];
+        }
+    }
     let lower = name.to_lowercase();
     let likeness = |field: &String| {
         let field = field.to_lowercase();
@@ -189,6 +214,9 @@ fn hint(wanted: &str, value: &Value, path: &str) -> String {
                 None => String::new(),
             },
         },
+        ("object", Value::String(text)) if path.ends_with(".restartPolicy") => {
+            format!(": write `type: {text}` below it")
+        }
         ("string", Value::Array(_)) => String::new(),
         ("string", _) => ": write it in quotes".to_owned(),
         ("integer", Value::Number(number)) if path.ends_with(".cores") => {
@@ -209,7 +237,6 @@ fn shown(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn told(object: &Value) -> Vec<String> {
         let Faults { wrong, unknown } = faults(object);
@@ -261,6 +288,14 @@ mod tests {
         application["spec"].take();
         assert_eq!(told(&application)[0], "spec: is missing");
         let schedule = json!({"kind": "ScheduledSparkApplication", "spec": {"schedule": "@daily", "template": template}});
+        let labelled = json!({"kind": "SparkApplication", "metadata": {"name": 1, "labels": {"a": true}, "uid": "u"}, "spec": {}});
+        assert_eq!(
+            told(&labelled)[..2],
+            [
+                "metadata.labels.a: `true` is not of type string: write it in quotes",
+                "metadata.name: `1` is not of type string: write it in quotes",
+            ]
+        );
         assert_eq!(told(&schedule), at("spec.template"));
         assert!(told(&json!({"kind": "Pod", "spec": {"any": 1}})).is_empty());
     }
@@ -273,6 +308,7 @@ mod tests {
             "restartPolicy": {"failureRetries": 3, "retryInterval": 10}, "deps": {"jarsDownloadDir": "/opt/jars", "pyPackages": ["requests"]},
             "driver": {
                 "envs": [], "serviceAccountName": "spark", "deps": {}, "cores": 0.25,
+                "securityContext": {"fsGroup": 1}, "volumeMounts": [{"name": "a", "path": "/a"}],
                 "envVars": {"NAMESPACE": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}},
             },
             "executor": {"resources": {}, "any": 1},
@@ -291,6 +327,8 @@ mod tests {
             "spec.driver.deps: there is no such field: did you mean spec.deps?",
             "spec.executor.resources: there is no such field: write coreRequest, coreLimit, memory and memoryOverhead, of which Spark makes them",
             "spec.executor.any: there is no such field: correct it, or leave it out",
+            "spec.driver.securityContext.fsGroup: there is no such field: did you mean spec.driver.podSecurityContext.fsGroup?",
+            "spec.driver.volumeMounts[0].path: there is no such field: write mountPath",
             "spec.driver.cores: `0.25` is not of type integer: write 1, and spec.driver.coreRequest: 250m for less than a core",
             "spec.imagePullSecrets[0]: `{\"name\":\"gitlab\"}` is not of type string: write the name alone, `gitlab`",
         ] {

@@ -50,6 +50,8 @@ pub const SUBMISSION_CREDENTIALS: &str = "spark.kubernetes.authenticate.submissi
 pub const DRIVER_HOST: &str = "spark.driver.host";
 /// The driver's port for executors.
 pub const DRIVER_PORT: &str = "spark.driver.port";
+/// Whether the driver makes no ConfigMap with its properties for its executors: `true` or `false`.
+pub const EXECUTOR_WITHOUT_CONFIG_MAP: &str = "spark.kubernetes.executor.disableConfigMap";
 /// The port of the driver's block manager; overrides [`BLOCK_MANAGER_PORT`].
 pub const DRIVER_BLOCK_MANAGER_PORT: &str = "spark.driver.blockManager.port";
 /// The address that the driver listens on.

@@ -39,6 +39,7 @@ fn of_program(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
     let field = match property {
         _ if is_class => "mainClass",
         program if program == spec.main_application_file => "mainApplicationFile",
+        conf::IMAGE_PULL_POLICY if spec.image_pull_policy.is_some() => "imagePullPolicy",
         conf::PYTHON_VERSION if spec.python_version.is_some() => "pythonVersion",
         conf::MEMORY_OVERHEAD_FACTOR if spec.memory_overhead_factor.is_some() => "memoryOverheadFactor",
         conf::EXECUTOR_INSTANCES if spec.executor.instances.is_some() => "executor.instances",
@@ -56,12 +57,17 @@ fn of_list(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
     let lists = dependencies::lists(&spec.deps).into_iter();
     let mut found = lists.filter(|(flag, key, list)| [*flag, *key].contains(&property) && !list.is_empty());
     let (_, key, _) = found.next()?;
+    Some(of_dependencies(key))
+}
+
+/// Returns the field of the dependencies that become the property `key`.
+pub(crate) fn of_dependencies(key: &str) -> String {
     let name = match key {
         submit_conf::PY_FILES => "pyFiles",
         submit_conf::EXCLUDED_PACKAGES => "excludePackages",
         key => key.rsplit('.').next().unwrap_or(key),
     };
-    Some(format!("deps.{name}"))
+    format!("deps.{name}")
 }
 
 fn of_role(spec: &SparkApplicationSpec, role: Role, property: &str) -> Option<String> {

@@ -4,7 +4,7 @@
 
 mod allocation;
 mod choice;
-mod dependencies;
+pub(super) mod dependencies;
 mod env;
 mod exposure;
 pub mod failure;
@@ -30,7 +30,7 @@ use crate::{
 };
 use api::{Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
 pub use choice::{Chosen, Submitter, choose};
-pub(super) use fields::field_of;
+pub(super) use fields::{field_of, of_dependencies};
 pub(super) use native::{Model, model};
 pub use native::{children, native, objects};
 pub use predicted::predicted;

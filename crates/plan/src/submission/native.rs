@@ -53,7 +53,18 @@ pub fn objects(
 
 /// Returns the objects of `run`, whose submission this is.
 fn of_submission(application: Validated, run: &Run, submission: &Submission) -> Result<Objects, NotNative> {
-    let Objects { mut pod, mut children } = spark_client::objects(submission)?;
+    let Objects { mut pod, children } = uncustomized(application, run, submission)?;
+    let patch = pod_customization::patch(&(&pod).into()).map_err(|denials| {
+        let why = denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        NotNative::refused("the driver's pod", why)
+    })?;
+    json_patch::patch(&mut pod, &patch).expect("the patch was made for this very pod");
+    Ok(Objects { pod, children })
+}
+
+/// Returns the objects with the driver's pod as Spark makes it, before the webhook changes it.
+fn uncustomized(application: Validated, run: &Run, submission: &Submission) -> Result<Objects, NotNative> {
+    let Objects { pod, mut children } = spark_client::objects(submission)?;
     for child in &mut children {
         let metadata = &mut child["metadata"];
         metadata["ownerReferences"] = json!([owner_reference(&application)]);
@@ -67,11 +78,6 @@ fn of_submission(application: Validated, run: &Run, submission: &Submission) -> 
     }
     // The driver's own ConfigMap stays the last of all objects: if it exists, all other objects exist.
     children.splice(0..0, monitoring::config_map(&application, run));
-    let patch = pod_customization::patch(&(&pod).into()).map_err(|denials| {
-        let why = denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        NotNative::refused("the driver's pod", why)
-    })?;
-    json_patch::patch(&mut pod, &patch).expect("the patch was made for this very pod");
     Ok(Objects { pod, children })
 }
 
@@ -128,11 +134,11 @@ pub fn children(
     named
 }
 
-/// The objects of a run as they would be created, and a model of its executors.
+/// The objects of a run as they would be created, and a model of its executors. The pods are as Spark makes them, before the
+/// webhook changes them.
 pub struct Model {
     pub driver: Value,
     pub children: Vec<Value>,
-    /// As Spark makes it, before the webhook changes it.
     pub executor: Value,
     /// Spark's properties from all fields.
     pub properties: BTreeMap<String, String>,
@@ -151,7 +157,7 @@ pub fn model(application: Validated, uploads_files: bool) -> Result<Model, NotNa
     let policy = Policy::new("k8s://https://kubernetes.default.svc");
     let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
     let submission = native(application, &run, &policy, &defaults, Environment::default(), now)?;
-    let Objects { pod, children } = of_submission(application, &run, &submission)?;
+    let Objects { pod, children } = uncustomized(application, &run, &submission)?;
     let executor = spark_client::executor(&submission)?;
     Ok(Model { driver: pod, children, executor, properties: submission.properties })
 }

@@ -2,6 +2,7 @@
 
 use super::{Findings, Subject};
 use api::{ApplicationType, RestartPolicyType, Role, names::batch_scheduler, stated};
+use spark_client::Line;
 
 /// Adds the warnings about such fields. Kubeflow's operator accepts all of these fields.
 pub(super) fn fields(subject: &Subject, findings: &mut Findings) {
@@ -22,6 +23,21 @@ pub(super) fn fields(subject: &Subject, findings: &mut Findings) {
     {
         findings
             .warn(subject.field("pythonVersion"), "has no effect since Spark 3.1: the image has its Python");
+    }
+    if !Line::is_version(&spec.spark_version) {
+        let version = &spec.spark_version;
+        let (line, _) = Line::nearest(version);
+        let what = format!("`{version}` is no version: submitted as Spark {line}, write one such as `4.0.1`");
+        findings.warn(subject.field("sparkVersion"), what);
+    }
+    let policy = &spec.restart_policy;
+    if policy.restart_type == RestartPolicyType::OnFailure
+        && policy.on_failure_retries.is_none()
+        && policy.on_submission_failure_retries.is_none()
+    {
+        let what =
+            "tries nothing again without onFailureRetries or onSubmissionFailureRetries: write how often";
+        findings.warn(subject.field("restartPolicy"), what);
     }
     if spec.restart_policy.restart_type != RestartPolicyType::OnFailure {
         for (field, retries) in [

@@ -4,6 +4,7 @@
 
 use super::names::{LONGEST_LABEL, is_label_value, is_object_name, is_port_name};
 use api::{names::volume, quantity};
+use core::net::IpAddr;
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -65,8 +66,28 @@ pub(super) fn mistakes(object: &Value) -> Mistakes {
         // Kubernetes looks at the keys of annotations in lower case.
         mistakes.extend(wrong_key(&key.to_lowercase()).map(|why| (Place::Annotation(key.clone()), why)));
     }
-    if object["kind"] == "Pod" {
-        of_pod(&object["spec"], &mut mistakes);
+    let spec = &object["spec"];
+    match object["kind"].as_str() {
+        Some("Pod") => of_pod(spec, &mut mistakes),
+        Some("Service") => {
+            let mut numbers = BTreeSet::new();
+            for number in list(&spec["ports"]).filter_map(|port| port["port"].as_i64()) {
+                if !numbers.insert(number) {
+                    mistakes.push((
+                        Place::Field("ports".to_owned()),
+                        format!("{number} twice: choose another port for one"),
+                    ));
+                }
+            }
+        }
+        Some("PersistentVolumeClaim") => {
+            let place = "resources.requests.storage";
+            let size = spec["resources"]["requests"]["storage"].as_str().unwrap_or("1");
+            if quantity::amount(size).is_none() {
+                mistakes.push((Place::Field(place.to_owned()), format!("`{size}` is no size (try `10Gi`)")));
+            }
+        }
+        _ => {}
     }
     mistakes
 }
@@ -75,27 +96,88 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
     let mut volumes = BTreeSet::new();
     for name in list(&spec["volumes"]).map(|volume| volume["name"].as_str().unwrap_or_default()) {
         let why = if !volumes.insert(name) {
-            "there are two of that name".to_owned()
+            format!("there are two volumes `{name}`")
         } else if is_port_name(name) {
             continue;
         } else {
-            format!("write lower-case letters, digits and `-`, at most {LONGEST_LABEL}")
+            format!(
+                "`{name}` cannot be the name of a volume: write lower-case letters, digits and `-`, at most {LONGEST_LABEL}"
+            )
         };
         mistakes.push((Place::Volume(name.to_owned()), why));
     }
-    let mut add = |path: String, why: String| mistakes.push((Place::Field(path), why));
-    for key in entries(&spec["nodeSelector"]).filter_map(|(key, _)| wrong_key(key)) {
-        add("nodeSelector".to_owned(), key);
+    for volume in list(&spec["volumes"]) {
+        let name = volume["name"].as_str().unwrap_or_default();
+        mistakes.extend(of_source(volume).map(|why| (Place::Volume(name.to_owned()), why)));
     }
+    let mut add = |path: String, why: String| mistakes.push((Place::Field(path), why));
+    for (key, value) in entries(&spec["nodeSelector"]) {
+        if let Some(why) = wrong_key(key) {
+            add("nodeSelector".to_owned(), why);
+        } else if let Some(value) = value.as_str().filter(|value| !value.is_empty() && !is_label_value(value))
+        {
+            add(
+                format!("nodeSelector[{key}]"),
+                format!("`{value}` cannot be the value of a label, and no node has it"),
+            );
+        }
+    }
+    for (i, toleration) in list(&spec["tolerations"]).enumerate() {
+        if let Some(why) = of_toleration(toleration) {
+            add(format!("tolerations[{i}]"), why.to_owned());
+        }
+    }
+    if let Some(account) =
+        spec["serviceAccountName"].as_str().filter(|name| !name.is_empty() && !is_object_name(name))
+    {
+        add("serviceAccountName".to_owned(), format!("`{account}` cannot be the name of an account"));
+    }
+    for (i, address) in list(&spec["dnsConfig"]["nameservers"]).enumerate() {
+        if address.as_str().is_some_and(|address| address.parse::<IpAddr>().is_err()) {
+            add(format!("dnsConfig.nameservers[{i}]"), format!("{address} is no IP address"));
+        }
+    }
+    for (i, alias) in list(&spec["hostAliases"]).enumerate() {
+        if alias["ip"].as_str().is_some_and(|ip| ip.parse::<IpAddr>().is_err()) {
+            add(format!("hostAliases[{i}].ip"), format!("{} is no IP address", alias["ip"]));
+        }
+    }
+    of_affinity(&spec["affinity"], "affinity", &mut add);
+    let mut names = BTreeSet::new();
     let kinds = ["initContainers", "containers"];
     for (kind, i, container) in
         kinds.iter().flat_map(|kind| list(&spec[*kind]).enumerate().map(move |(i, c)| (kind, i, c)))
     {
         let at = |field: &str| format!("{kind}[{i}].{field}");
+        let name = container["name"].as_str().unwrap_or_default();
+        if !is_port_name(name) {
+            let why = format!(
+                "`{name}` cannot be the name of a container: write lower-case letters, digits and `-`"
+            );
+            add(at("name"), why);
+        } else if !names.insert(name) {
+            add(at("name"), format!("`{name}` is the name of another container: choose another"));
+        }
+        if let Some(hooks) = container["lifecycle"].as_object()
+            && let Some((hook, _)) =
+                hooks.iter().find(|(_, hook)| hook.as_object().is_some_and(Map::is_empty))
+        {
+            add(
+                at(&format!("lifecycle.{hook}")),
+                "says nothing to do: write exec, httpGet or sleep".to_owned(),
+            );
+        }
         let mut paths = BTreeMap::new();
         for mount in list(&container["volumeMounts"]) {
             let text = |field: &str| mount[field].as_str().unwrap_or_default();
             let (name, path) = (text("name"), text("mountPath"));
+            let below = text("subPath");
+            if below.starts_with('/') || below.split('/').any(|part| part == "..") {
+                let why = format!(
+                    "the subPath `{below}` leads out of the volume: write one without `/` first and `..`"
+                );
+                add(at("volumeMounts"), why);
+            }
             if path.is_empty() {
                 add(at("volumeMounts"), "a mount has no path".to_owned());
             } else if let Some(other) = paths.insert(path, name) {
@@ -107,7 +189,14 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
                 );
             }
         }
-        for name in list(&container["env"]).map(|variable| variable["name"].as_str().unwrap_or_default()) {
+        for variable in list(&container["env"]) {
+            let name = variable["name"].as_str().unwrap_or_default();
+            let source = &variable["valueFrom"];
+            if source.is_object() && variable["value"].as_str().is_some_and(|value| !value.is_empty()) {
+                add(at("env"), format!("`{name}` has both value and valueFrom: take one out"));
+            } else if source.as_object().is_some_and(Map::is_empty) {
+                add(at("env"), format!("valueFrom of `{name}` names nothing"));
+            }
             if name.is_empty()
                 || name.contains('=')
                 || !name.chars().all(|c| c == ' ' || c.is_ascii_graphic())
@@ -115,14 +204,40 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
                 add(at("env"), format!("`{name}` cannot be the name of a variable"));
             }
         }
-        for port in list(&container["ports"]).filter_map(|port| port["containerPort"].as_i64()) {
-            if !(1..=65_535).contains(&port) {
-                add(at("ports"), format!("{port} is no port: write 1 to 65535"));
+        for source in list(&container["envFrom"]) {
+            if source["configMapRef"].is_null() && source["secretRef"].is_null() {
+                add(at("envFrom"), "names neither configMapRef nor secretRef".to_owned());
+            }
+        }
+        let mut port_names = BTreeSet::new();
+        for port in list(&container["ports"]) {
+            let number = port["containerPort"].as_i64().unwrap_or(1);
+            if !(1..=65_535).contains(&number) {
+                add(at("ports"), format!("{number} is no port: write 1 to 65535"));
+            }
+            let protocol = port["protocol"].as_str().unwrap_or_default();
+            if !["", "TCP", "UDP", "SCTP"].contains(&protocol) {
+                add(at("ports"), format!("`{protocol}` is no protocol: write TCP, UDP or SCTP"));
+            }
+            let name = port["name"].as_str().unwrap_or_default();
+            if name.len() > 15 {
+                add(
+                    at("ports"),
+                    format!("`{name}` is too long for the name of a port: write at most 15 characters"),
+                );
+            } else if !name.is_empty() && !port_names.insert(name) {
+                add(at("ports"), format!("`{name}` is the name of two ports: choose another"));
             }
         }
         for (list, name, amount) in ["requests", "limits"].into_iter().flat_map(|list| {
             entries(&container["resources"][list]).map(move |(name, amount)| (list, name, amount))
         }) {
+            if !name.contains('/') && !RESOURCES.contains(&&**name) && !name.starts_with("hugepages-") {
+                let why = format!(
+                    "`{name}` is no resource of Kubernetes: write its domain too, such as nvidia.com/gpu"
+                );
+                add(at(&format!("resources.{list}")), why);
+            }
             if amount.as_str().is_some_and(|amount| quantity::amount(amount).is_none_or(|amount| amount < 0))
             {
                 add(
@@ -131,6 +246,77 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
                 );
             }
         }
+    }
+}
+
+/// The resources of containers that are Kubernetes' own.
+const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+
+/// Returns what is wrong with where a volume's content comes from.
+fn of_source(volume: &Value) -> Option<String> {
+    let sources = entries(volume).filter(|(field, source)| *field != "name" && !source.is_null());
+    if sources.count() > 1 {
+        return Some("has two sources: take one out".to_owned());
+    }
+    for kind in ["configMap", "secret", "projected", "downwardAPI"] {
+        if let Some(mode) = volume[kind]["defaultMode"].as_i64().filter(|mode| !(0..=0o777).contains(mode)) {
+            return Some(format!(
+                "{mode} is no file mode: write it octal, such as 0644, or in decimal, such as 420"
+            ));
+        }
+    }
+    const HOST_PATHS: [&str; 8] =
+        ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"];
+    if let Some(kind) = volume["hostPath"]["type"].as_str().filter(|kind| !HOST_PATHS.contains(kind)) {
+        return Some(format!("hostPath has no type `{kind}`: write one of {}", HOST_PATHS[1..].join(", ")));
+    }
+    let limit = volume["emptyDir"]["sizeLimit"].as_str()?;
+    quantity::amount(limit).is_none().then(|| format!("`{limit}` is no size (try `10Gi`)"))
+}
+
+/// Adds what is wrong with the selectors of an affinity.
+fn of_affinity(value: &Value, path: &str, add: &mut impl FnMut(String, String)) {
+    let takes = |values: bool| match value["values"].as_array() {
+        Some(list) if !list.is_empty() => values,
+        _ => !values,
+    };
+    if let (Some(operator), true) = (value["operator"].as_str(), value["key"].is_string()) {
+        let why = match operator {
+            "In" | "NotIn" | "Gt" | "Lt" if !takes(true) => format!("{operator} needs values"),
+            "Exists" | "DoesNotExist" if !takes(false) => format!("{operator} takes no values"),
+            "In" | "NotIn" | "Gt" | "Lt" | "Exists" | "DoesNotExist" => return,
+            _ => format!("there is no operator `{operator}`: write In, NotIn, Exists or DoesNotExist"),
+        };
+        add(path.to_owned(), why);
+    }
+    for (field, inner) in entries(value) {
+        let path = format!("{path}.{field}");
+        if field == "nodeSelectorTerms" && inner.as_array().is_none_or(Vec::is_empty) {
+            add(path.clone(), "is empty, so that no node fits: write a term".to_owned());
+        }
+        of_affinity(inner, &path, add);
+        for (i, item) in list(inner).enumerate() {
+            of_affinity(item, &format!("{path}[{i}]"), add);
+        }
+    }
+}
+
+/// Returns what is wrong with a toleration. Newer versions of Kubernetes know further operators.
+fn of_toleration(toleration: &Value) -> Option<&'static str> {
+    let text = |field: &str| toleration[field].as_str().unwrap_or_default();
+    let (effect, operator) = (text("effect"), text("operator"));
+    if !["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+        Some("there is no such effect: write NoSchedule, PreferNoSchedule or NoExecute")
+    } else if !["", "Equal", "Exists", "Lt", "Gt"].contains(&operator) {
+        Some("there is no such operator: write Equal or Exists")
+    } else if operator == "Exists" && !text("value").is_empty() {
+        Some("with operator Exists there is no value: take it out, or write Equal")
+    } else if text("key").is_empty() && operator != "Exists" {
+        Some("without a key the operator is Exists: write a key, or `operator: Exists`")
+    } else if effect != "NoExecute" && !toleration["tolerationSeconds"].is_null() {
+        Some("tolerationSeconds needs the effect NoExecute")
+    } else {
+        None
     }
 }
 
@@ -167,10 +353,13 @@ mod tests {
                 "name": "pi-driver", "labels": {"a.example.com/b": "", "x": "A_1.b"}, "annotations": {"a/B": "any: thing"},
             },
             "spec": {
-                "volumes": [{"name": "a"}], "nodeSelector": {"kubernetes.io/os": "linux"},
+                "volumes": [{"name": "a"}], "nodeSelector": {"kubernetes.io/os": "linux"}, "serviceAccountName": "spark",
+                "tolerations": [{"operator": "Exists"}, {"key": "a", "effect": "NoExecute", "tolerationSeconds": 1}],
+                "dnsConfig": {"nameservers": ["10.0.0.1", "::1"]}, "hostAliases": [{"ip": "10.0.0.1"}],
+                "affinity": {"nodeAffinity": {"a": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}]}}},
                 "containers": [{
-                    "name": "c", "volumeMounts": [{"name": "a", "mountPath": "/a"}], "env": [{"name": "A.b-c"}],
-                    "ports": [{"containerPort": 1}], "resources": {"limits": {"memory": "1Gi"}},
+                    "name": "c", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}, "volumeMounts": [{"name": "a", "mountPath": "/a", "subPath": "b"}], "env": [{"name": "A.b-c"}], "envFrom": [{"secretRef": {}}],
+                    "ports": [{"containerPort": 1, "name": "a", "protocol": "UDP"}], "resources": {"limits": {"memory": "1Gi"}},
                 }],
             },
         });
@@ -186,6 +375,60 @@ mod tests {
             ("/spec/containers/0/volumeMounts/0/mountPath", json!(""), "containers[0].volumeMounts"),
             ("/spec/containers/0/env/0/name", json!("a=b"), "containers[0].env"),
             ("/spec/containers/0/ports/0/containerPort", json!(0), "containers[0].ports"),
+            ("/spec/containers/0/ports/0/protocol", json!("tcp"), "containers[0].ports"),
+            ("/spec/containers/0/ports", json!([{"name": "a"}, {"name": "a"}]), "containers[0].ports"),
+            ("/spec/containers/0/name", json!("a.b"), "containers[0].name"),
+            ("/spec/containers/0/lifecycle", json!({"preStop": {}}), "containers[0].lifecycle.preStop"),
+            ("/spec/containers/0/volumeMounts/0/subPath", json!("../a"), "containers[0].volumeMounts"),
+            (
+                "/spec/containers/0/env/0",
+                json!({"name": "A", "value": "a", "valueFrom": {"fieldRef": {}}}),
+                "containers[0].env",
+            ),
+            ("/spec/containers/0/env/0", json!({"name": "A", "valueFrom": {}}), "containers[0].env"),
+            ("/spec/nodeSelector", json!({"a": "b c"}), "nodeSelector[a]"),
+            ("/spec/tolerations", json!([{"key": "a", "effect": "NoScheduled"}]), "tolerations[0]"),
+            ("/spec/tolerations", json!([{"key": "a", "operator": "exists"}]), "tolerations[0]"),
+            (
+                "/spec/tolerations",
+                json!([{"key": "a", "operator": "Exists", "value": "b"}]),
+                "tolerations[0]",
+            ),
+            ("/spec/tolerations", json!([{"value": "b"}]), "tolerations[0]"),
+            ("/spec/tolerations", json!([{"key": "a", "tolerationSeconds": 1}]), "tolerations[0]"),
+            ("/spec/serviceAccountName", json!("a_b"), "serviceAccountName"),
+            ("/spec/containers/0/resources/limits", json!({"gpu": "1"}), "containers[0].resources.limits"),
+            ("/spec/containers/0/envFrom", json!([{"prefix": "a"}]), "containers[0].envFrom"),
+            (
+                "/spec/affinity/nodeAffinity",
+                json!({"a": {"nodeSelectorTerms": []}}),
+                "affinity.nodeAffinity.a.nodeSelectorTerms",
+            ),
+            (
+                "/spec/affinity/nodeAffinity",
+                json!({"a": [{"key": "k", "operator": "In"}]}),
+                "affinity.nodeAffinity.a[0]",
+            ),
+            (
+                "/spec/affinity/nodeAffinity",
+                json!({"key": "k", "operator": "Exists", "values": ["v"]}),
+                "affinity.nodeAffinity",
+            ),
+            (
+                "/spec/affinity/nodeAffinity",
+                json!({"key": "k", "operator": "in", "values": ["v"]}),
+                "affinity.nodeAffinity",
+            ),
+            ("/spec/dnsConfig", json!({"nameservers": ["a"]}), "dnsConfig.nameservers[0]"),
+            ("/spec/hostAliases", json!([{"ip": "a"}]), "hostAliases[0].ip"),
+            (
+                "/spec/volumes/0",
+                json!({"name": "a", "emptyDir": {}, "hostPath": {"path": "/"}}),
+                "the volume `a`",
+            ),
+            ("/spec/volumes/0", json!({"name": "a", "secret": {"defaultMode": 644}}), "the volume `a`"),
+            ("/spec/volumes/0", json!({"name": "a", "hostPath": {"type": "directory"}}), "the volume `a`"),
+            ("/spec/volumes/0", json!({"name": "a", "emptyDir": {"sizeLimit": "10GB"}}), "the volume `a`"),
             (
                 "/spec/containers/0/resources/limits/memory",
                 json!("-1"),

@@ -5,6 +5,7 @@ use crate::submission::pod_templates::sparks_container;
 use api::{
     Role, memory,
     names::{conf, submit_conf},
+    stated,
 };
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ use serde_json::Value;
 type Mistake = (fn(&str, &str) -> bool, &'static str);
 
 /// The mistakes in one property; the first one that it has is told.
-const PROPERTIES: [Mistake; 9] = [
+const PROPERTIES: [Mistake; 10] = [
     (|key, _| key.contains(char::is_whitespace), "no setting of Spark has a blank in its name"),
     (|key, _| key.contains(['"', '\'']), "no setting of Spark has a quotation mark in its name"),
     (
@@ -32,7 +33,7 @@ const PROPERTIES: [Mistake; 9] = [
     ),
     (|key, _| key == submit_conf::DRIVER_HOST, "has no effect: executors find the driver by its Service"),
     (
-        |key, value| !is_note(key) && value.contains("$("),
+        |key, value| value.contains("$(") && !is_note(key) && !is_expanded(key),
         "nobody replaces `$(…)`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does",
     ),
     (
@@ -40,7 +41,11 @@ const PROPERTIES: [Mistake; 9] = [
         "Hadoop does not replace `${env:…}`: write `${env.NAME}`",
     ),
     (
-        |key, value| !is_note(key) && has_shell_variable(value),
+        |key, value| has_shell_variable(value) && is_expanded(key),
+        "nobody replaces `$NAME` there: write `$(NAME)` for a variable of the container",
+    ),
+    (
+        |key, value| has_shell_variable(value) && !is_note(key),
         "nobody replaces `$NAME`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does",
     ),
 ];
@@ -74,6 +79,12 @@ pub(super) fn in_properties(subject: &Subject, findings: &mut Findings) {
         }
     }
     for (key, value) in &subject.spec.hadoop_conf {
+        if let Some(name) = key.strip_prefix(conf::HADOOP_PREFIX).or_else(|| key.strip_prefix(conf::PREFIX)) {
+            let field = subject.field(format_args!("hadoopConf[{key}]"));
+            let elsewhere = if key.starts_with(conf::HADOOP_PREFIX) { name } else { "it into sparkConf" };
+            findings.warn(field, format_args!("no setting of Hadoop, without effect: write {elsewhere}"));
+            continue;
+        }
         let property = format!("{}{key}", conf::HADOOP_PREFIX);
         if let Some((_, what)) = PROPERTIES.iter().find(|(is_made, _)| is_made(&property, value)) {
             findings.warn(subject.field(format_args!("hadoopConf[{key}]")), what);
@@ -126,7 +137,6 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let pod = role.pod(&subject.spec);
         let mounts = pod.volume_mounts.iter().map(|mount| mount.json()).enumerate();
-        let mounts = mounts.filter(|(_, mount)| mount["subPath"].as_str().is_none_or(str::is_empty));
         let mounts = mounts.map(|(i, mount)| {
             (format!("volumeMounts[{i}].mountPath"), mount["mountPath"].as_str().unwrap_or_default())
         });
@@ -141,7 +151,7 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
             findings.warn(
                 subject.of_role(role, field),
                 format_args!(
-                    "`{path}` hides what Spark needs of the image: choose another, or subPath in the template"
+                    "`{path}` hides what Spark needs of the image: choose another, or mount one file there with its name"
                 ),
             );
         }
@@ -163,11 +173,12 @@ pub(super) fn containers(subject: &Subject, findings: &mut Findings) {
                 "comes before Spark's own arguments, so that the image starts no Spark: write spec.arguments",
             ),
         ] {
-            if !containers[sparks][field].is_null() {
+            if containers[sparks][field].as_array().is_some_and(|words| !words.is_empty()) {
                 let field = format_args!("template.spec.containers[{sparks}].{field}");
                 findings.warn(subject.of_role(role, field), why);
             }
         }
+        without_effect(subject, role, &containers[sparks], findings);
         let all = containers.as_array().map_or(&[][..], Vec::as_slice);
         if all.len() > 1 && all[sparks]["name"] != role.container() {
             let name = all[sparks]["name"].as_str().unwrap_or_default();
@@ -177,6 +188,79 @@ pub(super) fn containers(subject: &Subject, findings: &mut Findings) {
             );
         }
     }
+}
+
+/// Warns of what Spark sets in its container, whatever the template has there.
+fn without_effect(subject: &Subject, role: Role, container: &Value, findings: &mut Findings) {
+    let pod = role.pod(&subject.spec);
+    let image = pod.image.as_ref().or(subject.spec.image.as_ref());
+    for (place, fields) in [
+        ("/image", "image"),
+        ("/resources/requests/memory", "memory"),
+        ("/resources/limits/memory", "memory, memoryOverhead or memoryLimit"),
+        ("/resources/requests/cpu", "cores or coreRequest"),
+    ] {
+        let Some(stated) = container.pointer(place) else { continue };
+        if image.is_some_and(|image| stated == image.as_str()) {
+            continue;
+        }
+        let field = format!("template.spec.containers{}", place.replace('/', "."));
+        findings
+            .warn(subject.of_role(role, field), format_args!("has no effect, Spark sets it: write {fields}"));
+    }
+}
+
+/// Warns of images that no kubelet can pull, and of an application without one.
+pub(super) fn images(subject: &Subject, findings: &mut Findings) {
+    let Subject { spec, .. } = subject;
+    let common = stated(&spec.image);
+    let of_role = |role: Role| stated(&role.pod(spec).image);
+    let roles = Role::ALL.map(|role| (subject.of_role(role, "image"), of_role(role)));
+    for (field, image) in roles.into_iter().chain([(subject.field("image"), common)]) {
+        if let Some(image) = image.filter(|image| !is_image(image)) {
+            findings.warn(
+                field,
+                format_args!(
+                    "`{image}` is no image that can be pulled: write `registry.example.com/spark:4.0.1`"
+                ),
+            );
+        }
+    }
+    for role in Role::ALL.into_iter().filter(|role| of_role(*role).or(common).is_none()) {
+        let configured = [conf::kubernetes(role, conf::CONTAINER_IMAGE), conf::IMAGE.to_owned()];
+        if !configured.iter().any(|key| spec.spark_conf.contains_key(key)) {
+            let what = "is missing: only an image in the admin's spark-defaults.conf can help";
+            findings.warn(subject.field("image"), what);
+            break;
+        }
+    }
+}
+
+/// Whether a text can be the reference of an image, a name with `{{SPARK_VERSION}}` included.
+fn is_image(text: &str) -> bool {
+    let text = text.replace("{{SPARK_VERSION}}", "4");
+    let name = text.split('@').next().unwrap_or_default();
+    let (host, path) = match name.split_once('/') {
+        Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => (host, path),
+        _ => ("", name),
+    };
+    let (path, tag) = path.split_once(':').unwrap_or((path, "latest"));
+    let is_word = |word: &str, also: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
+    };
+    let is_host = host.is_empty() || is_word(host, ".-:");
+    is_host
+        && path.split('/').all(|part| is_word(part, "._-"))
+        && is_word(tag, "._-")
+        && !path.contains(|c: char| c.is_ascii_uppercase())
+}
+
+/// Whether the kubelet replaces `$(NAME)` in the value of a property: it becomes a variable of a container, or the path in a
+/// volume.
+fn is_expanded(key: &str) -> bool {
+    Role::ALL.iter().any(|role| key.starts_with(&conf::env(*role, "")))
+        || key == conf::spark(Role::Executor, conf::EXTRA_JAVA_OPTIONS)
+        || key.ends_with(".mount.subPathExpr")
 }
 
 /// Whether the value of a property may be any text, for people and other programs.
@@ -206,7 +290,34 @@ fn has_shell_variable(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::has_shell_variable;
+    use super::{has_shell_variable, is_image};
+
+    #[test]
+    fn an_image_has_a_registry_a_name_in_small_letters_and_a_tag_or_a_digest() {
+        for image in [
+            "spark",
+            "apache/spark:4.0.1-scala2.13-java17-python3-ubuntu",
+            "localhost:5000/a__b/spark",
+            "Registry.example.com:443/spark@sha256:0123",
+            "123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/spark:v1",
+            "apache/spark:{{SPARK_VERSION}}",
+        ] {
+            assert!(is_image(image), "{image}");
+        }
+        for image in [
+            "",
+            " spark",
+            "Spark",
+            "docker://spark",
+            "https://example.com/spark",
+            "a b",
+            "${IMAGE}",
+            "spark:",
+            "a//b",
+        ] {
+            assert!(!is_image(image), "{image}");
+        }
+    }
 
     #[test]
     fn a_variable_of_a_shell_has_capital_letters() {

@@ -42,7 +42,7 @@ use std::{fmt::Display, ops::Deref, time::Duration};
 
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks.
-const CHECKS: [Check; 33] = [
+const CHECKS: [Check; 34] = [
     mode::cluster,
     program::main_file,
     program::arguments,
@@ -63,6 +63,7 @@ const CHECKS: [Check; 33] = [
     mistakes::heap,
     mistakes::mounts,
     mistakes::containers,
+    mistakes::images,
     labels::operators,
     resources::memory,
     resources::cores,

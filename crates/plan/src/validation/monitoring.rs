@@ -9,6 +9,7 @@ use api::{
     stated,
 };
 use serde_json::Value;
+use serde_saphyr::options::DuplicateKeyPolicy;
 use spark_client::{keys_alone, read_properties};
 
 /// The ports that the exporter may have. The CRD has the same limits.
@@ -28,7 +29,9 @@ pub(super) fn exposure(subject: &Subject, findings: &mut Findings) {
     let Some(asked) = &subject.spec.monitoring else { return };
     metrics_properties(subject, asked, findings);
     let Some(prometheus) = &asked.prometheus else {
-        if Role::ALL.into_iter().any(|role| is_exposed(asked, role)) {
+        let has_sinks =
+            stated(&asked.metrics_properties).or(stated(&asked.metrics_properties_file)).is_some();
+        if !has_sinks && Role::ALL.into_iter().any(|role| is_exposed(asked, role)) {
             let what =
                 "sets Spark's metrics.properties; without monitoring.prometheus nothing exposes the metrics";
             findings.warn(subject.field("monitoring"), what);
@@ -67,17 +70,20 @@ fn metrics_properties(subject: &Subject, asked: &MonitoringSpec, findings: &mut 
     }
     let Some(text) = text else { return };
     let field = subject.field("monitoring.metricsProperties");
-    let example = "such as `*.sink.jmx.class=org.apache.spark.metrics.sink.JmxSink`";
     for key in keys_alone(text) {
-        findings.refuse(&field, format_args!("`{key}` has no value: write `key=value`, {example}"));
+        let what = format!("`{key}` has no value: write `{key}=…`");
+        // Spark does not start with a class that has no name.
+        if key.ends_with(".class") { findings.refuse(&field, what) } else { findings.warn(&field, what) }
     }
     match read_properties(text) {
         Err(why) => findings.refuse(&field, why),
         Ok(properties) => {
             for key in properties.keys().filter(|key| !has_instance(key)) {
-                findings.refuse(
+                findings.warn(
                     &field,
-                    format_args!("`{key}` is of no instance, such as `*`, `driver` or `executor`: Spark ignores it; {example}"),
+                    format_args!(
+                        "`{key}` begins with no instance, such as `*.` or `driver.`: Spark ignores it"
+                    ),
                 );
             }
         }
@@ -98,7 +104,9 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut 
         let file = subject.field("monitoring.prometheus.configFile");
         findings.warn(&field, format_args!("is ignored: {file} counts"));
     }
-    match serde_saphyr::from_str::<Value>(text) {
+    // Of a key that stands twice the exporter takes the last.
+    let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
+    match serde_saphyr::from_str_with_options::<Value>(text, options) {
         // A configuration that contains only comments is null as YAML. It sets nothing, and the exporter accepts it.
         Ok(Value::Object(_) | Value::Null) => {}
         Ok(_) => findings.refuse(&field, "is no mapping: write the exporter's settings, such as `rules:`"),
@@ -117,6 +125,9 @@ fn agent(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut Findings
     if prometheus.jmx_exporter_jar.is_empty() {
         let why = "is required: write the path of the exporter's jar inside the image";
         findings.refuse(&jar, why);
+    } else if let Some((_, path)) = prometheus.jmx_exporter_jar.split_once(':') {
+        let path = path.trim_start_matches('/');
+        findings.refuse(&jar, format_args!("is no path, and no JVM starts: write the path alone, `/{path}`"));
     }
     let file = subject.field("monitoring.prometheus.configFile");
     let file = prometheus.config_file.as_ref().map(|path| (file, path));

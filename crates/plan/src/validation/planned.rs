@@ -4,7 +4,7 @@
 use super::{Findings, Subject, Validated, customization, kubernetes, start};
 use crate::submission::{Model, field_of, model};
 use api::{
-    Role, SparkApplication,
+    Role, SparkApplication, SparkPodSpec,
     names::{conf, volume},
 };
 use pod_customization;
@@ -28,19 +28,22 @@ pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
     let application = with_metadata(subject.application);
     match model(Validated(&application), files == Files::AreUploaded) {
         Err(NotNative::Refused { field, why }) => {
+            // Flags are spark-submit's; users write fields.
+            let why = why.replace("with --class", "in mainClass");
             findings.refuse(field_of(&subject.application.spec, subject.root, &field), why);
         }
         // Only `spark-submit` itself can plan it.
         Err(NotNative::Fallback { .. }) => {}
         Ok(Model { driver, children, executor, properties }) => {
             start::check(subject, &properties, findings);
-            check(subject, &driver, Some(Role::Driver), findings);
+            for (role, pod) in [(Role::Driver, &driver), (Role::Executor, &executor)] {
+                match pod_customization::customized(pod) {
+                    Ok(pod) => check(subject, &pod, Some(role), findings),
+                    Err(denials) => customization::denied(subject, role, denials, findings),
+                }
+            }
             for child in &children {
                 check(subject, child, None, findings);
-            }
-            match pod_customization::customized(&executor) {
-                Ok(executor) => check(subject, &executor, Some(Role::Executor), findings),
-                Err(denials) => customization::denied(subject, Role::Executor, denials, findings),
             }
         }
     }
@@ -60,10 +63,6 @@ fn with_metadata(application: &SparkApplication) -> SparkApplication {
 fn check(subject: &Subject, object: &Value, role: Option<Role>, findings: &mut Findings) {
     for (place, why) in kubernetes::mistakes(object) {
         let stated = role.and_then(|role| field(subject, role, &place));
-        let why = match &place {
-            kubernetes::Place::Volume(name) => format!("there can be no volume `{name}`: {why}"),
-            _ => why,
-        };
         match (stated, role) {
             (Some(field), _) => findings.refuse(field, why),
             (None, Some(role)) => {
@@ -71,7 +70,8 @@ fn check(subject: &Subject, object: &Value, role: Option<Role>, findings: &mut F
                     .refuse(subject.field(role.as_str()), format_args!("its pods would have {place}: {why}"));
             }
             // Labels of the driver's pod are told of the pod.
-            (None, None) if !findings.invalid.is_empty() => {}
+            (None, None) if !findings.invalid.is_empty() && !matches!(place, kubernetes::Place::Field(_)) => {
+            }
             (None, None) => {
                 let kind = object["kind"].as_str().unwrap_or_default();
                 findings.refuse(subject.root, format_args!("its {kind} would have {place}: {why}"));
@@ -108,8 +108,31 @@ fn field(subject: &Subject, role: Role, place: &kubernetes::Place) -> Option<Str
             is_stated.then(|| subject.conf(key))
         }
         kubernetes::Place::Volume(name) => {
-            configured(conf::SECRETS_PREFIX, name.strip_suffix(volume::SECRET_SUFFIX)?)
+            let of_spec = subject.spec.volumes.iter().position(|volume| volume.json()["name"] == **name);
+            let of_spec = of_spec.map(|place| subject.field(format_args!("volumes[{place}]")));
+            of_spec.or_else(|| configured(conf::SECRETS_PREFIX, name.strip_suffix(volume::SECRET_SUFFIX)?))
+        }
+        kubernetes::Place::Field(path) if pod.template.is_none() => {
+            of_pod(pod, path).map(|path| subject.of_role(role, path))
         }
         kubernetes::Place::Field(_) => None,
     }
+}
+
+/// Returns the path in the spec of a role of what is at `path` in its pods' spec, if the role has no template.
+fn of_pod(pod: &SparkPodSpec, path: &str) -> Option<String> {
+    if let Some(field) = path.strip_prefix("containers[0].") {
+        let is_stated = match field {
+            "env" => !pod.env.is_empty(),
+            "ports" => !pod.ports.is_empty(),
+            "volumeMounts" => !pod.volume_mounts.is_empty(),
+            field => field.starts_with("lifecycle."),
+        };
+        return is_stated.then(|| field.to_owned());
+    }
+    if let Some((number, field)) = path.strip_prefix("containers[").and_then(|path| path.split_once("].")) {
+        let number = number.parse::<usize>().ok()?.checked_sub(1)?;
+        return Some(format!("sidecars[{number}].{field}"));
+    }
+    Some(if path == "serviceAccountName" { "serviceAccount".to_owned() } else { path.to_owned() })
 }

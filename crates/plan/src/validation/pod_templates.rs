@@ -5,9 +5,13 @@ use super::{Findings, Subject};
 use crate::submission;
 use api::Role;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
+use serde_json::Map;
 
 /// Kubernetes' limit for all values of a ConfigMap together, in bytes.
 const LARGEST_CONFIG_MAP: usize = 1 << 20;
+
+/// The fields of a template, and those of a whole pod.
+const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
 pub(super) fn version(subject: &Subject, findings: &mut Findings) {
     let version = &subject.spec.spark_version;
@@ -25,6 +29,14 @@ pub(super) fn version(subject: &Subject, findings: &mut Findings) {
 /// Checks that the templates are PodTemplateSpecs: the CRD accepts any object in these fields.
 pub(super) fn form(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
+        let stated = role.pod(&subject.spec).template.as_ref();
+        let fields = stated.and_then(|template| template.json().as_object()).into_iter().flat_map(Map::keys);
+        for field in fields.filter(|field| !FIELDS.contains(&field.as_str())) {
+            findings.warn(
+                subject.of_role(role, format_args!("template.{field}")),
+                "has no effect: write it below template.spec",
+            );
+        }
         if let Err(error) = template(subject, role) {
             findings
                 .refuse(subject.of_role(role, "template"), format_args!("is not a pod template: {error}"));

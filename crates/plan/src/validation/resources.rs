@@ -105,7 +105,11 @@ pub(super) fn limits(subject: &Subject, findings: &mut Findings) {
         }
         let stated = |stated: Option<Stated>| stated.and_then(|stated| line(subject).bytes(&stated.text));
         let heap = stated(heap(subject, role)).unwrap_or_default();
-        let asked = heap.saturating_add(stated(overhead(subject, role)).unwrap_or_default());
+        // What Spark adds at least, unless the user or the admin has lowered that.
+        let least = if heap > 0 { memory::OVERHEAD_LEAST << 20 } else { 0 };
+        let is_lowered = subject.spec.spark_conf.keys().any(|key| key.ends_with(conf::MEMORY_OVERHEAD_LEAST));
+        let overhead = stated(overhead(subject, role)).unwrap_or(if is_lowered { 0 } else { least });
+        let asked = heap.saturating_add(overhead);
         if let Some(text) = &pod.memory_limit
             && let Some(limit) = quantity::amount(&memory::quantity(text))
             && limit < i128::from(asked) * 1000

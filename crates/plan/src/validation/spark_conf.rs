@@ -1,7 +1,10 @@
 //! Checks that sparkConf does not set properties that belong to the operator.
 
 use super::{Findings, Subject};
-use crate::driver;
+use crate::{
+    driver,
+    submission::{dependencies, of_dependencies},
+};
 use api::{
     Role,
     names::{conf, label, submit_conf},
@@ -110,7 +113,32 @@ pub(super) fn without_effect(subject: &Subject, findings: &mut Findings) {
             }
         }
     }
-    let allocation = &subject.application.spec.dynamic_allocation;
+    let spec = &subject.application.spec;
+    for (_, key, list) in dependencies::lists(&spec.deps) {
+        if !list.is_empty() && given.get(key).is_some_and(|given| *given != list.join(",")) {
+            outweighed(key, &format!("{} counts", subject.field(of_dependencies(key))));
+        }
+    }
+    let of_pods = Role::ALL.into_iter().flat_map(|role| {
+        let pod = role.pod(spec);
+        [
+            ("labels", conf::LABEL_PREFIX, &pod.labels),
+            ("annotations", conf::ANNOTATION_PREFIX, &pod.annotations),
+        ]
+        .map(|(field, prefix, entries)| {
+            (subject.of_role(role, field), conf::kubernetes(role, prefix), entries)
+        })
+    });
+    let of_hadoop = [(subject.field("hadoopConf"), conf::HADOOP_PREFIX.to_owned(), &spec.hadoop_conf)];
+    for (field, prefix, entries) in of_pods.chain(of_hadoop) {
+        for (key, value) in entries {
+            let property = format!("{prefix}{key}");
+            if given.get(&property).is_some_and(|given| given != value) {
+                outweighed(&property, &format!("{field} counts"));
+            }
+        }
+    }
+    let allocation = &spec.dynamic_allocation;
     let Some(allocation) = allocation.as_ref().filter(|allocation| allocation.enabled) else { return };
     let count = |count: Option<i32>| count.map(|count| count.to_string());
     let tracks = allocation.shuffle_tracking_enabled.unwrap_or(true);

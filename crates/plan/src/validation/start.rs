@@ -28,6 +28,8 @@ pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>, fi
 
 /// The settings that users write most, and what Spark takes.
 const VALUES: &str = include_str!("start.txt");
+/// What is in the name of a claim that Spark makes for each pod.
+pub(super) const ON_DEMAND: &str = "OnDemand";
 const OF_DYNAMIC_ALLOCATION: &str = "spark.dynamicAllocation.";
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -233,15 +235,27 @@ impl<'a> Start<'a, '_> {
     /// Spark makes a claim on demand only if it knows both class and size.
     fn claims(&mut self) {
         const CLAIM: &str = ".options.claimName";
+        let is_one =
+            self.whole(conf::EXECUTOR_INSTANCES) == Some(1) && !self.is_on(conf::DYNAMIC_ALLOCATION, false);
         for role in Role::ALL {
             let prefix = format!("{}persistentVolumeClaim.", conf::kubernetes(role, conf::VOLUMES_PREFIX));
             let all = self.properties.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
             for (key, name) in all {
-                let Some(volume) = key.strip_suffix(CLAIM).filter(|_| name == "OnDemand") else { continue };
-                for option in ["storageClass", "sizeLimit"] {
-                    if !self.properties.contains_key(&format!("{volume}.options.{option}")) {
+                let Some(volume) = key.strip_suffix(CLAIM) else { continue };
+                let lacks =
+                    |option: &&&str| !self.properties.contains_key(&format!("{volume}.options.{option}"));
+                let lacking: Vec<_> = ["storageClass", "sizeLimit"].iter().filter(lacks).collect();
+                if name.contains(ON_DEMAND) {
+                    for option in lacking {
                         self.warn(key, format_args!("nobody makes this claim without {option}"));
                     }
+                } else if role == Role::Executor && !is_one && lacking.is_empty() {
+                    self.warn(
+                        key,
+                        format_args!(
+                            "only one executor makes `{name}`: write {ON_DEMAND}, or no storageClass"
+                        ),
+                    );
                 }
             }
         }
@@ -253,8 +267,10 @@ impl<'a> Start<'a, '_> {
             let key = format!("{PREFIX}{name}.amount");
             let of_executor = format!("{}{name}.amount", conf::spark(Role::Executor, conf::RESOURCE_PREFIX));
             let number = |key: &str| self.get(key).and_then(|text| text.parse::<f64>().ok());
-            let Some(task) = number(&key) else { continue };
-            if number(&of_executor).is_some_and(|executor| executor < task) {
+            let Some(task) = number(&key).filter(|task| *task > 0.0) else { continue };
+            if !self.properties.contains_key(&of_executor) {
+                self.warn(&key, format_args!("Spark does not start without {of_executor}"));
+            } else if number(&of_executor).is_some_and(|executor| executor < task) {
                 self.warn(&key, format_args!("Spark does not start: it is more than {of_executor}"));
             }
         }

@@ -1,6 +1,6 @@
 //! Checks that every mount refers to an existing volume and has its own path.
 
-use super::{Findings, Subject};
+use super::{Findings, Subject, start::ON_DEMAND};
 use crate::submission::volumes as scratch;
 use api::{
     Role,
@@ -57,6 +57,12 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
             if !is_scratch(mount) && !has_volume() {
                 findings
                     .refuse(field("name"), format_args!("mounts volume `{name}`, which is not in {volumes}"));
+            }
+            let claim = of_spec.get(name).map(|volume| &volume["persistentVolumeClaim"]["claimName"]);
+            if !is_scratch(mount) && claim.is_some_and(|claim| *claim == ON_DEMAND) {
+                let what =
+                    "{ON_DEMAND} is made for volumes called `spark-local-dir-…` and those in sparkConf alone";
+                findings.warn(&volumes, what.replace("{ON_DEMAND}", ON_DEMAND));
             }
             let path = mount["mountPath"].as_str().unwrap_or_default();
             if !taken.insert(path) {
