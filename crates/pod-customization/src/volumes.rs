@@ -19,7 +19,8 @@ impl Concern for Volumes {
     const KEY: &'static str = annotation::VOLUMES;
     type Value = Embedded<Vec<Volume>>;
 
-    /// Returns only the volumes that this role mounts, in the order of the mounts.
+    /// Returns only the volumes that this role's containers mount, in the order of the mounts: Spark's first, then those of
+    /// sidecars and init containers.
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
         // Of several volumes with one name, the first is used: the order is reversed, and the volume that is inserted
         // last stays in the map.
@@ -27,7 +28,17 @@ impl Concern for Volumes {
         let mut unused: BTreeMap<_, _> =
             volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
         let mounts = mounts(application, role);
-        let mounted = mounts.filter_map(|mount| unused.remove(&mount.json()["name"].as_str())).cloned();
+        let pod = role.pod(&application.spec);
+        let beside = pod.sidecars.iter().chain(&pod.init_containers).map(Embedded::json);
+        let beside = beside.flat_map(|container| container["volumeMounts"].as_array().into_iter().flatten());
+        let template =
+            pod.template.as_ref().and_then(|template| template.json()["spec"]["volumes"].as_array());
+        let of_template =
+            |name: &&Value| template.is_some_and(|all| all.iter().any(|volume| volume["name"] == **name));
+        let beside =
+            beside.map(|mount| &mount["name"]).filter(|name| !of_template(name)).filter_map(Value::as_str);
+        let names = mounts.filter_map(|mount| mount.json()["name"].as_str()).chain(beside);
+        let mounted = names.filter_map(|name| unused.remove(&Some(name))).cloned();
         let secrets = unmountable_secrets(application, role);
         let secrets = secrets
             .map(|(name, secret, _)| Embedded::from(json!({"name": name, "secret": {"secretName": secret}})));
