@@ -142,6 +142,9 @@ impl Caches {
             if watched.error().is_some() {
                 continue;
             }
+            let executors =
+                labels_of_executors(watched.meta(), &watched.kept.executor_labels, &options.labels);
+            present.executors.entry(executors).or_default();
             let values = labels_of(watched.meta(), &options.labels);
             let states = present.applications.entry(values).or_default();
             *states.entry(watched.kept.state).or_default() += 1;

@@ -47,8 +47,11 @@ impl<'p> SparkPod<'p> {
         let role = role.and_then(Role::from_label).ok_or(Denial::NoRole)?;
         let containers = spec["containers"].as_list().unwrap_or_default();
         let annotations = &metadata["annotations"];
-        let found =
-            spark_container(&container::ALL, containers.iter().map(signs), &asked_sidecars(annotations));
+        let found = spark_container(
+            &container::ALL,
+            containers.iter().map(signs),
+            &names_in(annotations, annotation::SIDECARS),
+        );
         let found = found.filter(|spark_container| containers[*spark_container].is_object());
         let spark_container = found.ok_or_else(|| Denial::NoSparkContainer {
             expected: role.container(),
@@ -80,6 +83,11 @@ impl<'p> SparkPod<'p> {
         self.role
     }
 
+    /// Returns the names in the list of objects that the annotation `key` contains.
+    pub(super) fn names_in(&self, key: &str) -> BTreeSet<String> {
+        names_in(self.annotations, key)
+    }
+
     /// Whether the pod carries the annotation `key`.
     pub(super) fn has_annotation(&self, key: &str) -> bool {
         self.annotations[key].as_str().is_some()
@@ -102,16 +110,15 @@ fn names(containers: &[BorrowedJson]) -> Vec<String> {
     names.chain(more).collect()
 }
 
-/// Returns the names of the sidecars that the pod's annotation asks for; none if the annotation is absent or
-/// unreadable.
-fn asked_sidecars(annotations: &BorrowedJson) -> BTreeSet<String> {
+/// Returns the names in the list of objects that the annotation `key` contains; none if the annotation is absent or unreadable.
+fn names_in(annotations: &BorrowedJson, key: &str) -> BTreeSet<String> {
     #[derive(Deserialize)]
     struct Named {
         name: String,
     }
-    let text = annotations[annotation::SIDECARS].as_str().unwrap_or_default();
+    let text = annotations[key].as_str().unwrap_or_default();
     let named: Vec<Named> = serde_json::from_str(text).unwrap_or_default();
-    named.into_iter().map(|sidecar| sidecar.name).collect()
+    named.into_iter().map(|named| named.name).collect()
 }
 
 /// The fields of an object in the pod, and the changes to these fields. The original object is borrowed, not copied,

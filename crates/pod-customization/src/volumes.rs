@@ -46,7 +46,14 @@ impl Concern for Volumes {
     }
 
     fn apply(pod: &mut SparkPod, volumes: Self::Value) -> Result<(), Problem> {
-        add_volumes(pod, volumes.into_entries())
+        // What only sidecars mount is what the pod has of this name, whoever has added it.
+        let mounted = pod.names_in(annotation::VOLUME_MOUNTS);
+        let there: BTreeSet<_> = pod.spec.list("volumes")?.filter_map(|volume| volume.text("name")).collect();
+        let mut volumes = volumes.into_entries();
+        volumes.retain(|volume| {
+            volume["name"].as_str().is_none_or(|name| mounted.contains(name) || !there.contains(name))
+        });
+        add_volumes(pod, volumes)
     }
 }
 

@@ -2,12 +2,13 @@
 //! decides it, so that what Kubernetes would refuse of all executors is found before there is a driver. Based on Spark's
 //! `KubernetesExecutorBuilder` and its feature steps (4.0).
 //!
-//! Left out are the resources, which do not decide whether a pod can exist. The name of the ConfigMap with the driver's
+//! Left out are the resources that Spark sets. The name of the ConfigMap with the driver's
 //! properties is a placeholder, since only the driver knows it.
 
 use super::{
     Context, Submission,
     driver_in_progress::{Driver, extend, list},
+    line::Line,
     local_dirs,
     not_native::NotNative,
     pod::version_label,
@@ -67,7 +68,7 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
     }
     let prefix = prefix.unwrap_or_else(|| context.names.prefix.clone());
     // Spark makes a host name of the last 63 characters, with `_` for each `.`.
-    if prefix.chars().rev().take(63 - "-exec-1".len()).any(|c| c == '.') {
+    if prefix.chars().rev().take(63 - "-exec-1".len() - 1).any(|c| c == '.') {
         let problem = format!("`{prefix}` would be in host names, which have no `.`: write `-`");
         return Err(NotNative::refused(conf::EXECUTOR_POD_NAME_PREFIX, problem));
     }
@@ -108,18 +109,27 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
     let image = context.conf.first_set(&[&own, conf::IMAGE]).map(|key| context.conf.text(key)).transpose()?;
     executor.container["image"] = image.flatten().unwrap_or_default().into();
     executor.container["args"] = json!([role.as_str()]);
-    let port =
-        context.conf.raw(submit_conf::BLOCK_MANAGER_PORT).map_or(Some(7079), |port| port.trim().parse().ok());
-    if let Some(port @ 1..=65_535) = port {
-        list(&mut executor.container, "ports")
-            .push(json!({"name": "blockmanager", "containerPort": port, "protocol": "TCP"}));
+    let version = &context.submission.spark_version;
+    // Older ones drop the template's ports.
+    if Line::is_older(version, (3, 4)) {
+        executor.container["ports"] = Value::Null;
     }
-    if !context.conf.boolean(submit_conf::EXECUTOR_WITHOUT_CONFIG_MAP)?.unwrap_or(false) {
-        executor.mount(
-            volume::SPARK_CONF_EXECUTOR,
-            json!({"configMap": {"name": "spark-exec-conf-map"}}),
-            "/opt/spark/conf",
-        );
+    let port = context.conf.raw(submit_conf::BLOCK_MANAGER_PORT);
+    if let Some(port @ 1..=65_535) = port.map_or(Some(7079), |port| port.trim().parse().ok()) {
+        let port = json!({"name": "blockmanager", "containerPort": port, "protocol": "TCP"});
+        list(&mut executor.container, "ports").push(port);
+    }
+    let has_no_config_map = context.conf.boolean(submit_conf::EXECUTOR_WITHOUT_CONFIG_MAP)?.unwrap_or(false)
+        || Line::is_older(version, (3, 1));
+    if !has_no_config_map {
+        let source = json!({"configMap": {"name": "spark-exec-conf-map"}});
+        executor.mount(volume::SPARK_CONF_EXECUTOR, source, "/opt/spark/conf");
+    }
+    // Spark sets these, whatever the template has.
+    for (list, name) in [("requests", "cpu"), ("requests", "memory"), ("limits", "memory")] {
+        if let Some(amounts) = executor.container["resources"][list].as_object_mut() {
+            amounts.remove(name);
+        }
     }
     executor.add_env(env::SPARK_APPLICATION_ID, &context.submission.ids.application);
     for (name, value) in context.conf.prefixed(&conf::env(role, "")).filter(|(name, _)| is_variable(name)) {

@@ -42,6 +42,11 @@ impl Line {
         memory::bytes(text, self >= Self::V4_2)
     }
 
+    /// Whether `spark_version` is a version before `version`, of major and minor number.
+    pub(super) fn is_older(spark_version: &str, version: (u32, u32)) -> bool {
+        major_minor(spark_version).is_some_and(|found| found < version)
+    }
+
     /// Whether `spark_version` begins with a major and a minor version.
     #[must_use]
     pub fn is_version(spark_version: &str) -> bool {

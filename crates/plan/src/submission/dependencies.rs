@@ -4,7 +4,7 @@ use api::{Dependencies, names::submit_conf};
 
 /// Returns the flags of `spark-submit` for dependencies: for each flag, the property that the flag sets, and the list
 /// of values, which have to be joined with commas.
-pub(crate) fn lists(deps: &Dependencies) -> [(&'static str, &'static str, &[String]); 7] {
+pub(super) fn lists(deps: &Dependencies) -> [(&'static str, &'static str, &[String]); 7] {
     [
         ("--jars", submit_conf::JARS, &deps.jars),
         ("--packages", submit_conf::PACKAGES, &deps.packages),

@@ -9,13 +9,21 @@ use api::{
 /// Returns the path of the field of `spec`, which is at `root` in its object, that sets `property`; `property` itself if no
 /// field sets it. `property` may also be a flag of `spark-submit`, the main class or the main file.
 pub(crate) fn field_of(spec: &SparkApplicationSpec, root: &str, property: &str) -> String {
+    let configured = || spec.spark_conf.contains_key(property).then(|| format!("sparkConf[{property}]"));
     let stated = of_allocation(spec, property)
         .or_else(|| of_program(spec, property))
-        .or_else(|| spec.spark_conf.contains_key(property).then(|| format!("sparkConf[{property}]")))
+        .or_else(configured)
+        .or_else(|| stated_in(spec, property));
+    stated.map_or_else(|| property.to_owned(), |field| format!("{root}.{field}"))
+}
+
+/// Returns the field beside `sparkConf` that sets `property`, if any does.
+pub(crate) fn stated_in(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
+    of_allocation(spec, property)
+        .or_else(|| of_program(spec, property))
         .or_else(|| of_hadoop(spec, property))
         .or_else(|| of_list(spec, property))
-        .or_else(|| Role::ALL.into_iter().find_map(|role| of_role(spec, role, property)));
-    stated.map_or_else(|| property.to_owned(), |field| format!("{root}.{field}"))
+        .or_else(|| Role::ALL.into_iter().find_map(|role| of_role(spec, role, property)))
 }
 
 fn of_allocation(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
@@ -57,17 +65,12 @@ fn of_list(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
     let lists = dependencies::lists(&spec.deps).into_iter();
     let mut found = lists.filter(|(flag, key, list)| [*flag, *key].contains(&property) && !list.is_empty());
     let (_, key, _) = found.next()?;
-    Some(of_dependencies(key))
-}
-
-/// Returns the field of the dependencies that become the property `key`.
-pub(crate) fn of_dependencies(key: &str) -> String {
     let name = match key {
         submit_conf::PY_FILES => "pyFiles",
         submit_conf::EXCLUDED_PACKAGES => "excludePackages",
         key => key.rsplit('.').next().unwrap_or(key),
     };
-    format!("deps.{name}")
+    Some(format!("deps.{name}"))
 }
 
 fn of_role(spec: &SparkApplicationSpec, role: Role, property: &str) -> Option<String> {
@@ -82,6 +85,10 @@ fn of_role(spec: &SparkApplicationSpec, role: Role, property: &str) -> Option<St
         "memoryOverhead".to_owned()
     } else if is_set(conf::CORES, pod.cores.is_some()) {
         "cores".to_owned()
+    } else if below(conf::REQUEST_CORES) == Some("") && pod.core_request.is_some() {
+        "coreRequest".to_owned()
+    } else if below(conf::LIMIT_CORES) == Some("") && pod.core_limit.is_some() {
+        "coreLimit".to_owned()
     } else if let Some(key) = below(conf::LABEL_PREFIX).filter(|key| pod.labels.contains_key(*key)) {
         format!("labels[{key}]")
     } else if let Some(key) = below(conf::ANNOTATION_PREFIX).filter(|key| pod.annotations.contains_key(*key))
@@ -96,7 +103,7 @@ fn of_role(spec: &SparkApplicationSpec, role: Role, property: &str) -> Option<St
         }
         "volumeMounts".to_owned()
     } else if let Some(name) = property.strip_prefix(&conf::env(role, "")) {
-        format!("envVars[{name}]")
+        if pod.env_vars.contains_key(name) { format!("envVars[{name}]") } else { "secrets".to_owned() }
     } else {
         return None;
     };

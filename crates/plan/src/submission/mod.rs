@@ -4,7 +4,7 @@
 
 mod allocation;
 mod choice;
-pub(super) mod dependencies;
+mod dependencies;
 mod env;
 mod exposure;
 pub mod failure;
@@ -30,8 +30,8 @@ use crate::{
 };
 use api::{Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
 pub use choice::{Chosen, Submitter, choose};
-pub(super) use fields::{field_of, of_dependencies};
-pub(super) use native::{Model, model};
+pub(super) use fields::{field_of, stated_in};
+pub(super) use native::{Model, model, model_submission};
 pub use native::{children, native, objects};
 pub use predicted::predicted;
 pub(super) use properties::Properties;

@@ -27,7 +27,6 @@ use spark_client::{
     self, Child, Environment, Line, NotNative, Objects, Submission, flag_list, possible_children,
     read_properties,
 };
-use std::collections::BTreeMap;
 
 /// The flags whose lists Spark resolves before they become properties.
 const RESOLVED: [&str; 4] =
@@ -140,26 +139,33 @@ pub struct Model {
     pub driver: Value,
     pub children: Vec<Value>,
     pub executor: Value,
-    /// Spark's properties from all fields.
-    pub properties: BTreeMap<String, String>,
 }
 
-/// Plans a run of an application in which no mistake was found, as an operator with default flags and without a
-/// `spark-defaults.conf` would; an image is taken for granted, since the admin may have set it there, and with
+/// Returns the next run of an application in which no mistake was found, and its submission, as an operator with default
+/// flags and without a `spark-defaults.conf` plans it; an image is taken for granted, since the admin may have set it there, and with
 /// `uploads_files` a place for files.
 ///
 /// # Errors
 ///
-/// As for [`objects`].
-pub fn model(application: Validated, uploads_files: bool) -> Result<Model, NotNative> {
+/// When the application cannot be run as it is written.
+pub fn model_submission(application: Validated, uploads_files: bool) -> Result<(Run, Submission), NotNative> {
     let upload_path = if uploads_files { submit_conf::UPLOAD_PATH } else { "" };
     let defaults = format!("{} unknown\n{upload_path} unknown\n", conf::IMAGE);
     let policy = Policy::new("k8s://https://kubernetes.default.svc");
-    let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
-    let submission = native(application, &run, &policy, &defaults, Environment::default(), now)?;
-    let Objects { pod, children } = uncustomized(application, &run, &submission)?;
-    let executor = spark_client::executor(&submission)?;
-    Ok(Model { driver: pod, children, executor, properties: submission.properties })
+    let run = Run::next(&application);
+    let environment = Environment::default();
+    let submission = native(application, &run, &policy, &defaults, environment, Timestamp::UNIX_EPOCH)?;
+    Ok((run, submission))
+}
+
+/// Returns the objects of `submission`, and a model of its executors.
+///
+/// # Errors
+///
+/// As for [`objects`].
+pub fn model(application: Validated, run: &Run, submission: &Submission) -> Result<Model, NotNative> {
+    let Objects { pod, children } = uncustomized(application, run, submission)?;
+    Ok(Model { driver: pod, children, executor: spark_client::executor(submission)? })
 }
 
 const CLAIM: &str = "PersistentVolumeClaim";

@@ -133,12 +133,12 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
         add("serviceAccountName".to_owned(), format!("`{account}` cannot be the name of an account"));
     }
     for (i, address) in list(&spec["dnsConfig"]["nameservers"]).enumerate() {
-        if address.as_str().is_some_and(|address| address.parse::<IpAddr>().is_err()) {
+        if address.as_str().is_some_and(|address| !is_address(address)) {
             add(format!("dnsConfig.nameservers[{i}]"), format!("{address} is no IP address"));
         }
     }
     for (i, alias) in list(&spec["hostAliases"]).enumerate() {
-        if alias["ip"].as_str().is_some_and(|ip| ip.parse::<IpAddr>().is_err()) {
+        if alias["ip"].as_str().is_some_and(|address| !is_address(address)) {
             add(format!("hostAliases[{i}].ip"), format!("{} is no IP address", alias["ip"]));
         }
     }
@@ -249,12 +249,19 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
     }
 }
 
+/// Whether Kubernetes takes the text for an IP address: numbers in it may begin with zeros.
+fn is_address(text: &str) -> bool {
+    let parts: Vec<_> = text.split('.').map(|part| part.trim_start_matches('0')).collect();
+    let parts: Vec<_> = parts.iter().map(|part| if part.is_empty() { "0" } else { part }).collect();
+    text.parse::<IpAddr>().is_ok() || (!text.contains("..") && parts.join(".").parse::<IpAddr>().is_ok())
+}
+
 /// The resources of containers that are Kubernetes' own.
 const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
 /// Returns what is wrong with where a volume's content comes from.
 fn of_source(volume: &Value) -> Option<String> {
-    let sources = entries(volume).filter(|(field, source)| *field != "name" && !source.is_null());
+    let sources = entries(volume).filter(|(_, source)| source.is_object());
     if sources.count() > 1 {
         return Some("has two sources: take one out".to_owned());
     }
@@ -289,7 +296,7 @@ fn of_affinity(value: &Value, path: &str, add: &mut impl FnMut(String, String)) 
         };
         add(path.to_owned(), why);
     }
-    for (field, inner) in entries(value) {
+    for (field, inner) in entries(value).filter(|(field, _)| *field != "matchLabels") {
         let path = format!("{path}.{field}");
         if field == "nodeSelectorTerms" && inner.as_array().is_none_or(Vec::is_empty) {
             add(path.clone(), "is empty, so that no node fits: write a term".to_owned());
@@ -355,8 +362,8 @@ mod tests {
             "spec": {
                 "volumes": [{"name": "a"}], "nodeSelector": {"kubernetes.io/os": "linux"}, "serviceAccountName": "spark",
                 "tolerations": [{"operator": "Exists"}, {"key": "a", "effect": "NoExecute", "tolerationSeconds": 1}],
-                "dnsConfig": {"nameservers": ["10.0.0.1", "::1"]}, "hostAliases": [{"ip": "10.0.0.1"}],
-                "affinity": {"nodeAffinity": {"a": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}]}}},
+                "dnsConfig": {"nameservers": ["10.0.0.1", "::1"]}, "hostAliases": [{"ip": "10.0.0.010"}],
+                "affinity": {"podAffinity": {"labelSelector": {"matchLabels": {"key": "a", "operator": "me"}}}, "nodeAffinity": {"a": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}]}}},
                 "containers": [{
                     "name": "c", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}, "volumeMounts": [{"name": "a", "mountPath": "/a", "subPath": "b"}], "env": [{"name": "A.b-c"}], "envFrom": [{"secretRef": {}}],
                     "ports": [{"containerPort": 1, "name": "a", "protocol": "UDP"}], "resources": {"limits": {"memory": "1Gi"}},

@@ -42,7 +42,7 @@ const PROPERTIES: [Mistake; 10] = [
     ),
     (
         |key, value| has_shell_variable(value) && is_expanded(key),
-        "nobody replaces `$NAME` there: write `$(NAME)` for a variable of the container",
+        "nobody replaces `$NAME` there: write `$(NAME)` for a variable in the pod's env",
     ),
     (
         |key, value| has_shell_variable(value) && !is_note(key),
@@ -178,7 +178,7 @@ pub(super) fn containers(subject: &Subject, findings: &mut Findings) {
                 findings.warn(subject.of_role(role, field), why);
             }
         }
-        without_effect(subject, role, &containers[sparks], findings);
+        without_effect(subject, role, (sparks, &containers[sparks]), findings);
         let all = containers.as_array().map_or(&[][..], Vec::as_slice);
         if all.len() > 1 && all[sparks]["name"] != role.container() {
             let name = all[sparks]["name"].as_str().unwrap_or_default();
@@ -191,20 +191,25 @@ pub(super) fn containers(subject: &Subject, findings: &mut Findings) {
 }
 
 /// Warns of what Spark sets in its container, whatever the template has there.
-fn without_effect(subject: &Subject, role: Role, container: &Value, findings: &mut Findings) {
+fn without_effect(
+    subject: &Subject,
+    role: Role,
+    (place, container): (usize, &Value),
+    findings: &mut Findings,
+) {
     let pod = role.pod(&subject.spec);
     let image = pod.image.as_ref().or(subject.spec.image.as_ref());
-    for (place, fields) in [
+    for (pointer, fields) in [
         ("/image", "image"),
         ("/resources/requests/memory", "memory"),
         ("/resources/limits/memory", "memory, memoryOverhead or memoryLimit"),
         ("/resources/requests/cpu", "cores or coreRequest"),
     ] {
-        let Some(stated) = container.pointer(place) else { continue };
+        let Some(stated) = container.pointer(pointer) else { continue };
         if image.is_some_and(|image| stated == image.as_str()) {
             continue;
         }
-        let field = format!("template.spec.containers{}", place.replace('/', "."));
+        let field = format!("template.spec.containers[{place}]{}", pointer.replace('/', "."));
         findings
             .warn(subject.of_role(role, field), format_args!("has no effect, Spark sets it: write {fields}"));
     }
@@ -240,15 +245,16 @@ pub(super) fn images(subject: &Subject, findings: &mut Findings) {
 fn is_image(text: &str) -> bool {
     let text = text.replace("{{SPARK_VERSION}}", "4");
     let name = text.split('@').next().unwrap_or_default();
+    let is_of_host = |c: char| c == '.' || c == ':' || c.is_ascii_uppercase();
     let (host, path) = match name.split_once('/') {
-        Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => (host, path),
+        Some((host, path)) if host.contains(is_of_host) || host == "localhost" => (host, path),
         _ => ("", name),
     };
     let (path, tag) = path.split_once(':').unwrap_or((path, "latest"));
     let is_word = |word: &str, also: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
     };
-    let is_host = host.is_empty() || is_word(host, ".-:");
+    let is_host = host.is_empty() || is_word(host, ".-:[]");
     is_host
         && path.split('/').all(|part| is_word(part, "._-"))
         && is_word(tag, "._-")
@@ -259,7 +265,9 @@ fn is_image(text: &str) -> bool {
 /// volume.
 fn is_expanded(key: &str) -> bool {
     Role::ALL.iter().any(|role| key.starts_with(&conf::env(*role, "")))
-        || key == conf::spark(Role::Executor, conf::EXTRA_JAVA_OPTIONS)
+        || [conf::EXTRA_JAVA_OPTIONS, "defaultJavaOptions", "extraClassPath"]
+            .iter()
+            .any(|suffix| key == conf::spark(Role::Executor, suffix))
         || key.ends_with(".mount.subPathExpr")
 }
 
@@ -301,6 +309,8 @@ mod tests {
             "Registry.example.com:443/spark@sha256:0123",
             "123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/spark:v1",
             "apache/spark:{{SPARK_VERSION}}",
+            "[fd00::1]:5000/spark:4",
+            "MYREG/spark:4",
         ] {
             assert!(is_image(image), "{image}");
         }

@@ -72,8 +72,13 @@ fn metrics_properties(subject: &Subject, asked: &MonitoringSpec, findings: &mut 
     let field = subject.field("monitoring.metricsProperties");
     for key in keys_alone(text) {
         let what = format!("`{key}` has no value: write `{key}=…`");
-        // Spark does not start with a class that has no name.
-        if key.ends_with(".class") { findings.refuse(&field, what) } else { findings.warn(&field, what) }
+        // Spark does not start with a sink whose class has no name.
+        let is_sink = ["*", "driver", "executor"].iter().any(|at| key.starts_with(&format!("{at}.sink.")));
+        if is_sink && key.ends_with(".class") {
+            findings.refuse(&field, what)
+        } else {
+            findings.warn(&field, what)
+        }
     }
     match read_properties(text) {
         Err(why) => findings.refuse(&field, why),
@@ -125,7 +130,9 @@ fn agent(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut Findings
     if prometheus.jmx_exporter_jar.is_empty() {
         let why = "is required: write the path of the exporter's jar inside the image";
         findings.refuse(&jar, why);
-    } else if let Some((_, path)) = prometheus.jmx_exporter_jar.split_once(':') {
+    } else if let Some((scheme, path)) = prometheus.jmx_exporter_jar.split_once(':')
+        && !scheme.contains('/')
+    {
         let path = path.trim_start_matches('/');
         findings.refuse(&jar, format_args!("is no path, and no JVM starts: write the path alone, `/{path}`"));
     }

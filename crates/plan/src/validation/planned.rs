@@ -2,14 +2,15 @@
 //! find when it submits the application is told when the application is applied.
 
 use super::{Findings, Subject, Validated, customization, kubernetes, start};
-use crate::submission::{Model, field_of, model};
+use crate::submission::{Model, field_of, model, model_submission, stated_in};
 use api::{
-    Role, SparkApplication, SparkPodSpec,
+    Role, SparkApplication, SparkApplicationSpec,
     names::{conf, volume},
 };
 use pod_customization;
 use serde_json::Value;
 use spark_client::NotNative;
+use std::collections::BTreeMap;
 
 /// What becomes of files of the user's machine that an application names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,13 @@ pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
         return;
     }
     let application = with_metadata(subject.application);
-    match model(Validated(&application), files == Files::AreUploaded) {
+    let application = Validated(&application);
+    let planned = model_submission(application, files == Files::AreUploaded).and_then(|(run, submission)| {
+        overridden(subject, &submission.properties, findings);
+        start::check(subject, &submission.properties, findings);
+        model(application, &run, &submission)
+    });
+    match planned {
         Err(NotNative::Refused { field, why }) => {
             // Flags are spark-submit's; users write fields.
             let why = why.replace("with --class", "in mainClass");
@@ -34,8 +41,7 @@ pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
         }
         // Only `spark-submit` itself can plan it.
         Err(NotNative::Fallback { .. }) => {}
-        Ok(Model { driver, children, executor, properties }) => {
-            start::check(subject, &properties, findings);
+        Ok(Model { driver, children, executor }) => {
             for (role, pod) in [(Role::Driver, &driver), (Role::Executor, &executor)] {
                 match pod_customization::customized(pod) {
                     Ok(pod) => check(subject, &pod, Some(role), findings),
@@ -45,6 +51,20 @@ pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
             for child in &children {
                 check(subject, child, None, findings);
             }
+        }
+    }
+}
+
+/// Warns of properties that a field of the spec overrides.
+fn overridden(subject: &Subject, properties: &BTreeMap<String, String>, findings: &mut Findings) {
+    let spec = &subject.spec;
+    for (key, given) in &spec.spark_conf {
+        // More is added to some of them.
+        let is_lost = properties.get(key).is_some_and(|value| !value.starts_with(given));
+        let field = is_lost.then(|| stated_in(spec, key)).flatten();
+        if let Some(field) = field.filter(|field| !field.starts_with("sparkConf")) {
+            let field = subject.field(field);
+            findings.warn(subject.field("sparkConf"), format_args!("`{key}` is ignored: {field} counts"));
         }
     }
 }
@@ -113,26 +133,38 @@ fn field(subject: &Subject, role: Role, place: &kubernetes::Place) -> Option<Str
             of_spec.or_else(|| configured(conf::SECRETS_PREFIX, name.strip_suffix(volume::SECRET_SUFFIX)?))
         }
         kubernetes::Place::Field(path) if pod.template.is_none() => {
-            of_pod(pod, path).map(|path| subject.of_role(role, path))
+            of_pod(&subject.spec, role, path).map(|path| subject.field(path))
         }
         kubernetes::Place::Field(_) => None,
     }
 }
 
-/// Returns the path in the spec of a role of what is at `path` in its pods' spec, if the role has no template.
-fn of_pod(pod: &SparkPodSpec, path: &str) -> Option<String> {
+/// Returns the path in the spec of what is at `path` in the spec of the role's pods, if the role has no template.
+fn of_pod(spec: &SparkApplicationSpec, role: Role, path: &str) -> Option<String> {
+    let (pod, name) = (role.pod(spec), role.as_str());
     if let Some(field) = path.strip_prefix("containers[0].") {
+        let is_configured = |prefix: &str| spec.spark_conf.keys().any(|key| key.starts_with(prefix));
         let is_stated = match field {
-            "env" => !pod.env.is_empty(),
+            "env" => !pod.env.is_empty() && !is_configured(&conf::env(role, "")),
             "ports" => !pod.ports.is_empty(),
-            "volumeMounts" => !pod.volume_mounts.is_empty(),
+            "volumeMounts" => {
+                !pod.volume_mounts.is_empty() && !is_configured(&conf::kubernetes(role, conf::VOLUMES_PREFIX))
+            }
             field => field.starts_with("lifecycle."),
         };
-        return is_stated.then(|| field.to_owned());
+        return is_stated.then(|| format!("{name}.{field}"));
     }
     if let Some((number, field)) = path.strip_prefix("containers[").and_then(|path| path.split_once("].")) {
         let number = number.parse::<usize>().ok()?.checked_sub(1)?;
-        return Some(format!("sidecars[{number}].{field}"));
+        return Some(format!("{name}.sidecars[{number}].{field}"));
     }
-    Some(if path == "serviceAccountName" { "serviceAccount".to_owned() } else { path.to_owned() })
+    if let Some(key) = path.strip_prefix("nodeSelector[").and_then(|key| key.strip_suffix(']')) {
+        let own = pod.node_selector.contains_key(key).then(|| format!("{name}.{path}"));
+        return own.or_else(|| spec.node_selector.contains_key(key).then(|| path.to_owned()));
+    }
+    Some(if path == "serviceAccountName" {
+        format!("{name}.serviceAccount")
+    } else {
+        format!("{name}.{path}")
+    })
 }

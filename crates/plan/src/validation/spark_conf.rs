@@ -1,10 +1,7 @@
 //! Checks that sparkConf does not set properties that belong to the operator.
 
 use super::{Findings, Subject};
-use crate::{
-    driver,
-    submission::{dependencies, of_dependencies},
-};
+use crate::driver;
 use api::{
     Role,
     names::{conf, label, submit_conf},
@@ -75,7 +72,7 @@ pub(super) fn references(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Warns of properties that the operator or a field of the spec sets as well and overrides.
+/// Warns of properties that the operator sets as well and overrides. ([`super::planned`] warns of those that a field sets.)
 pub(super) fn without_effect(subject: &Subject, findings: &mut Findings) {
     let given = &subject.spec.spark_conf;
     let mut outweighed = |key: &str, by: &str| {
@@ -106,50 +103,6 @@ pub(super) fn without_effect(subject: &Subject, findings: &mut Findings) {
             if given.contains_key(&key) {
                 outweighed(&key, "the operator sets it");
             }
-        }
-        for (field, key, value) in fields_of(subject, role) {
-            if value.is_some_and(|value| given.get(&key).is_some_and(|given| *given != value)) {
-                outweighed(&key, &format!("{} counts", subject.of_role(role, field)));
-            }
-        }
-    }
-    let spec = &subject.application.spec;
-    for (_, key, list) in dependencies::lists(&spec.deps) {
-        if !list.is_empty() && given.get(key).is_some_and(|given| *given != list.join(",")) {
-            outweighed(key, &format!("{} counts", subject.field(of_dependencies(key))));
-        }
-    }
-    let of_pods = Role::ALL.into_iter().flat_map(|role| {
-        let pod = role.pod(spec);
-        [
-            ("labels", conf::LABEL_PREFIX, &pod.labels),
-            ("annotations", conf::ANNOTATION_PREFIX, &pod.annotations),
-        ]
-        .map(|(field, prefix, entries)| {
-            (subject.of_role(role, field), conf::kubernetes(role, prefix), entries)
-        })
-    });
-    let of_hadoop = [(subject.field("hadoopConf"), conf::HADOOP_PREFIX.to_owned(), &spec.hadoop_conf)];
-    for (field, prefix, entries) in of_pods.chain(of_hadoop) {
-        for (key, value) in entries {
-            let property = format!("{prefix}{key}");
-            if given.get(&property).is_some_and(|given| given != value) {
-                outweighed(&property, &format!("{field} counts"));
-            }
-        }
-    }
-    let allocation = &spec.dynamic_allocation;
-    let Some(allocation) = allocation.as_ref().filter(|allocation| allocation.enabled) else { return };
-    let count = |count: Option<i32>| count.map(|count| count.to_string());
-    let tracks = allocation.shuffle_tracking_enabled.unwrap_or(true);
-    for (field, key, value) in [
-        ("initialExecutors", conf::DYNAMIC_ALLOCATION_INITIAL, count(allocation.initial_executors)),
-        ("minExecutors", conf::DYNAMIC_ALLOCATION_MIN, count(allocation.min_executors)),
-        ("maxExecutors", conf::DYNAMIC_ALLOCATION_MAX, count(allocation.max_executors)),
-        ("shuffleTrackingEnabled", conf::SHUFFLE_TRACKING, Some(tracks.to_string())),
-    ] {
-        if value.is_some_and(|value| given.get(key).is_some_and(|given| *given != value)) {
-            outweighed(key, &format!("{} counts", subject.field(format_args!("dynamicAllocation.{field}"))));
         }
     }
 }
@@ -218,20 +171,3 @@ const FIELDS: [&str; 22] = [
     "tolerations",
     "volumeMounts",
 ];
-
-/// Returns the fields of a role that override a property: the field's name, the property, and what the user wrote in
-/// the field.
-fn fields_of(subject: &Subject, role: Role) -> [(&'static str, String, Option<String>); 7] {
-    let spec = &subject.application.spec;
-    let pod = role.pod(spec);
-    let instances = if role == Role::Executor { spec.executor.instances } else { None };
-    [
-        ("cores", conf::spark(role, conf::CORES), pod.cores.map(|cores| cores.to_string())),
-        ("coreRequest", conf::kubernetes(role, conf::REQUEST_CORES), pod.core_request.clone()),
-        ("coreLimit", conf::kubernetes(role, conf::LIMIT_CORES), pod.core_limit.clone()),
-        ("memory", conf::spark(role, conf::MEMORY), pod.memory.clone()),
-        ("memoryOverhead", conf::spark(role, conf::MEMORY_OVERHEAD), pod.memory_overhead.clone()),
-        ("javaOptions", conf::spark(role, conf::EXTRA_JAVA_OPTIONS), pod.java_options.clone()),
-        ("instances", conf::EXECUTOR_INSTANCES.to_owned(), instances.map(|count| count.to_string())),
-    ]
-}

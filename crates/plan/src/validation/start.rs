@@ -30,6 +30,8 @@ pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>, fi
 const VALUES: &str = include_str!("start.txt");
 /// What is in the name of a claim that Spark makes for each pod.
 pub(super) const ON_DEMAND: &str = "OnDemand";
+/// What Spark replaces in the name of a claim by the number of the executor.
+const EXECUTOR_ID: &str = "SPARK_EXECUTOR_ID";
 const OF_DYNAMIC_ALLOCATION: &str = "spark.dynamicAllocation.";
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -249,7 +251,11 @@ impl<'a> Start<'a, '_> {
                     for option in lacking {
                         self.warn(key, format_args!("nobody makes this claim without {option}"));
                     }
-                } else if role == Role::Executor && !is_one && lacking.is_empty() {
+                } else if role == Role::Executor
+                    && !is_one
+                    && lacking.is_empty()
+                    && !name.contains(EXECUTOR_ID)
+                {
                     self.warn(
                         key,
                         format_args!(
