@@ -59,8 +59,9 @@ pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
 fn overridden(subject: &Subject, properties: &BTreeMap<String, String>, findings: &mut Findings) {
     let spec = &subject.spec;
     for (key, given) in &spec.spark_conf {
-        // More is added to some of them.
-        let is_lost = properties.get(key).is_some_and(|value| !value.starts_with(given));
+        // The operator adds an option to some.
+        let is_kept = |value: &String| value == given || value.starts_with(&format!("{given} "));
+        let is_lost = properties.get(key).is_some_and(|value| !is_kept(value));
         let field = is_lost.then(|| stated_in(spec, key)).flatten();
         if let Some(field) = field.filter(|field| !field.starts_with("sparkConf")) {
             let field = subject.field(field);
