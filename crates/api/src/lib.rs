@@ -54,7 +54,7 @@ pub use bounds::{Bounds, Excess};
 pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
 pub use lenient::Lenient;
-pub use object_name::{LONGEST_NAME, is_object_name, is_segment};
+pub use object_name::{LONGEST_LABEL, LONGEST_NAME, is_object_name, is_segment};
 pub use pod::{
     DriverSpec, ExecutorSpec, GpuSpec, NameKey, NamePath, Port, SecretInfo, SecretType, SparkPodSpec,
 };

@@ -189,6 +189,8 @@ pub mod volume {
     /// The name prefix of volumes that are scratch space. Spark itself mounts these volumes; the webhook does not
     /// change them.
     pub const LOCAL_DIR_PREFIX: &str = "spark-local-dir-";
+    /// The placeholder in the name of a claim for which Spark generates a name that only this pod uses.
+    pub const ON_DEMAND: &str = "OnDemand";
 
     /// Returns whether `mount`, an entry of `volumeMounts`, mounts a volume that is scratch space.
     #[must_use]

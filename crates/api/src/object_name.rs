@@ -1,5 +1,7 @@
-//! What Kubernetes takes for the name of an object.
+//! Kubernetes' rules for the names of objects.
 
+/// Kubernetes' limit, in characters, for the values of labels, the names of Services and many others.
+pub const LONGEST_LABEL: usize = 63;
 /// Kubernetes' limit for most names, in characters.
 pub const LONGEST_NAME: usize = 253;
 

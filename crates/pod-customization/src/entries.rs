@@ -8,7 +8,7 @@ use super::{
     Problem,
     pod::{Entry, Fields},
 };
-use api::names::volume;
+use api::names::volume::is_scratch;
 use serde_json::{Map, Value};
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -81,9 +81,11 @@ pub(super) fn add(
 
 fn taken(key: &[KeyField], entry: &Value, there: &Value) -> String {
     let shown: Vec<_> = key.iter().map(|field| format!("{} {}", field.name, entry[field.name])).collect();
-    let is_scratch = there["name"].as_str().is_some_and(|name| name.starts_with(volume::LOCAL_DIR_PREFIX));
-    let why =
-        if is_scratch { ", the scratch space that Spark mounts where spark.local.dir says" } else { "" };
+    let why = if is_scratch(there) {
+        ", the scratch space that Spark mounts where spark.local.dir says"
+    } else {
+        ""
+    };
     format!("{} is already taken in the pod by {there}{why}: choose another", shown.join(", "))
 }
 

@@ -11,7 +11,7 @@ use api::names::{conf, env, submit_conf, volume};
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
 
-const DIRECTORY: &str = "/opt/spark/conf";
+pub(super) const DIRECTORY: &str = "/opt/spark/conf";
 const PROPERTIES: &str = "spark.properties";
 /// The greatest size of a ConfigMap that Kubernetes accepts, in bytes.
 const MOST_BYTES: u64 = 1_048_576;

@@ -2,20 +2,23 @@
 //! decides it, so that what Kubernetes would refuse of all executors is found before there is a driver. Based on Spark's
 //! `KubernetesExecutorBuilder` and its feature steps (4.0).
 //!
-//! Left out are the resources that Spark sets. The name of the ConfigMap with the driver's
-//! properties is a placeholder, since only the driver knows it.
+//! Left out are the resources that Spark sets. The name of the ConfigMap with the driver's properties is a placeholder, since
+//! only the driver knows it.
 
 use super::{
     Context, Submission,
+    config_map::DIRECTORY,
     driver_in_progress::{Driver, extend, list},
     line::Line,
     local_dirs,
     not_native::NotNative,
     pod::version_label,
-    secrets, template, volumes,
+    secrets,
+    service::{BLOCK_MANAGER, BLOCK_MANAGER_PORT},
+    template, volumes,
 };
 use api::{
-    Role, is_object_name,
+    LONGEST_LABEL, Role, is_object_name,
     names::{conf, env, label, submit_conf, volume},
 };
 use serde_json::{Value, json};
@@ -68,7 +71,7 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
     }
     let prefix = prefix.unwrap_or_else(|| context.names.prefix.clone());
     // Spark makes a host name of the last 63 characters, with `_` for each `.`.
-    if prefix.chars().rev().take(63 - "-exec-1".len() - 1).any(|c| c == '.') {
+    if prefix.chars().rev().take(LONGEST_LABEL - "-exec-1".len() - 1).any(|c| c == '.') {
         let problem = format!("`{prefix}` would be in host names, which have no `.`: write `-`");
         return Err(NotNative::refused(conf::EXECUTOR_POD_NAME_PREFIX, problem));
     }
@@ -115,19 +118,20 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
         executor.container["ports"] = Value::Null;
     }
     let port = context.conf.raw(submit_conf::BLOCK_MANAGER_PORT);
-    if let Some(port @ 1..=65_535) = port.map_or(Some(7079), |port| port.trim().parse().ok()) {
-        let port = json!({"name": "blockmanager", "containerPort": port, "protocol": "TCP"});
+    if let Some(port @ 1..=65_535) = port.map_or(Some(BLOCK_MANAGER_PORT), |port| port.trim().parse().ok()) {
+        let port = json!({"name": BLOCK_MANAGER, "containerPort": port, "protocol": "TCP"});
         list(&mut executor.container, "ports").push(port);
     }
     let has_no_config_map = context.conf.boolean(submit_conf::EXECUTOR_WITHOUT_CONFIG_MAP)?.unwrap_or(false)
         || Line::is_older(version, (3, 1));
     if !has_no_config_map {
         let source = json!({"configMap": {"name": "spark-exec-conf-map"}});
-        executor.mount(volume::SPARK_CONF_EXECUTOR, source, "/opt/spark/conf");
+        executor.mount(volume::SPARK_CONF_EXECUTOR, source, DIRECTORY);
     }
     // Spark sets these, whatever the template has.
     for (list, name) in [("requests", "cpu"), ("requests", "memory"), ("limits", "memory")] {
-        if let Some(amounts) = executor.container["resources"][list].as_object_mut() {
+        let amounts = executor.container.pointer_mut(&format!("/resources/{list}"));
+        if let Some(amounts) = amounts.and_then(Value::as_object_mut) {
             amounts.remove(name);
         }
     }

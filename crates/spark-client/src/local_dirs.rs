@@ -9,8 +9,7 @@ use serde_json::json;
 pub(super) fn local_dirs(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let in_memory = context.conf.boolean(submit_conf::TMPFS)?.unwrap_or(false);
     let mounts = driver.container["volumeMounts"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_for_it = |name: &str| name.starts_with(volume::LOCAL_DIR_PREFIX);
-    let mounts = mounts.iter().filter(|mount| mount["name"].as_str().is_some_and(is_for_it));
+    let mounts = mounts.iter().filter(|mount| volume::is_scratch(mount));
     let mounted: Vec<_> = mounts.filter_map(|mount| mount["mountPath"].as_str()).map(str::to_owned).collect();
     if !mounted.is_empty() {
         driver.add_env(env::SPARK_LOCAL_DIRS, &mounted.join(","));

@@ -1,7 +1,7 @@
 //! Determines the names of a submission's objects.
 
 use super::{Child, Ids, conf::Conf, not_native::NotNative};
-use api::names::conf;
+use api::{LONGEST_LABEL, names::conf};
 
 /// The suffixes of the names of objects that steps may add to the driver's pod.
 pub(super) mod suffix {
@@ -12,9 +12,6 @@ pub(super) mod suffix {
     pub const KEYTAB: &str = "kerberos-keytab";
     pub const POLICY: &str = "policy";
 }
-
-/// The greatest length of a DNS label, and of a label's value.
-const LONGEST_LABEL: usize = 63;
 
 /// The names of those objects to which other objects refer.
 pub(super) struct Names {

@@ -10,7 +10,7 @@ use super::{
     resources, service,
 };
 use api::{
-    Role,
+    LONGEST_LABEL, Role,
     names::{conf, env, label, role, submit_conf},
 };
 use serde_json::json;
@@ -59,7 +59,7 @@ pub(super) fn version_label(version: &str) -> &str {
     let version = version.trim();
     let end =
         version.find(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)).unwrap_or(version.len());
-    version[..end.min(63)].trim_matches(|c: char| !c.is_ascii_alphanumeric())
+    version[..end.min(LONGEST_LABEL)].trim_matches(|c: char| !c.is_ascii_alphanumeric())
 }
 
 pub(super) fn basic(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {

@@ -9,7 +9,9 @@ use api::names::{conf, label, submit_conf};
 use serde_json::json;
 
 const RPC: &str = "driver-rpc-port";
-const BLOCK_MANAGER: &str = "blockmanager";
+pub(super) const BLOCK_MANAGER: &str = "blockmanager";
+/// The block manager's default port.
+pub(super) const BLOCK_MANAGER_PORT: i32 = 7079;
 const UI: &str = "spark-ui";
 const CONNECT: &str = "spark-connect";
 
@@ -33,7 +35,7 @@ pub(super) fn ports(context: &Context, side: Side) -> Result<Vec<(&'static str, 
     let block_manager = conf.first_set(block_manager).map(|key| conf.raw_int(key)).transpose()?.flatten();
     let mut ports = vec![
         (RPC, conf.raw_int(submit_conf::DRIVER_PORT)?.unwrap_or(7078)),
-        (BLOCK_MANAGER, block_manager.unwrap_or(7079)),
+        (BLOCK_MANAGER, block_manager.unwrap_or(BLOCK_MANAGER_PORT)),
         (UI, conf.int(conf::UI_PORT)?.unwrap_or(4040)),
     ];
     if context.line >= Line::V4_1 {

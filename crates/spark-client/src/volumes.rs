@@ -15,8 +15,6 @@ use api::{
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The placeholder in the name of a claim for which Spark generates a name that only this driver uses.
-const ON_DEMAND: &str = "OnDemand";
 /// The smallest size of a volume, in bytes. A smaller number is probably meant in another unit.
 const SMALLEST: u64 = 1024;
 
@@ -55,7 +53,7 @@ pub(super) fn mount_into_executor(context: &Context, executor: &mut Driver) -> R
             Source::Plain(source) => source,
             Source::Claim { name, .. } => {
                 let own = format!("{}-exec-1-pvc-{i}", context.names.prefix);
-                let claim = name.replace(ON_DEMAND, &own);
+                let claim = name.replace(volume::ON_DEMAND, &own);
                 json!({"persistentVolumeClaim": {"claimName": claim, "readOnly": volume.read_only}})
             }
         };
@@ -82,7 +80,7 @@ pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNa
             Source::Plain(source) => source,
             Source::Claim { name, class, size, labels, annotations } => {
                 let own = format!("{}{}{i}", context.names.prefix, volume::DRIVER_CLAIM);
-                let name = name.replace(ON_DEMAND, &own);
+                let name = name.replace(volume::ON_DEMAND, &own);
                 if let (Some(class), Some(size)) = (class, size) {
                     // The property is read only once: there may be thousands of claims, and the property may be long.
                     let mode = match mode {
@@ -116,7 +114,7 @@ pub fn existing_volumes(
         let mut volume = match source {
             Source::Plain(source) => source,
             Source::Claim { name, class, size, .. } => {
-                let is_made = name.contains(ON_DEMAND) || class.is_some() && size.is_some();
+                let is_made = name.contains(volume::ON_DEMAND) || class.is_some() && size.is_some();
                 let claim = json!({"persistentVolumeClaim": {"claimName": name, "readOnly": read_only}});
                 (!is_made).then_some(claim)?
             }

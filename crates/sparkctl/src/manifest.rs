@@ -71,8 +71,8 @@ pub(super) enum Looks {
     AtAll,
     /// All that the cluster checks, except which fields exist: the API server itself knows that better.
     BeforeTheServer,
-    /// What the operator and the API server check, where fields that do not exist are warnings, as an API server drops them:
-    /// for an object of the cluster, or one that is treated as such.
+    /// All that the cluster checks, but fields that do not exist are warnings, since the API server drops them: for an object of
+    /// the cluster, or one that is treated as such.
     AtWhatRuns,
 }
 

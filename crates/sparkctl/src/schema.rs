@@ -42,7 +42,7 @@ static SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     kinds.collect()
 });
 
-/// Of metadata, what users write.
+/// The schema of those fields of metadata that users write.
 static METADATA: LazyLock<Value> = LazyLock::new(|| {
     let (text, map) =
         (json!({"type": "string"}), json!({"type": "object", "additionalProperties": {"type": "string"}}));
@@ -54,12 +54,14 @@ static METADATA: LazyLock<Value> = LazyLock::new(|| {
 });
 
 const MISSING: &str = "is missing";
-/// Fields that other objects of Kubernetes or other tools have, and what to write instead.
-const ELSEWHERE: [(&str, &str); 4] = [
-    ("path", "write mountPath"),
-    ("pyPackages", "put Python packages into the image, or an environment into deps.archives"),
-    ("resources", "write coreRequest, coreLimit, memory and memoryOverhead, of which Spark makes them"),
-    ("jarsDownloadDir", "take it out, Spark downloads jars to where it finds them"),
+/// Fields that other objects of Kubernetes or other tools have: the end of the path of the object in which users write them,
+/// and what to write instead.
+const ELSEWHERE: [(&str, &str, &str); 5] = [
+    (".volumeMounts", "path", "write mountPath"),
+    ("spec.template", "spec", "move its fields into spec.template"),
+    ("", "pyPackages", "put Python packages into the image, or an environment into deps.archives"),
+    ("", "resources", "write coreRequest, coreLimit, memory and memoryOverhead, of which Spark makes them"),
+    ("", "jarsDownloadDir", "take it out, Spark downloads jars to where it finds them"),
 ];
 /// How similar the name of a field has to be, from 0 to 1, so that it may be meant (Jaro and Winkler).
 const SIMILAR: f64 = 0.9;
@@ -71,12 +73,11 @@ fn fault(field: &str, why: impl Into<String>) -> Invalid {
 /// Returns the mistake that `name` is no field of the object at `parent`; `root` is the schema of the whole object.
 fn no_field(root: &Value, parent: &str, name: &str) -> Invalid {
     let path = if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
-    let elsewhere = ELSEWHERE.iter().find(|(field, _)| *field == name);
-    let elsewhere = elsewhere.filter(|(field, _)| *field != "path" || parent.contains(".volumeMounts["));
-    let moved = ("spec.template", "spec") == (parent, name);
-    let elsewhere = if moved { Some(&("spec", "move its fields into spec.template")) } else { elsewhere };
+    let list = parent.rsplit_once('[').map_or(parent, |(list, _)| list);
+    let place = if parent.ends_with(']') { list } else { parent };
+    let elsewhere = ELSEWHERE.iter().find(|(end, field, _)| place.ends_with(end) && *field == name);
     let meant = match (elsewhere, nearest(root, parent, name)) {
-        (Some((_, what)), _) => (*what).to_owned(),
+        (Some((_, _, what)), _) => (*what).to_owned(),
         (None, meant) if meant.is_empty() => "correct it, or leave it out".to_owned(),
         (None, meant) => format!("did you mean {}?", meant.join(" or ")),
     };

@@ -59,7 +59,7 @@ pub struct Oracle {
     decisions: Vec<Decision<Act>>,
     known: Memory<(Schedule, u8, Seen), u32>,
     asked: Memory<(Schedule, u8, Applications), (u8, bool)>,
-    /// What [`check`] says of each of [`TEXTS`].
+    /// The results of [`check`] for [`TEXTS`], in their order.
     checked: [Checked; TEXTS.len()],
     /// The names of the applications, by run.
     names: Vec<String>,

@@ -142,8 +142,8 @@ impl Skip {
     }
 }
 
-/// The times of a schedule if it is valid, otherwise everything that is wrong with it. It depends on the name and the spec
-/// alone. An application of the schedule is planned for it, which takes longer than a decision.
+/// The times of a schedule if it is valid, otherwise everything that is wrong with it. It depends on the name, the spec
+/// and the policy alone. An application of the schedule is planned for it, which takes longer than a decision.
 #[derive(Clone, Debug)]
 pub struct Checked(Result<(Schedule, Zone), String>);
 

@@ -252,9 +252,7 @@ fn volumes(
         volumes.push(volume);
         mounts.push(mount);
     }
-    let is_scratch =
-        |mount: &Value| mount["name"].as_str().is_some_and(|name| name.starts_with(volume::LOCAL_DIR_PREFIX));
-    mounts.retain(|mount| !is_scratch(mount));
+    mounts.retain(|mount| !volume::is_scratch(mount));
     let mounted: BTreeSet<_> = mounts.iter().map(|mount| mount["name"].as_str()).collect();
     volumes.retain(|volume| mounted.contains(&volume["name"].as_str()));
     Ok((volumes, mounts))

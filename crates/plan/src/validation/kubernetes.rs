@@ -2,8 +2,11 @@
 //! annotations, volumes, mounts, variables, ports and quantities (`k8s.io/kubernetes/pkg/apis/core/validation`). Only what
 //! every version of Kubernetes refuses counts, and what no webhook of the cluster adds: a volume may be one of theirs.
 
-use super::names::{LONGEST_LABEL, is_label_value, is_object_name, is_port_name};
-use api::{names::volume, quantity};
+use super::{
+    monitoring::LONGEST_PORT_NAME,
+    names::{LONGEST_LABEL, is_label_value, is_object_name, is_port_name},
+};
+use api::{names::volume::is_scratch, quantity};
 use core::net::IpAddr;
 use serde_json::{Map, Value};
 use std::{
@@ -94,21 +97,19 @@ pub(super) fn mistakes(object: &Value) -> Mistakes {
 
 fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
     let mut volumes = BTreeSet::new();
-    for name in list(&spec["volumes"]).map(|volume| volume["name"].as_str().unwrap_or_default()) {
-        let why = if !volumes.insert(name) {
-            format!("there are two volumes `{name}`")
-        } else if is_port_name(name) {
-            continue;
-        } else {
-            format!(
-                "`{name}` cannot be the name of a volume: write lower-case letters, digits and `-`, at most {LONGEST_LABEL}"
-            )
-        };
-        mistakes.push((Place::Volume(name.to_owned()), why));
-    }
     for volume in list(&spec["volumes"]) {
         let name = volume["name"].as_str().unwrap_or_default();
-        mistakes.extend(of_source(volume).map(|why| (Place::Volume(name.to_owned()), why)));
+        let of_name = if !volumes.insert(name) {
+            Some(format!("there are two volumes `{name}`"))
+        } else {
+            (!is_port_name(name)).then(|| {
+                format!(
+                    "`{name}` cannot be the name of a volume: write lower-case letters, digits and `-`, at most {LONGEST_LABEL}"
+                )
+            })
+        };
+        let all = of_name.into_iter().chain(of_source(volume));
+        mistakes.extend(all.map(|why| (Place::Volume(name.to_owned()), why)));
     }
     let mut add = |path: String, why: String| mistakes.push((Place::Field(path), why));
     for (key, value) in entries(&spec["nodeSelector"]) {
@@ -158,93 +159,93 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
         } else if !names.insert(name) {
             add(at("name"), format!("`{name}` is the name of another container: choose another"));
         }
-        if let Some(hooks) = container["lifecycle"].as_object()
-            && let Some((hook, _)) =
-                hooks.iter().find(|(_, hook)| hook.as_object().is_some_and(Map::is_empty))
-        {
+        of_container(container, at, &mut add);
+    }
+}
+
+/// Adds the mistakes of a container; `at` returns the path of one of its fields.
+fn of_container(container: &Value, at: impl Fn(&str) -> String, add: &mut impl FnMut(String, String)) {
+    if let Some(hooks) = container["lifecycle"].as_object()
+        && let Some((hook, _)) = hooks.iter().find(|(_, hook)| hook.as_object().is_some_and(Map::is_empty))
+    {
+        add(at(&format!("lifecycle.{hook}")), "says nothing to do: write exec, httpGet or sleep".to_owned());
+    }
+    let mut paths = BTreeMap::new();
+    for mount in list(&container["volumeMounts"]) {
+        let text = |field: &str| mount[field].as_str().unwrap_or_default();
+        let (path, below) = (text("mountPath"), text("subPath"));
+        if below.starts_with('/') || below.split('/').any(|part| part == "..") {
+            let why = format!(
+                "the subPath `{below}` leads out of the volume: write one without `/` first and `..`"
+            );
+            add(at("volumeMounts"), why);
+        }
+        if path.is_empty() {
+            add(at("volumeMounts"), "a mount has no path".to_owned());
+        } else if let Some(other) = paths.insert(path, mount) {
+            let is_sparks = is_scratch(mount) || is_scratch(other);
+            let why = if is_sparks { ", where Spark has its scratch space," } else { "" };
+            let other = other["name"].as_str().unwrap_or_default();
             add(
-                at(&format!("lifecycle.{hook}")),
-                "says nothing to do: write exec, httpGet or sleep".to_owned(),
+                at("volumeMounts"),
+                format!(
+                    "`{other}` and `{}` are both mounted at `{path}`{why}: choose another path",
+                    text("name")
+                ),
             );
         }
-        let mut paths = BTreeMap::new();
-        for mount in list(&container["volumeMounts"]) {
-            let text = |field: &str| mount[field].as_str().unwrap_or_default();
-            let (name, path) = (text("name"), text("mountPath"));
-            let below = text("subPath");
-            if below.starts_with('/') || below.split('/').any(|part| part == "..") {
-                let why = format!(
-                    "the subPath `{below}` leads out of the volume: write one without `/` first and `..`"
-                );
-                add(at("volumeMounts"), why);
-            }
-            if path.is_empty() {
-                add(at("volumeMounts"), "a mount has no path".to_owned());
-            } else if let Some(other) = paths.insert(path, name) {
-                let is_sparks = [name, other].iter().any(|name| name.starts_with(volume::LOCAL_DIR_PREFIX));
-                let why = if is_sparks { ", where Spark has its scratch space," } else { "" };
-                add(
-                    at("volumeMounts"),
-                    format!("`{other}` and `{name}` are both mounted at `{path}`{why}: choose another path"),
-                );
-            }
+    }
+    for variable in list(&container["env"]) {
+        let name = variable["name"].as_str().unwrap_or_default();
+        let source = &variable["valueFrom"];
+        if source.is_object() && variable["value"].as_str().is_some_and(|value| !value.is_empty()) {
+            add(at("env"), format!("`{name}` has both value and valueFrom: take one out"));
+        } else if source.as_object().is_some_and(Map::is_empty) {
+            add(at("env"), format!("valueFrom of `{name}` names nothing"));
         }
-        for variable in list(&container["env"]) {
-            let name = variable["name"].as_str().unwrap_or_default();
-            let source = &variable["valueFrom"];
-            if source.is_object() && variable["value"].as_str().is_some_and(|value| !value.is_empty()) {
-                add(at("env"), format!("`{name}` has both value and valueFrom: take one out"));
-            } else if source.as_object().is_some_and(Map::is_empty) {
-                add(at("env"), format!("valueFrom of `{name}` names nothing"));
-            }
-            if name.is_empty()
-                || name.contains('=')
-                || !name.chars().all(|c| c == ' ' || c.is_ascii_graphic())
-            {
-                add(at("env"), format!("`{name}` cannot be the name of a variable"));
-            }
+        if name.is_empty() || name.contains('=') || !name.chars().all(|c| c == ' ' || c.is_ascii_graphic()) {
+            add(at("env"), format!("`{name}` cannot be the name of a variable"));
         }
-        for source in list(&container["envFrom"]) {
-            if source["configMapRef"].is_null() && source["secretRef"].is_null() {
-                add(at("envFrom"), "names neither configMapRef nor secretRef".to_owned());
-            }
+    }
+    for source in list(&container["envFrom"]) {
+        if source["configMapRef"].is_null() && source["secretRef"].is_null() {
+            add(at("envFrom"), "names neither configMapRef nor secretRef".to_owned());
         }
-        let mut port_names = BTreeSet::new();
-        for port in list(&container["ports"]) {
-            let number = port["containerPort"].as_i64().unwrap_or(1);
-            if !(1..=65_535).contains(&number) {
-                add(at("ports"), format!("{number} is no port: write 1 to 65535"));
-            }
-            let protocol = port["protocol"].as_str().unwrap_or_default();
-            if !["", "TCP", "UDP", "SCTP"].contains(&protocol) {
-                add(at("ports"), format!("`{protocol}` is no protocol: write TCP, UDP or SCTP"));
-            }
-            let name = port["name"].as_str().unwrap_or_default();
-            if name.len() > 15 {
-                add(
-                    at("ports"),
-                    format!("`{name}` is too long for the name of a port: write at most 15 characters"),
-                );
-            } else if !name.is_empty() && !port_names.insert(name) {
-                add(at("ports"), format!("`{name}` is the name of two ports: choose another"));
-            }
+    }
+    let mut port_names = BTreeSet::new();
+    for port in list(&container["ports"]) {
+        let number = port["containerPort"].as_i64().unwrap_or(1);
+        if !(1..=65_535).contains(&number) {
+            add(at("ports"), format!("{number} is no port: write 1 to 65535"));
         }
-        for (list, name, amount) in ["requests", "limits"].into_iter().flat_map(|list| {
-            entries(&container["resources"][list]).map(move |(name, amount)| (list, name, amount))
-        }) {
-            if !name.contains('/') && !RESOURCES.contains(&&**name) && !name.starts_with("hugepages-") {
-                let why = format!(
-                    "`{name}` is no resource of Kubernetes: write its domain too, such as nvidia.com/gpu"
-                );
-                add(at(&format!("resources.{list}")), why);
-            }
-            if amount.as_str().is_some_and(|amount| quantity::amount(amount).is_none_or(|amount| amount < 0))
-            {
-                add(
-                    at(&format!("resources.{list}.{name}")),
-                    format!("{amount} is no quantity (try `1` or `1Gi`)"),
-                );
-            }
+        let protocol = port["protocol"].as_str().unwrap_or_default();
+        if !["", "TCP", "UDP", "SCTP"].contains(&protocol) {
+            add(at("ports"), format!("`{protocol}` is no protocol: write TCP, UDP or SCTP"));
+        }
+        let name = port["name"].as_str().unwrap_or_default();
+        if name.len() > LONGEST_PORT_NAME {
+            let why = format!(
+                "`{name}` is too long for the name of a port: write at most {LONGEST_PORT_NAME} characters"
+            );
+            add(at("ports"), why);
+        } else if !name.is_empty() && !port_names.insert(name) {
+            add(at("ports"), format!("`{name}` is the name of two ports: choose another"));
+        }
+    }
+    for (list, name, amount) in ["requests", "limits"].into_iter().flat_map(|list| {
+        entries(&container["resources"][list]).map(move |(name, amount)| (list, name, amount))
+    }) {
+        if !name.contains('/') && !RESOURCES.contains(&&**name) && !name.starts_with("hugepages-") {
+            let why = format!(
+                "`{name}` is no resource of Kubernetes: write its domain too, such as nvidia.com/gpu"
+            );
+            add(at(&format!("resources.{list}")), why);
+        }
+        if amount.as_str().is_some_and(|amount| quantity::amount(amount).is_none_or(|amount| amount < 0)) {
+            add(
+                at(&format!("resources.{list}.{name}")),
+                format!("{amount} is no quantity (try `1` or `1Gi`)"),
+            );
         }
     }
 }
@@ -255,6 +256,10 @@ fn is_address(text: &str) -> bool {
     let parts: Vec<_> = parts.iter().map(|part| if part.is_empty() { "0" } else { part }).collect();
     text.parse::<IpAddr>().is_ok() || (!text.contains("..") && parts.join(".").parse::<IpAddr>().is_ok())
 }
+
+/// The types of `hostPath`.
+const HOST_PATHS: [&str; 8] =
+    ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"];
 
 /// The resources of containers that are Kubernetes' own.
 const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
@@ -272,8 +277,6 @@ fn of_source(volume: &Value) -> Option<String> {
             ));
         }
     }
-    const HOST_PATHS: [&str; 8] =
-        ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"];
     if let Some(kind) = volume["hostPath"]["type"].as_str().filter(|kind| !HOST_PATHS.contains(kind)) {
         return Some(format!("hostPath has no type `{kind}`: write one of {}", HOST_PATHS[1..].join(", ")));
     }

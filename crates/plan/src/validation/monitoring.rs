@@ -15,7 +15,7 @@ use spark_client::{keys_alone, read_properties};
 /// The ports that the exporter may have. The CRD has the same limits.
 const PORTS: std::ops::RangeInclusive<i32> = 1024..=49151;
 /// Kubernetes' limit for the name of a port, in characters.
-const LONGEST_PORT_NAME: usize = 15;
+pub(super) const LONGEST_PORT_NAME: usize = 15;
 
 /// The ports of the driver on which Spark itself listens: the port's name in the driver's container, the property that
 /// sets the port, and Spark's default.

@@ -3,12 +3,10 @@
 
 use super::{Findings, Subject};
 use crate::{driver, schedule::Precision};
+pub(crate) use api::LONGEST_LABEL;
 pub use api::is_object_name;
 use api::{LONGEST_NAME, ScheduledSparkApplication, SparkApplication, is_segment, names::conf};
 use cron::Schedule;
-
-/// Kubernetes' limit, in characters, for the values of labels, the names of Services and many others.
-pub(crate) const LONGEST_LABEL: usize = 63;
 
 pub(super) fn application(application: &SparkApplication, findings: &mut Findings) {
     object("SparkApplication", &application.metadata, LONGEST_LABEL, findings);

@@ -6,7 +6,10 @@
 
 use super::{Findings, Subject};
 use crate::submission::field_of;
-use api::{Role, names::conf};
+use api::{
+    Role,
+    names::{conf, volume::ON_DEMAND},
+};
 use spark_client::{Line, list_elements};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,9 +31,7 @@ pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>, fi
 
 /// The settings that users write most, and what Spark takes.
 const VALUES: &str = include_str!("start.txt");
-/// What is in the name of a claim that Spark makes for each pod.
-pub(super) const ON_DEMAND: &str = "OnDemand";
-/// What Spark replaces in the name of a claim by the number of the executor.
+/// The placeholder in the name of a claim for the number of the executor.
 const EXECUTOR_ID: &str = "SPARK_EXECUTOR_ID";
 const OF_DYNAMIC_ALLOCATION: &str = "spark.dynamicAllocation.";
 const KIB: u64 = 1 << 10;

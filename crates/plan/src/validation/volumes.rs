@@ -1,12 +1,12 @@
 //! Checks that every mount refers to an existing volume and has its own path.
 
-use super::{Findings, Subject, start::ON_DEMAND};
+use super::{Findings, Subject};
 use crate::submission::volumes as scratch;
 use api::{
     Role,
     names::{
         conf,
-        volume::{self, is_scratch},
+        volume::{self, ON_DEMAND, is_scratch},
     },
 };
 use pod_customization::volume_name;
@@ -60,9 +60,12 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
             }
             let claim = of_spec.get(name).map(|volume| &volume["persistentVolumeClaim"]["claimName"]);
             if !is_scratch(mount) && claim.is_some_and(|claim| *claim == ON_DEMAND) {
-                let what =
-                    "{ON_DEMAND} is made for volumes called `spark-local-dir-…` and those in sparkConf alone";
-                findings.warn(&volumes, what.replace("{ON_DEMAND}", ON_DEMAND));
+                findings.warn(
+                    &volumes,
+                    format_args!(
+                        "{ON_DEMAND} is made for volumes called `spark-local-dir-…` and those in sparkConf alone"
+                    ),
+                );
             }
             let path = mount["mountPath"].as_str().unwrap_or_default();
             if !taken.insert(path) {
