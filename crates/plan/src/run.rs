@@ -56,6 +56,12 @@ impl Run {
         Self::of(application, SubmissionId(id.to_string()), ordinal, spec_hash)
     }
 
+    /// Returns a run whose names have the form and the length of those of any run.
+    #[must_use]
+    pub(crate) fn model(application: &SparkApplication) -> Self {
+        Self::of(application, SubmissionId(Uuid::nil().to_string()), 1, String::new())
+    }
+
     /// Returns the run recorded in the status, if there is one. Spec hash and generation are those of the present spec.
     #[must_use]
     pub fn recorded(application: &SparkApplication) -> Option<Self> {

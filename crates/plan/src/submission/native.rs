@@ -141,7 +141,7 @@ pub struct Model {
     pub executor: Value,
 }
 
-/// Returns the next run of an application in which no mistake was found, and its submission, as an operator with default
+/// Returns a model of the next run of an application in which no mistake was found, and its submission, as an operator with default
 /// flags and without a `spark-defaults.conf` plans it; an image is taken for granted, since the admin may have set it there, and with
 /// `uploads_files` a place for files.
 ///
@@ -152,7 +152,7 @@ pub fn model_submission(application: Validated, uploads_files: bool) -> Result<(
     let upload_path = if uploads_files { submit_conf::UPLOAD_PATH } else { "" };
     let defaults = format!("{} unknown\n{upload_path} unknown\n", conf::IMAGE);
     let policy = Policy::new("k8s://https://kubernetes.default.svc");
-    let run = Run::next(&application);
+    let run = Run::model(&application);
     let environment = Environment::default();
     let submission = native(application, &run, &policy, &defaults, environment, Timestamp::UNIX_EPOCH)?;
     Ok((run, submission))

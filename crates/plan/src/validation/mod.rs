@@ -41,8 +41,9 @@ pub use schedule::shortest_named_run;
 use std::{fmt::Display, ops::Deref, time::Duration};
 
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
-/// separately, before these checks.
-const CHECKS: [Check; 34] = [
+/// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
+/// else by a rehearsal.
+const CHECKS: [Check; 33] = [
     mode::cluster,
     program::main_file,
     program::arguments,
@@ -72,7 +73,6 @@ const CHECKS: [Check; 34] = [
     volumes::scratch_space,
     volumes::mounts,
     monitoring::exposure,
-    customization::rehearsal,
     customization::size,
     pod_templates::size,
     python::version,
@@ -227,16 +227,17 @@ impl<'a> Subject<'a> {
 /// Returns the mistakes and the warnings of an application, including what planning its run finds.
 #[must_use]
 pub fn examine(application: &SparkApplication, files: Files) -> Findings {
-    let mut findings = unplanned(application);
-    planned::run(&Subject::new(application, "spec"), files, &mut findings);
+    let mut findings = Findings::default();
+    let subject = checked(application, &mut findings);
+    planned::run(&subject, files, &mut findings);
     findings.told("spec")
 }
 
-fn unplanned(application: &SparkApplication) -> Findings {
-    let mut findings = Findings::default();
-    names::application(application, &mut findings);
-    Subject::new(application, "spec").check(&mut findings);
-    findings
+fn checked<'a>(application: &'a SparkApplication, findings: &mut Findings) -> Subject<'a> {
+    names::application(application, findings);
+    let subject = Subject::new(application, "spec");
+    subject.check(findings);
+    subject
 }
 
 /// Returns the mistakes and the warnings of a schedule, including those of the applications that are created from its
@@ -286,7 +287,9 @@ impl Deref for Validated<'_> {
 ///
 /// All mistakes of the application.
 pub fn validate(application: &SparkApplication) -> Result<Validated<'_>, Refusal> {
-    let Findings { invalid, .. } = unplanned(application).told("spec");
+    let mut findings = Findings::default();
+    customization::rehearsal(&checked(application, &mut findings), &mut findings);
+    let Findings { invalid, .. } = findings.told("spec");
     if invalid.is_empty() { Ok(Validated(application)) } else { Err(Refusal(invalid)) }
 }
 

@@ -21,11 +21,29 @@ pub enum Files {
     Stay,
 }
 
-/// Adds what the plan finds, if nothing was found before: a mistake would be told twice, in two ways.
+/// Adds what the plan finds, if nothing was found before: a mistake would be told twice, in two ways. Without planned pods,
+/// adds what their customization would find.
 pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
-    if !findings.invalid.is_empty() {
-        return;
+    let planned = findings.invalid.is_empty().then(|| planned(subject, files, findings)).flatten();
+    let Some(Model { driver, children, executor }) = planned else {
+        return customization::rehearsal(subject, findings);
+    };
+    for (role, pod) in [(Role::Driver, &driver), (Role::Executor, &executor)] {
+        match pod_customization::customized(pod) {
+            Ok(pod) => {
+                check(subject, &pod, Some(role), findings);
+                images(subject, &pod, role, findings);
+            }
+            Err(denials) => customization::denied(subject, role, denials, findings),
+        }
     }
+    for child in &children {
+        check(subject, child, None, findings);
+    }
+}
+
+/// Returns the plan; none if there is none, with the reason among the findings unless only `spark-submit` can plan it.
+fn planned(subject: &Subject, files: Files, findings: &mut Findings) -> Option<Model> {
     let application = with_metadata(subject.application);
     let application = Validated(&application);
     let planned = model_submission(application, files == Files::AreUploaded).and_then(|(run, submission)| {
@@ -33,26 +51,12 @@ pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
         start::check(subject, &submission.properties, findings);
         model(application, &run, &submission)
     });
-    match planned {
-        Err(NotNative::Refused { field, why }) => {
-            // Flags are spark-submit's; users write fields.
-            let why = why.replace("with --class", "in mainClass");
-            findings.refuse(field_of(&subject.application.spec, subject.root, &field), why);
-        }
-        // Only `spark-submit` itself can plan it.
-        Err(NotNative::Fallback { .. }) => {}
-        Ok(Model { driver, children, executor }) => {
-            for (role, pod) in [(Role::Driver, &driver), (Role::Executor, &executor)] {
-                match pod_customization::customized(pod) {
-                    Ok(pod) => check(subject, &pod, Some(role), findings),
-                    Err(denials) => customization::denied(subject, role, denials, findings),
-                }
-            }
-            for child in &children {
-                check(subject, child, None, findings);
-            }
-        }
+    if let Err(NotNative::Refused { field, why }) = &planned {
+        // Flags are spark-submit's; users write fields.
+        let why = why.replace("with --class", "in mainClass");
+        findings.refuse(field_of(&subject.application.spec, subject.root, field), why);
     }
+    planned.ok()
 }
 
 /// Warns of properties that a field of the spec overrides.
@@ -98,6 +102,21 @@ fn check(subject: &Subject, object: &Value, role: Option<Role>, findings: &mut F
                 findings.refuse(subject.root, format_args!("its {kind} would have {place}: {why}"));
             }
         }
+    }
+}
+
+/// Warns of containers that Kubernetes refuses unless a webhook of the cluster names their images.
+fn images(subject: &Subject, pod: &Value, role: Role, findings: &mut Findings) {
+    let containers =
+        ["initContainers", "containers"].into_iter().flat_map(|kind| pod["spec"][kind].as_array());
+    for container in
+        containers.flatten().filter(|container| container["image"].as_str().is_none_or(str::is_empty))
+    {
+        let name = container["name"].as_str().unwrap_or_default();
+        findings.warn(
+            subject.field(role.as_str()),
+            format_args!("its container `{name}` has no image, and Kubernetes refuses such pods: name one"),
+        );
     }
 }
 
