@@ -3,7 +3,10 @@
 
 use crate::golden::{data, yaml};
 use api::{ScheduledSparkApplication, SparkApplication, excerpt::LONGEST_EXPLANATION};
-use plan::validation::{self, Files, Findings, Invalid, Refusal};
+use plan::{
+    schedule::Precision,
+    validation::{self, Files, Findings, Invalid, Refusal},
+};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
@@ -25,36 +28,61 @@ struct Case {
     warnings: Vec<String>,
 }
 
+/// The object of a case, with all that is to be told about it.
+pub(crate) struct Told {
+    /// The file and the name of the case.
+    pub context: String,
+    pub object: Value,
+    pub invalid: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
 #[test]
 fn all_that_is_wrong_is_said_at_once_and_nothing_else() {
+    for Told { context, object, invalid, warnings } in cases("default") {
+        let found = examined(&object);
+        let said: Vec<_> = found.invalid.iter().map(Invalid::to_string).collect();
+        assert_eq!(said, invalid, "{context}");
+        assert_eq!(found.warnings, warnings, "{context}");
+        // `kubectl` prints a warning of this length completely.
+        assert!(found.warnings.iter().all(|warning| warning.len() <= 160), "{context}");
+    }
+}
+
+/// Returns all cases, with their objects in `namespace`.
+pub(crate) fn cases(namespace: &str) -> Vec<Told> {
+    let mut told = Vec::new();
     for file in files(data("validation")) {
         for Case { case, name, labels, spec, invalid, warnings } in yaml::<Vec<Case>>(&file) {
             let context = format!("{}: {case}", file.display());
-            let name = name.as_deref().unwrap_or("pi");
-            let metadata = json!({"name": name, "namespace": "default", "labels": labels});
-            let mut object = json!({"metadata": metadata, "spec": spec});
+            let kind =
+                if spec.contains_key("schedule") { "ScheduledSparkApplication" } else { "SparkApplication" };
+            let mut object = json!({
+                "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": kind,
+                "metadata": {"name": name.as_deref().unwrap_or("pi"), "namespace": namespace, "labels": labels},
+                "spec": spec,
+            });
             let place = if object["spec"]["schedule"].is_null() { "/spec" } else { "/spec/template" };
             if place != "/spec" && object["spec"]["template"].is_null() {
                 object["spec"]["template"] = json!({});
             }
             for (field, value) in [
-                ("mainClass", "a.B"),
-                ("mainApplicationFile", "local:///app.jar"),
-                ("sparkVersion", "4.0.1"),
-                ("image", "spark"),
+                ("type", json!("Scala")),
+                ("mainClass", json!("a.B")),
+                ("mainApplicationFile", json!("local:///app.jar")),
+                ("sparkVersion", json!("4.0.1")),
+                ("image", json!("spark")),
+                ("driver", json!({})),
+                ("executor", json!({})),
             ] {
                 if let Some(spec) = object.pointer_mut(place).and_then(Value::as_object_mut) {
-                    spec.entry(field).or_insert_with(|| value.into());
+                    spec.entry(field).or_insert(value);
                 }
             }
-            let found = examined(&object);
-            let said: Vec<_> = found.invalid.iter().map(Invalid::to_string).collect();
-            assert_eq!(said, invalid, "{context}");
-            assert_eq!(found.warnings, warnings, "{context}");
-            // `kubectl` prints a warning of this length completely.
-            assert!(found.warnings.iter().all(|warning| warning.len() <= 160), "{context}");
+            told.push(Told { context, object, invalid, warnings });
         }
     }
+    told
 }
 
 /// Validates the examples, which are those of Kubeflow's operator, and all objects in the data of the tests.
@@ -197,6 +225,11 @@ fn a_status_says_what_it_can_hold_and_how_much_that_leaves_out() {
 }
 
 fn examined(object: &Value) -> Findings {
+    examined_by(object, None)
+}
+
+/// Validates an application, or a schedule whose applications' names have times in units of `precision`.
+pub(crate) fn examined_by(object: &Value, precision: Option<Precision>) -> Findings {
     fn read<K: DeserializeOwned>(object: &Value) -> K {
         serde_json::from_value(object.clone()).unwrap()
     }
@@ -205,7 +238,7 @@ fn examined(object: &Value) -> Findings {
     } else {
         validation::examine_schedule(
             &read::<ScheduledSparkApplication>(object),
-            None,
+            precision,
             Duration::ZERO,
             Files::Stay,
         )

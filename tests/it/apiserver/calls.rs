@@ -240,13 +240,16 @@ async fn delete_listed(client: &Client, path: &str, listed: &ListParams) {
     client.request_text(request).await.unwrap();
 }
 
-/// Returns whether the API server would accept `pod`, or why not. Nothing is stored.
-pub(crate) fn is_admitted(pod: &Value) -> Result<(), String> {
-    let (client, pod) = (CLIENT.clone(), serde_json::from_value(pod.clone()).unwrap());
+/// Returns whether the API server would create `object`, or why not. Nothing is stored. An object without a namespace
+/// is tried in `default`.
+pub(crate) fn tried(object: &Value) -> Result<(), kube::Error> {
+    let (client, object) = (CLIENT.clone(), object.clone());
     waited_for(async move {
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        let created = Api::<Pod>::default_namespaced(client).create(&dry_run, &pod).await;
-        created.map(drop).map_err(|error| error.to_string())
+        let siblings = siblings(&client, &object, Some(namespace(&object).unwrap_or("default"))).await;
+        let request = http::Request::post(format!("{siblings}?dryRun=All"))
+            .header(CONTENT_TYPE, "application/json")
+            .body(object.to_string().into_bytes());
+        client.request_text(request.unwrap()).await.map(drop)
     })
 }
 

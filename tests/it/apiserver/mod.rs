@@ -91,6 +91,8 @@ mod sparkctl_at_a_terminal;
 mod submission;
 /// Ways in which tenants could get the operator's rights.
 mod tenants;
+/// What validation says, beside what the API server does.
+mod told;
 /// More work than the operator can do.
 mod turns;
 /// Uploads of local files by `sparkctl create`.

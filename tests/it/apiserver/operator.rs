@@ -1,7 +1,7 @@
 //! Runs the operator as a process of its own, with only the permissions of `manifests/rbac`.
 
 use super::{
-    calls::{self, is_admitted, token},
+    calls::{self, token, tried},
     eventually,
     namespace::Namespace,
     processes::has_had_a_child,
@@ -215,7 +215,10 @@ impl Operator {
             },
             "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
         });
-        eventually("the API server trusts the webhook", async || is_admitted(&pod)).await;
+        eventually("the API server trusts the webhook", async || {
+            tried(&pod).map_err(|error| error.to_string())
+        })
+        .await;
     }
 
     /// Returns the log of this operator, and of the test's earlier operators on the same ports.
