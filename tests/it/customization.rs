@@ -37,6 +37,35 @@ fn a_second_call_changes_nothing() {
     }
 }
 
+#[test]
+fn annotations_beyond_the_bounds_are_not_parsed() {
+    let denials = |key: &str, text: String| {
+        let pod = json!({
+            "metadata": {"labels": {"spark-role": "driver"}, "annotations": {key: text}},
+            "spec": {"containers": [{"name": "spark-kubernetes-driver"}]},
+        });
+        customized(&pod).unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let list = |items: usize| format!("[{}]", vec!["{}"; items].join(","));
+    assert_eq!(
+        denials(annotation::SIDECARS, list(6_000)),
+        [
+            "annotation sparkoperator.k8s.io/sidecars at [4999]: is beyond the 5000 lists and maps that an object may have: move \
+             what is so long into ConfigMaps or files"
+        ]
+    );
+    let hidden = format!(r#"{{"metadata":{{"managedFields":{}}}}}"#, list(6_000));
+    let [denial] = &denials(annotation::POD_SECURITY_CONTEXT, hidden)[..] else { panic!() };
+    assert!(denial.contains(" at metadata.managedFields[4997]: is beyond"), "{denial}");
+    assert_eq!(
+        denials(annotation::SIDECARS, list(100_000)),
+        [
+            "annotations sparkoperator.k8s.io/…: they have 300030 bytes, and Kubernetes allows 262144: move large values into \
+             ConfigMaps"
+        ]
+    );
+}
+
 /// A pod is reviewed twice if a second webhook configuration matches it. Between the two reviews the API server sets
 /// its defaults.
 #[test]

@@ -9,7 +9,7 @@ use super::{
     objects::{already_exists, delete_that, in_words, is_owned, is_taken, metadata, path, still_goes},
     queue::Queue,
 };
-use api::SparkApplication;
+use api::{Lenient, SparkApplication};
 use jiff::Timestamp;
 use kube::{
     Client, ResourceExt,
@@ -198,6 +198,12 @@ impl AuxiliaryWorker {
     }
 }
 
+/// Reads an object that anybody may have made, within the bounds of all such objects.
+fn bounded(text: &str) -> Result<Value, String> {
+    let object = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    Lenient::<Value>::parse(object).0.0.map_err(|invalid| invalid.error)
+}
+
 fn child(auxiliary: &AuxiliaryAction) -> Child {
     match auxiliary {
         AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
@@ -333,7 +339,7 @@ impl Inner {
         }
         let request = Request::new(path(&child.kind, namespace)).get(&child.name, &GetParams::default());
         let there: Value = match send(&self.client, request).await {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string())?,
+            Ok(text) => bounded(&text)?,
             Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
             Err(error) => return Err(in_words("read", child, &error)),
         };
@@ -355,5 +361,26 @@ impl Inner {
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
             sent => sent.map(drop).map_err(|error| in_words("change", child, &error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_the_name_of_an_object_is_read_within_bounds() {
+        let service = |ports: usize, managed: usize| {
+            let list = |count: usize| vec!["{}"; count].join(",");
+            format!(
+                r#"{{"metadata":{{"managedFields":[{}]}},"spec":{{"ports":[{}]}}}}"#,
+                list(managed),
+                list(ports)
+            )
+        };
+        let read = bounded(&service(3, 400_000)).unwrap();
+        assert_eq!(read.to_string(), r#"{"metadata":{},"spec":{"ports":[{},{},{}]}}"#);
+        let refused = bounded(&service(300_000, 0)).unwrap_err();
+        assert!(refused.starts_with("spec.ports[4996]: is beyond the 5000 lists and maps"), "{refused}");
     }
 }

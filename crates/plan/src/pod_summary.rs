@@ -6,8 +6,9 @@ use crate::{
     gang::{self, Seat},
 };
 use api::{
-    Role, SparkApplication,
+    LONGEST_NAME, Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
+    is_object_name,
     names::{finalizer, label, role, volume},
     spark_container_of,
 };
@@ -111,6 +112,10 @@ pub struct Waiting {
     pub message: Option<String>,
 }
 
+/// How many claims of a driver are remembered, so that a pod that anybody has made takes no more memory than a driver. All
+/// others go with the driver, their owner.
+const MOST_CLAIMS: usize = 100;
+
 impl PodSummary {
     /// Builds the record of a pod of which only the metadata is known. The record does not contain the state of the
     /// pod.
@@ -132,7 +137,7 @@ impl PodSummary {
         let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         let config_map = || {
             let conf = volumes.iter().find(|volume| volume.name == volume::SPARK_CONF_DRIVER)?;
-            Some(conf.config_map.as_ref()?.name.clone())
+            Some(conf.config_map.as_ref()?.name.clone()).filter(|name| is_object_name(name))
         };
         let claims =
             volumes.iter().filter_map(|volume| Some(&volume.persistent_volume_claim.as_ref()?.claim_name));
@@ -169,6 +174,8 @@ impl PodSummary {
             driver_config_map: config_map(),
             claims: claims
                 .filter(|name| role == Some(Role::Driver) && name.contains(volume::DRIVER_CLAIM))
+                .filter(|name| is_object_name(name))
+                .take(MOST_CLAIMS)
                 .cloned()
                 .collect(),
             group: (role == Some(Role::Driver)).then(|| gang::group_of(pod)).flatten().map(Box::new),
@@ -298,7 +305,13 @@ fn assigned(status: &PodStatus, created: Option<Timestamp>) -> Option<Timestamp>
 fn controller(pod: &Pod) -> Option<Controller> {
     let owner =
         pod.metadata.owner_references.as_ref()?.iter().find(|owner| owner.controller == Some(true))?;
-    Some(Controller { kind: owner.kind.clone(), name: owner.name.clone(), uid: owner.uid.clone() })
+    // Kubernetes does not check them. No controller of ours has longer ones.
+    let is_short = [&owner.kind, &owner.name, &owner.uid].iter().all(|text| text.len() <= LONGEST_NAME);
+    is_short.then(|| Controller {
+        kind: owner.kind.clone(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+    })
 }
 
 /// Returns the state of the container in which Spark runs.

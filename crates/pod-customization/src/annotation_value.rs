@@ -2,7 +2,7 @@
 //! operator's own types, or a bare string.
 
 use super::Problem;
-use api::Embedded;
+use api::{Bounds, Embedded};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -27,6 +27,9 @@ impl AnnotationValue for String {
         self.clone()
     }
 }
+
+/// The root of paths in an annotation.
+const ROOT: &str = "annotation";
 
 /// JSON that must be a `T`. The JSON is kept as it was written, so that fields which `T` does not know survive.
 impl<T: DeserializeOwned> AnnotationValue for Embedded<T> {
@@ -57,7 +60,13 @@ impl<T: DeserializeOwned + Serialize> AnnotationValue for Json<T> {
     }
 }
 
+/// Parses an annotation's text, unless it has more values than an object may have: for the gate before reviews, all of the
+/// text is one value.
 fn parsed(text: &str) -> Result<Value, Problem> {
+    if let Some(excess) = Bounds::OBJECT.excess(text, ROOT) {
+        let path = excess.path.strip_prefix(ROOT).unwrap_or_default().trim_start_matches('.');
+        return Err(Problem::new(path, excess.why().to_string()));
+    }
     serde_json::from_str(text).map_err(|error| Problem::new("", format!("is not JSON: {error}")))
 }
 

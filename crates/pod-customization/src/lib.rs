@@ -74,6 +74,10 @@ pub const STEPS: [Step; 29] = [
     step::<lifecycle::ShareProcessNamespace>(),
 ];
 
+/// The most bytes of all annotations of an object, keys and values together: Kubernetes' own limit, which counts after webhooks
+/// have read them.
+pub const LARGEST: usize = 256 << 10;
+
 /// One annotation of the contract: what an application asks for, and how this changes a pod.
 trait Concern {
     /// The annotation's key.
@@ -127,6 +131,12 @@ pub enum Denial {
     /// An annotation cannot be carried out, because its value is wrong or does not fit the pod.
     #[error("annotation {key}{}{}: {}", if problem.path.is_empty() { "" } else { " at " }, problem.path, problem.text)]
     Annotation { key: &'static str, problem: Problem },
+    /// The annotations are more than Kubernetes allows.
+    #[error(
+        "annotations {}…: they have {size} bytes, and Kubernetes allows {LARGEST}: move large values into ConfigMaps",
+        annotation::PREFIX
+    )]
+    TooLarge { size: usize },
     /// The annotations were written for a webhook newer than this one.
     #[error(
         "annotation {}: contract version {found} is newer than {}, the one this webhook knows: upgrade the webhook first",
@@ -156,6 +166,7 @@ impl Denial {
         match self {
             Self::Annotation { key, problem } if problem.path.is_empty() => (*key).to_owned(),
             Self::Annotation { key, problem } => format!("{key} at {}", problem.path),
+            Self::TooLarge { .. } => "metadata.annotations".to_owned(),
             Self::NewerContract { .. } => annotation::CONTRACT.to_owned(),
             Self::NoRole => label::SPARK_ROLE.to_owned(),
             Self::NoSparkContainer { .. } => "spec.containers".to_owned(),
@@ -207,6 +218,10 @@ pub fn patch(pod: &BorrowedJson) -> Result<Patch, Vec<Denial>> {
         STEPS.iter().filter_map(|step| Some((step, annotations[step.key].as_str()?))).collect();
     if asked.is_empty() {
         return Ok(Patch::default());
+    }
+    let size: usize = asked.iter().map(|(step, text)| step.key.len() + text.len()).sum();
+    if size > LARGEST {
+        return Err(vec![Denial::TooLarge { size }]);
     }
     check_contract(annotations).map_err(|denial| vec![denial])?;
     let mut pod = SparkPod::new(pod).map_err(|denial| vec![denial])?;

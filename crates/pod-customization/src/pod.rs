@@ -4,7 +4,7 @@
 use super::{Denial, Problem};
 use crate::borrowed_json::BorrowedJson;
 use api::{
-    Role, excerpt,
+    Bounds, Role, excerpt,
     names::{annotation, container, label},
     spark_container,
 };
@@ -110,14 +110,16 @@ fn names(containers: &[BorrowedJson]) -> Vec<String> {
     names.chain(more).collect()
 }
 
-/// Returns the names in the list of objects that the annotation `key` contains; none if the annotation is absent or unreadable.
+/// Returns the names in the list of objects that the annotation `key` contains; none if the annotation is absent or
+/// unreadable.
 fn names_in(annotations: &BorrowedJson, key: &str) -> BTreeSet<String> {
     #[derive(Deserialize)]
     struct Named {
         name: String,
     }
     let text = annotations[key].as_str().unwrap_or_default();
-    let named: Vec<Named> = serde_json::from_str(text).unwrap_or_default();
+    let is_bounded = Bounds::OBJECT.excess(text, key).is_none();
+    let named: Vec<Named> = is_bounded.then(|| serde_json::from_str(text).ok()).flatten().unwrap_or_default();
     named.into_iter().map(|named| named.name).collect()
 }
 

@@ -5,6 +5,7 @@
 use super::{
     PATIENCE, applications,
     decision::{Change, Decision},
+    lookups::Permit,
 };
 use api::{ScheduledSparkApplication, SparkApplication, SparkApplicationSpec};
 use k8s_openapi::api::{
@@ -39,7 +40,7 @@ impl ExposureRights {
         change: &Change<'_>,
         is_schedule: bool,
         user: impl FnOnce() -> serde_json::Result<UserInfo>,
-        permitted: impl Future<Output = Result<(), &'static str>>,
+        permitted: impl Future<Output = Result<Permit, &'static str>>,
     ) -> Decision {
         let Decision::Allowed { warnings } = decision else { return decision };
         let mut needed = if is_schedule {
@@ -54,10 +55,13 @@ impl ExposureRights {
             Ok(user) => user,
             Err(error) => return Decision::Unreadable(format!("userInfo: {error}")),
         };
-        if let Err(why) = permitted.await {
-            let message = format!("nobody knows whether the user may expose a driver like this: {why}");
-            return Decision::Refused { subjects: vec![needed.swap_remove(0).field], message, warnings };
-        }
+        let _permit = match permitted.await {
+            Ok(permit) => permit,
+            Err(why) => {
+                let message = format!("nobody knows whether the user may expose a driver like this: {why}");
+                return Decision::Refused { subjects: vec![needed.swap_remove(0).field], message, warnings };
+            }
+        };
         let (mut subjects, mut messages) = (Vec::new(), Vec::new());
         for right in needed {
             if let Err(message) = self.has(&user, &right, change.namespace).await {

@@ -4,13 +4,14 @@
 use axum::extract::Extension;
 use std::{net::IpAddr, time::Duration};
 use tokio::time::{sleep, timeout};
-use work::Turns;
+use work::{Turn, Turns};
 
-/// How many questions of clients that are not known as API servers may be begun within [`PAUSE`]: 400 in a second.
+/// How many reviews of clients that are not known as API servers may ask at once. The turn of each lasts [`PAUSE`] longer than
+/// its questions, so that at most 400 begin in a second.
 const AT_ONCE: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
-/// How many more may wait for that, and for how long.
-const WAITING: usize = 1000;
+/// How many more may wait for that, each with all of its review in memory, and for how long.
+const WAITING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The client that has sent a request.
@@ -44,10 +45,11 @@ impl Lookups {
         Self { is_for_api_servers, turns: Turns::with_room(AT_ONCE, WAITING) }
     }
 
-    /// Waits until a question of `caller` about `namespace` may be asked. The error continues a sentence.
-    pub(super) async fn permitted(&self, caller: Caller, namespace: &str) -> Result<(), &'static str> {
+    /// Waits until questions of `caller` about `namespace` may be asked, as long as the permit exists. The error continues a
+    /// sentence.
+    pub(super) async fn permitted(&self, caller: Caller, namespace: &str) -> Result<Permit, &'static str> {
         if caller.is_api_server {
-            return Ok(());
+            return Ok(Permit(None));
         }
         if self.is_for_api_servers {
             return Err(
@@ -56,12 +58,23 @@ impl Lookups {
             );
         }
         let turn = timeout(PATIENCE, self.turns.turn(caller.peer, namespace)).await.ok().flatten();
-        let turn = turn.ok_or("too many objects need that question at once: try again later")?;
-        tokio::spawn(async move {
-            sleep(PAUSE).await;
-            drop(turn);
-        });
-        Ok(())
+        turn.map(|turn| Permit(Some(turn)))
+            .ok_or("too many objects need that question at once: try again later")
+    }
+}
+
+/// The permit to ask.
+#[derive(Debug)]
+pub(super) struct Permit(Option<Turn>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(turn) = self.0.take() {
+            tokio::spawn(async move {
+                sleep(PAUSE).await;
+                drop(turn);
+            });
+        }
     }
 }
 
@@ -78,8 +91,9 @@ mod tests {
         let begun = Instant::now();
         let crowd = async {
             let names: Vec<_> = (0..2000).map(|i| i.to_string()).collect();
-            let asked = join_all(names.iter().map(|name| lookups.permitted(of(1), name))).await;
-            (asked.iter().filter(|asked| asked.is_ok()).count(), begun.elapsed())
+            let ask = async |name: &String| lookups.permitted(of(1), name).await.is_ok();
+            let asked = join_all(names.iter().map(ask)).await;
+            (asked.iter().filter(|asked| **asked).count(), begun.elapsed())
         };
         let other = async {
             lookups.permitted(of(2), "b").await.unwrap();
@@ -89,6 +103,15 @@ mod tests {
         assert!(waited <= PAUSE, "{waited:?}");
         assert!((WAITING..=WAITING + AT_ONCE).contains(&asked), "{asked}");
         assert!(took >= PAUSE * u32::try_from(WAITING / AT_ONCE - 1).unwrap(), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_lasts_until_the_answer() {
+        let lookups = Lookups::new(false);
+        let asking: Vec<_> = join_all((0..AT_ONCE).map(|_| lookups.permitted(Caller::default(), "a"))).await;
+        assert!(lookups.permitted(Caller::default(), "b").await.is_err(), "nobody has an answer yet");
+        drop(asking);
+        lookups.permitted(Caller::default(), "b").await.unwrap();
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 use super::{
     PATIENCE, applications,
     decision::{Change, Decision},
+    lookups::Permit,
 };
 use api::{Lenient, SparkApplication};
 use futures::future::BoxFuture;
@@ -49,7 +50,7 @@ impl Quotas {
         decision: Decision,
         change: &Change<'_>,
         says_numbers: bool,
-        permitted: impl Future<Output = Result<(), &'static str>>,
+        permitted: impl Future<Output = Result<Permit, &'static str>>,
     ) -> Decision {
         let Decision::Allowed { warnings } = decision else { return decision };
         // An application that cannot be read was allowed only because its spec has not changed or because it is being
@@ -62,7 +63,7 @@ impl Quotas {
             return Decision::Allowed { warnings };
         }
         let exceeded = match permitted.await {
-            Ok(()) => self.exceeded(old.as_ref(), &new, change.namespace, says_numbers).await,
+            Ok(_permit) => self.exceeded(old.as_ref(), &new, change.namespace, says_numbers).await,
             Err(why) => Err(quota::unreadable(change.namespace, why, false)),
         };
         let exceeded = match exceeded {

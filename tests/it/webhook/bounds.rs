@@ -21,8 +21,9 @@ use k8s_openapi::api::{
     networking::v1::Ingress,
 };
 use parking_lot::Mutex;
+use pod_customization::STEPS;
 use schemars::{JsonSchema, schema_for};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     iter,
@@ -317,4 +318,25 @@ fn crafted() -> impl Iterator<Item = String> {
         format!(r#"{{"spec":{{"x":[{long}"#),
     ]
     .into_iter()
+    .chain(annotated())
+}
+
+/// Returns drivers whose annotations hold as many of the smallest values as they can, in one annotation or in all.
+fn annotated() -> impl Iterator<Item = String> {
+    let list = |bytes: usize| format!("[{}]", vec!["{}"; bytes / 3].join(","));
+    let managed = format!(r#"{{"metadata":{{"managedFields":{}}}}}"#, list(200 << 10));
+    let each = list((250 << 10) / STEPS.len());
+    let one = STEPS.iter().flat_map(move |step| {
+        [list(200 << 10), list(14_000), managed.clone()].map(|text| json!({step.key: text}))
+    });
+    let all: Value =
+        STEPS.iter().map(|step| (step.key.to_owned(), each.clone().into())).collect::<Map<_, _>>().into();
+    let long = json!({STEPS[0].key: list(3 << 20)});
+    one.chain([all, long]).map(|annotations| {
+        json!({
+            "metadata": {"labels": {"spark-role": "driver"}, "annotations": annotations},
+            "spec": {"containers": [{"name": "spark-kubernetes-driver"}]},
+        })
+        .to_string()
+    })
 }

@@ -6,12 +6,9 @@ use api::{
     monitoring::Monitoring,
     names::{annotation, conf, label},
 };
-use pod_customization::{self, Denial};
+use pod_customization::{self, Denial, LARGEST};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Kubernetes' limit for all annotations of an object, keys and values together, in bytes.
-const LARGEST: usize = 256 << 10;
 
 /// Customizes, for each role, a pod with the fewest fields that a pod of Spark can have, and refuses the application if
 /// the webhook would deny that pod.
@@ -36,6 +33,8 @@ pub(super) fn denied(subject: &Subject, role: Role, denials: Vec<Denial>, findin
             Denial::Annotation { key, problem } => {
                 findings.refuse(field(subject, role, key, &problem.path), problem.text);
             }
+            // Told of all annotations by another check.
+            Denial::TooLarge { .. } => {}
             other => findings.refuse(subject.field(role.as_str()), other),
         }
     }
