@@ -121,10 +121,10 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 	tests/tools/level "soak: lines of Spark," cargo test $(TESTS) --test it -- --ignored --nocapture soak::spark_lines
 	tests/tools/spark-settings --check
 	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
-		tests/tools/level "soak: faults, kills, outages," tests/tools/in-clusters soak soak::faults,soak::kills,soak::away,soak::rotation
+		tests/tools/level "soak: faults, kills, outages," tests/tools/in-clusters soak soak::faults,soak::kills,soak::away
 	SPARKCTL=$(RELEASE)/sparkctl tests/tools/level "soak: what is measured," tests/tools/in-cluster soak \
 		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture \
-		soak::turns soak::large soak::tenants soak::due_at_once soak::sparkctl_cost
+		soak::rotation soak::turns soak::large soak::tenants soak::due_at_once soak::sparkctl_cost
 	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade," tests/tools/in-cluster soak cargo test $(TESTS) --offline --test it -- --ignored \
 		--nocapture soak::upgrade::replicas
 	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline \
