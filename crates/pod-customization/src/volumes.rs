@@ -20,7 +20,7 @@ impl Concern for Volumes {
     type Value = Embedded<Vec<Volume>>;
 
     /// Returns only the volumes that this role's containers mount, in the order of the mounts: Spark's first, then those of
-    /// sidecars and init containers.
+    /// sidecars and init containers, the template's included.
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
         // Of several volumes with one name, the first is used: the order is reversed, and the volume that is inserted
         // last stays in the map.
@@ -29,10 +29,12 @@ impl Concern for Volumes {
             volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
         let mounts = mounts(application, role);
         let pod = role.pod(&application.spec);
-        let beside = pod.sidecars.iter().chain(&pod.init_containers).map(Embedded::json);
+        let in_template =
+            |list: &str| pod.template.as_ref().and_then(|template| template.json()["spec"][list].as_array());
+        let containers = ["containers", "initContainers"].into_iter().filter_map(in_template).flatten();
+        let beside = pod.sidecars.iter().chain(&pod.init_containers).map(Embedded::json).chain(containers);
         let beside = beside.flat_map(|container| container["volumeMounts"].as_array().into_iter().flatten());
-        let template =
-            pod.template.as_ref().and_then(|template| template.json()["spec"]["volumes"].as_array());
+        let template = in_template("volumes");
         let of_template =
             |name: &&Value| template.is_some_and(|all| all.iter().any(|volume| volume["name"] == **name));
         let beside =

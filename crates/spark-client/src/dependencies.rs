@@ -113,9 +113,15 @@ fn remote(key: &str, element: &str, conf: &Conf) -> Result<String, NotNative> {
     }
 }
 
-fn program_location(program: &str, conf: &Conf) -> Result<String, NotNative> {
+pub(super) fn program_location(program: &str, conf: &Conf) -> Result<String, NotNative> {
     match uri::parse(program) {
         Some(uri) if !matches!(uri.scheme, "" | "file") => Ok(program.to_owned()),
+        None if program.contains(':') && !conf.has(submit_conf::UPLOAD_PATH) => {
+            let why = "is not a URI, so that Spark takes it for a file to be uploaded, without";
+            let problem =
+                format!("`{program}` {why} {}: check it for blanks and brackets", submit_conf::UPLOAD_PATH);
+            Err(NotNative::refused(program, problem))
+        }
         _ => Err(upload(program, program, conf)),
     }
 }

@@ -43,7 +43,8 @@ impl Line {
     }
 
     /// Whether `spark_version` is a version before `version`, of major and minor number.
-    pub(super) fn is_older(spark_version: &str, version: (u32, u32)) -> bool {
+    #[must_use]
+    pub fn is_older(spark_version: &str, version: (u32, u32)) -> bool {
         major_minor(spark_version).is_some_and(|found| found < version)
     }
 

@@ -17,7 +17,7 @@ use kube::{
 use plan::validation::{self, Files, Findings, Refusal};
 use serde::Deserialize;
 use serde_json::Value;
-use serde_saphyr::{Error as YamlError, options::DuplicateKeyPolicy};
+use serde_saphyr::{Error as YamlError, Location, options::DuplicateKeyPolicy};
 use std::{
     fs,
     io::{self, Read as _},
@@ -121,16 +121,26 @@ fn applications(
     looks: Looks,
 ) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
     // YAML is read as kubectl does: 0644 is an octal number, such as a file mode.
-    let parsed = |duplicate_keys| {
+    let parsed = |text: &str, duplicate_keys| {
         let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false, duplicate_keys: duplicate_keys };
         serde_saphyr::from_multiple_with_options(text, options)
     };
-    let mut documents: Result<Vec<Value>, _> = parsed(DuplicateKeyPolicy::Error);
-    if let Err(YamlError::DuplicateMappingKey { key: Some(key), location }) = &documents {
-        complain(&format!("Warning: {}", stands_twice(text, key, location.line())));
-        documents = parsed(DuplicateKeyPolicy::LastWins);
-    }
-    let documents = documents.map_err(|error| anyhow!("not YAML: {error}"))?;
+    let (mut quoted, mut stands_once) = (text.to_owned(), true);
+    let documents: Vec<Value> = loop {
+        let policy = if stands_once { DuplicateKeyPolicy::Error } else { DuplicateKeyPolicy::LastWins };
+        match parsed(&quoted, policy) {
+            Err(YamlError::DuplicateMappingKey { key: Some(key), location }) if stands_once => {
+                complain(&format!("Warning: {}", stands_twice(text, &key, location.line())));
+                stands_once = false;
+            }
+            Err(YamlError::NonFiniteFloat { value, location })
+                if value.starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                quoted = with_quotes(&quoted, &value, location).context("not YAML")?;
+            }
+            parsed => break parsed.map_err(|error| anyhow!("not YAML: {error}"))?,
+        }
+    };
     let objects: Vec<_> = documents.iter().flat_map(items).filter(|object| !object.is_null()).collect();
     let read: Vec<_> = objects.iter().map(|object| of_item(object, namespace, looks)).collect();
     let others: Vec<_> = objects
@@ -150,6 +160,25 @@ fn applications(
         ));
     }
     Ok(read.into_iter().flatten().collect())
+}
+
+/// Whether a mistake in the field `invalid` only follows from one of the schema in the field `fault`: it is in the same
+/// field, in one that has it, or about mounts of a volume.
+fn is_echo(fault: &str, invalid: &str) -> bool {
+    let of_volumes = fault.contains(".volumes[") && invalid.contains(".volumeMounts");
+    of_volumes
+        || fault
+            .strip_prefix(invalid)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']) && invalid.contains('.'))
+}
+
+/// Returns the text with quotation marks around `value`, a number beyond all numbers, which kubectl takes for a text: the
+/// short name of a commit may look so.
+fn with_quotes(text: &str, value: &str, location: Location) -> Option<String> {
+    let before = |line| text.split_inclusive('\n').take(line).map(str::len).sum::<usize>();
+    let line = before(usize::try_from(location.line()).ok()?.checked_sub(1)?);
+    let at = line + text.get(line..)?.find(value)?;
+    Some([&text[..at], "\"", value, "\"", &text[at + value.len()..]].concat())
 }
 
 /// Returns a warning about a key that a mapping has for the second time in `line`.
@@ -294,7 +323,7 @@ fn found(
     });
     let (mut application, mut findings, remark) = read?;
     // A mistake that both the schema and the operator's own checks find in a field is reported once.
-    findings.invalid.retain(|invalid| faults.iter().all(|fault| fault.field != invalid.field));
+    findings.invalid.retain(|invalid| !faults.iter().any(|fault| is_echo(&fault.field, &invalid.field)));
     findings.invalid.splice(..0, faults);
     findings.warnings.extend(unknown.iter().map(ToString::to_string));
     let ObjectMeta { namespace: given, uid, .. } = &mut application.metadata;

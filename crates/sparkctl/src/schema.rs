@@ -56,11 +56,21 @@ static METADATA: LazyLock<Value> = LazyLock::new(|| {
 const MISSING: &str = "is missing";
 /// Fields that other objects of Kubernetes or other tools have: the end of the path of the object in which users write them,
 /// and what to write instead.
-const ELSEWHERE: [(&str, &str, &str); 5] = [
+const ELSEWHERE: [(&str, &str, &str); 15] = [
     (".volumeMounts", "path", "write mountPath"),
     ("spec.template", "spec", "move its fields into spec.template"),
     ("", "pyPackages", "put Python packages into the image, or an environment into deps.archives"),
     ("", "resources", "write coreRequest, coreLimit, memory and memoryOverhead, of which Spark makes them"),
+    ("", "args", "write the program's into spec.arguments"),
+    ("", "cpu", "write cores, coreRequest or coreLimit"),
+    ("", "environment", "write env, a list of name and value"),
+    ("", "extraJavaOptions", "write javaOptions"),
+    ("", "javaOpts", "write javaOptions"),
+    ("spec", "serviceAccountName", "write serviceAccount in driver or executor"),
+    (".deps", "excludes", "write excludePackages"),
+    (".executor", "minExecutors", "write it in dynamicAllocation"),
+    (".executor", "maxExecutors", "write it in dynamicAllocation"),
+    (".volumes", "pvc", "write persistentVolumeClaim"),
     ("", "jarsDownloadDir", "take it out, Spark downloads jars to where it finds them"),
 ];
 /// How similar the name of a field has to be, from 0 to 1, so that it may be meant (Jaro and Winkler).
@@ -118,9 +128,6 @@ fn nearest(root: &Value, parent: &str, name: &str) -> Vec<String> {
     };
     let similar = fields(parent).filter(|field| likeness(field) >= SIMILAR);
     let best = similar.max_by(|a, b| likeness(a).total_cmp(&likeness(b)).then(b.len().cmp(&a.len())));
-    if let Some(field) = best {
-        return vec![at(parent, field)];
-    }
     let spec = if parent.starts_with("spec.template")
         && !root["properties"]["spec"]["properties"]["schedule"].is_null()
     {
@@ -130,8 +137,13 @@ fn nearest(root: &Value, parent: &str, name: &str) -> Vec<String> {
     };
     let places =
         ["", ".driver", ".executor", ".deps", ".restartPolicy"].map(|place| format!("{spec}{place}"));
-    let there = places.iter().filter(|place| fields(place).any(|field| field.to_lowercase() == lower));
-    there.map(|place| at(place, name)).collect()
+    let is_there = |place: &&String| fields(place).any(|field| field.to_lowercase() == lower);
+    let there: Vec<_> = places.iter().filter(is_there).map(|place| at(place, name)).collect();
+    match best {
+        // The very name elsewhere is likelier than another name here.
+        Some(field) if there.is_empty() || field.to_lowercase().ends_with(&lower) => vec![at(parent, field)],
+        _ => there,
+    }
 }
 
 /// Checks `value` and everything in it against a structural schema, as the API server does:
@@ -177,7 +189,11 @@ fn mismatch(schema: &Value, value: &Value, path: &str) -> Option<String> {
     };
     if !is_of_type {
         let wanted = schema["type"].as_str().unwrap_or_default();
-        return Some(format!("`{}` is not of type {wanted}{}", shown(value), hint(wanted, value, path)));
+        // In quotes it is a text, whatever it looks like.
+        let is_quoted =
+            value.as_str().is_some_and(|text| text.parse::<bool>().is_ok() || text.parse::<i64>().is_ok());
+        let shown = if is_quoted { value.to_string() } else { shown(value) };
+        return Some(format!("`{shown}` is not of type {wanted}{}", hint(wanted, value, path)));
     }
     let choices: Vec<_> = schema["enum"].as_array().into_iter().flatten().collect();
     if !choices.is_empty() && !choices.contains(&value) {
@@ -210,21 +226,41 @@ fn hint(wanted: &str, value: &Value, path: &str) -> String {
     match (wanted, value) {
         ("string", Value::Object(fields)) => match fields.get("name").and_then(Value::as_str) {
             Some(name) if fields.len() == 1 => format!(": write the name alone, `{name}`"),
-            _ => match path.split_once(".envVars.") {
-                Some((role, name)) => format!(": write it as an entry of {role}.env with the name {name}"),
-                None => String::new(),
+            _ => match (path.split_once(".envVars."), path.rsplit_once("Conf.")) {
+                (Some((role, name)), _) => {
+                    format!(": write it as an entry of {role}.env with the name {name}")
+                }
+                (None, Some((_, key))) => {
+                    let inner = fields.keys().next().map_or("", String::as_str);
+                    format!(": write its keys whole, such as `{key}.{inner}`")
+                }
+                (None, None) => String::new(),
             },
         },
         ("object", Value::String(text)) if path.ends_with(".restartPolicy") => {
             format!(": write `type: {text}` below it")
         }
         ("string", Value::Array(_)) => String::new(),
+        ("string", Value::Number(number))
+            if ["emory", "emoryOverhead"].iter().any(|end| path.ends_with(end)) =>
+        {
+            format!(": write it with its unit, such as `{number}m`")
+        }
         ("string", _) => ": write it in quotes".to_owned(),
+        ("boolean", Value::String(text)) if text.parse::<bool>().is_ok() => {
+            format!(": write {text} without quotes")
+        }
+        ("integer", Value::String(text)) if text.parse::<i64>().is_ok() => {
+            format!(": write {text} without quotes")
+        }
+        ("array", Value::String(text)) => format!(": write `- {text}` in a line of its own"),
         ("integer", Value::Number(number)) if path.ends_with(".cores") => {
-            let milli = number.as_f64().unwrap_or_default() * 1000.0;
+            let cores = number.as_f64().unwrap_or_default();
             format!(
-                ": write 1, and {}oreRequest: {milli:.0}m for less than a core",
-                &path[..path.len() - "ores".len()]
+                ": write {:.0}, and {}oreRequest: {:.0}m for a part of a core",
+                cores.ceil().max(1.0),
+                &path[..path.len() - "ores".len()],
+                cores * 1000.0
             )
         }
         _ => String::new(),
@@ -330,7 +366,7 @@ mod tests {
             "spec.executor.any: there is no such field: correct it, or leave it out",
             "spec.driver.securityContext.fsGroup: there is no such field: did you mean spec.driver.podSecurityContext.fsGroup?",
             "spec.driver.volumeMounts[0].path: there is no such field: write mountPath",
-            "spec.driver.cores: `0.25` is not of type integer: write 1, and spec.driver.coreRequest: 250m for less than a core",
+            "spec.driver.cores: `0.25` is not of type integer: write 1, and spec.driver.coreRequest: 250m for a part of a core",
             "spec.imagePullSecrets[0]: `{\"name\":\"gitlab\"}` is not of type string: write the name alone, `gitlab`",
         ] {
             assert!(found.iter().any(|fault| fault == expected), "no `{expected}` in {found:#?}");

@@ -12,6 +12,7 @@ pub(crate) fn field_of(spec: &SparkApplicationSpec, root: &str, property: &str) 
     let configured = || spec.spark_conf.contains_key(property).then(|| format!("sparkConf[{property}]"));
     let stated = of_allocation(spec, property)
         .or_else(|| of_program(spec, property))
+        .or_else(|| of_list(spec, property))
         .or_else(configured)
         .or_else(|| stated_in(spec, property));
     stated.map_or_else(|| property.to_owned(), |field| format!("{root}.{field}"))

@@ -13,7 +13,7 @@ use serde_json::Value;
 type Mistake = (fn(&str, &str) -> bool, &'static str);
 
 /// The mistakes in one property; the first one that it has is told.
-const PROPERTIES: [Mistake; 10] = [
+const PROPERTIES: [Mistake; 12] = [
     (|key, _| key.contains(char::is_whitespace), "no setting of Spark has a blank in its name"),
     (|key, _| key.contains(['"', '\'']), "no setting of Spark has a quotation mark in its name"),
     (
@@ -32,6 +32,14 @@ const PROPERTIES: [Mistake; 10] = [
         "has no effect: these are the credentials that the pod has anyway",
     ),
     (|key, _| key == submit_conf::DRIVER_HOST, "has no effect: executors find the driver by its Service"),
+    (
+        |key, value| key.starts_with(conf::HADOOP_PREFIX) && value.contains("$("),
+        "Hadoop does not replace `$(…)`: write `${env.NAME}`",
+    ),
+    (
+        |key, value| is_of_drivers_jvm(key) && (value.contains("$(") || value.contains("${env:")),
+        "nobody replaces that there: the driver's JVM gets it as it is",
+    ),
     (
         |key, value| value.contains("$(") && !is_note(key) && !is_expanded(key),
         "nobody replaces `$(…)`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does",
@@ -269,6 +277,13 @@ fn is_expanded(key: &str) -> bool {
             .iter()
             .any(|suffix| key == conf::spark(Role::Executor, suffix))
         || key.ends_with(".mount.subPathExpr")
+}
+
+/// Whether the value of a property becomes options of the driver's JVM as it is.
+fn is_of_drivers_jvm(key: &str) -> bool {
+    [conf::EXTRA_JAVA_OPTIONS, "defaultJavaOptions"]
+        .iter()
+        .any(|suffix| key == conf::spark(Role::Driver, suffix))
 }
 
 /// Whether the value of a property may be any text, for people and other programs.

@@ -43,9 +43,11 @@ use std::{fmt::Display, ops::Deref, time::Duration};
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 33] = [
+const CHECKS: [Check; 35] = [
     mode::cluster,
     program::main_file,
+    program::main_class,
+    program::local_files,
     program::arguments,
     program::java_options,
     names::driver_pod,

@@ -5,7 +5,7 @@ use super::{Findings, Subject, Validated, customization, kubernetes, start};
 use crate::submission::{Model, field_of, model, model_submission, stated_in};
 use api::{
     Role, SparkApplication, SparkApplicationSpec,
-    names::{conf, volume},
+    names::{conf, submit_conf, volume},
 };
 use pod_customization;
 use serde_json::Value;
@@ -42,21 +42,65 @@ pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
     }
 }
 
-/// Returns the plan; none if there is none, with the reason among the findings unless only `spark-submit` can plan it.
+/// How many plans are tried to find all that they refuse.
+const MOST_PLANS: usize = 10;
+
+/// Returns the plan, without what was refused of it; none if there is none.
 fn planned(subject: &Subject, files: Files, findings: &mut Findings) -> Option<Model> {
-    let application = with_metadata(subject.application);
-    let application = Validated(&application);
-    let planned = model_submission(application, files == Files::AreUploaded).and_then(|(run, submission)| {
-        overridden(subject, &submission.properties, findings);
-        start::check(subject, &submission.properties, findings);
-        model(application, &run, &submission)
-    });
-    if let Err(NotNative::Refused { field, why }) = &planned {
-        // Flags are spark-submit's; users write fields.
-        let why = why.replace("with --class", "in mainClass");
-        findings.refuse(field_of(&subject.application.spec, subject.root, field), why);
+    let mut application = with_metadata(subject.application);
+    for i in 0..MOST_PLANS {
+        let valid = Validated(&application);
+        let planned = model_submission(valid, files == Files::AreUploaded).and_then(|(run, submission)| {
+            if i == 0 {
+                overridden(subject, &submission.properties, findings);
+                start::check(subject, &submission.properties, findings);
+            }
+            model(valid, &run, &submission)
+        });
+        match planned {
+            Ok(model) => return Some(model),
+            // Only `spark-submit` itself can plan it.
+            Err(NotNative::Fallback { .. }) => return None,
+            Err(NotNative::Refused { field, why }) => {
+                // Flags are spark-submit's; users write fields.
+                let why = why.replace("with --class", "in mainClass");
+                findings.refuse(field_of(&application.spec, subject.root, &field), why);
+                if !is_left_out(&field, &mut application.spec) {
+                    return None;
+                }
+            }
+        }
     }
-    planned.ok()
+    None
+}
+
+/// Takes what sets `property` out of a spec, so that the next plan finds other mistakes. Returns whether there was
+/// anything that can be missing.
+fn is_left_out(property: &str, spec: &mut SparkApplicationSpec) -> bool {
+    let before = spec.spark_conf.len();
+    let volume = Role::ALL.into_iter().find_map(|role| {
+        let volumes = conf::kubernetes(role, conf::VOLUMES_PREFIX);
+        let (kind, name) = property.strip_prefix(&volumes)?.split_once('.')?;
+        Some(format!("{volumes}{kind}.{}.", name.split('.').next()?))
+    });
+    spec.spark_conf
+        .retain(|key, _| key != property && volume.as_ref().is_none_or(|volume| !key.starts_with(volume)));
+    let deps = &mut spec.deps;
+    let lists = [
+        (submit_conf::JARS, &mut deps.jars),
+        (submit_conf::FILES, &mut deps.files),
+        (submit_conf::PY_FILES, &mut deps.py_files),
+        (submit_conf::ARCHIVES, &mut deps.archives),
+    ];
+    let list = lists.into_iter().find(|(key, list)| *key == property && !list.is_empty());
+    let had_list = list.map(|(_, list)| list.clear()).is_some();
+    let is_main =
+        !property.is_empty() && property == spec.main_application_file && !property.starts_with("local:");
+    if is_main {
+        let name = property.rsplit('/').next().unwrap_or_default();
+        spec.main_application_file = format!("local:///{}", name.replace(char::is_whitespace, ""));
+    }
+    spec.spark_conf.len() < before || had_list || is_main
 }
 
 /// Warns of properties that a field of the spec overrides.

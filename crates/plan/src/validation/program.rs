@@ -72,6 +72,36 @@ pub(super) fn main_file(subject: &Subject, findings: &mut Findings) {
     }
 }
 
+/// Warns of a main class that no JVM finds by its name.
+pub(super) fn main_class(subject: &Subject, findings: &mut Findings) {
+    let class = subject.spec.main_class.as_deref().unwrap_or_default();
+    if class.contains(|c: char| c == '/' || c.is_whitespace()) {
+        let name = class.trim().replace('/', ".");
+        findings.warn(
+            subject.field("mainClass"),
+            format_args!("`{class}` is no name of a class: write `{name}`"),
+        );
+    }
+}
+
+/// Warns of addresses of files in the image in which the first folder stands where a host would.
+pub(super) fn local_files(subject: &Subject, findings: &mut Findings) {
+    let deps = &subject.spec.deps;
+    let main = [("mainApplicationFile", &subject.spec.main_application_file)];
+    let lists = [("deps.jars", &deps.jars), ("deps.files", &deps.files), ("deps.pyFiles", &deps.py_files)];
+    let listed = lists.into_iter().flat_map(|(field, list)| list.iter().map(move |file| (field, file)));
+    for (field, file) in main.into_iter().chain(listed) {
+        if let Some(path) =
+            file.strip_prefix("local://").filter(|path| !path.is_empty() && !path.starts_with('/'))
+        {
+            findings.warn(
+                subject.field(field),
+                format_args!("`{file}` has its first folder where a host would be: write `local:///{path}`"),
+            );
+        }
+    }
+}
+
 /// Refuses Java options with which Spark's launcher starts no driver, or the driver ends at once
 /// (`SparkConf.validateSettings`).
 pub(super) fn java_options(subject: &Subject, findings: &mut Findings) {

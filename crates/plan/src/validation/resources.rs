@@ -30,7 +30,7 @@ pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
         if let Some(Stated { field, text }) = overhead(subject, role)
             && line.bytes(&text).is_none()
         {
-            if memory::factor(&text).is_some() {
+            if memory::factor(&text).is_some() || text.trim_end().ends_with('%') {
                 let factor = subject.field("memoryOverheadFactor");
                 findings.refuse(
                     field,

@@ -181,7 +181,8 @@ impl<'a> Start<'a, '_> {
     }
 
     fn shuffle_data(&mut self) {
-        let keeps = self.is_on(conf::SHUFFLE_TRACKING, true)
+        let by_default = !Line::is_older(&self.subject.spec.spark_version, (3, 4));
+        let keeps = self.is_on(conf::SHUFFLE_TRACKING, by_default)
             || self.is_on("spark.shuffle.service.enabled", false)
             || self.is_on(conf::DECOMMISSION, false)
                 && self.is_on("spark.storage.decommission.shuffleBlocks.enabled", true)
@@ -190,7 +191,12 @@ impl<'a> Start<'a, '_> {
                 .any(|key| self.properties.contains_key(*key));
         if self.is_on(conf::DYNAMIC_ALLOCATION, false) && !keeps {
             let key = conf::SHUFFLE_TRACKING;
-            self.warn(key, "Spark does not start: nothing else keeps the data of shuffles: take it out");
+            if self.properties.contains_key(key) {
+                self.warn(key, "Spark does not start: nothing else keeps the data of shuffles: take it out");
+            } else {
+                let why = format_args!("Spark does not start: nothing keeps the data of shuffles: set {key}");
+                self.warn(conf::DYNAMIC_ALLOCATION, why);
+            }
         }
     }
 

@@ -2,15 +2,18 @@
 //! annotations, volumes, mounts, variables, ports and quantities (`k8s.io/kubernetes/pkg/apis/core/validation`). Only what
 //! every version of Kubernetes refuses counts, and what no webhook of the cluster adds: a volume may be one of theirs.
 
+mod container;
+mod volume;
+
 use super::{
     monitoring::LONGEST_PORT_NAME,
     names::{LONGEST_LABEL, is_label_value, is_object_name, is_port_name},
 };
-use api::{names::volume::is_scratch, quantity};
+use api::quantity;
 use core::net::IpAddr;
 use serde_json::{Map, Value};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fmt::{self, Display},
 };
 
@@ -86,7 +89,7 @@ pub(super) fn mistakes(object: &Value) -> Mistakes {
         Some("PersistentVolumeClaim") => {
             let place = "resources.requests.storage";
             let size = spec["resources"]["requests"]["storage"].as_str().unwrap_or("1");
-            if quantity::amount(size).is_none() {
+            if quantity::amount(size.trim()).is_none() {
                 mistakes.push((Place::Field(place.to_owned()), format!("`{size}` is no size (try `10Gi`)")));
             }
         }
@@ -108,7 +111,7 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
                 )
             })
         };
-        let all = of_name.into_iter().chain(of_source(volume));
+        let all = of_name.into_iter().chain(volume::of_source(volume));
         mistakes.extend(all.map(|why| (Place::Volume(name.to_owned()), why)));
     }
     let mut add = |path: String, why: String| mistakes.push((Place::Field(path), why));
@@ -159,94 +162,7 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
         } else if !names.insert(name) {
             add(at("name"), format!("`{name}` is the name of another container: choose another"));
         }
-        of_container(container, at, &mut add);
-    }
-}
-
-/// Adds the mistakes of a container; `at` returns the path of one of its fields.
-fn of_container(container: &Value, at: impl Fn(&str) -> String, add: &mut impl FnMut(String, String)) {
-    if let Some(hooks) = container["lifecycle"].as_object()
-        && let Some((hook, _)) = hooks.iter().find(|(_, hook)| hook.as_object().is_some_and(Map::is_empty))
-    {
-        add(at(&format!("lifecycle.{hook}")), "says nothing to do: write exec, httpGet or sleep".to_owned());
-    }
-    let mut paths = BTreeMap::new();
-    for mount in list(&container["volumeMounts"]) {
-        let text = |field: &str| mount[field].as_str().unwrap_or_default();
-        let (path, below) = (text("mountPath"), text("subPath"));
-        if below.starts_with('/') || below.split('/').any(|part| part == "..") {
-            let why = format!(
-                "the subPath `{below}` leads out of the volume: write one without `/` first and `..`"
-            );
-            add(at("volumeMounts"), why);
-        }
-        if path.is_empty() {
-            add(at("volumeMounts"), "a mount has no path".to_owned());
-        } else if let Some(other) = paths.insert(path, mount) {
-            let is_sparks = is_scratch(mount) || is_scratch(other);
-            let why = if is_sparks { ", where Spark has its scratch space," } else { "" };
-            let other = other["name"].as_str().unwrap_or_default();
-            add(
-                at("volumeMounts"),
-                format!(
-                    "`{other}` and `{}` are both mounted at `{path}`{why}: choose another path",
-                    text("name")
-                ),
-            );
-        }
-    }
-    for variable in list(&container["env"]) {
-        let name = variable["name"].as_str().unwrap_or_default();
-        let source = &variable["valueFrom"];
-        if source.is_object() && variable["value"].as_str().is_some_and(|value| !value.is_empty()) {
-            add(at("env"), format!("`{name}` has both value and valueFrom: take one out"));
-        } else if source.as_object().is_some_and(Map::is_empty) {
-            add(at("env"), format!("valueFrom of `{name}` names nothing"));
-        }
-        if name.is_empty() || name.contains('=') || !name.chars().all(|c| c == ' ' || c.is_ascii_graphic()) {
-            add(at("env"), format!("`{name}` cannot be the name of a variable"));
-        }
-    }
-    for source in list(&container["envFrom"]) {
-        if source["configMapRef"].is_null() && source["secretRef"].is_null() {
-            add(at("envFrom"), "names neither configMapRef nor secretRef".to_owned());
-        }
-    }
-    let mut port_names = BTreeSet::new();
-    for port in list(&container["ports"]) {
-        let number = port["containerPort"].as_i64().unwrap_or(1);
-        if !(1..=65_535).contains(&number) {
-            add(at("ports"), format!("{number} is no port: write 1 to 65535"));
-        }
-        let protocol = port["protocol"].as_str().unwrap_or_default();
-        if !["", "TCP", "UDP", "SCTP"].contains(&protocol) {
-            add(at("ports"), format!("`{protocol}` is no protocol: write TCP, UDP or SCTP"));
-        }
-        let name = port["name"].as_str().unwrap_or_default();
-        if name.len() > LONGEST_PORT_NAME {
-            let why = format!(
-                "`{name}` is too long for the name of a port: write at most {LONGEST_PORT_NAME} characters"
-            );
-            add(at("ports"), why);
-        } else if !name.is_empty() && !port_names.insert(name) {
-            add(at("ports"), format!("`{name}` is the name of two ports: choose another"));
-        }
-    }
-    for (list, name, amount) in ["requests", "limits"].into_iter().flat_map(|list| {
-        entries(&container["resources"][list]).map(move |(name, amount)| (list, name, amount))
-    }) {
-        if !name.contains('/') && !RESOURCES.contains(&&**name) && !name.starts_with("hugepages-") {
-            let why = format!(
-                "`{name}` is no resource of Kubernetes: write its domain too, such as nvidia.com/gpu"
-            );
-            add(at(&format!("resources.{list}")), why);
-        }
-        if amount.as_str().is_some_and(|amount| quantity::amount(amount).is_none_or(|amount| amount < 0)) {
-            add(
-                at(&format!("resources.{list}.{name}")),
-                format!("{amount} is no quantity (try `1` or `1Gi`)"),
-            );
-        }
+        container::of_container(container, at, &mut add);
     }
 }
 
@@ -255,33 +171,6 @@ fn is_address(text: &str) -> bool {
     let parts: Vec<_> = text.split('.').map(|part| part.trim_start_matches('0')).collect();
     let parts: Vec<_> = parts.iter().map(|part| if part.is_empty() { "0" } else { part }).collect();
     text.parse::<IpAddr>().is_ok() || (!text.contains("..") && parts.join(".").parse::<IpAddr>().is_ok())
-}
-
-/// The types of `hostPath`.
-const HOST_PATHS: [&str; 8] =
-    ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"];
-
-/// The resources of containers that are Kubernetes' own.
-const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-
-/// Returns what is wrong with where a volume's content comes from.
-fn of_source(volume: &Value) -> Option<String> {
-    let sources = entries(volume).filter(|(_, source)| source.is_object());
-    if sources.count() > 1 {
-        return Some("has two sources: take one out".to_owned());
-    }
-    for kind in ["configMap", "secret", "projected", "downwardAPI"] {
-        if let Some(mode) = volume[kind]["defaultMode"].as_i64().filter(|mode| !(0..=0o777).contains(mode)) {
-            return Some(format!(
-                "{mode} is no file mode: write it octal, such as 0644, or in decimal, such as 420"
-            ));
-        }
-    }
-    if let Some(kind) = volume["hostPath"]["type"].as_str().filter(|kind| !HOST_PATHS.contains(kind)) {
-        return Some(format!("hostPath has no type `{kind}`: write one of {}", HOST_PATHS[1..].join(", ")));
-    }
-    let limit = volume["emptyDir"]["sizeLimit"].as_str()?;
-    quantity::amount(limit).is_none().then(|| format!("`{limit}` is no size (try `10Gi`)"))
 }
 
 /// Adds what is wrong with the selectors of an affinity.
@@ -301,6 +190,16 @@ fn of_affinity(value: &Value, path: &str, add: &mut impl FnMut(String, String)) 
     }
     for (field, inner) in entries(value).filter(|(field, _)| *field != "matchLabels") {
         let path = format!("{path}.{field}");
+        if field == "weight" && inner.as_i64().is_some_and(|weight| !(1..=100).contains(&weight)) {
+            add(path.clone(), format!("is {inner}: write 1 to 100"));
+        }
+        if field == "topologyKey" && inner == "" {
+            add(
+                path.clone(),
+                "is empty: write the label of nodes that makes a place, such as kubernetes.io/hostname"
+                    .to_owned(),
+            );
+        }
         if field == "nodeSelectorTerms" && inner.as_array().is_none_or(Vec::is_empty) {
             add(path.clone(), "is empty, so that no node fits: write a term".to_owned());
         }
