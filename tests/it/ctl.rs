@@ -474,10 +474,15 @@ fn validate_says_what_the_api_server_would_say() {
     let commit = sparkctl(
         &["render", "-f", "-"],
         "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: a}\nspec:\n  type: Java\n  sparkVersion: 4.0.1\n  \
-         mainClass: Main\n  image: spark\n  mainApplicationFile: local:///a.jar\n  driver: {labels: {v: 12e4567, w: 99e9999}}\n  executor: {}\n",
+         mainClass: Main\n  image: spark\n  mainApplicationFile: local:///a.jar\n  driver: {labels: {w-12e4567: 99e9999, v: 12e4567, w: 12e4567}}\n  executor: {}\n",
     );
     let rendered = String::from_utf8_lossy(&commit.stdout);
-    assert!(["v: \"12e4567\"", "w: \"99e9999\""].iter().all(|label| rendered.contains(label)), "{commit:?}");
+    assert!(
+        ["v: \"12e4567\"", "w: \"12e4567\"", "w-12e4567: \"99e9999\""]
+            .iter()
+            .all(|label| rendered.contains(label)),
+        "{commit:?}"
+    );
     let torn = sparkctl(&["validate", "-f", "-"], "kind: SparkApplication\nspec: {type: [\n");
     assert_eq!(String::from_utf8_lossy(&torn.stderr).lines().count(), 1, "{torn:?}");
 }

@@ -113,7 +113,7 @@ fn remote(key: &str, element: &str, conf: &Conf) -> Result<String, NotNative> {
     }
 }
 
-pub(super) fn program_location(program: &str, conf: &Conf) -> Result<String, NotNative> {
+fn program_location(program: &str, conf: &Conf) -> Result<String, NotNative> {
     match uri::parse(program) {
         Some(uri) if !matches!(uri.scheme, "" | "file") => Ok(program.to_owned()),
         None if program.contains(':') && !conf.has(submit_conf::UPLOAD_PATH) => {

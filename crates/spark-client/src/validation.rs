@@ -2,7 +2,6 @@
 
 use super::{
     conf::{Conf, int},
-    dependencies::program_location,
     input::{Kind, NO_RESOURCE, Submission},
     line::Line,
     not_native::{NotNative, Reason},
@@ -39,7 +38,7 @@ pub(super) fn check(submission: &Submission, conf: &Conf) -> Result<(), NotNativ
         let problem = "only one of --proxy-user and --principal can be provided";
         return Err(NotNative::refused(submit_conf::PRINCIPAL, problem));
     }
-    program(submission, conf)?;
+    program(submission)?;
     conf.boolean(conf::WAIT_APP_COMPLETION)?;
     if submission.kind() == Kind::Python && submission.line < ANY_PYTHON {
         conf.option(conf::PYTHON_VERSION, &["3"])?;
@@ -80,7 +79,7 @@ fn amounts(conf: &Conf) -> Result<(), NotNative> {
     if is_dynamic { Ok(()) } else { check(conf::EXECUTOR_INSTANCES, &positive) }
 }
 
-fn program(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
+fn program(submission: &Submission) -> Result<(), NotNative> {
     let (program, class) = (submission.primary_resource.as_str(), submission.main_class.as_deref());
     let refused = |what: &str, problem| Err(NotNative::refused(what, problem));
     let is_connect_shell = program == CONNECT_SHELL.0 && submission.line >= CONNECT_SHELL.1;
@@ -98,9 +97,6 @@ fn program(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
         let problem =
             "there is no main class: name one with --class (a file of Python ends in .py, one of R in .R)";
         return refused(program, problem);
-    }
-    if !program.is_empty() {
-        program_location(program, conf)?;
     }
     Err(NotNative::fallback(Reason::MainClass, "--class", format!("is to be found out from {program}")))
 }

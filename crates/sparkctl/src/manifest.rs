@@ -14,10 +14,10 @@ use kube::{
     Resource, ResourceExt,
     api::{DynamicObject, ObjectMeta},
 };
-use plan::validation::{self, Files, Findings, Refusal};
+use plan::validation::{self, Files, Findings, Invalid, Refusal};
 use serde::Deserialize;
 use serde_json::Value;
-use serde_saphyr::{Error as YamlError, Location, options::DuplicateKeyPolicy};
+use serde_saphyr::{Error as YamlError, options::DuplicateKeyPolicy};
 use std::{
     fs,
     io::{self, Read as _},
@@ -133,12 +133,11 @@ fn applications(
                 complain(&format!("Warning: {}", stands_twice(text, &key, location.line())));
                 stands_once = false;
             }
-            Err(YamlError::NonFiniteFloat { value, location })
-                if value.starts_with(|c: char| c.is_ascii_digit()) =>
-            {
-                quoted = with_quotes(&quoted, &value, location).context("not YAML")?;
-            }
-            parsed => break parsed.map_err(|error| anyhow!("not YAML: {error}"))?,
+            Err(error) => match with_quotes(&quoted, &error) {
+                Some(text) => quoted = text,
+                None => bail!("not YAML: {error}"),
+            },
+            Ok(documents) => break documents,
         }
     };
     let objects: Vec<_> = documents.iter().flat_map(items).filter(|object| !object.is_null()).collect();
@@ -162,23 +161,30 @@ fn applications(
     Ok(read.into_iter().flatten().collect())
 }
 
-/// Whether a mistake in the field `invalid` only follows from one of the schema in the field `fault`: it is in the same
-/// field, in one that has it, or about mounts of a volume.
-fn is_echo(fault: &str, invalid: &str) -> bool {
-    let of_volumes = fault.contains(".volumes[") && invalid.contains(".volumeMounts");
-    of_volumes
-        || fault
-            .strip_prefix(invalid)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']) && invalid.contains('.'))
+/// Whether a mistake only follows from one of the schema in the field `fault`: it is in the same field, in a list or an
+/// object that has the field, or of mounts whose volume could not be read. A section of the spec has mistakes of its own.
+fn is_echo(fault: &str, invalid: &Invalid) -> bool {
+    let Invalid { field, why } = invalid;
+    let is_section = ["spec", "template", "driver", "executor"].iter().any(|name| field.ends_with(name));
+    let is_unread = why.contains("names no volume") || why.contains("which is not in");
+    match fault.strip_prefix(field.as_str()) {
+        Some("") => true,
+        Some(rest) => rest.starts_with(['.', '[']) && !is_section,
+        None => fault.contains(".volumes[") && field.contains(".volumeMounts") && is_unread,
+    }
 }
 
-/// Returns the text with quotation marks around `value`, a number beyond all numbers, which kubectl takes for a text: the
-/// short name of a commit may look so.
-fn with_quotes(text: &str, value: &str, location: Location) -> Option<String> {
-    let before = |line| text.split_inclusive('\n').take(line).map(str::len).sum::<usize>();
-    let line = before(usize::try_from(location.line()).ok()?.checked_sub(1)?);
-    let at = line + text.get(line..)?.find(value)?;
-    Some([&text[..at], "\"", value, "\"", &text[at + value.len()..]].concat())
+/// Returns the text with quotation marks around the number that caused `error`, if it is beyond all numbers: kubectl takes it
+/// for a text, and the short name of a commit may look so.
+fn with_quotes(text: &str, error: &YamlError) -> Option<String> {
+    let YamlError::NonFiniteFloat { value, location } = error else { return None };
+    let [line, column] = [location.line(), location.column()].map(|number| usize::try_from(number).ok());
+    let begin: usize = text.split_inclusive('\n').take(line?.checked_sub(1)?).map(str::len).sum();
+    let (offset, _) = text.get(begin..)?.char_indices().nth(column?.checked_sub(1)?)?;
+    let (before, after) = text.split_at(begin + offset);
+    let rest =
+        after.strip_prefix(value.as_str()).filter(|_| value.starts_with(|c: char| c.is_ascii_digit()))?;
+    Some([before, "\"", value, "\"", rest].concat())
 }
 
 /// Returns a warning about a key that a mapping has for the second time in `line`.
@@ -323,7 +329,7 @@ fn found(
     });
     let (mut application, mut findings, remark) = read?;
     // A mistake that both the schema and the operator's own checks find in a field is reported once.
-    findings.invalid.retain(|invalid| !faults.iter().any(|fault| is_echo(&fault.field, &invalid.field)));
+    findings.invalid.retain(|invalid| !faults.iter().any(|fault| is_echo(&fault.field, invalid)));
     findings.invalid.splice(..0, faults);
     findings.warnings.extend(unknown.iter().map(ToString::to_string));
     let ObjectMeta { namespace: given, uid, .. } = &mut application.metadata;

@@ -56,13 +56,14 @@ static METADATA: LazyLock<Value> = LazyLock::new(|| {
 const MISSING: &str = "is missing";
 /// Fields that other objects of Kubernetes or other tools have: the end of the path of the object in which users write them,
 /// and what to write instead.
-const ELSEWHERE: [(&str, &str, &str); 15] = [
+const ELSEWHERE: [(&str, &str, &str); 16] = [
     (".volumeMounts", "path", "write mountPath"),
     ("spec.template", "spec", "move its fields into spec.template"),
     ("", "pyPackages", "put Python packages into the image, or an environment into deps.archives"),
     ("", "resources", "write coreRequest, coreLimit, memory and memoryOverhead, of which Spark makes them"),
     ("", "args", "write the program's into spec.arguments"),
-    ("", "cpu", "write cores, coreRequest or coreLimit"),
+    (".driver", "cpu", "write cores, coreRequest or coreLimit"),
+    (".executor", "cpu", "write cores, coreRequest or coreLimit"),
     ("", "environment", "write env, a list of name and value"),
     ("", "extraJavaOptions", "write javaOptions"),
     ("", "javaOpts", "write javaOptions"),
@@ -242,7 +243,7 @@ fn hint(wanted: &str, value: &Value, path: &str) -> String {
         }
         ("string", Value::Array(_)) => String::new(),
         ("string", Value::Number(number))
-            if ["emory", "emoryOverhead"].iter().any(|end| path.ends_with(end)) =>
+            if number.is_u64() && ["emory", "emoryOverhead"].iter().any(|end| path.ends_with(end)) =>
         {
             format!(": write it with its unit, such as `{number}m`")
         }

@@ -10,8 +10,9 @@ use work::{Turn, Turns};
 /// its questions, so that at most 400 begin in a second.
 const AT_ONCE: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
-/// How many more may wait for that, each with all of its review in memory, and for how long.
-const WAITING: usize = 64;
+/// How many more reviews may wait for their turn, each with its object in memory, and for how long: an API server that is not
+/// known sends at most 200 changes at once.
+const WAITING: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The client that has sent a request.
@@ -63,7 +64,7 @@ impl Lookups {
     }
 }
 
-/// The permit to ask.
+/// Permits a review to ask the API server.
 #[derive(Debug)]
 pub(super) struct Permit(Option<Turn>);
 

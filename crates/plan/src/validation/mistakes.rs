@@ -37,7 +37,11 @@ const PROPERTIES: [Mistake; 12] = [
         "Hadoop does not replace `$(…)`: write `${env.NAME}`",
     ),
     (
-        |key, value| is_of_drivers_jvm(key) && (value.contains("$(") || value.contains("${env:")),
+        |key, value| {
+            // Log4j and Spark replace it in settings of theirs.
+            let is_read = value.contains("-Dlog4j") || value.contains("-Dspark.");
+            is_of_drivers_jvm(key) && (value.contains("$(") || value.contains("${env:") && !is_read)
+        },
         "nobody replaces that there: the driver's JVM gets it as it is",
     ),
     (

@@ -216,13 +216,13 @@ impl<'a> Subject<'a> {
         format!("{}.sparkConf[{key}]", self.root)
     }
 
-    fn check(&self, findings: &mut Findings) {
-        if !size::is_bounded(self, findings) {
-            return;
+    /// Returns whether the spec is small enough for further checks.
+    fn check(&self, findings: &mut Findings) -> bool {
+        let is_bounded = size::is_bounded(self, findings);
+        if is_bounded {
+            CHECKS.iter().for_each(|check| check(self, findings));
         }
-        for check in CHECKS {
-            check(self, findings);
-        }
+        is_bounded
     }
 }
 
@@ -230,16 +230,17 @@ impl<'a> Subject<'a> {
 #[must_use]
 pub fn examine(application: &SparkApplication, files: Files) -> Findings {
     let mut findings = Findings::default();
-    let subject = checked(application, &mut findings);
-    planned::run(&subject, files, &mut findings);
+    if let Some(subject) = checked(application, &mut findings) {
+        planned::run(&subject, files, &mut findings);
+    }
     findings.told("spec")
 }
 
-fn checked<'a>(application: &'a SparkApplication, findings: &mut Findings) -> Subject<'a> {
+/// Returns the application for further checks; none if its spec is too large for any.
+fn checked<'a>(application: &'a SparkApplication, findings: &mut Findings) -> Option<Subject<'a>> {
     names::application(application, findings);
     let subject = Subject::new(application, "spec");
-    subject.check(findings);
-    subject
+    subject.check(findings).then_some(subject)
 }
 
 /// Returns the mistakes and the warnings of a schedule, including those of the applications that are created from its
@@ -257,8 +258,9 @@ pub fn examine_schedule(
     schedule::fields(schedule, shortest_period, &mut findings);
     let run = shortest_named_run(schedule);
     let subject = Subject::new(&run, "spec.template");
-    subject.check(&mut findings);
-    planned::run(&subject, files, &mut findings);
+    if subject.check(&mut findings) {
+        planned::run(&subject, files, &mut findings);
+    }
     findings.told("spec")
 }
 
@@ -290,7 +292,9 @@ impl Deref for Validated<'_> {
 /// All mistakes of the application.
 pub fn validate(application: &SparkApplication) -> Result<Validated<'_>, Refusal> {
     let mut findings = Findings::default();
-    customization::rehearsal(&checked(application, &mut findings), &mut findings);
+    if let Some(subject) = checked(application, &mut findings) {
+        customization::rehearsal(&subject, &mut findings);
+    }
     let Findings { invalid, .. } = findings.told("spec");
     if invalid.is_empty() { Ok(Validated(application)) } else { Err(Refusal(invalid)) }
 }

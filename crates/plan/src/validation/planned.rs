@@ -44,14 +44,16 @@ pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
 
 /// How many plans are tried to find all that they refuse.
 const MOST_PLANS: usize = 10;
+const MOUNT_PATH: &str = ".mount.path";
 
 /// Returns the plan, without what was refused of it; none if there is none.
 fn planned(subject: &Subject, files: Files, findings: &mut Findings) -> Option<Model> {
     let mut application = with_metadata(subject.application);
-    for i in 0..MOST_PLANS {
+    let mut refused = Vec::<String>::new();
+    for _ in 0..MOST_PLANS {
         let valid = Validated(&application);
         let planned = model_submission(valid, files == Files::AreUploaded).and_then(|(run, submission)| {
-            if i == 0 {
+            if refused.is_empty() {
                 overridden(subject, &submission.properties, findings);
                 start::check(subject, &submission.properties, findings);
             }
@@ -61,30 +63,42 @@ fn planned(subject: &Subject, files: Files, findings: &mut Findings) -> Option<M
             Ok(model) => return Some(model),
             // Only `spark-submit` itself can plan it.
             Err(NotNative::Fallback { .. }) => return None,
+            // What was left out is missing now.
+            Err(NotNative::Refused { field, why })
+                if refused.iter().any(|left_out| follows(left_out, &field, &why)) =>
+            {
+                return None;
+            }
             Err(NotNative::Refused { field, why }) => {
                 // Flags are spark-submit's; users write fields.
                 let why = why.replace("with --class", "in mainClass");
                 findings.refuse(field_of(&application.spec, subject.root, &field), why);
-                if !is_left_out(&field, &mut application.spec) {
+                if !leave_out(&field, &mut application.spec) {
                     return None;
                 }
+                refused.push(field);
             }
         }
     }
     None
 }
 
-/// Takes what sets `property` out of a spec, so that the next plan finds other mistakes. Returns whether there was
-/// anything that can be missing.
-fn is_left_out(property: &str, spec: &mut SparkApplicationSpec) -> bool {
-    let before = spec.spark_conf.len();
-    let volume = Role::ALL.into_iter().find_map(|role| {
-        let volumes = conf::kubernetes(role, conf::VOLUMES_PREFIX);
-        let (kind, name) = property.strip_prefix(&volumes)?.split_once('.')?;
-        Some(format!("{volumes}{kind}.{}.", name.split('.').next()?))
-    });
-    spec.spark_conf
-        .retain(|key, _| key != property && volume.as_ref().is_none_or(|volume| !key.starts_with(volume)));
+/// Whether a refusal of `field` only follows from what was left out before.
+fn follows(left_out: &str, field: &str, why: &str) -> bool {
+    let is_its_volume = left_out.ends_with(MOUNT_PATH) && left_out.starts_with(field);
+    left_out == field || is_its_volume || why.contains(left_out)
+}
+
+/// Takes what sets `property` out of a spec, so that the next plan finds other mistakes. Returns whether that was possible.
+fn leave_out(property: &str, spec: &mut SparkApplicationSpec) -> bool {
+    if spec.spark_conf.remove(property).is_some() {
+        return true;
+    }
+    if property.ends_with(MOUNT_PATH) {
+        // The volume stays, since others may mount it.
+        let path = format!("/left-out-{}", spec.spark_conf.len());
+        return spec.spark_conf.insert(property.to_owned(), path).is_none();
+    }
     let deps = &mut spec.deps;
     let lists = [
         (submit_conf::JARS, &mut deps.jars),
@@ -92,15 +106,18 @@ fn is_left_out(property: &str, spec: &mut SparkApplicationSpec) -> bool {
         (submit_conf::PY_FILES, &mut deps.py_files),
         (submit_conf::ARCHIVES, &mut deps.archives),
     ];
-    let list = lists.into_iter().find(|(key, list)| *key == property && !list.is_empty());
-    let had_list = list.map(|(_, list)| list.clear()).is_some();
-    let is_main =
-        !property.is_empty() && property == spec.main_application_file && !property.starts_with("local:");
-    if is_main {
-        let name = property.rsplit('/').next().unwrap_or_default();
-        spec.main_application_file = format!("local:///{}", name.replace(char::is_whitespace, ""));
+    if let Some((_, list)) = lists.into_iter().find(|(key, list)| *key == property && !list.is_empty()) {
+        list.clear();
+        return true;
     }
-    spec.spark_conf.len() < before || had_list || is_main
+    let ending = [".py", ".R"].into_iter().find(|ending| property.ends_with(ending));
+    let is_main = property == spec.main_application_file && !property.starts_with("local:");
+    // Without a class, it has to be read from the very file.
+    if !is_main || ending.is_none() && spec.main_class.is_none() {
+        return false;
+    }
+    spec.main_application_file = format!("local:///left-out{}", ending.unwrap_or(".jar"));
+    true
 }
 
 /// Warns of properties that a field of the spec overrides.

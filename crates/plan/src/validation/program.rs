@@ -91,8 +91,9 @@ pub(super) fn local_files(subject: &Subject, findings: &mut Findings) {
     let lists = [("deps.jars", &deps.jars), ("deps.files", &deps.files), ("deps.pyFiles", &deps.py_files)];
     let listed = lists.into_iter().flat_map(|(field, list)| list.iter().map(move |file| (field, file)));
     for (field, file) in main.into_iter().chain(listed) {
-        if let Some(path) =
-            file.strip_prefix("local://").filter(|path| !path.is_empty() && !path.starts_with('/'))
+        if let Some(path) = file
+            .strip_prefix("local://")
+            .filter(|path| !path.is_empty() && !path.starts_with('/') && !path.starts_with("localhost/"))
         {
             findings.warn(
                 subject.field(field),

@@ -191,10 +191,10 @@ impl<'a> Start<'a, '_> {
                 .any(|key| self.properties.contains_key(*key));
         if self.is_on(conf::DYNAMIC_ALLOCATION, false) && !keeps {
             let key = conf::SHUFFLE_TRACKING;
-            if self.properties.contains_key(key) {
+            if by_default {
                 self.warn(key, "Spark does not start: nothing else keeps the data of shuffles: take it out");
             } else {
-                let why = format_args!("Spark does not start: nothing keeps the data of shuffles: set {key}");
+                let why = format_args!("Spark does not start: nothing keeps shuffle data: set {key}=true");
                 self.warn(conf::DYNAMIC_ALLOCATION, why);
             }
         }

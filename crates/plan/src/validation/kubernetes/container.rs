@@ -122,10 +122,12 @@ fn is_resource(name: &str) -> bool {
 }
 
 /// The fields of a pod from which variables have their values.
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 10] = [
     "metadata.name",
     "metadata.namespace",
     "metadata.uid",
+    // What `spec.nodeName` was called.
+    "spec.host",
     "spec.nodeName",
     "spec.serviceAccountName",
     "status.hostIP",
