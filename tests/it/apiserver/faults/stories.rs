@@ -185,8 +185,10 @@ impl Story {
         let status = &world.application(name)["status"];
         let has_times =
             status["terminationTime"].is_string() && status["lastSubmissionAttemptTime"].is_string();
-        // So was one that ran already, whose run counts.
-        let lost = i64::from(stage.by_spark_submit && ever > started);
+        // So was one that ran already, or that was recorded before it ran: its run counts.
+        let mut runs = status["runs"].as_array().into_iter().flatten();
+        let is_recorded = runs.any(|run| run["reason"] == "DriverOutcomeUnknown");
+        let lost = i64::from(stage.by_spark_submit && (ever > started || is_recorded));
         let has_executions = status["executionAttempts"]
             .as_i64()
             .is_some_and(|found| executions.contains(&found) || executions.contains(&(found - lost)));
