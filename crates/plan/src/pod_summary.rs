@@ -112,8 +112,8 @@ pub struct Waiting {
     pub message: Option<String>,
 }
 
-/// How many claims of a driver are remembered, so that a pod that anybody has made takes no more memory than a driver. All
-/// others go with the driver, their owner.
+/// The most claims of a driver that its record has: anybody may make a pod with thousands. Claims beyond it go with the
+/// driver, their owner.
 const MOST_CLAIMS: usize = 100;
 
 impl PodSummary {

@@ -6,12 +6,12 @@ use std::{net::IpAddr, time::Duration};
 use tokio::time::{sleep, timeout};
 use work::{Turn, Turns};
 
-/// How many reviews of clients that are not known as API servers may ask at once. The turn of each lasts [`PAUSE`] longer than
-/// its questions, so that at most 400 begin in a second.
+/// The most reviews of clients that are not known as API servers that ask at once. The turn of each lasts [`PAUSE`]
+/// longer than its questions, so that at most 400 begin in a second.
 const AT_ONCE: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
-/// How many more reviews may wait for their turn, each with its object in memory, and for how long: an API server that is not
-/// known sends at most 200 changes at once.
+/// The most reviews that wait for their turn, each with its object in memory, and for how long: an API server that is
+/// not known sends at most 200 changes at once.
 const WAITING: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(3);
 

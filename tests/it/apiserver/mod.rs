@@ -91,7 +91,7 @@ mod sparkctl_at_a_terminal;
 mod submission;
 /// Ways in which tenants could get the operator's rights.
 mod tenants;
-/// What validation says, beside what the API server does.
+/// Validation refuses what the API server refuses, and nothing else.
 mod told;
 /// More work than the operator can do.
 mod turns;

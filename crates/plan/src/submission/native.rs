@@ -141,9 +141,9 @@ pub struct Model {
     pub executor: Value,
 }
 
-/// Returns a model of the next run of an application in which no mistake was found, and its submission, as an operator with default
-/// flags and without a `spark-defaults.conf` plans it; an image is taken for granted, since the admin may have set it there, and with
-/// `uploads_files` a place for files.
+/// Returns a model of the next run of an application in which no mistake was found, and its submission, as an operator
+/// with default flags and without a `spark-defaults.conf` plans it; an image is taken for granted, since the admin may
+/// have set it there, and with `uploads_files` a place for files.
 ///
 /// # Errors
 ///

@@ -42,8 +42,9 @@ pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
     }
 }
 
-/// How many plans are tried to find all that they refuse.
+/// The most plans that are made of one application to find all that they refuse.
 const MOST_PLANS: usize = 10;
+/// The end of the property with the path at which Spark mounts a volume.
 const MOUNT_PATH: &str = ".mount.path";
 
 /// Returns the plan, without what was refused of it; none if there is none.
