@@ -419,8 +419,15 @@ pub(crate) fn groups(namespace: &Namespace, kind: &str) -> Vec<Value> {
 
 fn path(namespace: &Namespace, kind: &str) -> String {
     let (resource, group) = kind.split_once('.').unwrap();
-    let versions = calls::get(&format!("/apis/{group}")).expect(group);
-    let version = versions["preferredVersion"]["groupVersion"].as_str().unwrap();
+    let group = calls::get(&format!("/apis/{group}")).expect(group);
+    let mut versions =
+        group["versions"].as_array().unwrap().iter().map(|version| version["groupVersion"].as_str().unwrap());
+    // The preferred one need not have it: `scheduling.k8s.io/v1` has priority classes alone.
+    let has_resource = |version: &&str| {
+        let resources = calls::get(&format!("/apis/{version}")).expect(version);
+        resources["resources"].as_array().unwrap().iter().any(|it| it["name"] == resource)
+    };
+    let version = versions.find(has_resource).expect(kind);
     format!("/apis/{version}/namespaces/{}/{resource}", namespace.name)
 }
 
