@@ -16,6 +16,15 @@ const MEMORY: &str = "1g";
 /// Number of executors. Spark's own default is 2.
 const INSTANCES: i32 = 1;
 
+/// Returns the properties on which the defaults depend.
+#[must_use]
+pub fn properties() -> Vec<String> {
+    let of_roles =
+        Role::ALL.into_iter().flat_map(|role| [conf::CORES, conf::MEMORY].map(|it| conf::spark(role, it)));
+    let others = [conf::DYNAMIC_ALLOCATION, conf::DYNAMIC_ALLOCATION_KUBEFLOW, conf::EXECUTOR_INSTANCES];
+    of_roles.chain(others.map(str::to_owned)).collect()
+}
+
 /// Returns `spec` with values for the fields that the user did not set. A second call changes nothing.
 ///
 /// `type`, `mode` and `restartPolicy.type` already have their defaults, which their Rust types set when an object is

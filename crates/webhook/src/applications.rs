@@ -1,29 +1,56 @@
 //! Reviews applications and schedules: fills in defaults, and refuses objects that cannot be run.
 
 use super::decision::{Change, Decision};
-use api::{State, fill_in};
+use api::{
+    State,
+    defaults::{self, fill_in},
+};
 use plan::validation::{self, Files, Findings, Refusal};
+use pod_customization::borrowed_json::BorrowedJson;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Fills defaults into an application that has not been submitted yet (state New), or whose previous run is about to be
 /// deleted (state Invalidating). In a later state, the added fields would look like an edit by the user. Kubeflow's
 /// operator has the same rule.
 ///
-/// An application that cannot be read stays unchanged: the API server checks the object next and names every field
-/// that does not match the CRD, which is more than this webhook could report.
+/// An application in which what defaults depend on cannot be read stays unchanged: the API server checks the object next
+/// and names every field that does not match the CRD, which is more than this webhook could report.
 pub(super) fn completed(change: &Change) -> Decision {
     // The state is read from the stored object, because the API server drops the status of a new object.
     let state = change.old["status"]["applicationState"]["state"].as_str().unwrap_or_default();
     if !matches!(state.parse(), Ok(State::New | State::Invalidating)) {
         return Decision::ALLOWED;
     }
-    let sent = Value::from(change.object);
+    let sent = json!({"spec": defaulted(&change.object["spec"])});
     let mut completed = sent.clone();
     match completed["spec"].as_object_mut().map(fill_in) {
         Some(Ok(())) => Decision::Changed(json_patch::diff(&sent, &completed)),
         Some(Err(_)) | None => Decision::ALLOWED,
     }
+}
+
+/// Returns the part of a spec in which there are defaults, or on which they depend: the rest, which may be large, is not
+/// copied.
+fn defaulted(spec: &BorrowedJson) -> Value {
+    const FIELDS: [&str; 4] = ["dynamicAllocation", "mode", "restartPolicy", "type"];
+    const OF_ROLES: [&str; 3] = ["cores", "instances", "memory"];
+    let part = |of: &BorrowedJson, fields: &[&str]| match of {
+        BorrowedJson::Object(_) => {
+            let there = fields.iter().filter_map(|field| Some(((*field).to_owned(), of.get(field)?.into())));
+            Value::Object(there.collect())
+        }
+        other => other.into(),
+    };
+    let mut found = part(spec, &FIELDS);
+    let properties = defaults::properties();
+    let properties: Vec<_> = properties.iter().map(String::as_str).collect();
+    for (field, fields) in [("sparkConf", &properties[..]), ("driver", &OF_ROLES), ("executor", &OF_ROLES)] {
+        if let (Some(of), Some(found)) = (spec.get(field), found.as_object_mut()) {
+            found.insert(field.to_owned(), part(of, fields));
+        }
+    }
+    found
 }
 
 pub(super) fn validated(change: &Change) -> Decision {
@@ -73,4 +100,32 @@ pub(super) fn read<K: DeserializeOwned>(change: &Change) -> serde_json::Result<K
         metadata.entry("namespace").or_insert_with(|| change.namespace.into());
     }
     serde_json::from_value(placed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_of_a_part_are_those_of_the_whole() {
+        let large = json!({"spec": {"containers": [{"name": "a"}]}});
+        for spec in [
+            json!({}),
+            json!({"driver": {"template": large, "memory": "2g"}, "executor": {"instances": null}, "volumes": []}),
+            json!({"dynamicAllocation": {"enabled": true}, "mode": "", "restartPolicy": {"type": "Always", "x": 1}}),
+            json!({"sparkConf": {
+                "spark.driver.memory": "1g", "spark.executor.cores": "1", "spark.executor.instances": "2", "a": "b",
+            }}),
+            json!({"sparkConf": {"spark.dynamicAllocation.enabled": "true"}, "type": "Python", "executor": null}),
+        ] {
+            let filled = |part: Value| {
+                let sent = json!({"spec": part});
+                let mut completed = sent.clone();
+                fill_in(completed["spec"].as_object_mut().unwrap()).unwrap();
+                json_patch::diff(&sent, &completed)
+            };
+            assert_eq!(filled(defaulted(&(&spec).into())), filled(spec.clone()), "{spec}");
+        }
+        assert_eq!(defaulted(&(&json!("none")).into()), "none");
+    }
 }
