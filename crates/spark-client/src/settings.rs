@@ -55,6 +55,12 @@ fn destination(conf: &Conf) -> Result<(), NotNative> {
 /// Whether Spark of this release line knows the setting `spark.kubernetes.<setting>`. It ignores all others.
 #[must_use]
 pub fn is_setting(setting: &str, line: Line) -> bool {
+    settings(line).any(|name| belongs(setting, name))
+}
+
+/// Returns the names of Spark's settings on Kubernetes in a release line, without `spark.kubernetes.`. One that ends in a
+/// dot is the beginning of settings.
+pub fn settings(line: Line) -> impl Iterator<Item = &'static str> {
     static KNOWN: LazyLock<Vec<(&str, Line, Line)>> = LazyLock::new(|| {
         let entries = SETTINGS.lines().filter(|text| !text.starts_with('#'));
         let entry = |text: &'static str| {
@@ -65,7 +71,7 @@ pub fn is_setting(setting: &str, line: Line) -> bool {
         };
         entries.filter_map(entry).collect()
     });
-    KNOWN.iter().any(|(name, first, last)| (*first..=*last).contains(&line) && belongs(setting, name))
+    KNOWN.iter().filter(move |(_, first, last)| (*first..=*last).contains(&line)).map(|(name, ..)| *name)
 }
 
 fn belongs(setting: &str, entry: &str) -> bool {

@@ -13,9 +13,13 @@ use serde_json::Value;
 type Mistake = (fn(&str, &str) -> bool, &'static str);
 
 /// The mistakes in one property; the first one that it has is told.
-const PROPERTIES: [Mistake; 12] = [
+const PROPERTIES: [Mistake; 14] = [
     (|key, _| key.contains(char::is_whitespace), "no setting of Spark has a blank in its name"),
     (|key, _| key.contains(['"', '\'']), "no setting of Spark has a quotation mark in its name"),
+    (
+        |key, _| !key.starts_with(conf::PREFIX) && key.to_lowercase().starts_with(conf::PREFIX),
+        "without effect: the settings of Spark begin with `spark.`, in small letters",
+    ),
     (
         |key, _| !key.starts_with(conf::PREFIX),
         "no setting of Spark, without effect: write one of Hadoop into hadoopConf, one of metrics into monitoring",
@@ -30,6 +34,10 @@ const PROPERTIES: [Mistake; 12] = [
                 && value.starts_with(spark_client::IN_CLUSTER)
         },
         "has no effect: these are the credentials that the pod has anyway",
+    ),
+    (
+        |key, _| OF_OTHERS.iter().any(|begin| key.starts_with(begin)),
+        "has no effect on Kubernetes: it is for another cluster manager",
     ),
     (|key, _| key == submit_conf::DRIVER_HOST, "has no effect: executors find the driver by its Service"),
     (
@@ -62,13 +70,25 @@ const PROPERTIES: [Mistake; 12] = [
     ),
 ];
 
+/// The beginnings of settings for YARN, Mesos and Spark's own cluster that nobody reads on Kubernetes. (Spark reads others
+/// under their old names, such as `spark.yarn.keytab`.)
+const OF_OTHERS: [&str; 8] = [
+    "spark.cores.max",
+    "spark.deploy.",
+    "spark.mesos.",
+    "spark.yarn.am.",
+    "spark.yarn.appMasterEnv.",
+    "spark.yarn.archive",
+    "spark.yarn.jars",
+    "spark.yarn.queue",
+];
 const SHUFFLE_SERVICE: &str = "spark.shuffle.service.enabled";
 /// With one of these settings Spark starts with a heap of any size.
 const ANY_HEAP: [&str; 2] = ["spark.testing.memory", "spark.testing.reservedMemory"];
 /// The smallest heap with which Spark starts, in bytes. It wants 1.5 times the 300 MiB that it reserves of what the JVM
 /// leaves of the heap (`UnifiedMemoryManager`), and in a pod as small, the JVM leaves a survivor space aside.
 const SMALLEST_HEAP: u64 = 466 << 20;
-/// Directories of every image of Spark without which nothing starts.
+/// Directories without which nothing starts.
 const NEEDED: [&str; 12] = [
     "",
     "/bin",
@@ -83,6 +103,8 @@ const NEEDED: [&str; 12] = [
     "/usr",
     "/usr/bin",
 ];
+/// Where Kubernetes mounts the account's credentials, unless something is mounted there already.
+const CREDENTIALS: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 pub(super) fn in_properties(subject: &Subject, findings: &mut Findings) {
     for (key, value) in &subject.spec.spark_conf {
@@ -107,6 +129,12 @@ pub(super) fn in_properties(subject: &Subject, findings: &mut Findings) {
 /// Warns of arguments like `--input s3a://…`: each entry is one word for the program.
 pub(super) fn in_arguments(subject: &Subject, findings: &mut Findings) {
     for (i, argument) in subject.spec.arguments.iter().enumerate() {
+        if has_shell_variable(argument) {
+            findings.warn(
+                subject.field(format_args!("arguments[{i}]")),
+                "the program gets it as it is: write `$(NAME)` for a variable in the driver's env",
+            );
+        }
         let Some((option, value)) = argument.split_once(char::is_whitespace) else { continue };
         let name = option.trim_start_matches('-');
         let is_option = option.starts_with('-')
@@ -117,6 +145,24 @@ pub(super) fn in_arguments(subject: &Subject, findings: &mut Findings) {
                 subject.field(format_args!("arguments[{i}]")),
                 "is one word for the program, with a blank in it: write the option and its value as two entries",
             );
+        }
+    }
+}
+
+/// Warns of Secrets that are named twice: Spark has one path for each.
+pub(super) fn secrets(subject: &Subject, findings: &mut Findings) {
+    for role in Role::ALL {
+        let secrets = &role.pod(&subject.spec).secrets;
+        for (i, secret) in secrets.iter().enumerate() {
+            if let Some(later) = secrets[i + 1..].iter().rfind(|later| later.name == secret.name) {
+                findings.warn(
+                    subject.of_role(role, format_args!("secrets[{i}]")),
+                    format_args!(
+                        "`{}` is mounted at `{}` alone, where it is named last",
+                        secret.name, later.path
+                    ),
+                );
+            }
         }
     }
 }
@@ -156,15 +202,26 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
         let maps = maps.map(|(i, map)| (format!("configMaps[{i}].path"), map.path.as_str()));
         let secrets = pod.secrets.iter().enumerate();
         let secrets = secrets.map(|(i, secret)| (format!("secrets[{i}].path"), secret.path.as_str()));
-        let all = mounts.chain(maps).chain(secrets);
-        for (field, path) in
-            all.filter(|(_, path)| !path.is_empty() && NEEDED.contains(&path.trim_end_matches('/')))
-        {
+        let of_role = |(field, path)| (subject.of_role(role, field), path);
+        let volumes = conf::kubernetes(role, conf::VOLUMES_PREFIX);
+        let of_secrets = conf::kubernetes(role, conf::SECRETS_PREFIX);
+        let configured = subject.spec.spark_conf.iter().filter(|(key, _)| {
+            key.starts_with(&volumes) && key.ends_with(".mount.path") || key.starts_with(&of_secrets)
+        });
+        let configured = configured.map(|(key, path)| (subject.conf(key), path.as_str()));
+        let others =
+            maps.chain(secrets).map(of_role).chain(configured).map(|(field, path)| (field, path, true));
+        // A projected volume may have credentials.
+        let all = mounts.map(of_role).map(|(field, path)| (field, path, false)).chain(others);
+        for (field, path, hides_credentials) in all.filter(|(_, path, _)| !path.is_empty()) {
+            let trimmed = path.trim_end_matches('/');
+            let is_needed = NEEDED.contains(&trimmed) || hides_credentials && trimmed == CREDENTIALS;
+            if !is_needed {
+                continue;
+            }
             findings.warn(
-                subject.of_role(role, field),
-                format_args!(
-                    "`{path}` hides what Spark needs of the image: choose another, or mount one file there with its name"
-                ),
+                field,
+                format_args!("`{path}` hides what is needed there: choose another, or mount one file"),
             );
         }
     }

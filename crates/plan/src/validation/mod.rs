@@ -43,7 +43,7 @@ use std::{fmt::Display, ops::Deref, time::Duration};
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 35] = [
+const CHECKS: [Check; 38] = [
     mode::cluster,
     program::main_file,
     program::main_class,
@@ -53,6 +53,7 @@ const CHECKS: [Check; 35] = [
     names::driver_pod,
     pod_templates::version,
     pod_templates::form,
+    pod_templates::unknown,
     scheduling::node_selector,
     ingress::web_ui,
     ingress::driver_ingress,
@@ -61,8 +62,10 @@ const CHECKS: [Check; 35] = [
     spark_conf::references,
     spark_conf::without_effect,
     spark_conf::unknown,
+    spark_conf::of_volumes,
     mistakes::in_properties,
     mistakes::in_arguments,
+    mistakes::secrets,
     mistakes::heap,
     mistakes::mounts,
     mistakes::containers,
@@ -149,8 +152,13 @@ impl Findings {
         }
     }
 
+    /// Whether no further warning is listed.
+    const fn is_full(&self) -> bool {
+        self.warnings.len() >= MOST_FINDINGS
+    }
+
     fn warn(&mut self, field: impl Display, what: impl Display) {
-        if self.warnings.len() < MOST_FINDINGS {
+        if !self.is_full() {
             self.warnings.push(excerpt::beginning(format!("{field}: {what}"), LONGEST_SENTENCE));
         } else {
             self.unlisted_warnings += 1;
@@ -224,6 +232,24 @@ impl<'a> Subject<'a> {
         }
         is_bounded
     }
+}
+
+/// Returns the one of `known` from which `given` differs by two letters at most. A known name that ends in a dot is the
+/// beginning of names, whose rest is that of `given`.
+fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
+    /// No name of Spark's is longer, and whoever writes a longer one shall not keep anybody busy.
+    const LONGEST: usize = 100;
+    const LETTERS: usize = 2;
+    let resembling = known.filter_map(|name| {
+        let own = match name.strip_suffix('.') {
+            Some(before) => &given[..=given.match_indices('.').nth(before.matches('.').count())?.0],
+            None => given,
+        };
+        let letters = || strsim::osa_distance(&own.to_lowercase(), &name.to_lowercase());
+        (own.len() <= LONGEST).then(|| (letters(), name, &given[own.len()..]))
+    });
+    let (letters, name, rest) = resembling.min_by_key(|(letters, ..)| *letters)?;
+    (letters <= LETTERS).then(|| format!("{name}{rest}"))
 }
 
 /// Returns the mistakes and the warnings of an application, including what planning its run finds.

@@ -5,7 +5,7 @@ use super::{Findings, Subject};
 use crate::submission;
 use api::Role;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 /// Kubernetes' limit for all values of a ConfigMap together, in bytes.
 const LARGEST_CONFIG_MAP: usize = 1 << 20;
@@ -41,6 +41,44 @@ pub(super) fn form(subject: &Subject, findings: &mut Findings) {
             findings
                 .refuse(subject.of_role(role, "template"), format_args!("is not a pod template: {error}"));
         }
+    }
+}
+
+/// Warns of what no pod has: Kubernetes drops it without a word.
+pub(super) fn unknown(subject: &Subject, findings: &mut Findings) {
+    for role in Role::ALL {
+        let Some(stated) = &role.pod(&subject.spec).template else { continue };
+        // What is not read is not written either.
+        let Ok(Some(read)) = template(subject, role) else { continue };
+        let read = serde_json::to_value(read).expect("a template is JSON");
+        let path = subject.of_role(role, "template");
+        for part in ["metadata", "spec"] {
+            let (stated, read) = (&stated.json()[part], &read[part]);
+            unread(stated, read, &format!("{path}.{part}"), &mut |path| {
+                findings.warn(path, "no field of pods that the operator knows: probably without effect");
+            });
+        }
+    }
+}
+
+/// Calls `found` with the path of each field of `stated` that `read` does not have.
+fn unread(stated: &Value, read: &Value, path: &str, found: &mut impl FnMut(String)) {
+    match (stated, read) {
+        (Value::Object(stated), Value::Object(read)) => {
+            for (name, value) in stated.iter().filter(|(_, value)| !value.is_null()) {
+                let path = format!("{path}.{name}");
+                match read.get(name) {
+                    Some(read) => unread(value, read, &path, found),
+                    None => found(path),
+                }
+            }
+        }
+        (Value::Array(stated), Value::Array(read)) => {
+            for (i, (stated, read)) in stated.iter().zip(read).enumerate() {
+                unread(stated, read, &format!("{path}[{i}]"), found);
+            }
+        }
+        _ => {}
     }
 }
 

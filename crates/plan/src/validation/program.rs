@@ -6,7 +6,7 @@
 //! `mainApplicationFile` (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
 
 use super::{Findings, Subject};
-use api::{Role, names::conf};
+use api::{Role, memory, names::conf};
 
 /// The main classes for which options of `spark-submit` may follow among the arguments of the program.
 const MIXED: [&str; 5] = [
@@ -104,7 +104,7 @@ pub(super) fn local_files(subject: &Subject, findings: &mut Findings) {
 }
 
 /// Refuses Java options with which Spark's launcher starts no driver, or the driver ends at once
-/// (`SparkConf.validateSettings`).
+/// (`SparkConf.validateSettings`), and warns of words that are no options.
 pub(super) fn java_options(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let key = conf::spark(role, conf::EXTRA_JAVA_OPTIONS);
@@ -115,11 +115,57 @@ pub(super) fn java_options(subject: &Subject, findings: &mut Findings) {
         if role == Role::Executor && options.contains("-Dspark") {
             findings.refuse(&field, "Spark allows no `-Dspark…` here: write the setting into sparkConf");
         }
+        let memory = subject.of_role(role, "memory");
         if options.contains("-Xmx") {
-            let memory = subject.of_role(role, "memory");
             findings.refuse(&field, format_args!("Spark allows no `-Xmx` here: write {memory}"));
         }
+        let configured = subject.spec.spark_conf.get(&conf::spark(role, conf::MEMORY));
+        let heap = role.pod(&subject.spec).memory.as_ref().or(configured).map_or("1g", String::as_str);
+        let (least, most) = (least_heap(options), memory::bytes(heap, false));
+        // The image of Spark sets the heap of executors behind their options.
+        if role == Role::Driver && least.zip(most).is_some_and(|(least, most)| least > most) {
+            let why = format!("no JVM starts with a heap of `-Xms` that is more than {memory}, `{heap}`");
+            findings.refuse(&field, why);
+        }
+        if let Some(word) = no_option(options) {
+            findings.warn(
+                &field,
+                format_args!(
+                    "`{word}` is no option, and the JVM takes it for a class: options begin with `-`"
+                ),
+            );
+        }
     }
+}
+
+/// Whether quotes, references or files may hide what the options of a JVM are.
+fn is_hidden(options: &str) -> bool {
+    options.contains(['"', '\'', '\\', '{', '$', '@'])
+}
+
+/// Returns the heap with which the JVM begins by its options, in bytes, if that is sure.
+fn least_heap(options: &str) -> Option<u64> {
+    if is_hidden(options) || options.contains("MaxHeapSize") {
+        return None;
+    }
+    let size = options.split_whitespace().filter_map(|word| word.strip_prefix("-Xms")).next_back()?;
+    let is_plain = size.bytes().all(|c| c.is_ascii_digit());
+    if is_plain { size.parse().ok() } else { memory::bytes(size, false) }
+}
+
+/// Returns the first word among the options of a JVM that is no option, if that is sure.
+fn no_option(options: &str) -> Option<&str> {
+    /// The options of `java` whose value may be the next word, besides those that begin with `--`.
+    const WITH_VALUE: [&str; 3] = ["-classpath", "-cp", "-p"];
+    if is_hidden(options) {
+        return None;
+    }
+    let mut before = "";
+    options.split_ascii_whitespace().find(|word| {
+        let before = std::mem::replace(&mut before, word);
+        let is_value = WITH_VALUE.contains(&before) || before.starts_with("--") && !before.contains('=');
+        !word.starts_with('-') && !is_value
+    })
 }
 
 pub(super) fn arguments(subject: &Subject, findings: &mut Findings) {

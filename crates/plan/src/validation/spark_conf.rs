@@ -1,6 +1,6 @@
 //! Checks that sparkConf does not set properties that belong to the operator.
 
-use super::{Findings, Subject};
+use super::{Findings, Subject, nearest};
 use crate::driver;
 use api::{
     Role,
@@ -123,8 +123,13 @@ pub(super) fn unknown(subject: &Subject, findings: &mut Findings) {
         if spark_client::is_setting(setting, line) || setting.starts_with("scheduler.volcano.") {
             continue;
         }
-        let instead =
-            instead_of(subject, setting).map_or_else(String::new, |field| format!(": write {field}"));
+        let similar = || {
+            // Of those that are not listed nobody reads what was meant.
+            let meant = (!findings.is_full()).then(|| nearest(setting, spark_client::settings(line)))??;
+            Some(format!("{}{meant}", submit_conf::KUBERNETES_PREFIX))
+        };
+        let instead = instead_of(subject, setting).or_else(similar);
+        let instead = instead.map_or_else(String::new, |instead| format!(": write {instead}"));
         findings.warn(subject.conf(key), format_args!("no setting of Spark {line}, without effect{instead}"));
     }
 }
@@ -145,6 +150,45 @@ fn instead_of(subject: &Subject, setting: &str) -> Option<String> {
         format!("{} and {}", subject.of_role(Role::Driver, field), subject.of_role(Role::Executor, field))
     })
 }
+
+/// Warns of settings below a volume that Spark does not read.
+pub(super) fn of_volumes(subject: &Subject, findings: &mut Findings) {
+    for role in Role::ALL {
+        let prefix = conf::kubernetes(role, conf::VOLUMES_PREFIX);
+        for key in subject.spec.spark_conf.keys() {
+            let below = key.strip_prefix(&prefix).map(|rest| rest.splitn(3, '.').collect::<Vec<_>>());
+            let Some(&[kind, _, setting]) = below.as_deref() else { continue };
+            let is_read =
+                |known: &&str| setting == *known || known.ends_with('.') && setting.starts_with(known);
+            if !VOLUMES.contains(&kind) || VOLUME_SETTINGS.iter().any(is_read) {
+                continue;
+            }
+            let meant = || nearest(setting, VOLUME_SETTINGS.into_iter());
+            let meant = (!findings.is_full()).then(meant).flatten();
+            let meant = meant.map_or_else(String::new, |meant| format!(": write {meant}"));
+            findings.warn(subject.conf(key), format_args!("Spark does not read it{meant}"));
+        }
+    }
+}
+
+/// The kinds of volumes whose settings are known, and these settings (`KubernetesVolumeUtils`): one that ends in a dot is
+/// the beginning of settings.
+const VOLUMES: [&str; 4] = ["emptyDir", "hostPath", "nfs", "persistentVolumeClaim"];
+const VOLUME_SETTINGS: [&str; 13] = [
+    "annotation.",
+    "label.",
+    "mount.path",
+    "mount.readOnly",
+    "mount.subPath",
+    "mount.subPathExpr",
+    "options.claimName",
+    "options.medium",
+    "options.path",
+    "options.server",
+    "options.sizeLimit",
+    "options.storageClass",
+    "options.type",
+];
 
 /// Fields of a role that users look for among Spark's settings.
 const FIELDS: [&str; 22] = [
