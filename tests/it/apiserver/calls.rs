@@ -244,13 +244,16 @@ async fn delete_listed(client: &Client, path: &str, listed: &ListParams) {
 /// is tried in `default`.
 pub(crate) fn tried(object: &Value) -> Result<(), kube::Error> {
     let (client, object) = (CLIENT.clone(), object.clone());
-    waited_for(async move {
-        let siblings = siblings(&client, &object, Some(namespace(&object).unwrap_or("default"))).await;
-        let request = http::Request::post(format!("{siblings}?dryRun=All"))
-            .header(CONTENT_TYPE, "application/json")
-            .body(object.to_string().into_bytes());
-        client.request_text(request.unwrap()).await.map(drop)
-    })
+    waited_for(async move { is_tried(&client, &object).await })
+}
+
+/// As [`tried`].
+pub(crate) async fn is_tried(client: &Client, object: &Value) -> Result<(), kube::Error> {
+    let siblings = siblings(client, object, Some(namespace(object).unwrap_or("default"))).await;
+    let request = http::Request::post(format!("{siblings}?dryRun=All"))
+        .header(CONTENT_TYPE, "application/json")
+        .body(object.to_string().into_bytes());
+    client.request_text(request.unwrap()).await.map(drop)
 }
 
 /// The administrator's kubeconfig, which `tests/tools/cluster/cluster` writes as JSON.

@@ -1,15 +1,18 @@
 //! Measures how long a tenant's application waits for its driver beside another tenant who does as much as he can.
 
 use crate::apiserver::{applications::application, calls, namespace::Namespace, operator::Operator};
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, PostParams},
 };
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
-use tokio::time::sleep;
+use std::{
+    future::pending,
+    time::{Duration, Instant},
+};
+use tokio::{select, time::sleep};
 
 const BUSY: &str = "turns-busy";
 const OTHER: &str = "turns-other";
@@ -28,15 +31,24 @@ async fn a_tenant_waits_at_most_ten_times_as_long_beside_another_one() {
     longest(&client, "first").await;
     let alone = longest(&client, "alone").await;
     println!("soak: alone, a driver is there after {alone:?} at most");
-    for (what, objects) in
-        [("1,000 applications", applications()), ("60 schedules", schedules()), ("edits", claims())]
-    {
+    for (what, objects, meanwhile) in [
+        ("1,000 applications", applications(), Meanwhile::Nothing),
+        ("60 schedules", schedules(), Meanwhile::Nothing),
+        ("edits", claims(), Meanwhile::Nothing),
+        ("300 exposed UIs", exposed(), Meanwhile::Nothing),
+        ("deletions", claims(), Meanwhile::Deletions),
+        ("poison", poison(), Meanwhile::Nothing),
+        ("reviews", Vec::new(), Meanwhile::Reviews),
+    ] {
         stream::iter(&objects)
             .for_each_concurrent(16, |object| calls::applied(&client, object, Some(BUSY)))
             .await;
         // A name of its own, since nothing deletes here what belonged to an application of the same name.
-        let name = what.split(' ').next_back().unwrap_or_default();
-        let beside = longest(&client, name).await;
+        let name = what.split(' ').next_back().unwrap_or_default().to_lowercase();
+        let beside = select! {
+            beside = longest(&client, &name) => beside,
+            () = meanwhile.goes_on(&client) => unreachable!("it goes on"),
+        };
         println!("soak: beside {what} of another tenant, after {beside:?} at most");
         // A machine that is busy makes the API server as slow as the operator.
         assert!(
@@ -47,6 +59,32 @@ async fn a_tenant_waits_at_most_ten_times_as_long_beside_another_one() {
         calls::delete_all::<api::SparkApplication>(&client, BUSY).await;
         calls::delete_all::<Pod>(&client, BUSY).await;
         sleep(Duration::from_secs(20)).await;
+    }
+}
+
+/// What the busy tenant does while the other one waits.
+enum Meanwhile {
+    Nothing,
+    Deletions,
+    /// Tries large applications, several at a time.
+    Reviews,
+}
+
+impl Meanwhile {
+    async fn goes_on(&self, client: &Client) {
+        match self {
+            Self::Nothing => {}
+            Self::Deletions => calls::delete_all::<api::SparkApplication>(client, BUSY).await,
+            Self::Reviews => {
+                let mut large = application("large");
+                large["metadata"]["namespace"] = json!(BUSY);
+                large["spec"]["arguments"] = vec!["a".repeat(1000); 600].into();
+                stream::repeat(())
+                    .for_each_concurrent(8, |()| calls::is_tried(client, &large).map(drop))
+                    .await;
+            }
+        }
+        pending().await
     }
 }
 
@@ -102,6 +140,34 @@ fn schedules() -> Vec<Value> {
         })
     };
     (0..60).map(schedule).collect()
+}
+
+/// Applications of which each wants a Service of its own and an Ingress.
+fn exposed() -> Vec<Value> {
+    let exposed = |i: usize| {
+        let mut application = application(&format!("busy-{i}"));
+        application["spec"]["sparkUIOptions"] =
+            json!({"serviceType": "ClusterIP", "ingressAnnotations": {"a": "b"}});
+        application
+    };
+    (0..300).map(exposed).collect()
+}
+
+/// Pods that look like the operator's and have more values than it reads.
+fn poison() -> Vec<Value> {
+    let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 100_000]}});
+    let pod = |i: usize| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": format!("busy-{i}"), "labels": {
+                "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+                "sparkoperator.k8s.io/app-name": format!("busy-{i}"),
+            }},
+            "spec": {"containers": [{"name": "none", "image": "none"}], "volumes": [sources]},
+        })
+    };
+    (0..50).map(pod).collect()
 }
 
 /// Applications with hundreds of volume claims on demand, applied and edited.
