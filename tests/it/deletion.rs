@@ -11,16 +11,20 @@ use serde_json::{Value, from_value, json};
 
 #[test]
 fn the_pods_of_one_that_is_gone_go() {
-    let pods = [driver("old", &json!({"protected": true})), executor("run-of-old"), executor("run-of-old")];
-    let expected = ["delete driver of old", "release driver of old", "delete executors of run-of-old"];
+    let pods = [driver("old", &json!({"protected": true})), executor("old"), executor("old")];
+    let expected =
+        ["delete driver of old", "release driver of old", "delete exec of old", "delete exec of old"];
     assert_eq!(told(&pods, None), expected);
     let deleted =
         json!({"uid": "old", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/x"]});
     assert_eq!(told(&pods, Some(&deleted)), expected);
     let going = [driver("old", &json!({"terminating": true}))];
     assert_eq!(told(&going, None), Vec::<String>::new());
-    let driverless = [executor("run-of-old")];
-    assert_eq!(told(&driverless, None), ["delete executors of run-of-old"]);
+    let driverless = [executor("old")];
+    assert_eq!(told(&driverless, None), ["delete exec of old"]);
+    // Anybody who may create pods can write their labels.
+    let labelled = PodSummary { controller: None, ..executor("old") };
+    assert_eq!(told(&[labelled], None), Vec::<String>::new());
 }
 
 #[test]
@@ -29,24 +33,24 @@ fn the_pods_of_whoever_has_its_name_now_stay() {
     let pods = [
         driver("old", &json!({})),
         driver("new", &json!({"protected": true})),
-        executor("run-of-old"),
-        executor("run-of-new"),
+        executor("old"),
+        executor("new"),
     ];
-    assert_eq!(told(&pods, Some(&there)), ["delete driver of old", "delete executors of run-of-old"]);
+    assert_eq!(told(&pods, Some(&there)), ["delete driver of old", "delete exec of old"]);
     // Without a driver, the operator cannot know whether these executors belong to the old or to the new application.
     // Kubernetes' garbage collection deletes them if their owner is gone.
-    assert_eq!(told(&[executor("run-of-old")], Some(&there)), Vec::<String>::new());
+    assert_eq!(told(&[executor("old")], Some(&there)), Vec::<String>::new());
 }
 
 #[test]
 fn pods_that_are_kept_on_purpose_stay() {
-    let pods = [driver("old", &json!({"protected": true})), executor("run-of-old")];
+    let pods = [driver("old", &json!({"protected": true})), executor("old")];
     let orphaning =
         json!({"uid": "old", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["orphan"]});
     assert_eq!(told(&pods, Some(&orphaning)), ["release driver of old"]);
     for controller in [Value::Null, json!({"kind": "ReplicaSet", "name": "pi", "uid": "web"})] {
         let driver = driver("old", &json!({"controller": controller}));
-        let orphaned = [driver.clone(), executor("run-of-old")];
+        let orphaned = [driver.clone(), executor("old")];
         assert_eq!(told(&orphaned, None), Vec::<String>::new());
         // The driver goes on creating executors with the gate of gangs.
         let new = json!({"uid": "new"});
@@ -55,7 +59,7 @@ fn pods_that_are_kept_on_purpose_stay() {
         }
     }
     assert_eq!(
-        told(&[driver("new", &json!({})), gated_of("run-of-new")], Some(&json!({"uid": "new"}))),
+        told(&[driver("new", &json!({})), gated_of("new")], Some(&json!({"uid": "new"}))),
         Vec::<String>::new()
     );
 }
@@ -83,7 +87,7 @@ fn executors_of_a_gang_that_nobody_drives_any_more_take_what_room_there_is() {
     let own = placeholder(&json!({"kind": "SparkApplication", "name": "pi", "uid": "old"}));
     let other = placeholder(&json!({"kind": "ReplicaSet", "name": "pi", "uid": "web"}));
     let left = |driver: PodSummary| {
-        let pods = [driver, own.clone(), other.clone(), gated(), executor("run-of-old")];
+        let pods = [driver, own.clone(), other.clone(), gated(), executor("old")];
         shown(leave(&pods, "old", &Policy::new("k8s://https://10.0.0.1:443")))
     };
     let expected = ["release driver of old", "delete placeholder of old", "ungate exec"];
@@ -100,10 +104,9 @@ fn told(pods: &[PodSummary], there: Option<&Value>) -> Vec<String> {
 
 fn shown(actions: Vec<Action>) -> Vec<String> {
     let shown = actions.into_iter().map(|action| match action {
-        Action::DeletePod { name, uid } if name == "placeholder" => format!("delete placeholder of {uid}"),
+        Action::DeletePod { name, uid } if name != "pi-driver" => format!("delete {name} of {uid}"),
         Action::DeletePod { uid, .. } => format!("delete driver of {uid}"),
         Action::ProtectDriver { uid, protect: false, .. } => format!("release driver of {uid}"),
-        Action::DeleteExecutors { submission_id, .. } => format!("delete executors of {submission_id}"),
         Action::Ungate { name, .. } => format!("ungate {name}"),
         other => panic!("{other:?}"),
     });
@@ -126,8 +129,17 @@ fn driver(uid: &str, differs: &Value) -> PodSummary {
     from_value(pod).unwrap()
 }
 
-fn executor(run: &str) -> PodSummary {
-    from_value(json!({"name": "exec", "application": "pi", "role": "executor", "submissionId": run})).unwrap()
+/// Returns an executor of the driver with the uid `driver`. The executor's pod has the same uid.
+fn executor(driver: &str) -> PodSummary {
+    from_value(json!({
+        "name": "exec",
+        "uid": driver,
+        "application": "pi",
+        "role": "executor",
+        "submissionId": format!("run-of-{driver}"),
+        "controller": {"kind": "Pod", "name": "pi-driver", "uid": driver},
+    }))
+    .unwrap()
 }
 
 /// Returns a placeholder of this owner. The pod has the same uid as the owner.
@@ -139,9 +151,9 @@ fn placeholder(controller: &Value) -> PodSummary {
 }
 
 fn gated() -> PodSummary {
-    gated_of("run-of-old")
+    gated_of("old")
 }
 
-fn gated_of(run: &str) -> PodSummary {
-    PodSummary { seat: from_value(json!({"isGated": true})).unwrap(), ..executor(run) }
+fn gated_of(driver: &str) -> PodSummary {
+    PodSummary { seat: from_value(json!({"isGated": true})).unwrap(), ..executor(driver) }
 }

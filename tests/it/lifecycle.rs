@@ -2,7 +2,7 @@
 //! expected plans.
 
 use crate::golden::{data, yaml};
-use api::{ExecutorState, Role, RunRecord, SparkApplication, State};
+use api::{ExecutorState, RunRecord, SparkApplication, State};
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
@@ -422,7 +422,6 @@ fn shown(action: &Action) -> String {
         Action::DeletePod { uid, .. } => format!("delete driver {uid}"),
         Action::Nominate { name, node, .. } => format!("nominate {name} to {node}"),
         Action::Ungate { name, .. } => format!("ungate {name}"),
-        Action::DeleteExecutors { .. } => "delete executors".to_owned(),
         Action::Make(objects) => format!("make {} objects", objects.len()),
         Action::MakePlaceholders { numbers, .. } => format!("make placeholders {numbers:?}"),
         Action::DeleteChildren(_) => "delete children".to_owned(),
@@ -477,10 +476,6 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                 let pods: Vec<_> = pods.filter(|pod| (&pod.name, &pod.uid) == (name, uid)).collect();
                 assert!(!pods.is_empty(), "{action:?} of nothing");
                 pods.into_iter().for_each(|pod| pod.terminating = true);
-            }
-            Action::DeleteExecutors { submission_id, .. } => {
-                let of_run = |pod: &&mut PodSummary| pod.is_of(Role::Executor, submission_id);
-                seen.strays.iter_mut().filter(of_run).for_each(|pod| pod.terminating = true);
             }
             Action::ProtectDriver { protect, .. } => match &mut seen.driver {
                 Driver::Pod { pod, .. } => pod.protected = *protect,
@@ -550,8 +545,12 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         },
     });
     let strays = seen.strays.iter().map(|(name, differs)| {
-        let pod = json!({"name": name, "uid": name, "role": "executor"});
-        record(pod, differs, &recorded)
+        let owner = json!({"kind": "Pod", "name": "pi-driver", "uid": "d1"});
+        record(
+            json!({"name": name, "uid": name, "role": "executor", "controller": owner}),
+            differs,
+            &recorded,
+        )
     });
     let submission_pods = seen.submission_pods.iter().map(|(name, differs)| {
         let owner = json!({"kind": "SparkApplication", "name": "pi", "uid": UID});

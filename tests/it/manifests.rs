@@ -475,7 +475,7 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "sparkoperator.k8s.io/scheduledsparkapplications/finalizers: update",
         // controller: watch, live GET, create of drivers and submission pods, DELETE of leftovers, PATCH of a driver's
         // finalizer, DELETE of the executors of a run that is over
-        "/pods: create delete deletecollection get list patch watch",
+        "/pods: create delete get list patch watch",
         // controller: GET to check whether a submission is complete and who owns an object, create, DELETE after a run
         "/configmaps: create delete get",
         "/persistentvolumeclaims: create delete get",

@@ -120,11 +120,6 @@ pub(super) async fn delete<K: Resource + Clone>(
     send_to(api, of(api).delete(named(name)?, parameters)).await
 }
 
-/// Requests the deletion of all objects that `chosen` selects.
-pub(super) async fn delete_all<K: Resource + Clone>(api: &Api<K>, chosen: &ListParams) -> kube::Result<()> {
-    send_to(api, of(api).delete_collection(&DeleteParams::default(), chosen)).await
-}
-
 /// Returns `name`, or the answer that there is no such object if no object can have this name. kube writes names into
 /// URLs as they are, and some come from objects of others: `../secrets/a` would be another object.
 fn named(name: &str) -> kube::Result<&str> {

@@ -7,12 +7,12 @@ use super::{
 };
 use api::{
     SparkApplication,
-    names::{batch_scheduler, finalizer, label, role},
+    names::{batch_scheduler, finalizer},
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, Preconditions},
+    api::{DeleteParams, Patch, Preconditions},
 };
 use plan::{
     Action,
@@ -23,37 +23,40 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
+/// The most children that are deleted in one turn, so that nobody waits for an application that has a thousand.
+const CHILDREN: usize = 64;
+
+/// Carries out an action, or as much of it as fits into one turn.
 pub(super) async fn execute(
     context: &Context,
     application: &SparkApplication,
     action: Action,
-) -> Result<(), Error> {
+) -> Result<Progress, Error> {
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     match action {
-        Action::Submit(request) => {
-            context.submitter.start(application, *request);
-            Ok(())
-        }
-        Action::StopSubmission => {
-            context.submitter.stop_one(&uid);
-            Ok(())
-        }
+        Action::Submit(request) => context.submitter.start(application, *request),
+        Action::StopSubmission => context.submitter.stop_one(&uid),
         Action::Make(objects) => {
             let run = run_of(application);
             if make(context, application, objects.into_iter(), events::not_made).await {
                 context.memory.with(&uid, |note| note.made_for = Some(run));
             }
-            Ok(())
         }
         Action::MakePlaceholders { placeholders, numbers } => {
             let lost = numbers.into_iter().map(|number| placeholders.with_number(number));
             make(context, application, lost, events::placeholder_not_made).await;
-            Ok(())
         }
-        Action::DeleteChildren(children) => {
+        Action::DeleteChildren(mut children) => {
+            context.memory.with(&uid, |note| children.retain(|child| !note.deleted.contains(child)));
+            let is_all = children.len() <= CHILDREN;
+            children.truncate(CHILDREN);
             let deleted = objects::delete(&context.client, &namespace, &uid, &children).await;
-            deleted.map_err(Error::api("DELETE of what belongs to a driver"))
+            deleted.map_err(Error::api("DELETE of what belongs to a driver"))?;
+            if !is_all {
+                context.memory.with(&uid, |note| note.deleted.extend(children));
+                return Ok(Progress::NextTurn);
+            }
         }
         Action::DeleteApplication => {
             let applications = Api::<SparkApplication>::namespaced(context.client.clone(), &namespace);
@@ -61,14 +64,21 @@ pub(super) async fn execute(
                 Preconditions { uid: Some(uid), resource_version: application.resource_version() };
             delete(&applications, &application.name_any(), preconditions).await?;
             info!("deleted: its time to live is over");
-            Ok(())
         }
         action @ (Action::DeletePod { .. }
-        | Action::DeleteExecutors { .. }
         | Action::Nominate { .. }
         | Action::Ungate { .. }
-        | Action::ProtectDriver { .. }) => about_pods(&context.client, &namespace, action).await,
+        | Action::ProtectDriver { .. }) => about_pods(&context.client, &namespace, action).await?,
     }
+    Ok(Progress::Done)
+}
+
+/// How much of an action was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Done,
+    /// The rest is for the next turn of the application, before what follows on the action.
+    NextTurn,
 }
 
 /// Carries out an action about pods, even if their application does not exist any more. Ignores all other actions.
@@ -80,18 +90,6 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
                 .await
                 .map(|()| info!(pod = name, "pod deleted"));
             ("DELETE of a pod", done)
-        }
-        Action::DeleteExecutors { application, submission_id } => {
-            let executors = format!(
-                "{}={application},{}={submission_id},{}={}",
-                label::APP_NAME,
-                label::SUBMISSION_ID,
-                label::SPARK_ROLE,
-                role::EXECUTOR
-            );
-            let executors = ListParams::default().labels(&executors);
-            let done = calls::delete_all(&pods, &executors).await;
-            ("DELETE of executors", done.map(|()| info!(submission_id, "executors deleted")))
         }
         Action::ProtectDriver { name, uid, protect } => {
             ("PATCH of the driver pod's finalizers", protected(&pods, name, uid, *protect).await)

@@ -156,8 +156,8 @@ pub(super) async fn delete(
             deleted => deleted,
         }
     };
-    // One after the other, unless they are so many that the worker would be busy for seconds.
-    let at_once = (1 + children.len() / MANY).min(DELETIONS);
+    // One after the other, unless they are so many that the worker would be busy for long.
+    let at_once = if children.len() > MANY { DELETIONS } else { 1 };
     stream::iter(children).map(delete).buffer_unordered(at_once).try_collect().await
 }
 

@@ -116,7 +116,7 @@ pub(super) async fn observe(
     let strays = match &driver {
         Driver::Gone
             if asked.strays
-                && cached.is_empty()
+                && !cached.values().any(|pod| pod.is_executor_of(None) || pod.is_controlled_by(&uid))
                 && !knows_all_pods(application, departed.as_deref(), ended.as_deref()) =>
         {
             live_pods(context, &namespace, &application.name_any(), &driver_name).await?
@@ -124,8 +124,15 @@ pub(super) async fn observe(
         _ if asked.strays => cached.values().cloned().collect(),
         _ => Vec::new(),
     };
-    let executors: Vec<_> =
-        cached.into_values().filter(|pod| pod.is_of(Role::Executor, submission_id)).collect();
+    let known = match &driver {
+        Driver::Pod { pod, .. } => Some(pod),
+        Driver::Unseen | Driver::Gone => departed.as_ref(),
+    };
+    let uid_of_driver =
+        known.filter(|pod| pod.is_of(Role::Driver, submission_id)).map(|pod| pod.uid.as_str());
+    let is_of_run =
+        |pod: &PodSummary| pod.is_of(Role::Executor, submission_id) && pod.is_executor_of(uid_of_driver);
+    let executors: Vec<_> = cached.into_values().filter(is_of_run).collect();
     let executor_trial = match &driver {
         Driver::Pod { pod, .. } if executors.is_empty() => {
             executor_trial::trial(context, application, pod, now).await

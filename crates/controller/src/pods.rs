@@ -67,9 +67,8 @@ impl PodIndex {
     /// Returns the number of running executors for each application that has any.
     pub fn running_executors(&self) -> Vec<(ApplicationKey, u64)> {
         let index = self.pods.read();
-        let runs = |pod: &&PodSummary| {
-            pod.role == Some(Role::Executor) && executors::state(pod) == ExecutorState::Running
-        };
+        let runs =
+            |pod: &&PodSummary| pod.is_executor_of(None) && executors::state(pod) == ExecutorState::Running;
         let running = index.iter().map(|(key, pods)| (key, pods.values().filter(runs).count()));
         let some = running.filter(|(_, running)| *running > 0);
         some.map(|(key, running)| (key.clone(), u64::try_from(running).unwrap_or(u64::MAX))).collect()

@@ -4,7 +4,8 @@ use super::{
     ApplicationRef, Context, FRESH_FACTS, Watched,
     calls::{self, Metadata},
     error::{Error, guarded},
-    execute, now, observe, status, submission_room,
+    execute::{self, Progress},
+    now, observe, status, submission_room,
 };
 use api::{SparkApplication, State};
 use jiff::Timestamp;
@@ -15,6 +16,9 @@ use kube::{
 use plan::{Action as Act, Plan, lifecycle};
 use std::{sync::Arc, time::Duration};
 use tracing::{Span, debug, field, info, instrument};
+
+/// The pause before an application goes on with what did not fit into one turn: those that wait have theirs before.
+const NEXT_TURN: Duration = Duration::from_millis(10);
 
 /// Works on one application as the cache contains it, or as it is fetched if it is too large for that: reconciles it, or
 /// handles the pods of one that is gone. Returns after which time to work on it again if nothing changes before; none to
@@ -84,13 +88,14 @@ impl Context {
     ///  5. Decide ([`lifecycle::next`]): actions, status, events, auxiliary objects, time to wait. Applications with gated
     ///     executors are decided about one at a time. (no client)
     ///  6. Before a submission, check that the cached copy of the application is current. (client)
-    ///  7. Carry out the actions. Each can be repeated after a crash. (client)
+    ///  7. Carry out the actions. Each can be repeated after a crash. What does not fit into this turn, and the steps
+    ///     that follow, are left to the next turn. (client)
     ///  8. Write the status, after the actions, so that a crash between the two repeats an action that does no harm
     ///     instead of leaving one out. (client)
     ///  9. Remember the version that was written, for step 2, and update the metrics. (no client)
     /// 10. Send the events, after the status that they report. (client)
     /// 11. Start the background work on Services and Ingresses. (no client)
-    /// 12. Reset the number of failures in a row. (no client)
+    /// 12. Forget what was noted of failures and of turns before. (no client)
     async fn reconcile(
         &self,
         application: &SparkApplication,
@@ -129,7 +134,9 @@ impl Context {
             return Ok(Some(FRESH_FACTS));
         }
         for action in actions {
-            execute::execute(self, application, action).await?;
+            if execute::execute(self, application, action).await? == Progress::NextTurn {
+                return Ok(Some(NEXT_TURN));
+            }
         }
         if application.status.clone().unwrap_or_default() != status {
             let written = status::write(&self.client, application, &application.status, &status).await;
@@ -156,7 +163,10 @@ impl Context {
             self.events.send(application, &occasion, event, now).await;
         }
         self.auxiliary_worker.start(application, &run, auxiliary, now);
-        self.memory.with(&uid, |note| note.failures = 0);
+        self.memory.with(&uid, |note| {
+            note.deleted.clear();
+            note.failures = 0;
+        });
         Ok(wake)
     }
 

@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use parking_lot::Mutex;
 use plan::pod_summary::PodSummary;
+use spark_client::Child;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     time::Duration,
 };
 use tracing::{debug, warn};
@@ -38,6 +39,8 @@ pub(super) struct Note {
     pub executors_tried: Option<(String, Timestamp)>,
     /// The uid of the last driver that a reconcile has seen as ended.
     pub ended_driver: Option<String>,
+    /// The children that were deleted in earlier turns of a plan that is not carried out yet.
+    pub deleted: BTreeSet<Child>,
     /// How many times in a row the reconcile has failed.
     pub failures: u32,
 }

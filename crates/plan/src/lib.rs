@@ -153,9 +153,6 @@ pub enum Action {
     DeleteChildren(Vec<Child>),
     /// Deletes the pod with this name if it still has this uid.
     DeletePod { name: String, uid: String },
-    /// Deletes all executors of a run of the application with this name: both are labels, and whoever may create pods can
-    /// write the submission id of another application into one of his own.
-    DeleteExecutors { application: String, submission_id: String },
     /// Makes the scheduler reserve room for a pod that is not placed yet, on this node.
     Nominate { name: String, uid: String, node: String },
     /// Lets the scheduler place an executor: removes the gate with which it was created.

@@ -1,10 +1,7 @@
 //! Reduces a pod to the facts that the operator needs, about half a kilobyte. The caches contain these records instead
 //! of pods.
 
-use crate::{
-    Action,
-    gang::{self, Seat},
-};
+use crate::gang::{self, Seat};
 use api::{
     LONGEST_NAME, Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
@@ -189,10 +186,19 @@ impl PodSummary {
         self.role == Some(role) && self.submission_id.as_deref() == Some(submission_id)
     }
 
-    /// Returns the action that deletes all executors of the run to which the pod belongs by its labels.
-    pub(crate) fn delete_executors(&self) -> Option<Action> {
-        let (application, submission_id) = (self.application.clone()?, self.submission_id.clone()?);
-        Some(Action::DeleteExecutors { application, submission_id })
+    /// Whether the pod is an executor that a driver has created: the driver with this uid, or any driver if the uid is
+    /// not known. Its labels alone do not tell: anybody who may create pods writes what he likes into them.
+    #[must_use]
+    pub fn is_executor_of(&self, driver: Option<&str>) -> bool {
+        // Spark's other allocators (`spark.kubernetes.allocation.pods.allocator`) make a set, which the driver owns, and
+        // which makes the pods.
+        let is_owner = |owner: &Controller| match &*owner.kind {
+            "Pod" => driver.is_none_or(|uid| owner.uid == uid),
+            "StatefulSet" => owner.name.starts_with("spark-s-"),
+            "ReplicaSet" => owner.name.starts_with("spark-d-"),
+            _ => false,
+        };
+        self.role == Some(Role::Executor) && self.controller.as_ref().is_some_and(is_owner)
     }
 
     /// Whether a SparkApplication called `name` controls the pod: the present application, or a deleted one that had

@@ -130,8 +130,7 @@ impl Model {
         cached[name] = None;
         let is_empty = cached.iter().all(Option::is_none)
             && operator.executors.iter().all(Option::is_none)
-            && operator.submission_pods.iter().all(Option::is_none)
-            && !self.config.setting.has_foreign_submission_pod;
+            && operator.submission_pods.iter().all(Option::is_none);
         let knows_all_pods = self.mutation == Some(Mutation::EmptyCacheTrusted)
             || is_empty && self.oracle.knows_all_pods(application, operator.departed, operator.ended_driver);
         let (mut stray_drivers, mut stray_executors, mut stray_submission_pods) = match driver {
@@ -302,8 +301,9 @@ impl Model {
                     delete(place);
                 }
             }
-            Act::DeleteExecutors(run) => {
-                for executor in world.executors.iter_mut().flatten().filter(|executor| executor.run == run) {
+            Act::DeleteExecutor(uid) => {
+                let mut executors = world.executors.iter_mut().flatten();
+                if let Some(executor) = executors.find(|executor| executor.uid == uid) {
                     executor.terminating = true;
                 }
             }

@@ -94,7 +94,7 @@ pub enum Act {
         place: u8,
         uid: u8,
     },
-    DeleteExecutors(RunNo),
+    DeleteExecutor(u8),
     /// Deletes a group that no run needs, if it is still that of this run.
     DeleteGroup(RunNo),
     /// Makes the group of a run that lasts, or changes it to that of this run.
@@ -364,16 +364,13 @@ impl Oracle {
                 let uid = uid[1..].parse().unwrap();
                 let of_run = self.config_maps.iter().find(|(_, config_map)| *config_map == name);
                 match of_run {
+                    _ if name.contains("-exec-") => Act::DeleteExecutor(uid),
                     Some((ordinal, _)) => {
                         let place = RunNo { ordinal: *ordinal, spec: 0 }.place();
                         Act::DeleteSubmissionPod { place: u8::try_from(place).unwrap(), uid }
                     }
                     None => Act::DeletePod { name: number_of(name), uid },
                 }
-            }
-            Action::DeleteExecutors { submission_id, .. } => {
-                let id = serde_json::from_value(submission_id.as_str().into()).unwrap();
-                Act::DeleteExecutors(self.runs[&id])
             }
             Action::ProtectDriver { name, uid, protect } => {
                 Act::Protect { name: number_of(name), uid: uid[1..].parse().unwrap(), protect: *protect }

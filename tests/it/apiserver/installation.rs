@@ -92,7 +92,7 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
         patch(role, rules);
     }
     is_ready(&operator).await;
-    assert_eq!(missing, 60);
+    assert_eq!(missing, 59);
 }
 
 /// Returns verb and resource of each permission that the operator's account lacks according to `text`.

@@ -7,6 +7,7 @@
 use super::{
     applications::application,
     kubectl::try_kubectl_with,
+    kubelet,
     namespace::{Namespace, Ours, Reviewed},
     operator::{Operator, stand_in},
     spark,
@@ -182,7 +183,7 @@ async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application() {
 /// Whoever may create pods, and delete none, can write any labels into one.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn by_the_labels_of_a_pod_no_executor_of_another_application_is_deleted() {
+async fn a_pod_is_no_executor_by_its_labels_alone() {
     let namespace = Namespace::new("tenant-labels").await;
     let _operator = Operator::with(&namespace).argument("--submitter=native").start().await;
     for name in ["colleague", "own"] {
@@ -191,10 +192,10 @@ async fn by_the_labels_of_a_pod_no_executor_of_another_application_is_deleted() 
     }
     let driver = namespace.pod("colleague-driver").await.unwrap();
     let executor = spark::make_executor(&namespace, &driver, 1).await;
-    let pod = |name: &str, submission_id: &Value| {
+    let pod = |name: &str, application: &str, submission_id: &Value| {
         json!({
             "metadata": {"name": name, "labels": {
-                "sparkoperator.k8s.io/app-name": "own",
+                "sparkoperator.k8s.io/app-name": application,
                 "sparkoperator.k8s.io/launched-by-spark-operator": "true",
                 "sparkoperator.k8s.io/submission-id": submission_id,
                 "spark-role": "executor",
@@ -203,17 +204,31 @@ async fn by_the_labels_of_a_pod_no_executor_of_another_application_is_deleted() 
         })
     };
     let of_colleague = &driver["metadata"]["labels"]["sparkoperator.k8s.io/submission-id"];
-    namespace.create::<Pod>(&pod("forged", of_colleague)).await;
+    for (name, application) in [("forged", "own"), ("uncounted", "colleague")] {
+        namespace.create::<Pod>(&pod(name, application, of_colleague)).await;
+    }
+    let before = namespace.application("own").await["status"]["submissionID"].clone();
     let mut edited = application("own");
     edited["spec"]["arguments"] = json!(["7"]);
     namespace.apply(&edited);
-    super::eventually("the pod with the labels is gone", async || {
-        let forged = namespace.pod("forged").await;
-        super::seen(forged.is_none(), forged)
-    })
-    .await;
-    let executor = namespace.pod(&executor).await.expect("it is another application's");
-    assert!(executor["metadata"]["deletionTimestamp"].is_null(), "{executor}");
+    namespace
+        .becomes("own", "run anew, whatever has its labels", |application| {
+            let status = &application["status"];
+            status["applicationState"]["state"] == "SUBMITTED" && status["submissionID"] != before
+        })
+        .await;
+    kubelet::runs(&namespace, "colleague-driver").await;
+    kubelet::runs(&namespace, &executor).await;
+    let counted = namespace
+        .becomes("colleague", "told of its executor", |application| {
+            application["status"]["executorState"][&executor] == "RUNNING"
+        })
+        .await;
+    assert_eq!(counted["status"]["executorState"].as_object().unwrap().len(), 1, "{counted}");
+    for name in ["forged", "uncounted", &executor] {
+        let pod = namespace.pod(name).await.expect("nobody deletes it");
+        assert!(pod["metadata"]["deletionTimestamp"].is_null(), "{pod}");
+    }
 }
 
 impl Namespace {

@@ -96,7 +96,8 @@ impl Pass<'_> {
         let run = history::run(&self.status, self.status.run_ordinal.unwrap_or_default());
         let has_none = run.is_some_and(|run| run.state == Some(State::SubmissionFailed));
         let late = self.own_driver().filter(|_| has_none).and_then(Self::delete_pod);
-        late.map_or_else(Vec::new, |delete| [delete].into_iter().chain(self.clean_up()).collect())
+        // The driver is what tells that its objects are to go, so it goes last.
+        late.map_or_else(Vec::new, |delete| self.clean_up().into_iter().chain([delete]).collect())
     }
 
     /// Returns the remaining time until an ended application is deleted: `spec.timeToLiveSeconds`, else the admin's

@@ -7,7 +7,7 @@
 //! submission is.
 
 use super::{
-    EVENTUALLY, Pass, SOON,
+    AT_ONCE, EVENTUALLY, Pass, SOON,
     history::{Cause, Outcome},
     restart::{self, Retry},
 };
@@ -68,7 +68,8 @@ impl Pass<'_> {
                     }
                     Standing::Leftover => self.forerunner_recorded(&run).unwrap_or_else(|| {
                         let beside = if pod.terminating { Vec::new() } else { self.clean_up() };
-                        self.acting(Self::delete_pod(pod).into_iter().chain(beside).collect())
+                        // The driver is what tells that its objects are to go, so it goes last.
+                        self.acting(beside.into_iter().chain(Self::delete_pod(pod)).collect())
                     }),
                     // The pod belongs to a deleted application that had the same name. Kubernetes deletes the pods of
                     // that application.
@@ -223,22 +224,21 @@ impl Pass<'_> {
             |pod: &PodSummary| id.is_none_or(|id| pod.submission_id.as_deref() != Some(id.as_str()));
         let is_stray = |pod: &&PodSummary| match pod.role {
             Some(Role::Driver) => pod.is_controlled_by(self.uid()),
-            Some(Role::Executor) => is_of_other(pod),
+            Some(Role::Executor) => pod.is_executor_of(None) && is_of_other(pod),
             None => pod.submits && pod.is_controlled_by(self.uid()) && is_of_other(pod),
         };
         self.seen.strays.iter().filter(is_stray).collect()
     }
 
-    /// Returns the actions that delete `strays`: each driver and each submission pod by one action, all executors of a
-    /// run by one action.
+    /// Returns the actions that delete `strays`; of the executors, no more than one turn may delete.
     pub(super) fn delete_strays(strays: &[&PodSummary]) -> Vec<Action> {
-        let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role) && !pod.terminating);
-        let runs: BTreeMap<_, _> = of_role(Role::Executor).map(|pod| (&pod.submission_id, pod)).collect();
+        let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role));
         let drivers = of_role(Role::Driver).filter_map(|pod| Self::delete_pod(pod));
         let submissions = strays.iter().filter(|pod| pod.submits);
+        let executors = of_role(Role::Executor).filter_map(|pod| Self::delete_pod(pod));
         drivers
             .chain(submissions.flat_map(|pod| Self::delete_submission_pod(pod)))
-            .chain(runs.into_values().filter_map(|pod| pod.delete_executors()))
+            .chain(executors.take(AT_ONCE))
             .collect()
     }
 

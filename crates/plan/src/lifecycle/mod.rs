@@ -35,7 +35,7 @@ use edits::Edit;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 /// The pause before the next reconcile when a change is expected: long enough that the watch usually reports the change
 /// first, short enough that users do not notice if it does not.
@@ -46,6 +46,9 @@ const EVENTUALLY: Duration = Duration::from_secs(300);
 /// How long changes that leave the state unchanged are collected before they are written: thousands of executors may
 /// start and end within a short time.
 const COLLECT: Duration = Duration::from_secs(1);
+/// The greatest number of actions about executors and placeholders in one plan, and of placeholders that one plan makes.
+/// Applications with a thousand of them must not keep others waiting.
+const AT_ONCE: usize = 100;
 
 /// The facts on which the next decision depends. Nothing else is requested from the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -429,10 +432,8 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     let placeholders =
         pods.iter().filter(|pod| pod.is_placeholder() && (pod.controller.is_none() || is_left(pod)));
     // The others follow when the watch reports the deletion of these.
-    let placeholders = placeholders
-        .filter(|pod| !is_of_living(pod))
-        .filter_map(Pass::delete_pod)
-        .take(placeholders::AT_ONCE);
+    let placeholders =
+        placeholders.filter(|pod| !is_of_living(pod)).filter_map(Pass::delete_pod).take(AT_ONCE);
     if is_orphaned {
         return kept.chain(placeholders).chain(ungate_all(pods)).collect();
     }
@@ -445,14 +446,17 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     };
     let ungated = ungate_all(pods.iter().filter(is_kept));
     // A new application with the same name may have executors of its own.
-    let is_over = |run: &&str| match living {
-        None => !has_driver(run, &|driver| !is_left(driver)),
-        Some(_) => has_driver(run, &is_left),
+    let is_over = |pod: &&PodSummary| {
+        // The pods of a set have its owner's run alone.
+        let is_its = |driver: &&&PodSummary| {
+            pod.is_executor_of(Some(&driver.uid)) && pod.submission_id == driver.submission_id
+        };
+        let driver = drivers.iter().find(is_its);
+        driver.map_or(living.is_none(), |driver| is_left(driver))
     };
-    let executors = pods.iter().filter(|pod| pod.role == Some(Role::Executor) && !pod.terminating);
-    let of_runs = executors.filter_map(|pod| Some((pod.submission_id.as_deref()?, pod)));
-    let runs: BTreeMap<_, _> = of_runs.filter(|(run, _)| is_over(run)).collect();
-    let executors = runs.into_values().filter_map(PodSummary::delete_executors);
+    let executors = pods.iter().filter(|pod| pod.is_executor_of(None)).filter(is_over);
+    // The others follow when the watch reports the deletion of these, or with their driver.
+    let executors = executors.filter_map(Pass::delete_pod).take(AT_ONCE);
     let submissions = pods.iter().filter(|pod| pod.submits && !is_of_living(pod));
     let left = drivers.iter().copied().chain(submissions).filter(|pod| is_left(pod));
     left.filter_map(Pass::delete_pod)

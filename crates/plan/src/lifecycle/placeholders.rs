@@ -1,7 +1,7 @@
 //! Keeps the placeholders of a gang as they should be: those of runs that are over are deleted, those that are lost are
 //! made again, and the others are exchanged for executors.
 
-use super::{Pass, is_followed};
+use super::{AT_ONCE, Pass, is_followed};
 use crate::{
     Action, Plan, gang,
     pod_summary::{Phase, PodSummary},
@@ -19,9 +19,6 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(10);
 const LOST: SignedDuration = SignedDuration::from_secs(30);
 /// The pause before placeholders that are lost are made again, if that has failed.
 const AGAIN: Duration = Duration::from_secs(30);
-/// The greatest number of actions about placeholders and gated executors in one plan, and of placeholders that one plan
-/// makes. Applications with a thousand placeholders must not keep others waiting.
-pub(super) const AT_ONCE: usize = 100;
 /// The pause before the other actions.
 const GOES_ON: Duration = Duration::from_secs(1);
 
@@ -54,7 +51,12 @@ impl Pass<'_> {
                 .extend(self.placeholders().filter(|pod| !is_of_next(pod)).filter_map(Self::delete_pod));
             // An executor with the gate would never start, and never end.
             let gated = self.seen.executors.iter().filter(|pod| pod.is_gated());
-            plan.actions.extend(gated.filter_map(Self::delete_pod));
+            for action in gated.filter_map(Self::delete_pod) {
+                // Some are to be deleted anyway.
+                if !plan.actions.contains(&action) {
+                    plan.actions.push(action);
+                }
+            }
             return;
         };
         let is_of_run = |pod: &&PodSummary| pod.submission_id.as_ref() == Some(&run);
