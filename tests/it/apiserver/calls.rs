@@ -119,14 +119,16 @@ pub(crate) fn create_unchecked<K: Resource<DynamicType = ()>>(namespace: &str, o
     send_unread(request.header(CONTENT_TYPE, "application/json"), object);
 }
 
-/// Deletes the object at this path of the API, if it exists, and waits until it is gone.
+/// Deletes the object at this path of the API, if it exists, and waits until it is gone. Another one may have its name by
+/// then: an operator makes its Secret anew at once.
 pub(crate) fn delete(path: &str) {
-    if send(http::Request::delete(path), Vec::new()).is_some() {
-        let deadline = Instant::now() + super::DEADLINE;
-        while get(path).is_some() {
-            assert!(Instant::now() < deadline, "{path} is not deleted");
-            thread::sleep(Duration::from_millis(20));
-        }
+    let Some(there) = get(path) else { return };
+    send(http::Request::delete(path), Vec::new());
+    let is_there = || get(path).is_some_and(|now| now["metadata"]["uid"] == there["metadata"]["uid"]);
+    let deadline = Instant::now() + super::DEADLINE;
+    while is_there() {
+        assert!(Instant::now() < deadline, "{path} is not deleted");
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
