@@ -122,7 +122,7 @@ soak: build explore ## Fuzzing, long outages, kills at random moments, certifica
 	tests/tools/spark-settings --check
 	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
 		tests/tools/level "soak: faults, kills, outages," tests/tools/in-clusters soak soak::faults,soak::kills,soak::away
-	SPARKCTL=$(RELEASE)/sparkctl tests/tools/level "soak: what is measured," tests/tools/in-cluster soak \
+	OPERATOR=$(RELEASE)/spark-operator SPARKCTL=$(RELEASE)/sparkctl tests/tools/level "soak: what is measured," tests/tools/in-cluster soak \
 		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture \
 		soak::rotation soak::turns soak::large soak::tenants soak::due_at_once soak::sparkctl_cost
 	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade," tests/tools/in-cluster soak cargo test $(TESTS) --offline --test it -- --ignored \
