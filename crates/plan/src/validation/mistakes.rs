@@ -8,6 +8,7 @@ use api::{
     stated,
 };
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A mistake in a property: whether a key and its value have it, and what to tell the user.
 type Mistake = (fn(&str, &str) -> bool, &'static str);
@@ -153,16 +154,13 @@ pub(super) fn in_arguments(subject: &Subject, findings: &mut Findings) {
 pub(super) fn secrets(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let secrets = &role.pod(&subject.spec).secrets;
-        for (i, secret) in secrets.iter().enumerate() {
-            if let Some(later) = secrets[i + 1..].iter().rfind(|later| later.name == secret.name) {
-                findings.warn(
-                    subject.of_role(role, format_args!("secrets[{i}]")),
-                    format_args!(
-                        "`{}` is mounted at `{}` alone, where it is named last",
-                        secret.name, later.path
-                    ),
-                );
-            }
+        let last: BTreeMap<_, _> = secrets.iter().enumerate().map(|(i, secret)| (&secret.name, i)).collect();
+        for (i, secret) in secrets.iter().enumerate().filter(|(i, secret)| last[&secret.name] != *i) {
+            let path = &secrets[last[&secret.name]].path;
+            findings.warn(
+                subject.of_role(role, format_args!("secrets[{i}]")),
+                format_args!("`{}` is mounted at `{path}` alone, where it is named last", secret.name),
+            );
         }
     }
 }
