@@ -2,13 +2,13 @@
 //! an application, the operator's flags and the expected objects. The other tests cover what is planned when some of
 //! the objects exist already.
 
-use crate::golden::{Golden, cases, yaml};
+use crate::golden::{Golden, cases, data, yaml};
 use api::{DriverInfo, SparkApplication, State};
 use clap::Parser;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
-    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
+    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, exposure_rights},
     lifecycle,
     pod_summary::{Phase, PodSummary},
     run::Run,
@@ -44,6 +44,60 @@ fn an_application_has_the_services_and_ingresses_that_its_case_says() {
         golden.compare_yaml(&case.join("objects.yaml"), &json!({"driverInfo": info, "objects": made}));
     }
     golden.finish();
+}
+
+/// The example has every field that there is: tests/it/crds.rs.
+#[test]
+fn every_field_that_changes_what_can_be_reached_needs_a_right() {
+    let mut full: Value = yaml(&data("api/sparkapplication.yaml"));
+    full["spec"]["suspend"] = json!(false);
+    full["metadata"]["uid"] = json!(UID);
+    full["metadata"]["generation"] = json!(1);
+    let policy = policy(&["--ingress-url-format={{$appName}}.example.com"]);
+    let reached = |application: &SparkApplication| {
+        let plan = next(application, AuxiliaryObjects::default(), 0, &policy);
+        let seen = |object: Value| {
+            let kind = if object["kind"] == "Ingress" { &object["spec"] } else { &object["spec"]["type"] };
+            (object["metadata"]["annotations"].clone(), kind.clone())
+        };
+        made(&plan).into_iter().map(seen).collect::<Vec<_>>()
+    };
+    let read = |object: &Value| serde_json::from_value::<SparkApplication>(object.clone());
+    let new = read(&full).unwrap();
+    let mut deciding = Vec::new();
+    for path in paths(&full["spec"]) {
+        let mut without = full.clone();
+        let (parent, field) = path.rsplit_once('/').unwrap();
+        match without["spec"].pointer_mut(parent) {
+            Some(Value::Object(fields)) => drop(fields.remove(&field.replace("~1", "/"))),
+            Some(Value::Array(list)) => drop(list.remove(field.parse().unwrap())),
+            other => unreachable!("{path} is in {other:?}"),
+        }
+        let Ok(old) = read(&without) else { continue };
+        if reached(&old) != reached(&new) {
+            assert_ne!(exposure_rights(Some(&old.spec), &new.spec, "spec"), [], "{path}");
+            deciding.push(path);
+        }
+    }
+    for field in ["/sparkUIOptions/serviceType", "/driverIngressOptions/0/ingressURLFormat"] {
+        assert!(deciding.iter().any(|path| path == field), "{field} is not among {deciding:?}");
+    }
+}
+
+/// Returns the JSON pointers of everything in `value`.
+fn paths(value: &Value) -> Vec<String> {
+    let inside: Vec<(String, &Value)> = match value {
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.replace('/', "~1"), value)).collect()
+        }
+        Value::Array(list) => list.iter().enumerate().map(|(i, value)| (i.to_string(), value)).collect(),
+        _ => Vec::new(),
+    };
+    let below = |(name, value): (String, &Value)| {
+        let deeper: Vec<_> = paths(value).iter().map(|path| format!("/{name}{path}")).collect();
+        [format!("/{name}")].into_iter().chain(deeper)
+    };
+    inside.into_iter().flat_map(below).collect()
 }
 
 #[test]
