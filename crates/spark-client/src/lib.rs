@@ -79,7 +79,7 @@ pub use not_native::{NotNative, Reason};
 pub use properties_file::{keys_alone, read_properties, trimmed};
 pub use properties_text::{SYNTAX, escaped};
 use serde_json::Value;
-pub use settings::{IN_CLUSTER, is_setting, settings};
+pub use settings::{IN_CLUSTER, belongs, is_setting, settings};
 use std::collections::BTreeMap;
 pub use uri::is_scheme;
 pub use volumes::existing_volumes;

@@ -74,7 +74,9 @@ pub fn settings(line: Line) -> impl Iterator<Item = &'static str> {
     KNOWN.iter().filter(move |(_, first, last)| (*first..=*last).contains(&line)).map(|(name, ..)| *name)
 }
 
-fn belongs(setting: &str, entry: &str) -> bool {
+/// Whether `setting` is `entry`, or begins with it if it ends in a dot.
+#[must_use]
+pub fn belongs(setting: &str, entry: &str) -> bool {
     setting == entry || entry.ends_with('.') && setting.starts_with(entry)
 }
 

@@ -90,7 +90,7 @@ const ANY_HEAP: [&str; 2] = ["spark.testing.memory", "spark.testing.reservedMemo
 /// leaves of the heap (`UnifiedMemoryManager`), and in a pod as small, the JVM leaves a survivor space aside.
 const SMALLEST_HEAP: u64 = 466 << 20;
 /// Directories without which nothing starts.
-const NEEDED: [&str; 12] = [
+const NEEDED: [&str; 13] = [
     "",
     "/bin",
     "/etc",
@@ -103,8 +103,9 @@ const NEEDED: [&str; 12] = [
     "/sbin",
     "/usr",
     "/usr/bin",
+    CREDENTIALS,
 ];
-/// Where Kubernetes mounts the account's credentials, unless something is mounted there already.
+/// The directory of the account's credentials in each container, unless something is mounted there.
 const CREDENTIALS: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 pub(super) fn in_properties(subject: &Subject, findings: &mut Findings) {
@@ -173,11 +174,8 @@ pub(super) fn heap(subject: &Subject, findings: &mut Findings) {
     }
     for role in Role::ALL {
         let key = conf::spark(role, conf::MEMORY);
-        let stated =
-            role.pod(&subject.spec).memory.as_ref().map(|text| (subject.of_role(role, "memory"), text));
-        let Some((field, text)) = stated.or_else(|| Some((subject.conf(&key), given.get(&key)?))) else {
-            continue;
-        };
+        let memory = role.pod(&subject.spec).memory.as_ref();
+        let Some((field, text)) = subject.given(role, "memory", memory, &key) else { continue };
         let has_unit = !text.trim().bytes().all(|c| c.is_ascii_digit());
         if has_unit && memory::bytes(text, false).is_some_and(|bytes| (1..SMALLEST_HEAP).contains(&bytes)) {
             findings.warn(
@@ -200,23 +198,17 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
         let maps = maps.map(|(i, map)| (format!("configMaps[{i}].path"), map.path.as_str()));
         let secrets = pod.secrets.iter().enumerate();
         let secrets = secrets.map(|(i, secret)| (format!("secrets[{i}].path"), secret.path.as_str()));
-        let of_role = |(field, path)| (subject.of_role(role, field), path);
+        // A projected volume may have credentials.
+        let mounts = mounts.filter(|(_, path)| path.trim_end_matches('/') != CREDENTIALS);
+        let all = mounts.chain(maps).chain(secrets).map(|(field, path)| (subject.of_role(role, field), path));
         let volumes = conf::kubernetes(role, conf::VOLUMES_PREFIX);
         let of_secrets = conf::kubernetes(role, conf::SECRETS_PREFIX);
         let configured = subject.spec.spark_conf.iter().filter(|(key, _)| {
             key.starts_with(&volumes) && key.ends_with(".mount.path") || key.starts_with(&of_secrets)
         });
         let configured = configured.map(|(key, path)| (subject.conf(key), path.as_str()));
-        let others =
-            maps.chain(secrets).map(of_role).chain(configured).map(|(field, path)| (field, path, true));
-        // A projected volume may have credentials.
-        let all = mounts.map(of_role).map(|(field, path)| (field, path, false)).chain(others);
-        for (field, path, hides_credentials) in all.filter(|(_, path, _)| !path.is_empty()) {
-            let trimmed = path.trim_end_matches('/');
-            let is_needed = NEEDED.contains(&trimmed) || hides_credentials && trimmed == CREDENTIALS;
-            if !is_needed {
-                continue;
-            }
+        let is_needed = |path: &str| !path.is_empty() && NEEDED.contains(&path.trim_end_matches('/'));
+        for (field, path) in all.chain(configured).filter(|(_, path)| is_needed(path)) {
             findings.warn(
                 field,
                 format_args!("`{path}` hides what is needed there: choose another, or mount one file"),

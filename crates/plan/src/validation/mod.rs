@@ -43,7 +43,7 @@ use std::{fmt::Display, ops::Deref, time::Duration};
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 38] = [
+const CHECKS: [Check; 37] = [
     mode::cluster,
     program::main_file,
     program::main_class,
@@ -53,7 +53,6 @@ const CHECKS: [Check; 38] = [
     names::driver_pod,
     pod_templates::version,
     pod_templates::form,
-    pod_templates::unknown,
     scheduling::node_selector,
     ingress::web_ui,
     ingress::driver_ingress,
@@ -222,6 +221,18 @@ impl<'a> Subject<'a> {
     /// Returns the path of an entry of sparkConf.
     fn conf(&self, key: &str) -> String {
         format!("{}.sparkConf[{key}]", self.root)
+    }
+
+    /// Returns the value of a role's field, else that of `property`, with the path of where it stands.
+    fn given<'s>(
+        &'s self,
+        role: Role,
+        field: &str,
+        stated: Option<&'s String>,
+        property: &str,
+    ) -> Option<(String, &'s String)> {
+        let stated = stated.map(|value| (self.of_role(role, field), value));
+        stated.or_else(|| Some((self.conf(property), self.spec.spark_conf.get(property)?)))
     }
 
     /// Returns whether the spec is small enough for further checks.

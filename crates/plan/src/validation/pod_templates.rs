@@ -37,27 +37,24 @@ pub(super) fn form(subject: &Subject, findings: &mut Findings) {
                 "has no effect: write it below template.spec",
             );
         }
-        if let Err(error) = template(subject, role) {
-            findings
-                .refuse(subject.of_role(role, "template"), format_args!("is not a pod template: {error}"));
+        match template(subject, role) {
+            Ok(read) => unknown(subject, role, read.as_ref(), findings),
+            Err(error) => findings
+                .refuse(subject.of_role(role, "template"), format_args!("is not a pod template: {error}")),
         }
     }
 }
 
-/// Warns of what no pod has: Kubernetes drops it without a word.
-pub(super) fn unknown(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let Some(stated) = &role.pod(&subject.spec).template else { continue };
-        // What is not read is not written either.
-        let Ok(Some(read)) = template(subject, role) else { continue };
-        let read = serde_json::to_value(read).expect("a template is JSON");
-        let path = subject.of_role(role, "template");
-        for part in ["metadata", "spec"] {
-            let (stated, read) = (&stated.json()[part], &read[part]);
-            unread(stated, read, &format!("{path}.{part}"), &mut |path| {
-                findings.warn(path, "no field of pods that the operator knows: probably without effect");
-            });
-        }
+/// Warns of the fields of a template that no pod has, of which `read` has nothing: Kubernetes drops them without a word.
+fn unknown(subject: &Subject, role: Role, read: Option<&PodTemplateSpec>, findings: &mut Findings) {
+    let Some((stated, read)) = role.pod(&subject.spec).template.as_ref().zip(read) else { return };
+    let read = serde_json::to_value(read).expect("a template is JSON");
+    let path = subject.of_role(role, "template");
+    for part in ["metadata", "spec"] {
+        let (stated, read) = (&stated.json()[part], &read[part]);
+        unread(stated, read, &format!("{path}.{part}"), &mut |path| {
+            findings.warn(path, "no field of pods that the operator knows: probably without effect");
+        });
     }
 }
 

@@ -108,10 +108,9 @@ pub(super) fn local_files(subject: &Subject, findings: &mut Findings) {
 pub(super) fn java_options(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let key = conf::spark(role, conf::EXTRA_JAVA_OPTIONS);
-        let stated = role.pod(&subject.spec).java_options.as_ref();
-        let stated = stated.map(|options| (subject.of_role(role, "javaOptions"), options));
-        let configured = || Some((subject.conf(&key), subject.spec.spark_conf.get(&key)?));
-        let Some((field, options)) = stated.or_else(configured) else { continue };
+        let pod = role.pod(&subject.spec);
+        let options = subject.given(role, "javaOptions", pod.java_options.as_ref(), &key);
+        let Some((field, options)) = options else { continue };
         if role == Role::Executor && options.contains("-Dspark") {
             findings.refuse(&field, "Spark allows no `-Dspark…` here: write the setting into sparkConf");
         }
@@ -119,8 +118,8 @@ pub(super) fn java_options(subject: &Subject, findings: &mut Findings) {
         if options.contains("-Xmx") {
             findings.refuse(&field, format_args!("Spark allows no `-Xmx` here: write {memory}"));
         }
-        let configured = subject.spec.spark_conf.get(&conf::spark(role, conf::MEMORY));
-        let heap = role.pod(&subject.spec).memory.as_ref().or(configured).map_or("1g", String::as_str);
+        let heap = subject.given(role, "memory", pod.memory.as_ref(), &conf::spark(role, conf::MEMORY));
+        let heap = heap.map_or("1g", |(_, heap)| heap);
         let (least, most) = (least_heap(options), memory::bytes(heap, false));
         // The image of Spark sets the heap of executors behind their options.
         if role == Role::Driver && least.zip(most).is_some_and(|(least, most)| least > most) {

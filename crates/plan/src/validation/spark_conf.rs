@@ -158,9 +158,8 @@ pub(super) fn of_volumes(subject: &Subject, findings: &mut Findings) {
         for key in subject.spec.spark_conf.keys() {
             let below = key.strip_prefix(&prefix).map(|rest| rest.splitn(3, '.').collect::<Vec<_>>());
             let Some(&[kind, _, setting]) = below.as_deref() else { continue };
-            let is_read =
-                |known: &&str| setting == *known || known.ends_with('.') && setting.starts_with(known);
-            if !VOLUMES.contains(&kind) || VOLUME_SETTINGS.iter().any(is_read) {
+            let is_read = VOLUME_SETTINGS.iter().any(|known| spark_client::belongs(setting, known));
+            if !VOLUMES.contains(&kind) || is_read {
                 continue;
             }
             let meant = || nearest(setting, VOLUME_SETTINGS.into_iter());
