@@ -116,7 +116,7 @@ pub(super) async fn observe(
     let strays = match &driver {
         Driver::Gone
             if asked.strays
-                && !cached.values().any(|pod| pod.is_executor_of(None) || pod.is_controlled_by(&uid))
+                && !cached.values().any(|pod| pod.is_made_for(&uid))
                 && !knows_all_pods(application, departed.as_deref(), ended.as_deref()) =>
         {
             live_pods(context, &namespace, &application.name_any(), &driver_name).await?

@@ -201,6 +201,12 @@ impl PodSummary {
         self.role == Some(Role::Executor) && self.controller.as_ref().is_some_and(is_owner)
     }
 
+    /// Whether a driver has created the pod as an executor, or the application with this uid any other pod.
+    #[must_use]
+    pub fn is_made_for(&self, uid: &str) -> bool {
+        if self.role == Some(Role::Executor) { self.is_executor_of(None) } else { self.is_controlled_by(uid) }
+    }
+
     /// Whether a SparkApplication called `name` controls the pod: the present application, or a deleted one that had
     /// the same name.
     #[must_use]

@@ -223,11 +223,11 @@ impl Pass<'_> {
         let is_of_other =
             |pod: &PodSummary| id.is_none_or(|id| pod.submission_id.as_deref() != Some(id.as_str()));
         let is_stray = |pod: &&PodSummary| match pod.role {
-            Some(Role::Driver) => pod.is_controlled_by(self.uid()),
-            Some(Role::Executor) => pod.is_executor_of(None) && is_of_other(pod),
-            None => pod.submits && pod.is_controlled_by(self.uid()) && is_of_other(pod),
+            Some(Role::Driver) => true,
+            Some(Role::Executor) => is_of_other(pod),
+            None => pod.submits && is_of_other(pod),
         };
-        self.seen.strays.iter().filter(is_stray).collect()
+        self.seen.strays.iter().filter(|pod| pod.is_made_for(self.uid())).filter(is_stray).collect()
     }
 
     /// Returns the actions that delete `strays`; of the executors, no more than one turn may delete.
