@@ -27,6 +27,24 @@ fn the_pods_of_one_that_is_gone_go() {
     assert_eq!(told(&[labelled], None), Vec::<String>::new());
 }
 
+/// Spark's allocators `statefulset` and `deployment`: the driver owns the set, and the set its pods.
+#[test]
+fn the_executors_of_a_set_go_and_stay_with_their_driver() {
+    for (kind, name) in [("StatefulSet", "spark-s-1-0"), ("ReplicaSet", "spark-d-1-0-5d5b")] {
+        let of_set = |name: &str| {
+            let set = json!({"kind": kind, "name": name, "uid": "set"});
+            PodSummary { controller: from_value(set).unwrap(), ..executor("old") }
+        };
+        let going = [driver("old", &json!({})), of_set(name)];
+        let expected = ["delete driver of old", "delete exec of old"];
+        assert_eq!(told(&going, None), expected);
+        assert_eq!(told(&going, Some(&json!({"uid": "new"}))), expected);
+        let kept = [driver("old", &json!({"controller": null})), of_set(name)];
+        assert_eq!(told(&kept, None), Vec::<String>::new());
+        assert_eq!(told(&[of_set("web")], None), Vec::<String>::new(), "another set");
+    }
+}
+
 #[test]
 fn the_pods_of_whoever_has_its_name_now_stay() {
     let there = json!({"uid": "new"});
@@ -115,14 +133,8 @@ fn shown(actions: Vec<Action>) -> Vec<String> {
 
 /// Returns the driver of the application with the uid `uid`. The driver pod has the same uid.
 fn driver(uid: &str, differs: &Value) -> PodSummary {
-    let mut pod = json!({
-        "name": "pi-driver",
-        "uid": uid,
-        "application": "pi",
-        "role": "driver",
-        "submissionId": format!("run-of-{uid}"),
-        "controller": {"kind": "SparkApplication", "name": "pi", "uid": uid},
-    });
+    let mut pod =
+        pod("pi-driver", "driver", uid, &json!({"kind": "SparkApplication", "name": "pi", "uid": uid}));
     for (key, value) in differs.as_object().unwrap() {
         pod[key] = value.clone();
     }
@@ -131,15 +143,19 @@ fn driver(uid: &str, differs: &Value) -> PodSummary {
 
 /// Returns an executor of the driver with the uid `driver`. The executor's pod has the same uid.
 fn executor(driver: &str) -> PodSummary {
-    from_value(json!({
-        "name": "exec",
-        "uid": driver,
+    let owner = json!({"kind": "Pod", "name": "pi-driver", "uid": driver});
+    from_value(pod("exec", "executor", driver, &owner)).unwrap()
+}
+
+fn pod(name: &str, role: &str, uid: &str, controller: &Value) -> Value {
+    json!({
+        "name": name,
+        "uid": uid,
         "application": "pi",
-        "role": "executor",
-        "submissionId": format!("run-of-{driver}"),
-        "controller": {"kind": "Pod", "name": "pi-driver", "uid": driver},
-    }))
-    .unwrap()
+        "role": role,
+        "submissionId": format!("run-of-{uid}"),
+        "controller": controller,
+    })
 }
 
 /// Returns a placeholder of this owner. The pod has the same uid as the owner.

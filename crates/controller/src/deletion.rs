@@ -80,12 +80,17 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::{super::*, *};
-    use crate::pods::KeptPod;
+    use crate::{
+        execute::Progress::{Done, NextTurn},
+        pods::KeptPod,
+    };
+    use api::SparkApplication;
     use http::{Request, Response};
     use kube::client::{Body, ClientBuilder};
     use plan::application_metrics::Options;
     use prometheus_client::registry::Registry;
     use serde_json::{Value, from_value, json};
+    use spark_client::Child;
 
     /// Method and path of each request.
     type Asked = Arc<Mutex<Vec<String>>>;
@@ -220,6 +225,25 @@ mod tests {
         has_pods(&context, [driver("pi-driver")]);
         context.delete_or_release_pods("theirs", "pi").await;
         assert_eq!(told(&asked), [APPLICATION]);
+    }
+
+    #[tokio::test]
+    async fn of_many_children_each_turn_deletes_some_and_the_last_one_the_rest() {
+        let (context, asked) = context(None);
+        let application: SparkApplication = from_value(application()).unwrap();
+        let child = |i| Child { kind: "ConfigMap".to_owned(), name: format!("child-{i}") };
+        let children: Vec<_> = (0..130).map(child).collect();
+        let mut seen = Vec::new();
+        for (number, progress) in [(64, NextTurn), (64, NextTurn), (2, Done)] {
+            let action = Action::DeleteChildren(children.clone());
+            assert_eq!(execute::execute(&context, &application, action).await.unwrap(), progress);
+            let turn = told(&asked);
+            assert_eq!(turn.len(), number);
+            seen.extend(turn);
+        }
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), children.len(), "none is asked for twice");
     }
 
     /// Issue 22: memory grew with every driver in the namespaces of others.

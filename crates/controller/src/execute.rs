@@ -73,7 +73,7 @@ pub(super) async fn execute(
     Ok(Progress::Done)
 }
 
-/// How much of an action was carried out.
+/// Whether an action was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     Done,

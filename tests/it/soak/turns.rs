@@ -62,7 +62,7 @@ async fn a_tenant_waits_at_most_ten_times_as_long_beside_another_one() {
     }
 }
 
-/// What the busy tenant does while the other one waits.
+/// The busy tenant's work while the other one waits.
 enum Meanwhile {
     Nothing,
     Deletions,
