@@ -115,7 +115,6 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let shortest_period = settings.schedule_shortest_period;
     let setup = Setup {
         client: client.clone(),
-        namespaces: namespaces.clone(),
         policy: Policy {
             operator: Some(format!("{}/{}", places.secret_namespace, installation.name)),
             driver_creation_grace: settings.driver_pod_creation_grace_period,
@@ -141,9 +140,14 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         application_metrics: applications.clone(),
         submission_metrics: SubmissionMetrics::new(&mut registry),
         schedule_metrics: ScheduleMetrics::new(&mut registry),
-        watching: Watching::new(&mut registry, watches.clone()),
+        watching: Watching::new(
+            client.clone(),
+            namespaces,
+            api_server::WATCH_SECONDS,
+            watches.clone(),
+            &mut registry,
+        ),
         concurrency: settings.controller_threads,
-        watch_seconds: api_server::WATCH_SECONDS,
         workloads: workloads.clone(),
         instance: settings.pod_name.clone(),
         server_time: {

@@ -15,13 +15,12 @@ use k8s_openapi::{
     api::{core::v1::Service, networking::v1::Ingress},
 };
 use kube::{
-    Client, Resource,
+    Resource,
     runtime::watcher::{self, Event},
 };
 use plan::{
     auxiliary::AuxiliaryObject,
     gang::{BatchSchedulers, GroupApi},
-    namespaces::Namespaces,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use spark_client::Child;
@@ -126,34 +125,22 @@ impl AuxiliaryIndex {
     }
 
     /// Follows all kinds; yields the applications whose objects have changed.
-    pub(super) fn follow(
-        &self,
-        client: &Client,
-        namespaces: &Namespaces,
-        watch_seconds: u32,
-        watching: &Watching,
-    ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
-        let config = |selector: &str| watch::config(watch_seconds).labels(selector);
-        let created_by_operator = config(&format!("{}=true", label::CREATED_BY));
+    pub(super) fn follow(&self, watching: &Watching) -> impl Stream<Item = ApplicationRef> + Send + use<> {
+        let created_by_operator = format!("{}=true", label::CREATED_BY);
+        let ours = Some(&*created_by_operator);
         // The label of the submission id is the only label by which the Ingresses of Kubeflow's operator differ from
         // Ingresses of other owners.
-        let ingresses = config(label::SUBMISSION_ID);
-        let ingresses = watch::events(client, namespaces, ingresses, watching);
-        let services = watch::events(client, namespaces, created_by_operator.clone(), watching);
+        let ingresses = watching.events(Some(label::SUBMISSION_ID));
         let mut changes = vec![
-            changes::<Service>(services, Arc::clone(&self.services)).boxed(),
+            changes::<Service>(watching.events(ours), Arc::clone(&self.services)).boxed(),
             changes::<Ingress>(ingresses, Arc::clone(&self.ingresses)).boxed(),
         ];
         for (api, kind) in &self.groups {
-            let (kind, config) = (Arc::clone(kind), created_by_operator.clone());
+            let kind = Arc::clone(kind);
             changes.push(match api {
-                GroupApi::Volcano => {
-                    let groups = watch::events(client, namespaces, config, watching);
-                    self::changes::<PodGroup<Volcano>>(groups, kind).boxed()
-                }
+                GroupApi::Volcano => self::changes::<PodGroup<Volcano>>(watching.events(ours), kind).boxed(),
                 GroupApi::Coscheduling => {
-                    let groups = watch::events(client, namespaces, config, watching);
-                    self::changes::<PodGroup<Coscheduling>>(groups, kind).boxed()
+                    self::changes::<PodGroup<Coscheduling>>(watching.events(ours), kind).boxed()
                 }
                 // Not watched: the pods of these groups report what the group waits for.
                 GroupApi::Kubernetes(_) => continue,

@@ -87,7 +87,7 @@ mod tests {
     use api::SparkApplication;
     use http::{Request, Response};
     use kube::client::{Body, ClientBuilder};
-    use plan::application_metrics::Options;
+    use plan::{application_metrics::Options, namespaces::Namespaces};
     use prometheus_client::registry::Registry;
     use serde_json::{Value, from_value, json};
     use spark_client::Child;
@@ -196,7 +196,7 @@ mod tests {
     const RELEASE: [&str; 2] =
         ["GET /api/v1/namespaces/theirs/pods/pi-driver", "PATCH /api/v1/namespaces/theirs/pods/pi-driver"];
 
-    /// Issue 22: the pods could not be deleted, nor could the namespace.
+    /// Once, the pods could not be deleted, nor could the namespace.
     #[tokio::test]
     async fn drivers_in_a_namespace_that_ceases_to_be_ours_are_let_go_once() {
         let (context, asked) = context(Some(application()));
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(seen.len(), children.len(), "none is asked for twice");
     }
 
-    /// Issue 22: memory grew with every driver in the namespaces of others.
+    /// Once, memory grew with every driver in the namespaces of others.
     #[tokio::test]
     async fn nothing_is_remembered_of_drivers_in_the_namespaces_of_others() {
         let (context, _) = context(None);
@@ -263,7 +263,7 @@ mod tests {
         assert!(!has_departed());
     }
 
-    /// Issue 22: every event of a pod that needs no action caused a request.
+    /// Once, every event of a pod that needs no action caused a request.
     #[tokio::test]
     async fn nobody_asks_for_the_application_of_pods_about_which_nothing_is_to_be_done() {
         let (context, asked) = context(None);

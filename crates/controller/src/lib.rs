@@ -60,7 +60,7 @@ use kube::{
 use mount_failures::MountFailures;
 use namespaces::OurNamespaces;
 use parking_lot::Mutex;
-use plan::{Policy, namespaces::Namespaces, schedule};
+use plan::{Policy, schedule};
 use pods::PodIndex;
 use queue::Queue;
 use reconcile::look;
@@ -97,8 +97,6 @@ pub struct Setup {
     pub client: Client,
     pub policy: Policy,
     pub schedule_policy: schedule::Policy,
-    /// The namespaces in which applications are driven.
-    pub namespaces: Namespaces,
     pub submitter: SubmitterSettings,
     /// The environment variables and configuration files that submissions use.
     pub submission_environment: SubmissionEnvironment,
@@ -108,8 +106,6 @@ pub struct Setup {
     pub watching: Watching,
     /// The number of applications reconciled at once.
     pub concurrency: u16,
-    /// The longest time that one watch request lasts, in seconds; the next request continues where it ended.
-    pub watch_seconds: u32,
     /// Records which objects wait for a reconcile and which are being reconciled.
     pub workloads: Workloads,
     /// The name of the operator's pod, for events.
@@ -146,7 +142,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         client,
         policy,
         schedule_policy,
-        namespaces,
         submitter,
         submission_environment,
         application_metrics,
@@ -154,7 +149,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         schedule_metrics,
         watching,
         concurrency,
-        watch_seconds,
         workloads,
         instance,
         server_time,
@@ -163,17 +157,13 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let workload = workloads.applications;
     let queue = Queue::new(workload.clone(), concurrency);
     let schedules = Queue::new(workloads.schedules.clone(), schedules::AT_ONCE);
-    let namespaces = Arc::new(OurNamespaces::new(namespaces));
-    let chosen = namespaces.chosen();
+    let namespaces = Arc::new(OurNamespaces::new(watching.namespaces().clone()));
     let submitter = Submitter::new(client.clone(), submitter, submission_metrics, Arc::clone(&queue));
     let unreadable = Arc::new(UnreadableObjects::default());
     let reporting = watching.reporting_to(Arc::clone(&unreadable));
     let pods = Arc::new(PodIndex::default());
     let auxiliary_index = Arc::new(AuxiliaryIndex::new(policy.batch_schedulers.as_ref()));
-    let changes = stream::select(
-        Arc::clone(&pods).follow(&client, chosen, watch_seconds, &reporting),
-        auxiliary_index.follow(&client, chosen, watch_seconds, &reporting),
-    );
+    let changes = stream::select(Arc::clone(&pods).follow(&reporting), auxiliary_index.follow(&reporting));
     let follow_changes = changes.for_each(async |application| queue.add(&application));
     let (reader, writer) = reflector::store::<Watched>();
     let (schedule_reader, schedule_writer) = reflector::store();
@@ -181,9 +171,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         queue.add_all_in(&namespace, &reader);
         schedules.add_all_in(&namespace, &schedule_reader);
     };
-    let follow_namespaces = Arc::clone(&namespaces)
-        .follow(&client, watch_seconds, &watching)
-        .for_each(async |namespace| look_again_in(namespace));
+    let follow_namespaces =
+        Arc::clone(&namespaces).follow(&watching).for_each(async |namespace| look_again_in(namespace));
     let children = Arc::new(Children::new(Arc::clone(&schedules)));
     let events = Events::new(client.clone(), instance);
     let (ours, report_events) = (Arc::clone(&namespaces), events.clone());
@@ -257,7 +246,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let caches =
         Caches { applications: reader.clone(), pods: Arc::clone(&pods), namespaces: Arc::clone(&namespaces) };
     let (changed, listing, ready) = (Arc::clone(&context), Arc::clone(&context), reader.clone());
-    let follow_applications = watch::events(&client, chosen, watch::config(watch_seconds), &watching)
+    let follow_applications = watching
+        .events(None)
         .inspect_ok(move |event| children.apply(event))
         .inspect(move |event| match event {
             Ok(watcher::Event::Delete(application)) => changed.forget(&application.uid().unwrap_or_default()),
@@ -287,7 +277,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         let work = queue.work(&stop, move |namespace, name| look(Arc::clone(&working), namespace, name));
         // Schedules run in a task of their own, so that they do not wait while thousands of applications are
         // reconciled.
-        let schedules = schedules::run(of_schedules, schedule_writer, watch_seconds, stop.clone());
+        let schedules = schedules::run(of_schedules, schedule_writer, stop.clone());
         let schedules = AbortOnDropHandle::new(tokio::spawn(schedules));
         let ((), ended) = futures::join!(work, schedules);
         ended.expect("it neither panics nor is aborted");

@@ -1,11 +1,11 @@
 //! Determines which applications this operator drives: those in the namespaces that the admin has chosen by
 //! `--namespaces` or `--namespace-selector`. Which namespaces have the selected labels may change at any time.
 
-use super::watch::{self, Watching};
+use super::watch::Watching;
 use api::Lenient;
 use futures::{Stream, StreamExt, future};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Client, ResourceExt, core::PartialObjectMeta, runtime::watcher};
+use kube::{ResourceExt, core::PartialObjectMeta, runtime::watcher};
 use parking_lot::RwLock;
 use plan::namespaces::{Labels, Namespaces};
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -26,11 +26,6 @@ impl OurNamespaces {
         Self { chosen, labels: RwLock::default(), synced }
     }
 
-    /// Returns the namespaces that the admin has chosen.
-    pub(super) const fn chosen(&self) -> &Namespaces {
-        &self.chosen
-    }
-
     /// Whether the namespace `name` is chosen.
     pub(super) fn include(&self, name: &str) -> bool {
         let labels = || self.labels.read().get(name).cloned();
@@ -45,17 +40,13 @@ impl OurNamespaces {
 
     /// Watches the labels of namespaces, if namespaces are chosen by labels; yields the namespaces that have become
     /// chosen, or are not chosen any more.
-    pub(super) fn follow(
-        self: Arc<Self>,
-        client: &Client,
-        watch_seconds: u32,
-        watching: &Watching,
-    ) -> impl Stream<Item = String> + Send + use<> {
+    pub(super) fn follow(self: Arc<Self>, watching: &Watching) -> impl Stream<Item = String> + Send + use<> {
         if !self.chosen.depends_on_labels() {
             return futures::stream::pending().left_stream();
         }
         let mut listed = BTreeMap::new();
-        watch::of_cluster(client, watch::config(watch_seconds), watching)
+        watching
+            .of_cluster()
             .filter_map(|event| {
                 future::ready(
                     event.inspect_err(|error| warn!(%error, "the watch of namespaces is retried")).ok(),

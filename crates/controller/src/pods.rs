@@ -4,14 +4,14 @@ use super::{
     ApplicationRef,
     application_index::{ApplicationIndex, ApplicationKey, Record, references},
     kept::{Keep, Kept},
-    watch::{self, Watching},
+    watch::Watching,
 };
 use api::{ExecutorState, Lenient, Role, names::label};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Client, ResourceExt, runtime::watcher::Event};
+use kube::{ResourceExt, runtime::watcher::Event};
 use parking_lot::RwLock;
-use plan::{executors, lifecycle::Blocker, namespaces::Namespaces, pod_summary::PodSummary};
+use plan::{executors, lifecycle::Blocker, pod_summary::PodSummary};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
@@ -98,16 +98,10 @@ impl PodIndex {
     }
 
     /// Follows all pods that have the operator's label; yields the applications whose pods have changed.
-    pub fn follow(
-        self: Arc<Self>,
-        client: &Client,
-        namespaces: &Namespaces,
-        watch_seconds: u32,
-        watching: &Watching,
-    ) -> impl Stream<Item = ApplicationRef> + Send + use<> {
+    pub fn follow(self: Arc<Self>, watching: &Watching) -> impl Stream<Item = ApplicationRef> + Send + use<> {
         let selector = format!("{}=true", label::LAUNCHED_BY);
-        let config = watch::config(watch_seconds).labels(&selector);
-        watch::events(client, namespaces, config, watching)
+        watching
+            .events(Some(&selector))
             .filter_map(async |event| {
                 event.inspect_err(|error| warn!(%error, "the pod watch is retried")).ok()
             })

@@ -4,7 +4,7 @@
 
 use super::{events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
 use api::Lenient;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -21,6 +21,7 @@ use prometheus_client::{
 };
 use serde::de::DeserializeOwned;
 use std::{fmt::Debug, sync::Arc};
+use tokio::sync::Semaphore;
 use tracing::warn;
 use watches::Watches;
 
@@ -45,13 +46,19 @@ where
     }
 }
 
-/// The parts that all watches share: the metric that counts objects that cannot be read, and the record of which watches
-/// there are.
-#[derive(Clone, Debug)]
+/// What all watches share: where and for how long they watch, the metric that counts objects that cannot be read, and the
+/// record of which watches there are.
+#[derive(Clone)]
 pub struct Watching {
+    client: Client,
+    namespaces: Namespaces,
+    /// The longest time that one watch request lasts; the next request continues where it ended.
+    seconds: u32,
     unreadable: Family<OfKind, Counter>,
     reports: Option<Arc<UnreadableObjects>>,
     watches: Watches,
+    /// The right to have a page of a list in memory. There is one for the whole process.
+    page: Arc<Semaphore>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -60,12 +67,20 @@ struct OfKind {
 }
 
 impl Watching {
-    /// Creates the metric in `registry`; each watch is recorded in `watches`.
-    pub fn new(registry: &mut Registry, watches: Watches) -> Self {
+    /// Creates the metric in `registry`; each watch is recorded in `watches`. One request watches for at most `seconds`, and
+    /// the next one continues where it ended.
+    pub fn new(
+        client: Client,
+        namespaces: Namespaces,
+        seconds: u32,
+        watches: Watches,
+        registry: &mut Registry,
+    ) -> Self {
         let unreadable = Family::default();
         let help = "Objects of which a list or a watch has told and that cannot be read, by kind";
         registry.register("spark_operator_unreadable_objects", help, unreadable.clone());
-        Self { unreadable, reports: None, watches }
+        let page = Arc::new(Semaphore::new(1));
+        Self { client, namespaces, seconds, unreadable, reports: None, watches, page }
     }
 
     /// Returns the same, which also reports each unreadable object to `reports`.
@@ -73,9 +88,59 @@ impl Watching {
         Self { reports: Some(reports), ..self.clone() }
     }
 
+    /// Returns the namespaces that the admin has chosen.
+    pub(super) const fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// Yields all objects with the labels `selector` in the namespaces that the operator may watch, then each change; never
+    /// ends. If the namespaces are chosen by their names, the operator has permissions only in these namespaces, and watches
+    /// each of them separately. Otherwise one watch covers all namespaces, and the caller ignores the namespaces that are
+    /// not chosen.
+    pub(super) fn events<O: Readable + Resource<Scope = NamespaceResourceScope>>(
+        &self,
+        selector: Option<&str>,
+    ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
+        let Some(named) = self.namespaces.named().cloned() else {
+            return self.followed(Api::all(self.client::<O>(None)), selector).left_stream();
+        };
+        let (watching, selector) = (self.clone(), selector.map(str::to_owned));
+        let watch = move |namespace: &str| {
+            let api = Api::namespaced(watching.client::<O>(Some(namespace)), namespace);
+            watching.followed(api, selector.as_deref()).boxed()
+        };
+        merged(named, watch).right_stream()
+    }
+
+    /// Yields all objects in the cluster, then each change; never ends.
+    pub(super) fn of_cluster<O: Readable>(
+        &self,
+    ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
+        self.followed(Api::all(self.client::<O>(None)), None)
+    }
+
     /// Returns the client of a watch of a kind in `namespace`, or in all namespaces: see [`Watches::begin`].
-    fn client<K: Resource<DynamicType = ()>>(&self, client: &Client, namespace: Option<&str>) -> Client {
-        self.watches.begin(client, K::url_path(&(), namespace))
+    fn client<K: Resource<DynamicType = ()>>(&self, namespace: Option<&str>) -> Client {
+        self.watches.begin(&self.client, K::url_path(&(), namespace))
+    }
+
+    fn followed<O: Readable>(
+        &self,
+        api: Api<O>,
+        selector: Option<&str>,
+    ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
+        let config =
+            watcher::Config { label_selector: selector.map(str::to_owned), ..watcher::Config::default() };
+        let config = config.page_size(PAGE).timeout(self.seconds);
+        let watching = self.clone();
+        let watch = page_by_page(watcher(api, config), Arc::clone(&self.page));
+        watch.default_backoff().inspect_ok(move |event| {
+            if let Event::Apply(object) | Event::InitApply(object) = event
+                && let Some(error) = object.error()
+            {
+                watching.unreadable(object, error);
+            }
+        })
     }
 
     fn unreadable<O: Readable>(&self, object: &O, error: &str) {
@@ -88,51 +153,25 @@ impl Watching {
     }
 }
 
-/// Returns the configuration of a watch of all objects; the caller may add selectors.
-pub(super) fn config(watch_seconds: u32) -> watcher::Config {
-    watcher::Config::default().page_size(PAGE).timeout(watch_seconds)
-}
-
-/// Yields all objects in the namespaces that the operator may watch, then each change; never ends. If the namespaces
-/// are chosen by their names, the operator has permissions only in these namespaces, and watches each of them
-/// separately. Otherwise one watch covers all namespaces, and the caller ignores the namespaces that are not chosen.
-pub(super) fn events<O: Readable + Resource<Scope = NamespaceResourceScope>>(
-    client: &Client,
-    namespaces: &Namespaces,
-    config: watcher::Config,
-    watching: &Watching,
-) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
-    let Some(named) = namespaces.named().cloned() else {
-        return of_cluster(client, config, watching).left_stream();
-    };
-    let (client, watching) = (client.clone(), watching.clone());
-    let watch = move |namespace: &str| {
-        let api = Api::namespaced(watching.client::<O>(&client, Some(namespace)), namespace);
-        followed(api, config.clone(), &watching).boxed()
-    };
-    merged(named, watch).right_stream()
-}
-
-/// Yields all objects in the cluster, then each change; never ends.
-pub(super) fn of_cluster<O: Readable>(
-    client: &Client,
-    config: watcher::Config,
-    watching: &Watching,
-) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
-    followed(Api::all(watching.client::<O>(client, None)), config, watching)
-}
-
-fn followed<O: Readable>(
-    api: Api<O>,
-    config: watcher::Config,
-    watching: &Watching,
-) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
-    let watching = watching.clone();
-    watcher(api, config).default_backoff().inspect_ok(move |event| {
-        if let Event::Apply(object) | Event::InitApply(object) = event
-            && let Some(error) = object.error()
-        {
-            watching.unreadable(object, error);
+/// Yields what `watch` yields. While `watch` lists, it asks for its next page only with the permit of `page`, which all
+/// lists of the process share, and returns the permit as soon as the page is decoded. So the memory that lists need as
+/// text does not grow with the number of kinds and namespaces.
+fn page_by_page<O>(
+    watch: impl Stream<Item = watcher::Result<Event<O>>> + Send,
+    page: Arc<Semaphore>,
+) -> impl Stream<Item = watcher::Result<Event<O>>> + Send
+where
+    O: Send,
+{
+    stream::unfold((Box::pin(watch), false), move |(mut watch, is_listing)| {
+        let page = Arc::clone(&page);
+        async move {
+            // Only a closed semaphore has no permit, and nobody closes this one.
+            let permit = if is_listing { page.acquire().await.ok() } else { None };
+            let event = watch.next().await?;
+            drop(permit);
+            let is_listing = matches!(event, Ok(Event::Init | Event::InitApply(_)));
+            Some((event, (watch, is_listing)))
         }
     })
 }
@@ -148,4 +187,39 @@ pub(super) fn is_missing(error: &watcher::Error) -> bool {
     // The status code is compared, not the reason: for an API group that does not exist at all, the API server answers
     // 404 with a plain text instead of a reason.
     status.is_some_and(|status| matches!(status.code, 403 | 404))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{FutureExt, channel::mpsc};
+    use k8s_openapi::api::core::v1::Pod;
+
+    #[test]
+    fn no_list_asks_for_a_page_while_another_one_waits_for_its_page() {
+        let page = Arc::new(Semaphore::new(1));
+        let [(of_a, mut a), (of_b, mut b)] = [(); 2].map(|()| {
+            let (sender, receiver) = mpsc::unbounded::<watcher::Result<Event<Pod>>>();
+            (sender, page_by_page(receiver, Arc::clone(&page)).boxed())
+        });
+        let send = |to: &mpsc::UnboundedSender<_>, event| to.unbounded_send(Ok(event)).unwrap();
+        for (sender, watch) in [(&of_a, &mut a), (&of_b, &mut b)] {
+            send(sender, Event::Init);
+            assert!(watch.next().now_or_never().is_some(), "nothing is asked for yet");
+        }
+        let mut waiting = a.next();
+        assert!((&mut waiting).now_or_never().is_none(), "the API server has not answered");
+        send(&of_b, Event::InitApply(Pod::default()));
+        assert!(b.next().now_or_never().is_none(), "the page belongs to a");
+        send(&of_a, Event::InitApply(Pod::default()));
+        assert!(waiting.now_or_never().is_some());
+        assert!(b.next().now_or_never().is_some());
+
+        // A watch that has listed waits for events, and nobody waits for it.
+        send(&of_a, Event::InitDone);
+        assert!(a.next().now_or_never().is_some());
+        assert!(a.next().now_or_never().is_none());
+        send(&of_b, Event::InitDone);
+        assert!(b.next().now_or_never().is_some());
+    }
 }

@@ -115,23 +115,27 @@ async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_ser
 
 fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setup {
     Setup {
-        client,
+        client: client.clone(),
         policy: Policy { has_webhook: false, ..Policy::new("k8s://https://kubernetes.default.svc") },
         schedule_policy: schedule::Policy {
             precision: schedule::Precision::default(),
             shortest_period: Duration::ZERO,
             zone: TimeZone::UTC,
         },
-        namespaces: Namespaces::new([namespace.to_owned()], None),
         submitter: SubmitterSettings { at_once: 4, has_webhook: false },
         submission_environment: SubmissionEnvironment::of_process(None),
         application_metrics: ApplicationMetrics::new(Default::default()),
         submission_metrics: SubmissionMetrics::new(registry),
         schedule_metrics: ScheduleMetrics::new(registry),
-        watching: Watching::new(registry, Watches::default()),
+        watching: Watching::new(
+            client.clone(),
+            Namespaces::new([namespace.to_owned()], None),
+            60,
+            Watches::default(),
+            registry,
+        ),
         server_time: Arc::new(|| None),
         concurrency: 4,
-        watch_seconds: 60,
         workloads: Workloads::new(registry, 4),
         instance: "test".to_owned(),
     }

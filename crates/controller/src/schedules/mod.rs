@@ -15,7 +15,7 @@ use super::{
     queue::Queue,
     reconcile_memory::ReconcileMemory,
     status,
-    watch::{self, Watching},
+    watch::Watching,
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
 pub(super) use children::Children;
@@ -86,10 +86,9 @@ enum Passed {
 pub(super) async fn run(
     context: Arc<Context>,
     writer: reflector::store::Writer<Watched>,
-    watch_seconds: u32,
     stop: CancellationToken,
 ) {
-    let follow = follow(&context, watch_seconds, writer);
+    let follow = follow(&context, writer);
     let work = async {
         // The writer lives in `follow`, so this wait does not fail.
         if stop.run_until_cancelled(context.schedules.wait_until_ready()).await.is_some() {
@@ -107,9 +106,9 @@ pub(super) async fn run(
 }
 
 /// Keeps the cache, and queues the schedules that change; never ends.
-async fn follow(context: &Context, watch_seconds: u32, writer: reflector::store::Writer<Watched>) {
-    let config = watch::config(watch_seconds);
-    watch::events(&context.client, context.namespaces.chosen(), config, &context.watching)
+async fn follow(context: &Context, writer: reflector::store::Writer<Watched>) {
+    let schedules = context.watching.events(None);
+    schedules
         .inspect(|event| match event {
             Ok(watcher::Event::Delete(schedule)) => context.forget(schedule),
             Ok(_) => {}
