@@ -59,7 +59,9 @@ impl ApplicationMetrics {
         let caches = self.caches.lock().clone();
         let options = self.ledger.lock().options().clone();
         let present = caches.map(|caches| caches.present(&options)).unwrap_or_default();
-        self.ledger.lock().text(&present)
+        let snapshot = self.ledger.lock().snapshot(&present);
+        // No reconcile that counts waits for the text: the ledger is not locked any more.
+        snapshot.text()
     }
 
     /// Reports the contents of `caches` until the returned value is dropped. The caches must be complete.

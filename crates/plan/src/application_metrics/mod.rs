@@ -62,6 +62,14 @@ pub struct Ledger {
     executors: BTreeMap<Values, Executors>,
 }
 
+/// The counters and the gauges of one moment, so that nobody who counts waits for their text.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    counters: Ledger,
+    states: BTreeMap<Values, BTreeMap<State, u64>>,
+    executors: BTreeMap<Values, u64>,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Applications {
     began: u64,
@@ -161,9 +169,8 @@ impl Ledger {
         counts.failed += tally.executors_failed;
     }
 
-    /// Returns all counters, and the gauges from `present`, as text.
-    #[must_use]
-    pub fn text(&mut self, present: &Present) -> String {
+    /// Returns all counters as they are now, and the gauges from `present`.
+    pub fn snapshot(&mut self, present: &Present) -> Snapshot {
         let mut states: BTreeMap<Values, BTreeMap<State, u64>> = BTreeMap::new();
         for (values, counted) in &present.applications {
             let values = admitted(&mut self.applications, values.clone());
@@ -176,13 +183,28 @@ impl Ledger {
         for (values, count) in &present.executors {
             *executors.entry(admitted(&mut self.executors, values.clone())).or_default() += count;
         }
-        let mut told = Told { options: &self.options, exposition: Exposition::default() };
-        self.tell_applications(&mut told, &states);
+        let snapshot = Snapshot { counters: self.clone(), states, executors };
+        make_room(&mut self.applications, &present.applications);
+        make_room(&mut self.executors, &present.executors);
+        snapshot
+    }
+}
+
+impl Snapshot {
+    /// Returns all metrics in Prometheus' text format.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Self { counters, executors, .. } = self;
+        let mut told = Told { options: &counters.options, exposition: Exposition::default() };
+        self.tell_applications(&mut told);
         told.values(
             "spark_executor_running_count",
             Kind::Gauge,
             "Executors that run",
-            self.executors.keys().map(|values| (values, executors.get(values).copied().unwrap_or_default())),
+            counters
+                .executors
+                .keys()
+                .map(|values| (values, executors.get(values).copied().unwrap_or_default())),
         );
         for (name, help, count) in [
             (
@@ -192,19 +214,16 @@ impl Ledger {
             ),
             ("spark_executor_failure_count", "Executors that have failed", |counts| counts.failed),
         ] {
-            let counts = self.executors.iter().map(|(values, counts)| (values, count(counts)));
+            let counts = counters.executors.iter().map(|(values, counts)| (values, count(counts)));
             told.values(name, Kind::Counter, help, counts);
         }
-        let text = told.exposition.into_text();
-        make_room(&mut self.applications, &present.applications);
-        make_room(&mut self.executors, &present.executors);
-        text
+        told.exposition.into_text()
     }
 
-    fn tell_applications(&self, told: &mut Told<'_>, states: &BTreeMap<Values, BTreeMap<State, u64>>) {
-        let Options { submit_latency_buckets, start_latency_buckets, .. } = &self.options;
+    fn tell_applications(&self, told: &mut Told<'_>) {
+        let Ledger { options, applications, .. } = &self.counters;
         let in_state = |values: &Values, state| {
-            states.get(values).and_then(|states| states.get(&state)).copied().unwrap_or_default()
+            self.states.get(values).and_then(|states| states.get(&state)).copied().unwrap_or_default()
         };
         for (name, help, count) in [
             (
@@ -231,7 +250,7 @@ impl Ledger {
                 |counts| counts.failed,
             ),
         ] {
-            let counts = self.applications.iter().map(|(values, counts)| (values, count(counts)));
+            let counts = applications.iter().map(|(values, counts)| (values, count(counts)));
             told.values(name, Kind::Counter, help, counts);
         }
 
@@ -240,14 +259,14 @@ impl Ledger {
             Kind::Counter,
             "Runs and submissions that were tried again, by cause",
         );
-        for (values, counts) in &self.applications {
+        for (values, counts) in applications {
             for retry in Retry::ALL {
                 let count = counts.retries.get(&retry).copied().unwrap_or_default();
                 told.sample(&name, values, Some(("cause", retry.as_str())), count as f64);
             }
         }
 
-        let running = self.applications.keys().map(|values| (values, in_state(values, State::Running)));
+        let running = applications.keys().map(|values| (values, in_state(values, State::Running)));
         told.values(
             "spark_application_running_count",
             Kind::Gauge,
@@ -256,7 +275,7 @@ impl Ledger {
         );
         let name =
             told.family("spark_applications", Kind::Gauge, "Applications that there are, by their state");
-        for values in self.applications.keys() {
+        for values in applications.keys() {
             for state in State::ALL {
                 let label = if state == State::New { "NEW" } else { state.as_str() };
                 told.sample(&name, values, Some(("state", label)), in_state(values, state) as f64);
@@ -281,16 +300,16 @@ impl Ledger {
                 "spark_application_submit_latency_seconds",
                 "From the creation of an application to its first submission, in seconds",
                 |counts| &counts.submit_latencies,
-                Some(submit_latency_buckets),
+                Some(&options.submit_latency_buckets),
             ),
             (
                 "spark_application_start_latency_seconds",
                 "From the creation of an application until its first driver runs, in seconds",
                 |counts| &counts.start_latencies,
-                Some(start_latency_buckets),
+                Some(&options.start_latency_buckets),
             ),
         ] {
-            let all = || self.applications.iter().map(|(values, counts)| (values, durations(counts)));
+            let all = || applications.iter().map(|(values, counts)| (values, durations(counts)));
             told.durations(name, Kind::Summary, help, all(), None);
             if let Some(bounds) = bounds {
                 told.durations(&format!("{name}_histogram"), Kind::Histogram, help, all(), Some(bounds));
@@ -405,7 +424,7 @@ mod tests {
     fn all_is_there_from_the_beginning_and_names_take_the_prefix() {
         let prefix = "my-".parse().unwrap();
         let options = Options { prefix, ..Options::default() };
-        let text = Ledger::new(options).text(&Present::default());
+        let text = Ledger::new(options).snapshot(&Present::default()).text();
         assert_eq!(value(&text, "my_spark_application_count"), 0.0);
         assert_eq!(value(&text, "my_spark_executor_running_count"), 0.0);
         assert_eq!(value(&text, "my_spark_applications{state=\"RUNNING\"}"), 0.0);
@@ -431,7 +450,7 @@ mod tests {
         };
         let labels = "app_type=\"etl\",namespace=\"team\"";
         for _ in 0..2 {
-            let text = ledger.text(&present);
+            let text = ledger.snapshot(&present).text();
             let value = |series: &str| value(&text, series);
             assert_eq!(value(&format!("spark_application_count{{{labels}}}")), 2.0);
             assert_eq!(value(&format!("spark_application_submit_count{{{labels}}}")), 2.0);
@@ -461,18 +480,18 @@ mod tests {
             |text: &str| text.lines().filter(|line| line.starts_with("spark_application_count{")).count();
         (0..MOST_LABELLED / 2 + 20).for_each(|run| add(&mut ledger, "a", run));
         add(&mut ledger, "b", 1);
-        let text = ledger.text(&Present::default());
+        let text = ledger.snapshot(&Present::default()).text();
         assert_eq!(value(&text, "spark_application_count{run=\"a-0000\"}"), 1.0);
         assert_eq!(value(&text, "spark_application_count{run=\"b-0001\"}"), 1.0);
         assert_eq!(value(&text, "spark_application_count{run=\"Other\"}"), 20.0);
 
         // They have been told, and no application has them any more.
         (0..MOST_LABELLED).for_each(|run| add(&mut ledger, &format!("c{run}"), 1));
-        let text = ledger.text(&Present::default());
+        let text = ledger.snapshot(&Present::default()).text();
         assert!(!text.contains("a-0000"));
         assert!((MOST_LABELLED / 2..=MOST_LABELLED + 1).contains(&series(&text)), "{}", series(&text));
         add(&mut ledger, "d", 1);
-        let text = ledger.text(&Present::default());
+        let text = ledger.snapshot(&Present::default()).text();
         assert_eq!(value(&text, "spark_application_count{run=\"d-0001\"}"), 1.0);
     }
 }
