@@ -32,8 +32,7 @@ impl UnreadableObjects {
     /// Sends an event about each reported object in a namespace of this operator (`is_ours`); never ends.
     pub(super) async fn send_events(&self, events: &Events, is_ours: impl Fn(&str) -> bool) {
         loop {
-            let next = self.waiting.lock().take_if(|_| true);
-            match next {
+            match self.next() {
                 Some((namespace, (object, error))) => {
                     if is_ours(&namespace) {
                         events.unreadable(object, &error, now()).await;
@@ -42,5 +41,35 @@ impl UnreadableObjects {
                 None => self.news.notified().await,
             }
         }
+    }
+
+    /// Takes the object whose event is the next, and returns it with its namespace.
+    fn next(&self) -> Option<(String, (ObjectReference, String))> {
+        self.waiting.lock().take_if(|_| true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_full_of_unreadable_objects_delays_another_ones_event_by_one() {
+        let objects = UnreadableObjects::default();
+        let report = |namespace: &str, name: String| {
+            let reference = ObjectReference {
+                namespace: Some(namespace.to_owned()),
+                name: Some(name),
+                ..ObjectReference::default()
+            };
+            objects.report(reference, "too many values");
+        };
+        for i in 0..1000 {
+            report("team-a", format!("poison-{i}"));
+        }
+        report("team-b", "pod".to_owned());
+        let order: Vec<_> = std::iter::from_fn(|| objects.next()).map(|(namespace, _)| namespace).collect();
+        assert_eq!(order[..3], ["team-a", "team-b", "team-a"]);
+        assert_eq!(order.len(), WAITING + 1);
     }
 }
