@@ -1,9 +1,19 @@
-//! Proves that the operator and the client library continue after the API server has been unreachable for a minute.
+//! Proves that the operator and the client library continue after the API server has been unreachable for a minute, and
+//! that nothing is taken for an API server that does not answer although it does.
 
 use crate::apiserver::{
-    client::goes_on_after_a_quiet_minute_and_a_lost_connection, outage::goes_on_after, proxy::Line,
+    applications::application,
+    client::goes_on_after_a_quiet_minute_and_a_lost_connection,
+    kubelet,
+    namespace::Namespace,
+    operator::{HEALTH, Operator},
+    outage::goes_on_after,
+    proxy::Line,
 };
+use api::SparkApplication;
+use serde_json::json;
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 const LONG: Duration = Duration::from_secs(60);
 /// The longest time that the operator may take afterwards to do all the work that has been left undone.
@@ -38,6 +48,43 @@ async fn an_operator_whose_connections_are_lost_goes_on() {
 async fn a_program_that_waits_goes_on() {
     goes_on_after_a_quiet_minute_and_a_lost_connection().await;
     println!("soak: a program that waits goes on after a quiet minute and after a lost connection");
+}
+
+/// The kubelet restarts an operator whose liveness probe fails, and the liveness probe fails once a watch has been silent
+/// for five minutes. What the operator asks for while a driver waits for its image must not look like such a watch after
+/// the driver is gone.
+#[tokio::test]
+#[ignore = "takes minutes: make soak"]
+async fn an_operator_stays_alive_after_a_driver_has_waited_for_its_image() {
+    const WAITS: Duration = Duration::from_secs(45);
+    const AFTERWARDS: Duration = Duration::from_secs(6 * 60);
+    let namespace = Namespace::new("soak-image").await;
+    let operator = Operator::start(&namespace).await;
+    namespace.create::<SparkApplication>(&application("slow")).await;
+    namespace.reaches("slow", "SUBMITTED").await;
+    let creating = json!({
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        "containerStatuses": [{
+            "name": "spark-kubernetes-driver",
+            "image": "",
+            "imageID": "",
+            "state": {"waiting": {"reason": "ContainerCreating"}},
+        }],
+    });
+    kubelet::says(&namespace, "slow-driver", &creating).await;
+    sleep(WAITS).await;
+    namespace.delete::<SparkApplication>("slow").await;
+    let gone = Instant::now();
+    while gone.elapsed() < AFTERWARDS {
+        let (status, body) = operator.get(HEALTH, "/healthz").await.unwrap();
+        assert_eq!(status, 200, "{} s after the driver is gone: {body}", gone.elapsed().as_secs());
+        sleep(Duration::from_secs(10)).await;
+    }
+    println!(
+        "soak: a driver waits {} s for its image and is deleted: the operator is alive {} s later",
+        WAITS.as_secs(),
+        AFTERWARDS.as_secs()
+    );
 }
 
 async fn goes_on(line: Line, how: &str) {

@@ -268,12 +268,15 @@ async fn no_review_takes_much_memory() {
         let (group, asked): (_, &[_]) = match kind {
             "Pod" => ("", &["/mutate"]),
             "SparkApplication" => (version.split('/').next().unwrap(), &["/mutate", "/validate"]),
+            "ScheduledSparkApplication" => (version.split('/').next().unwrap(), &["/validate"]),
             _ => continue,
         };
         let mut empty = review(&json!("OBJECT"));
         empty["request"]["kind"] = json!({"group": group, "version": "v1", "kind": kind});
         let text = |object: &str| empty.to_string().replacen("\"OBJECT\"", object, 1);
-        let objects = objects(version, kind, &schema).into_iter().chain(crafted());
+        // The template of a schedule is read as an application is.
+        let is_read = |object: &String| !object.contains(r#""spec":{"template":{"#);
+        let objects = objects(version, kind, &schema).into_iter().filter(is_read).chain(crafted());
         let all = objects.flat_map(|object| asked.iter().map(move |path| (*path, object.clone())));
         reviews.extend(all.map(|(path, object)| (path, text(&object))));
     }
