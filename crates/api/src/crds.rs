@@ -56,6 +56,15 @@ pub fn custom_resource_definitions() -> [CustomResourceDefinition; 2] {
     ]
 }
 
+/// Returns the schema of the objects of one kind, as its CustomResourceDefinition has it. Takes a third of the time of both
+/// definitions.
+#[must_use]
+pub fn schema<K: CustomResourceExt>() -> Value {
+    let version = K::crd().spec.versions.into_iter().next();
+    let derived = version.and_then(|version| version.schema?.open_api_v3_schema);
+    derived.map(published).unwrap_or_default()
+}
+
 /// Returns the CustomResourceDefinitions as files: for each, the file name in `manifests/crds` and the content.
 #[must_use]
 pub fn files() -> Vec<(String, String)> {
@@ -156,7 +165,9 @@ fn finished(mut crd: CustomResourceDefinition, columns: &[Column]) -> CustomReso
     for version in &mut crd.spec.versions {
         version.additional_printer_columns = Some(columns.iter().map(column).collect());
         if let Some(validation) = &mut version.schema {
-            validation.open_api_v3_schema = validation.open_api_v3_schema.take().map(object_schema);
+            let schema = validation.open_api_v3_schema.take().map(published);
+            validation.open_api_v3_schema =
+                schema.map(|schema| serde_json::from_value(schema).expect("it was a schema before"));
         }
     }
     crd
@@ -172,7 +183,7 @@ fn column(&(name, type_, json_path): &Column) -> CustomResourceColumnDefinition 
 }
 
 /// Converts the derived schema of a complete object into the schema that is published.
-fn object_schema(derived: JSONSchemaProps) -> JSONSchemaProps {
+fn published(derived: JSONSchemaProps) -> Value {
     let derived = serde_json::to_value(derived).expect("a schema is JSON");
     let mut schema = Schema::try_from(derived).expect("a schema of an object is an object");
     schema.remove("title");
@@ -180,7 +191,7 @@ fn object_schema(derived: JSONSchemaProps) -> JSONSchemaProps {
     schema.insert("required".to_owned(), json!(["metadata", "spec"]));
     let mut schema = schema.to_value();
     bound(&mut schema["properties"]["spec"]);
-    serde_json::from_value(schema).expect("it was a schema before")
+    schema
 }
 
 /// The most entries of a list or a map in a spec.

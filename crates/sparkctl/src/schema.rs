@@ -1,9 +1,9 @@
 //! Checks an object against the definition of its kind (CRD), as the API server does, but offline.
 
-use api::crds::custom_resource_definitions;
+use api::{ScheduledSparkApplication, SparkApplication, crds};
 use plan::validation::Invalid;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::sync::LazyLock;
 
 /// The mistakes in the fields of an object, in the order in which they stand in it.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Faults {
 /// Returns the mistakes in the fields of an object; none if it is of another kind than the operator's.
 pub(super) fn faults(object: &Value) -> Faults {
     let mut faults = Faults::default();
-    let Some(schema) = object["kind"].as_str().and_then(|kind| SCHEMAS.get(kind)) else { return faults };
+    let Some(schema) = object["kind"].as_str().and_then(schema_of) else { return faults };
     // Of the other fields only the spec is checked further: users do not write the status.
     let is_unknown = |name: &&String| {
         !["apiVersion", "kind", "metadata"].contains(&name.as_str()) && schema["properties"][name].is_null()
@@ -32,15 +32,16 @@ pub(super) fn faults(object: &Value) -> Faults {
     faults
 }
 
-/// The schemas of the operator's custom resource definitions, by kind.
-static SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
-    let kinds = custom_resource_definitions().into_iter().filter_map(|definition| {
-        let kind = definition.spec.names.kind.clone();
-        let mut definition = serde_json::to_value(definition).ok()?;
-        Some((kind, definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema")?.take()))
-    });
-    kinds.collect()
-});
+/// Returns the schema of a kind of the operator's. Most manifests need one, and a schema takes longer than all the rest.
+fn schema_of(kind: &str) -> Option<&'static Value> {
+    static APPLICATION: LazyLock<Value> = LazyLock::new(crds::schema::<SparkApplication>);
+    static SCHEDULE: LazyLock<Value> = LazyLock::new(crds::schema::<ScheduledSparkApplication>);
+    match kind {
+        "SparkApplication" => Some(&APPLICATION),
+        "ScheduledSparkApplication" => Some(&SCHEDULE),
+        _ => None,
+    }
+}
 
 /// The schema of those fields of metadata that users write.
 static METADATA: LazyLock<Value> = LazyLock::new(|| {
