@@ -1,12 +1,13 @@
 //! Mounts ConfigMaps into Spark's container: Hadoop's, Spark's and any others.
 
-use super::{Concern, Problem, SparkPod, annotation_value::Json, env, volumes};
+use super::{Concern, Problem, SparkPod, annotation_value::Json, entries, env, volumes};
 use crate::volume_name;
 use api::{
     NamePath, Role, SparkApplication,
     names::{annotation, env as variable, path, volume},
 };
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 pub(super) struct HadoopConfigMap;
 
@@ -53,7 +54,7 @@ impl Concern for ConfigMaps {
     }
 
     fn apply(pod: &mut SparkPod, Json(config_maps): Self::Value) -> Result<(), Problem> {
-        let mut lists = volumes::Additions::new(pod)?;
+        let (mut added, mut mounts, mut at) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (i, NamePath { name, path }) in config_maps.iter().enumerate() {
             for (field, value) in [("name", name), ("path", path)] {
                 if value.is_empty() {
@@ -61,12 +62,17 @@ impl Concern for ConfigMaps {
                 }
             }
             let (volume, mount) = mounted(&volume_name::of_config_map(name), name, path);
-            lists.add(volume, mount).map_err(|problem| Problem::new(format!("[{i}]"), problem.text))?;
+            if let Some(there) = at.insert(path, mount.clone()).filter(|there| *there != mount) {
+                return Err(Problem::new(
+                    format!("[{i}]"),
+                    entries::taken(&[volumes::MOUNT], &mount, &there),
+                ));
+            }
+            added.push(volume);
+            mounts.push(mount);
         }
-        let (volumes, mounts) = lists.into_added();
-        pod.spec.append("volumes", volumes);
-        pod.container.append("volumeMounts", mounts);
-        Ok(())
+        volumes::add_volumes(pod, added)?;
+        volumes::add_mounts(pod, mounts)
     }
 }
 

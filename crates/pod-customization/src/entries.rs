@@ -79,7 +79,8 @@ pub(super) fn add(
     Ok(())
 }
 
-fn taken(key: &[KeyField], entry: &Value, there: &Value) -> String {
+/// Returns the text of the problem that the pod has `there` with the same `key`.
+pub(super) fn taken(key: &[KeyField], entry: &Value, there: &Value) -> String {
     let shown: Vec<_> = key.iter().map(|field| format!("{} {}", field.name, entry[field.name])).collect();
     let why = if is_scratch(there) {
         ", the scratch space that Spark mounts where spark.local.dir says"
@@ -87,58 +88,6 @@ fn taken(key: &[KeyField], entry: &Value, there: &Value) -> String {
         ""
     };
     format!("{} is already taken in the pod by {there}{why}: choose another", shown.join(", "))
-}
-
-/// A list of the pod to which entries are added one after the other, each as [`add`] does under [`OnClash::Deny`]. The
-/// list is read only once, however many entries are added.
-pub(super) struct Additions<'f> {
-    key: KeyField,
-    /// The entries of the list and the added entries, by their key.
-    by_key: BTreeMap<Cow<'f, str>, Slot<'f>>,
-    added: Vec<Value>,
-}
-
-enum Slot<'f> {
-    There(Entry<'f>),
-    /// Index of the entry in `added`.
-    Added(usize),
-}
-
-impl<'f> Additions<'f> {
-    /// Prepares additions to the list at `field` of `parent`.
-    ///
-    /// # Errors
-    ///
-    /// If the field contains anything but a list.
-    pub(super) fn new(parent: &'f Fields, field: &'static str, key: KeyField) -> Result<Self, Problem> {
-        let keyed = |entry| Some((key_of(entry, &[key], 0).ok()?, Slot::There(entry)));
-        let by_key = parent.list(field)?.filter_map(keyed).collect();
-        Ok(Self { key, by_key, added: Vec::new() })
-    }
-
-    /// # Errors
-    ///
-    /// If the entry lacks its key, or if a different entry has the same key.
-    pub(super) fn add(&mut self, entry: Value) -> Result<(), Problem> {
-        let key = key_of(Entry::Made(&entry), &[self.key], 0)?.into_owned();
-        let there = match self.by_key.get(&*key) {
-            None => None,
-            Some(Slot::There(there)) => Some(there.value()),
-            Some(Slot::Added(i)) => Some(Cow::Borrowed(&self.added[*i])),
-        };
-        if let Some(there) = there {
-            let is_there = states(&there, &entry);
-            return if is_there { Ok(()) } else { Err(Problem::new("", taken(&[self.key], &entry, &there))) };
-        }
-        self.by_key.insert(Cow::Owned(key), Slot::Added(self.added.len()));
-        self.added.push(entry);
-        Ok(())
-    }
-
-    /// Returns the entries that are to be appended to the list.
-    pub(super) fn into_added(self) -> Vec<Value> {
-        self.added
-    }
 }
 
 /// Replaces the whole value at `field` of `parent` by `value`, unless the existing value is the form in which the API

@@ -111,7 +111,7 @@ fn unmountable_secrets(
 
 /// A volume is identified by its name, a mount by its path: neither can occur twice.
 const VOLUME: KeyField = KeyField::required("name");
-const MOUNT: KeyField = KeyField::required("mountPath");
+pub(super) const MOUNT: KeyField = KeyField::required("mountPath");
 
 pub(super) fn add_volumes(pod: &mut SparkPod, volumes: Vec<Value>) -> Result<(), Problem> {
     entries::add(&mut pod.spec, "volumes", volumes, &[VOLUME], OnClash::Deny)
@@ -119,35 +119,4 @@ pub(super) fn add_volumes(pod: &mut SparkPod, volumes: Vec<Value>) -> Result<(),
 
 pub(super) fn add_mounts(pod: &mut SparkPod, mounts: Vec<Value>) -> Result<(), Problem> {
     entries::add(&mut pod.container, "volumeMounts", mounts, &[MOUNT], OnClash::Deny)
-}
-
-/// Volumes and their mounts that are added to a pod one after the other.
-pub(super) struct Additions<'p> {
-    volumes: entries::Additions<'p>,
-    mounts: entries::Additions<'p>,
-}
-
-impl<'p> Additions<'p> {
-    /// # Errors
-    ///
-    /// If the pod has anything but a list in its `volumes` or in the `volumeMounts` of Spark's container.
-    pub(super) fn new(pod: &'p SparkPod) -> Result<Self, Problem> {
-        Ok(Self {
-            volumes: entries::Additions::new(&pod.spec, "volumes", VOLUME)?,
-            mounts: entries::Additions::new(&pod.container, "volumeMounts", MOUNT)?,
-        })
-    }
-
-    /// # Errors
-    ///
-    /// If the volume's name or the mount's path is used by a different volume or mount.
-    pub(super) fn add(&mut self, volume: Value, mount: Value) -> Result<(), Problem> {
-        self.volumes.add(volume)?;
-        self.mounts.add(mount)
-    }
-
-    /// Returns the volumes and the mounts that are to be appended.
-    pub(super) fn into_added(self) -> (Vec<Value>, Vec<Value>) {
-        (self.volumes.into_added(), self.mounts.into_added())
-    }
 }
