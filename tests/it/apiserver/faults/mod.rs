@@ -51,16 +51,16 @@ async fn natively_an_application_runs_once_whatever_happens_to_a_call() {
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn with_the_stand_in_an_application_runs_once_whatever_happens_to_a_call() {
-    tell_all("faults-stand-in", Some(&stand_in()), |_, calls| in_turn(calls, 9)).await;
+    tell_all("faults-stand-in", Some(&stand_in()), |_, calls| in_turn(calls, 13)).await;
 }
 
 /// Returns the faults for which `make test` has time; `make soak` has all of them. In the story `Success` every kind
-/// happens to every fifth request, and every request has one or two kinds; in the other stories one kind happens to
-/// every third request.
+/// happens to every seventh request, and most requests have a kind; in the other stories one kind happens to every fifth
+/// request.
 fn slice(story: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     match story {
-        Story::Success => singly(calls, &Kind::ALL).into_iter().step_by(5).collect(),
-        _ => in_turn(calls, 3),
+        Story::Success => singly(calls, &Kind::ALL).into_iter().step_by(7).collect(),
+        _ => in_turn(calls, 5),
     }
 }
 
