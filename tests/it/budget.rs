@@ -58,7 +58,7 @@ fn compared(budget: &Measured, measured: &Measured, tolerance: impl Fn(&str) -> 
     compared.collect()
 }
 
-/// Issue 23: for days the operator made a LIST of events for each waiting driver, which made 2,000 applications take
+/// Once, for days the operator made a LIST of events for each waiting driver, which made 2,000 applications take
 /// seven times as long.
 #[test]
 fn a_request_that_was_not_made_before_exceeds_the_budget() {

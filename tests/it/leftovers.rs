@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 /// driver (`OnDemand`); the user has chosen the name of the second.
 const CLAIMS: [(&str, &str); 2] = [("scratch", "OnDemand"), ("data", "data")];
 
-/// Issue 22: the deletion was planned as if the admin had configured nothing. If only spark-defaults.conf had an image,
+/// Once, the deletion was planned as if the admin had configured nothing. If only spark-defaults.conf had an image,
 /// nothing could be planned, and all objects stayed.
 #[test]
 fn what_a_run_has_made_goes_with_its_end_however_the_admin_has_configured_spark() {

@@ -43,8 +43,6 @@ mod object_name;
 /// Kubernetes' quantities, such as `1.5Gi`.
 pub mod quantity;
 mod resource_version;
-/// Counts, for tests, how often parts of an object are read.
-#[doc(hidden)]
 pub use application::{
     ApplicationType, BatchSchedulerOptions, Dependencies, DeployMode, DriverIngressOptions,
     DynamicAllocation, MonitoringSpec, PrometheusSpec, RestartPolicy, RestartPolicyType, SparkApplication,

@@ -205,7 +205,7 @@ mod tests {
         uids.iter().map(|uid| (*uid).to_owned()).collect()
     }
 
-    /// Issue 22: after a restore of etcd, objects that had been written recently were not reconciled until a restart.
+    /// Once, after a restore of etcd, objects that had been written recently were not reconciled until a restart.
     #[test]
     fn what_is_listed_anew_counts_though_its_version_is_older_than_our_last_write() {
         let memory = ReconcileMemory::default();

@@ -323,7 +323,7 @@ mod tests {
     };
     use tokio::{sync::Notify, task::yield_now};
 
-    /// Issue 21: the ConfigMap of a submission pod was created after the application was suspended and everything else
+    /// Once, the ConfigMap of a submission pod was created after the application was suspended and everything else
     /// was deleted.
     #[tokio::test]
     async fn a_submission_that_is_given_up_ends_once_its_request_is_answered_and_sends_no_other() {

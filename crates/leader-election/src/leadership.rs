@@ -338,7 +338,7 @@ mod tests {
         (ends, written)
     }
 
-    /// Issue 22: a request could take half the renew deadline and begin just before the deadline, and a conflict took
+    /// Once, a request could take half the renew deadline and begin just before the deadline, and a conflict took
     /// two requests.
     #[tokio::test(start_paused = true)]
     async fn the_work_of_one_who_cannot_renew_the_lease_ends_before_another_one_may_take_it() {
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(ends.iter().map(Duration::as_secs).collect::<Vec<_>>(), [60]);
     }
 
-    /// Issue 22: objects that had been written recently were not reconciled until a restart.
+    /// Once, objects that had been written recently were not reconciled until a restart.
     #[tokio::test(start_paused = true)]
     async fn work_begins_anew_where_etcd_was_restored() {
         let restored_at = Some(Duration::from_secs(31));

@@ -32,7 +32,7 @@ use tokio::time::{sleep, timeout};
 
 const APPLICATIONS: usize = 200;
 /// The number of drivers that have been on a node without a container for longer than 15 s, so that the operator looks up
-/// what they wait for. A request for each such driver was the cause of issue 23.
+/// what they wait for. There once was a request for each such driver.
 const WAITING: usize = 40;
 /// How long these drivers still wait. The operator looks as soon as it sees them.
 const WAIT: Duration = Duration::from_secs(3);

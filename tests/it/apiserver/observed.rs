@@ -134,7 +134,7 @@ async fn metrics_count_what_was_done() {
     let written = text.lines().find(|line| line.starts_with(patches)).unwrap_or_else(|| panic!("{text}"));
     let written: u32 = written.rsplit_once(' ').unwrap().1.parse().unwrap();
     assert!((3..=8).contains(&written), "{written}: three, four of the pods, and maybe the caBundle");
-    // The check with Prometheus' own parser is a test on the node (issue 9).
+    // The check with Prometheus' own parser is a test on the node.
     let families: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     assert_eq!(families.iter().collect::<BTreeSet<_>>().len(), families.len(), "{text}");
 }

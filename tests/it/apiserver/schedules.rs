@@ -117,7 +117,7 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     assert_eq!(operator.metric("spark_operator_scheduled_run_lag_seconds_count").await, Ok(3.0));
 }
 
-/// Issue 22: a `Forbid` schedule listed the namespace's pods at each due time, and thousands may be due in one minute.
+/// Once, a `Forbid` schedule listed the namespace's pods at each due time, and thousands may be due in one minute.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_schedule_that_runs_alone_asks_once_for_the_pods_of_applications_that_are_gone() {

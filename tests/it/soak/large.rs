@@ -12,7 +12,7 @@ const MOST: u64 = 200 << 10;
 /// The longest argument that the CRD allows, in characters.
 const ARGUMENT: usize = 262_144;
 
-/// Issue 22: a list of such applications was one response of 750 MB, which was parsed several times.
+/// Once, a list of such applications was one response of 750 MB, which was parsed several times.
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
 async fn five_hundred_applications_of_the_largest_size_fit_into_memory() {

@@ -372,7 +372,7 @@ mod tests {
         Owner { namespace: "a".to_owned(), name: "nightly".to_owned(), uid: "of-nightly".to_owned() }
     }
 
-    /// Issue 22: a user who knew the uid of another tenant's schedule could keep the schedule from starting anything.
+    /// Once, a user who knew the uid of another tenant's schedule could keep the schedule from starting anything.
     #[test]
     fn an_application_that_names_a_schedule_of_another_namespace_is_not_its_child() {
         let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules, 1));

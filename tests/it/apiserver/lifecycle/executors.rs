@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Instant};
 
-/// The maximum number of writes for the whole life of an application with one executor, events included (issue 7).
-/// Issue 9 adds one, the Service of the web UI, which Kubeflow's operator creates as well by default.
+/// The maximum number of writes for the whole life of an application with one executor, events included.
+/// One of them is the Service of the web UI, which Kubeflow's operator creates as well by default.
 const BUDGET: usize = 20 + 1;
 
 #[tokio::test]
