@@ -43,6 +43,8 @@ mod object_name;
 /// Kubernetes' quantities, such as `1.5Gi`.
 pub mod quantity;
 mod resource_version;
+/// Enums each of whose variants has a text.
+mod words;
 pub use application::{
     ApplicationType, BatchSchedulerOptions, Dependencies, DeployMode, DriverIngressOptions,
     DynamicAllocation, MonitoringSpec, PrometheusSpec, RestartPolicy, RestartPolicyType, SparkApplication,

@@ -8,13 +8,16 @@ use crate::{
 use k8s_openapi::api::core::v1::{Container, Pod};
 use std::collections::BTreeSet;
 
-/// One of the two kinds of pod that Spark runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// The pod that runs the program's main function and asks for executors. Each run has one driver.
-    Driver,
-    /// A pod that does the work.
-    Executor,
+crate::words! {
+    /// One of the two kinds of pod that Spark runs, in the order of Spark's arguments. The text is the value of the
+    /// `spark-role` label, which is also the part of Spark's configuration keys that names the role.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Role {
+        /// The pod that runs the program's main function and asks for executors. Each run has one driver.
+        Driver = role::DRIVER,
+        /// A pod that does the work.
+        Executor = role::EXECUTOR,
+    }
 }
 
 /// Returns the index of the container in which Spark or `spark-submit` runs: the one with one of `names`, which Spark uses
@@ -56,19 +59,6 @@ pub fn spark_container_of(pod: &Pod) -> Option<&Container> {
 }
 
 impl Role {
-    /// Both roles, driver first, which is also the order in Spark's arguments.
-    pub const ALL: [Self; 2] = [Self::Driver, Self::Executor];
-
-    /// Returns the value of the `spark-role` label, which is also the part of Spark's configuration keys that names the
-    /// role.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Driver => role::DRIVER,
-            Self::Executor => role::EXECUTOR,
-        }
-    }
-
     /// Returns the role for the value of a `spark-role` label; none if the value is not a role.
     #[must_use]
     pub fn from_label(value: &str) -> Option<Self> {

@@ -1,10 +1,6 @@
 //! Defines the status of a `SparkApplication`: its state, its driver and executors, and its latest runs.
 
-use std::{
-    collections::BTreeMap,
-    fmt::{self, Display},
-    str::FromStr,
-};
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -112,40 +108,44 @@ pub struct ApplicationState {
     pub error_message: Option<String>,
 }
 
-/// Where an application is in its life. The strings are those of Kubeflow's operator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
-#[schemars(with = "String")]
-pub enum State {
-    /// Nothing was done yet. The empty string, and what an absent status means.
-    #[default]
-    New,
-    /// The driver's pod was created, by the operator or by spark-submit; it is not running yet.
-    Submitted,
-    /// The driver runs.
-    Running,
-    /// The last run succeeded; there will be no other.
-    Completed,
-    /// The last run or submission failed; there will be no other.
-    Failed,
-    /// The submission failed; it may be tried again.
-    SubmissionFailed,
-    /// What belonged to the last run is being deleted, then the next one is submitted.
-    PendingRerun,
-    /// The spec was edited: what belonged to the old one is being deleted.
-    Invalidating,
-    /// The driver ended well; whether to run again is being decided.
-    Succeeding,
-    /// The driver failed; whether to run again is being decided.
-    Failing,
-    /// The pods are being deleted because `suspend` is true.
-    Suspending,
-    /// No pods, and none will be made until `suspend` is false.
-    Suspended,
-    /// `suspend` is false again; the next run is about to be submitted.
-    Resuming,
-    /// The driver cannot be seen, for instance because its node is lost. Also what a state that we do not
-    /// know is read as.
-    Unknown,
+crate::words! {
+    /// Where an application is in its life. The strings are those of Kubeflow's operator.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+    #[schemars(with = "String")]
+    pub enum State {
+        /// Nothing was done yet. The empty string, and what an absent status means.
+        #[default]
+        New = "",
+        /// The driver's pod was created, by the operator or by spark-submit; it is not running yet.
+        Submitted = "SUBMITTED",
+        /// The driver runs.
+        Running = "RUNNING",
+        /// The last run succeeded; there will be no other.
+        Completed = "COMPLETED",
+        /// The last run or submission failed; there will be no other.
+        Failed = "FAILED",
+        /// The submission failed; it may be tried again.
+        SubmissionFailed = "SUBMISSION_FAILED",
+        /// What belonged to the last run is being deleted, then the next one is submitted.
+        PendingRerun = "PENDING_RERUN",
+        /// The spec was edited: what belonged to the old one is being deleted.
+        Invalidating = "INVALIDATING",
+        /// The driver ended well; whether to run again is being decided.
+        Succeeding = "SUCCEEDING",
+        /// The driver failed; whether to run again is being decided.
+        Failing = "FAILING",
+        /// The pods are being deleted because `suspend` is true.
+        Suspending = "SUSPENDING",
+        /// No pods, and none will be made until `suspend` is false.
+        Suspended = "SUSPENDED",
+        /// `suspend` is false again; the next run is about to be submitted.
+        Resuming = "RESUMING",
+        /// The driver cannot be seen, for instance because its node is lost. Also what a state that we do not
+        /// know is read as.
+        Unknown = "UNKNOWN",
+    }
+
+    name => UnknownState: UnknownState(name.to_owned())
 }
 
 impl State {
@@ -153,68 +153,12 @@ impl State {
     fn is_new(&self) -> bool {
         *self == Self::New
     }
-
-    /// Every state, in the order of declaration.
-    pub const ALL: [State; 14] = [
-        Self::New,
-        Self::Submitted,
-        Self::Running,
-        Self::Completed,
-        Self::Failed,
-        Self::SubmissionFailed,
-        Self::PendingRerun,
-        Self::Invalidating,
-        Self::Succeeding,
-        Self::Failing,
-        Self::Suspending,
-        Self::Suspended,
-        Self::Resuming,
-        Self::Unknown,
-    ];
-
-    /// Returns the value of `status.applicationState.state`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "",
-            Self::Submitted => "SUBMITTED",
-            Self::Running => "RUNNING",
-            Self::Completed => "COMPLETED",
-            Self::Failed => "FAILED",
-            Self::SubmissionFailed => "SUBMISSION_FAILED",
-            Self::PendingRerun => "PENDING_RERUN",
-            Self::Invalidating => "INVALIDATING",
-            Self::Succeeding => "SUCCEEDING",
-            Self::Failing => "FAILING",
-            Self::Suspending => "SUSPENDING",
-            Self::Suspended => "SUSPENDED",
-            Self::Resuming => "RESUMING",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
-}
-
-impl Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
 }
 
 /// A string that is not the name of a [`State`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a state of a SparkApplication")]
 pub struct UnknownState(pub String);
-
-impl FromStr for State {
-    type Err = UnknownState;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|state| state.as_str() == name)
-            .ok_or_else(|| UnknownState(name.to_owned()))
-    }
-}
 
 impl Serialize for State {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

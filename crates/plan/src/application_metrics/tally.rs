@@ -32,11 +32,13 @@ pub enum Submission {
     Failed,
 }
 
-/// The kind of a retry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Retry {
-    Failure,
-    Submission,
+api::words! {
+    /// The kind of a retry. The text is the cause as it is written in `status.runs`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Retry {
+        Failure = "FailureRetry",
+        Submission = "SubmissionRetry",
+    }
 }
 
 /// The end of an application.
@@ -45,20 +47,6 @@ pub struct End {
     pub succeeded: bool,
     /// The time since the last submission, if there was one.
     pub execution_time: Option<Duration>,
-}
-
-impl Retry {
-    /// Both kinds of retries.
-    pub const ALL: [Self; 2] = [Self::Failure, Self::Submission];
-
-    /// Returns the cause as it is written in `status.runs`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Failure => "FailureRetry",
-            Self::Submission => "SubmissionRetry",
-        }
-    }
 }
 
 /// Returns what to count after the status of `application` was replaced by `after` at `now`.

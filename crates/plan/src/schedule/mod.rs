@@ -111,34 +111,20 @@ pub enum Outcome {
     },
 }
 
-/// Why no application was created although the operator was running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Skip {
-    /// Another application was running, and the policy is `Forbid`.
-    Forbid,
-    /// The pods of the application that was to be replaced did not end in time.
-    Replace,
-    /// An application of another owner has the name.
-    NameTaken,
-    /// The schedule is invalid.
-    Invalid,
-    /// Too many applications of the schedule have not ended.
-    TooMany,
-}
-
-impl Skip {
-    pub const ALL: [Self; 5] = [Self::Forbid, Self::Replace, Self::NameTaken, Self::Invalid, Self::TooMany];
-
-    /// Returns the value of the metric's label for the reason.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Forbid => "Forbid",
-            Self::Replace => "Replace",
-            Self::NameTaken => "NameTaken",
-            Self::Invalid => "Invalid",
-            Self::TooMany => "TooMany",
-        }
+api::words! {
+    /// Why no application was created although the operator was running. The text is the value of the metric's label.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Skip {
+        /// Another application was running, and the policy is `Forbid`.
+        Forbid = "Forbid",
+        /// The pods of the application that was to be replaced did not end in time.
+        Replace = "Replace",
+        /// An application of another owner has the name.
+        NameTaken = "NameTaken",
+        /// The schedule is invalid.
+        Invalid = "Invalid",
+        /// Too many applications of the schedule have not ended.
+        TooMany = "TooMany",
     }
 }
 

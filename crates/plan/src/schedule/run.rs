@@ -11,18 +11,22 @@ use cron::Rhythm;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube_core::{Resource, ResourceExt};
-use std::{fmt, str::FromStr, time::Duration};
+use std::time::Duration;
 
-/// The unit of the slot's time that follows the schedule's name in the name of an application
-/// (`--scheduled-spark-application-timestamp-precision` of Kubeflow's operator).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    #[default]
-    Nanos,
-    Micros,
-    Millis,
-    Seconds,
-    Minutes,
+api::words! {
+    /// The unit of the slot's time that follows the schedule's name in the name of an application
+    /// (`--scheduled-spark-application-timestamp-precision` of Kubeflow's operator).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Precision {
+        #[default]
+        Nanos = "nanos",
+        Micros = "micros",
+        Millis = "millis",
+        Seconds = "seconds",
+        Minutes = "minutes",
+    }
+
+    text => String: format!("`{text}` is no unit: try `nanos`, `micros`, `millis`, `seconds` or `minutes`")
 }
 
 /// The reason for which an application is created.
@@ -51,19 +55,6 @@ pub struct Child {
 }
 
 impl Precision {
-    const ALL: [Self; 5] = [Self::Nanos, Self::Micros, Self::Millis, Self::Seconds, Self::Minutes];
-
-    /// Returns the value of the command-line flag.
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nanos => "nanos",
-            Self::Micros => "micros",
-            Self::Millis => "millis",
-            Self::Seconds => "seconds",
-            Self::Minutes => "minutes",
-        }
-    }
-
     /// Returns the suffix for a slot's application, which is appended to the schedule's name.
     fn suffix(self, slot: Timestamp, rhythm: &Rhythm) -> String {
         let time = match self.for_rhythm(rhythm) {
@@ -95,23 +86,6 @@ impl Precision {
             Self::Seconds => 11,
             Self::Minutes => 9,
         }
-    }
-}
-
-impl fmt::Display for Precision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Precision {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named = Self::ALL.into_iter().find(|precision| precision.as_str() == text);
-        named.ok_or_else(|| {
-            format!("`{text}` is no unit: try `nanos`, `micros`, `millis`, `seconds` or `minutes`")
-        })
     }
 }
 

@@ -17,33 +17,25 @@ use api::{
 };
 use jiff::Timestamp;
 use spark_client::NotNative;
-use std::{fmt, str::FromStr};
 
-/// A choice of who submits, made by the admin or by an application.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Submitter {
-    /// The operator submits. A submission pod is used only for what only `spark-submit` can do.
-    #[default]
-    Auto,
-    /// Only the operator submits.
-    Native,
-    /// Only a submission pod submits.
-    SparkSubmit,
+api::words! {
+    /// A choice of who submits, made by the admin or by an application. The text is its name in flags, annotations and
+    /// metrics.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Submitter {
+        /// The operator submits. A submission pod is used only for what only `spark-submit` can do.
+        #[default]
+        Auto = "auto",
+        /// Only the operator submits.
+        Native = "native",
+        /// Only a submission pod submits.
+        SparkSubmit = "spark-submit",
+    }
+
+    text => String: format!("`{text}` is no submitter: try `auto`, `native` or `spark-submit`")
 }
 
 impl Submitter {
-    const ALL: [Self; 3] = [Self::Auto, Self::Native, Self::SparkSubmit];
-
-    /// Returns the name of the choice in flags, annotations and metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Native => "native",
-            Self::SparkSubmit => "spark-submit",
-        }
-    }
-
     /// Returns the submitter that `application` asks for by its annotation; none if it has no such annotation.
     ///
     /// # Errors
@@ -80,21 +72,6 @@ pub(super) fn submitter(application: &SparkApplication, policy: &Policy) -> Resu
              ask for less; take the annotation out"
         ))
     })
-}
-
-impl fmt::Display for Submitter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Submitter {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named = Self::ALL.into_iter().find(|submitter| submitter.as_str() == text);
-        named.ok_or_else(|| format!("`{text}` is no submitter: try `auto`, `native` or `spark-submit`"))
-    }
 }
 
 /// A planned submission, and the events about it.
