@@ -13,6 +13,7 @@ pub mod gang;
 pub mod lifecycle;
 pub mod monitoring;
 pub mod namespaces;
+mod owned;
 pub mod pod_requests;
 pub mod pod_summary;
 pub mod quota;

@@ -8,14 +8,14 @@ mod exposure_rights;
 mod service_and_ingress;
 mod url_format;
 
-use crate::Policy;
-use api::{SparkApplication, owner_reference};
+use crate::{Policy, owned::owned};
+use api::{SparkApplication, names::label};
 pub use auxiliary_plan::{
     AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend, note, note_end, plan,
 };
 pub use exposure::{Exposure, has_id_in_ui_path, is_ui_off, ui_path, ui_port, without_address};
 pub use exposure_rights::{ExposureRight, exposure_rights};
-use serde_json::{Value, json};
+use serde_json::Value;
 pub use service_and_ingress::addresses;
 use spark_client::Child;
 pub use url_format::{Url, UrlFormat, Variables};
@@ -26,11 +26,7 @@ pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<
     let is_asked_for = application.spec.driver_pod_disruption_budget == Some(true);
     let budget = (policy.has_driver_pdb && is_asked_for)
         .then(|| disruption_budget::disruption_budget(application, driver));
-    let mut objects = Vec::from_iter(budget);
-    for object in &mut objects {
-        object["metadata"]["ownerReferences"] = json!([owner_reference(application)]);
-    }
-    objects
+    Vec::from_iter(budget.map(|budget| owned(budget, application, None, label::LAUNCHED_BY)))
 }
 
 /// Returns the objects that may have been created for a driver called `driver`, whatever the spec asks for now.

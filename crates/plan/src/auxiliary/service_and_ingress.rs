@@ -2,13 +2,12 @@
 //! outside the cluster.
 
 use super::exposure::{ExposedPort, others, ui};
-use crate::Policy;
+use crate::{Policy, owned::owned};
 use api::{
     SparkApplication, SparkApplicationStatus,
     names::{annotation, label, role},
-    owner_reference,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub(super) const SERVICE: &str = "Service";
 pub(super) const INGRESS: &str = "Ingress";
@@ -32,19 +31,15 @@ pub(super) fn wanted(
     let all_exposed = ui(application, policy).into_iter().chain(others(application, policy));
     let of_exposed = |exposed: ExposedPort| {
         let ingress = ingress(application, status, &exposed, policy);
-        [Some(service(application, status, &exposed)), ingress].into_iter().flatten()
+        [Some(service(application, &exposed)), ingress].into_iter().flatten()
     };
-    all_exposed.flat_map(of_exposed).collect()
+    // The user's labels of the same names are replaced: the operator finds and deletes the objects by its own.
+    let own = |object| owned(object, application, status.submission_id.as_deref(), label::CREATED_BY);
+    all_exposed.flat_map(of_exposed).map(own).collect()
 }
 
-fn service(application: &SparkApplication, status: &SparkApplicationStatus, exposed: &ExposedPort) -> Value {
-    let mut metadata = metadata(application, status, &exposed.service);
-    for (name, value) in exposed.service_labels.iter() {
-        // The operator's own labels take precedence, because the operator finds and deletes the object by them.
-        if metadata["labels"][name].is_null() {
-            metadata["labels"][name] = value.as_str().into();
-        }
-    }
+fn service(application: &SparkApplication, exposed: &ExposedPort) -> Value {
+    let mut metadata = json!({"name": exposed.service, "labels": exposed.service_labels});
     if !exposed.service_annotations.is_empty() {
         metadata["annotations"] = json!(exposed.service_annotations);
     }
@@ -60,7 +55,8 @@ fn service(application: &SparkApplication, status: &SparkApplicationStatus, expo
     })
 }
 
-/// Returns the Ingress of an exposed port; none if the port has no address outside the cluster.
+/// Returns the Ingress of an exposed port, without its owner and labels; none if the port has no address outside the
+/// cluster.
 pub(super) fn ingress(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
@@ -68,7 +64,7 @@ pub(super) fn ingress(
     policy: &Policy,
 ) -> Option<Value> {
     let url = exposed.url(application, status.spark_application_id.as_deref()).ok().flatten()?;
-    let mut metadata = metadata(application, status, &exposed.ingress);
+    let mut metadata = json!({"name": exposed.ingress});
     let mut annotations = exposed.ingress_annotations.clone();
     let backend = json!({"service": {"name": exposed.service, "port": {"number": exposed.port}}});
     let mut path = json!({"pathType": "ImplementationSpecific", "backend": backend});
@@ -110,14 +106,4 @@ pub fn addresses<'a>(ingress: &'a Value) -> Vec<String> {
         })
     };
     items(&ingress["spec"]["rules"]).flat_map(of_rule).collect()
-}
-
-fn metadata(application: &SparkApplication, status: &SparkApplicationStatus, name: &str) -> Value {
-    let mut labels = Map::new();
-    labels.insert(label::APP_NAME.to_owned(), json!(application.metadata.name));
-    labels.insert(label::CREATED_BY.to_owned(), "true".into());
-    if let Some(id) = &status.submission_id {
-        labels.insert(label::SUBMISSION_ID.to_owned(), id.as_str().into());
-    }
-    json!({"name": name, "labels": labels, "ownerReferences": [owner_reference(application)]})
 }

@@ -13,6 +13,7 @@ mod yunikorn;
 
 use crate::{
     Policy,
+    owned::owned,
     pod_requests::{Amounts, PodRequests},
     pod_summary::{GroupName, PodSummary},
     validation::Refusal,
@@ -21,7 +22,7 @@ use api::{
     Role, SparkApplication, SparkPodSpec,
     excerpt::{self, LONGEST_EXPLANATION},
     names::{annotation, batch_scheduler, label},
-    owner_reference, quantity, stated,
+    quantity, stated,
 };
 use k8s_openapi::api::core::v1::Pod;
 pub use kubernetes::{Placeholders, PodGroupVersion};
@@ -331,7 +332,7 @@ pub fn of<'a>(
             objects
         }
     };
-    let own = |object| owned(object, &application, submission_id);
+    let own = |object| owned(object, &application, Some(submission_id), label::CREATED_BY);
     let (objects, placeholders) = (objects.into_iter().map(own).collect(), placeholders.map(own));
     Ok(Gang { application: Cow::Owned(grouped), objects, placeholders })
 }
@@ -465,20 +466,6 @@ const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no
 fn for_roles(application: &mut SparkApplication, mut change: impl FnMut(Role, &mut SparkPodSpec)) {
     change(Role::Driver, &mut application.spec.driver.pod);
     change(Role::Executor, &mut application.spec.executor.pod);
-}
-
-/// Returns `object` with the owner and the labels of what the operator creates for a run.
-fn owned(mut object: Value, application: &SparkApplication, submission_id: &str) -> Value {
-    let metadata = &mut object["metadata"];
-    for (label, value) in [
-        (label::APP_NAME, application.metadata.name.as_deref().unwrap_or_default()),
-        (label::SUBMISSION_ID, submission_id),
-        (label::CREATED_BY, "true"),
-    ] {
-        metadata["labels"][label] = value.into();
-    }
-    metadata["ownerReferences"] = json!([owner_reference(application)]);
-    object
 }
 
 /// Returns amounts as Kubernetes quantities by the name of the resource.

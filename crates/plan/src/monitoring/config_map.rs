@@ -1,12 +1,12 @@
 //! Builds the ConfigMap for an application's monitoring. It contains the configuration files that the image does not
 //! contain.
 
-use crate::run::Run;
+use crate::{owned::owned, run::Run};
 use api::{
     SparkApplication,
     monitoring::{EXPORTER_CONFIGURATION, METRICS_PROPERTIES, Monitoring, config_map_name},
     names::label,
-    owner_reference, stated,
+    stated,
 };
 use serde_json::{Map, Value, json};
 use spark_client::Child;
@@ -33,18 +33,9 @@ pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
         let text = stated(&prometheus.configuration).map_or(DEFAULT_CONFIGURATION, String::as_str);
         files.insert(EXPORTER_CONFIGURATION.to_owned(), text.into());
     }
-    let labels = json!({
-        label::APP_NAME: application.metadata.name,
-        label::SUBMISSION_ID: run.id,
-        label::CREATED_BY: "true",
-    });
-    let metadata = json!({
-        "name": config_map_name(application),
-        "labels": labels,
-        "ownerReferences": [owner_reference(application)],
-    });
-    (!files.is_empty())
-        .then(|| json!({"apiVersion": "v1", "kind": KIND, "metadata": metadata, "data": files}))
+    let metadata = json!({"name": config_map_name(application)});
+    let object = || json!({"apiVersion": "v1", "kind": KIND, "metadata": metadata, "data": files});
+    (!files.is_empty()).then(|| owned(object(), application, Some(run.id.as_str()), label::CREATED_BY))
 }
 
 /// Returns the ConfigMap that may have been created for a run of the application, whatever the spec asks for now.

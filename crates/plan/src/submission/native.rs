@@ -10,6 +10,7 @@ use crate::{
     Policy,
     auxiliary::ui_path,
     gang, monitoring,
+    owned::owned,
     pod_summary::PodSummary,
     run::Run,
     submission_pod,
@@ -18,11 +19,11 @@ use crate::{
 use api::{
     Role, SparkApplication,
     names::{conf, label, submit_conf},
-    owner_reference, stated, with_defaults,
+    stated, with_defaults,
 };
 use jiff::Timestamp;
 use pod_customization;
-use serde_json::{Value, json};
+use serde_json::Value;
 use spark_client::{
     self, Child, Environment, Line, NotNative, Objects, Submission, flag_list, possible_children,
     read_properties,
@@ -63,21 +64,11 @@ fn of_submission(application: Validated, run: &Run, submission: &Submission) -> 
 
 /// Returns the objects with the driver's pod as Spark makes it, before the webhook changes it.
 fn uncustomized(application: Validated, run: &Run, submission: &Submission) -> Result<Objects, NotNative> {
-    let Objects { pod, mut children } = spark_client::objects(submission)?;
-    for child in &mut children {
-        let metadata = &mut child["metadata"];
-        metadata["ownerReferences"] = json!([owner_reference(&application)]);
-        for (label, value) in [
-            (label::APP_NAME, application.metadata.name.as_deref().unwrap_or_default()),
-            (label::SUBMISSION_ID, run.id.as_str()),
-            (label::LAUNCHED_BY, "true"),
-        ] {
-            metadata["labels"][label] = value.into();
-        }
-    }
+    let Objects { pod, children } = spark_client::objects(submission)?;
+    let own = |child| owned(child, &application, Some(run.id.as_str()), label::LAUNCHED_BY);
     // The driver's own ConfigMap stays the last of all objects: if it exists, all other objects exist.
-    children.splice(0..0, monitoring::config_map(&application, run));
-    Ok(Objects { pod, children })
+    let of_monitoring = monitoring::config_map(&application, run).into_iter();
+    Ok(Objects { pod, children: of_monitoring.chain(children.into_iter().map(own)).collect() })
 }
 
 /// Returns the objects that the operator may have created for `run` in addition to pods: those that [`objects`] returns

@@ -13,6 +13,7 @@ mod state;
 
 use super::{
     Policy,
+    owned::owned,
     pod_summary::PodSummary,
     run::Run,
     submission::{SparkSubmit, SubmissionEnvironment, spark_submit},
@@ -21,7 +22,6 @@ use super::{
 use api::{
     SparkApplication,
     names::{annotation, label, role},
-    owner_reference,
 };
 use serde_json::{Map, Value, json};
 use spark_client::{Child, Objects};
@@ -76,7 +76,7 @@ pub fn objects(
     let command = spark_submit(application, run, policy, &submission_environment.defaults);
     let command = command.map_err(|refusal| refusal.brief())?;
     let files = files(&command, submission_environment);
-    let metadata = metadata(&application, run);
+    let metadata = json!({"name": name(&application, run), "labels": {label::SPARK_ROLE: role::SUBMISSION}});
     let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -96,7 +96,8 @@ pub fn objects(
         "immutable": true,
         "data": data,
     });
-    Ok(Objects { pod, children: vec![config_map] })
+    let own = |object| owned(object, &application, Some(run.id.as_str()), label::LAUNCHED_BY);
+    Ok(Objects { pod: own(pod), children: vec![own(config_map)] })
 }
 
 const CONFIG_MAP: &str = "ConfigMap";
@@ -126,19 +127,6 @@ impl PodSummary {
             && self.is_controlled_by(application_uid)
             && self.submission_id.as_deref() == Some(submission_id)
     }
-}
-
-fn metadata(application: &SparkApplication, run: &Run) -> Value {
-    json!({
-        "name": name(application, run),
-        "labels": {
-            label::APP_NAME: application.metadata.name,
-            label::SUBMISSION_ID: run.id,
-            label::LAUNCHED_BY: "true",
-            label::SPARK_ROLE: role::SUBMISSION,
-        },
-        "ownerReferences": [owner_reference(application)],
-    })
 }
 
 /// A file that `spark-submit` reads.
