@@ -1,5 +1,6 @@
 //! Builds the URL of a port of a driver from a format with variables, for example `{{$appName}}.example.com`.
 
+use api::{LONGEST_LABEL, LONGEST_NAME, is_segment};
 use std::fmt;
 
 /// The format of an address, such as `{{$appName}}.example.com` or
@@ -9,24 +10,12 @@ use std::fmt;
 pub struct UrlFormat {
     /// `http` or `https`, if the format names one.
     scheme: Option<&'static str>,
-    host: Vec<Piece>,
+    /// With its variables, as the path.
+    host: String,
     port: Option<u16>,
     /// Without a slash at its end; empty if the format has no path.
-    path: Vec<Piece>,
+    path: String,
     text: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
-    Text(String),
-    Variable(Variable),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Variable {
-    Name,
-    Namespace,
-    Id,
 }
 
 /// The values of the variables for one application.
@@ -47,10 +36,10 @@ pub struct Url {
     pub path: String,
 }
 
-/// The greatest length of one label of a host name, in characters.
-const LONGEST_LABEL: usize = 63;
-/// The greatest length of a host name, in characters.
-const LONGEST_HOST: usize = 253;
+/// The variables of a format.
+const NAME: &str = "{{$appName}}";
+const NAMESPACE: &str = "{{$appNamespace}}";
+const ID: &str = "{{$appId}}";
 const NO_ADDRESS: &str = "an Ingress has no address for its host: write a name such as `spark.example.com`";
 /// The shortest values that the variables can have, made of characters that are valid everywhere. A format that fails
 /// with these values fails with all values.
@@ -66,28 +55,30 @@ impl UrlFormat {
         if text.trim().is_empty() {
             return Err("is empty: write an address such as `{{$appName}}.example.com`".to_owned());
         }
-        let pieces = pieces(text)?;
-        let (scheme, pieces) = scheme(pieces)?;
-        if matches!(pieces.first(), Some(Piece::Text(first)) if first.starts_with('[')) {
+        let format = without_blanks(text)?;
+        let (scheme, rest) = match format.split_once("://") {
+            Some((scheme, rest)) if !scheme.contains("{{") => {
+                let known = ["http", "https"].into_iter().find(|known| known.eq_ignore_ascii_case(scheme));
+                let unknown = || format!("`{scheme}` is not a scheme for an Ingress: write http or https");
+                (Some(known.ok_or_else(unknown)?), rest)
+            }
+            _ => (None, format.as_str()),
+        };
+        if rest.starts_with('[') {
             return Err(format!("`{text}`: {NO_ADDRESS}"));
         }
-        let (authority, mut path) = split(pieces, '/');
-        let (host, port) = split(authority, ':');
-        let port = match &port[..] {
-            [] => None,
-            [Piece::Text(port)] => match port[1..].parse() {
-                Ok(port @ 1..) => Some(port),
-                _ => return Err(format!("`{}` is not a port: write 1 to 65535", &port[1..])),
-            },
-            _ => return Err("a port cannot have variables: write a number".to_owned()),
-        };
-        while let Some(Piece::Text(last)) = path.last_mut() {
-            last.truncate(last.trim_end_matches('/').len());
-            if !last.is_empty() {
-                break;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (host, port) = match authority.split_once(':') {
+            None => (authority, None),
+            Some((_, port)) if port.contains("{{") => {
+                return Err("a port cannot have variables: write a number".to_owned());
             }
-            path.pop();
-        }
+            Some((host, port)) => match port.parse::<u16>() {
+                Ok(number @ 1..) => (host, Some(number)),
+                _ => return Err(format!("`{port}` is not a port: write 1 to 65535")),
+            },
+        };
+        let (host, path) = (host.to_owned(), path.trim_end_matches('/').to_owned());
         let format = Self { scheme, host, port, path, text: text.to_owned() };
         format.url(SHORTEST)?;
         Ok(format)
@@ -124,7 +115,7 @@ impl UrlFormat {
     /// Whether the path contains Spark's application id.
     #[must_use]
     pub fn has_id_in_path(&self) -> bool {
-        self.path.contains(&Piece::Variable(Variable::Id))
+        self.path.contains(ID)
     }
 }
 
@@ -144,74 +135,32 @@ impl Url {
     }
 }
 
-/// Splits `text` into text and variables. As in Kubeflow's operator, there may be blanks inside the braces.
-fn pieces(text: &str) -> Result<Vec<Piece>, String> {
-    let (mut pieces, mut rest) = (Vec::new(), text);
+/// Returns `text` with its variables as they are written here: as in Kubeflow's operator, there may be blanks inside the
+/// braces. After that, `{{` begins a variable wherever it is.
+fn without_blanks(text: &str) -> Result<String, String> {
+    let (mut format, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("{{") {
         let (inside, behind) = after
             .split_once("}}")
             .ok_or_else(|| "`{{` is not closed: write a variable such as `{{$appName}}`".to_owned())?;
-        let variable = match inside.trim() {
-            "$appName" => Variable::Name,
-            "$appNamespace" => Variable::Namespace,
-            "$appId" => Variable::Id,
-            _ => {
-                return Err(format!(
-                    "`{{{{{inside}}}}}` is no variable: write {{{{$appName}}}}, {{{{$appNamespace}}}} or {{{{$appId}}}}"
-                ));
-            }
-        };
-        if !before.is_empty() {
-            pieces.push(Piece::Text(before.to_owned()));
+        let variable = format!("{{{{{}}}}}", inside.trim());
+        if ![NAME, NAMESPACE, ID].contains(&variable.as_str()) {
+            return Err(format!("`{{{{{inside}}}}}` is no variable: write {NAME}, {NAMESPACE} or {ID}"));
         }
-        pieces.push(Piece::Variable(variable));
+        format.extend([before, &variable]);
         rest = behind;
     }
-    if !rest.is_empty() {
-        pieces.push(Piece::Text(rest.to_owned()));
+    Ok(format + rest)
+}
+
+/// Returns `part` of a format with the values of its variables; none if it contains Spark's application id, and the id is
+/// not known.
+fn filled_in(part: &str, variables: Variables) -> Option<String> {
+    let Variables { name, namespace, id } = variables;
+    if id.is_none() && part.contains(ID) {
+        return None;
     }
-    Ok(pieces)
-}
-
-fn scheme(mut pieces: Vec<Piece>) -> Result<(Option<&'static str>, Vec<Piece>), String> {
-    let Some(Piece::Text(first)) = pieces.first_mut() else { return Ok((None, pieces)) };
-    let Some((scheme, rest)) = first.split_once("://") else { return Ok((None, pieces)) };
-    let known = ["http", "https"].into_iter().find(|known| known.eq_ignore_ascii_case(scheme));
-    let known =
-        known.ok_or_else(|| format!("`{scheme}` is not a scheme for an Ingress: write http or https"))?;
-    *first = rest.to_owned();
-    pieces.retain(|piece| *piece != Piece::Text(String::new()));
-    Ok((Some(known), pieces))
-}
-
-/// Splits the pieces in two: those before the first character `at`, and those from that character on.
-fn split(pieces: Vec<Piece>, at: char) -> (Vec<Piece>, Vec<Piece>) {
-    let (mut before, mut from) = (Vec::new(), Vec::new());
-    for piece in pieces {
-        match piece {
-            Piece::Text(text) if from.is_empty() && text.contains(at) => {
-                let place = text.find(at).expect("it was just found");
-                let (left, right) = text.split_at(place);
-                if !left.is_empty() {
-                    before.push(Piece::Text(left.to_owned()));
-                }
-                from.push(Piece::Text(right.to_owned()));
-            }
-            piece if from.is_empty() => before.push(piece),
-            piece => from.push(piece),
-        }
-    }
-    (before, from)
-}
-
-fn filled_in<'a>(pieces: &'a [Piece], variables: Variables<'a>) -> Option<String> {
-    let value = |piece: &'a Piece| match piece {
-        Piece::Text(text) => Some(text.as_str()),
-        Piece::Variable(Variable::Name) => Some(variables.name),
-        Piece::Variable(Variable::Namespace) => Some(variables.namespace),
-        Piece::Variable(Variable::Id) => variables.id,
-    };
-    pieces.iter().map(value).collect()
+    Some(part.replace(NAME, name).replace(NAMESPACE, namespace).replace(ID, id.unwrap_or_default()))
 }
 
 /// Checks that Kubernetes accepts the host for an Ingress: a name in lower case.
@@ -224,11 +173,7 @@ fn check_host(host: &str) -> Result<(), String> {
     if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("`{host}`: {NO_ADDRESS}"));
     }
-    let is_part = |part: &str| {
-        let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        !part.is_empty() && part.bytes().all(is_inner) && !part.starts_with('-') && !part.ends_with('-')
-    };
-    if let Some(wrong) = host.split('.').find(|part| !is_part(part)) {
+    if let Some(wrong) = host.split('.').find(|part| !is_segment(part)) {
         return Err(format!(
             "`{host}` is not the name of a host, for `{wrong}`: write lower-case letters, digits and `-` with dots between them"
         ));
@@ -239,10 +184,10 @@ fn check_host(host: &str) -> Result<(), String> {
             "`{host}` is not the name of a host: `{long}` has {length} characters, at most {LONGEST_LABEL} are possible"
         ));
     }
-    if host.len() > LONGEST_HOST {
+    if host.len() > LONGEST_NAME {
         let length = host.len();
         return Err(format!(
-            "`{host}` is not the name of a host: it has {length} characters, at most {LONGEST_HOST} are possible"
+            "`{host}` is not the name of a host: it has {length} characters, at most {LONGEST_NAME} are possible"
         ));
     }
     Ok(())
