@@ -2,7 +2,7 @@
 //! application.
 
 use crate::{
-    monitoring,
+    between, monitoring,
     pod_summary::{Phase, PodSummary},
     run::SubmissionId,
 };
@@ -64,17 +64,13 @@ pub fn until_next_mount_question(pod: &PodSummary, now: Timestamp) -> Option<Dur
 #[must_use]
 pub fn mounting(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
     let is_silent = pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none();
-    pod.assigned.filter(|_| is_silent).map(|assigned| elapsed(assigned, now))
+    pod.assigned.filter(|_| is_silent).map(|assigned| between(assigned, now))
 }
 
 /// Returns the time since the pod was created; zero if the creation time is not known.
 #[must_use]
 pub fn age(pod: &PodSummary, now: Timestamp) -> Duration {
-    pod.created.map(|created| elapsed(created, now)).unwrap_or_default()
-}
-
-fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(since)).unwrap_or_default()
+    pod.created.map(|created| between(created, now)).unwrap_or_default()
 }
 
 /// Returns how the pod with the driver's name relates to the run `id` of the application. `complete` is whether every

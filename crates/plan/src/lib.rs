@@ -270,6 +270,11 @@ impl Policy {
     }
 }
 
+/// Returns the time from `begin` to `end`; zero if `end` is earlier, because clocks may differ.
+fn between(begin: Timestamp, end: Timestamp) -> Duration {
+    Duration::try_from(end.duration_since(begin)).unwrap_or_default()
+}
+
 impl Observed {
     /// Returns the progress of the submission of `id`, if it is known.
     fn submission_of(&self, id: &SubmissionId) -> Option<&SubmissionProgress> {

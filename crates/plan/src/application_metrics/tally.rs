@@ -63,7 +63,7 @@ pub fn tally(
     let has_moved = from != to;
     let is_new_run = after.submission_id.is_some() && before.submission_id != after.submission_id;
     let created = application.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let age = || created.map(|created| between(created, now));
+    let age = || created.map(|created| crate::between(created, now));
     let is_first_run = after.run_ordinal == Some(1);
     // An edit resets the attempts but not the ordinal, so this excludes the first start after an edit: the time since
     // the application's creation says nothing about how long that start took.
@@ -81,7 +81,7 @@ pub fn tally(
         let times = after.last_submission_attempt_time.as_ref().zip(after.termination_time.as_ref());
         End {
             succeeded: to == State::Completed,
-            execution_time: times.map(|(submitted, terminated)| between(submitted.0, terminated.0)),
+            execution_time: times.map(|(submitted, terminated)| crate::between(submitted.0, terminated.0)),
         }
     });
     let none = BTreeMap::new();
@@ -105,11 +105,6 @@ pub fn tally(
 fn retry(status: &SparkApplicationStatus) -> Option<Retry> {
     let run = status.runs.iter().find(|run| Some(run.ordinal) == status.run_ordinal)?;
     Retry::ALL.into_iter().find(|retry| run.cause.as_deref() == Some(retry.as_str()))
-}
-
-/// Returns the time from `begin` to `end`; zero if `end` is earlier, because clocks may differ.
-fn between(begin: Timestamp, end: Timestamp) -> Duration {
-    Duration::try_from(end.duration_since(begin)).unwrap_or_default()
 }
 
 #[cfg(test)]

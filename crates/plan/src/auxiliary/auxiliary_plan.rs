@@ -10,7 +10,7 @@ use super::{
     service_and_ingress::{INGRESS, SERVICE, addresses, ingress, wanted},
 };
 use crate::{
-    Policy,
+    Policy, between,
     gang::{self, GroupApi},
     lifecycle::is_followed,
     pod_summary::GroupName,
@@ -90,7 +90,7 @@ impl Try {
     /// Returns the record of a new attempt that begins now and follows `before`.
     #[must_use]
     pub fn begun(before: Option<Self>, now: Timestamp) -> Self {
-        let recent = before.filter(|before| since(before.last, now) < before.pause() * 2);
+        let recent = before.filter(|before| between(before.last, now) < before.pause() * 2);
         let count = recent.as_ref().map_or(0, |before| before.count).saturating_add(1);
         let made_for = recent.and_then(|before| before.made_for);
         Self { count, last: now, is_under_way: true, made_for }
@@ -102,12 +102,8 @@ impl Try {
 
     /// Returns how long the next attempt has to wait; zero if it need not wait.
     fn rest(&self, now: Timestamp) -> Duration {
-        self.pause().saturating_sub(since(self.last, now))
+        self.pause().saturating_sub(between(self.last, now))
     }
-}
-
-fn since(then: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(then)).unwrap_or_default()
 }
 
 impl AuxiliaryObject {

@@ -2,14 +2,13 @@
 
 use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome, restart};
 use crate::{
-    Action, Driver, Plan, auxiliary,
+    Action, Driver, Plan, auxiliary, between,
     driver::{self, DriverState},
     events, executor_trial, executors,
     pod_summary::PodSummary,
 };
 use api::{ApplicationState, RestartPolicyType, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use std::time::Duration;
 
 /// The reason that is recorded for a run whose driver disappeared before the operator saw how it ended.
 const OUTCOME_UNKNOWN: &str = "DriverOutcomeUnknown";
@@ -119,10 +118,8 @@ impl Pass<'_> {
         }
         if self.status.application_state.state == State::Submitted {
             let submitted = self.status.last_submission_attempt_time.as_ref().map_or(self.now, |time| time.0);
-            let waited = Duration::try_from(self.now.duration_since(submitted)).unwrap_or_default();
-            if let Some(rest) =
-                self.policy.driver_creation_grace.checked_sub(waited).filter(|rest| !rest.is_zero())
-            {
+            let rest = self.policy.driver_creation_grace.checked_sub(between(submitted, self.now));
+            if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
                 return self.stay(Some(rest));
             }
         }

@@ -23,7 +23,7 @@ pub use transitions::{TRANSITIONS, Transition, diagram, interruptions};
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
-    auxiliary, driver,
+    auxiliary, between, driver,
     events::{self, Event},
     executors, gang,
     pod_summary::PodSummary,
@@ -229,8 +229,7 @@ impl Pass<'_> {
 
     /// Returns how long a change that is not urgent has to wait before it is written; none if it can be written now.
     fn collecting(&self) -> Option<Duration> {
-        let since = self.now.duration_since(self.seen.recorded?);
-        COLLECT.checked_sub(Duration::try_from(since).unwrap_or_default()).filter(|rest| !rest.is_zero())
+        COLLECT.checked_sub(between(self.seen.recorded?, self.now)).filter(|rest| !rest.is_zero())
     }
 
     fn stay(&self, wake: Option<Duration>) -> Plan {

@@ -1,12 +1,13 @@
 //! Decides whether and when a failed run or a failed submission is retried.
 
 use super::history;
+use crate::between;
 use api::{RestartPolicyType, RunRecord, SparkApplicationSpec, SparkApplicationStatus, with_defaults};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use std::time::Duration;
 
 /// An application that is started `Always` waits before it is started again if its runs are shorter than this.
-const SHORT: SignedDuration = SignedDuration::from_secs(10);
+const SHORT: Duration = Duration::from_secs(10);
 /// The pause after the second short run in a row. It doubles with each further one.
 const PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -53,7 +54,7 @@ pub(super) fn of_failure(
 pub(super) fn back_off(status: &SparkApplicationStatus) -> Option<Duration> {
     let is_short = |run: &RunRecord| {
         let times = run.submitted_time.as_ref().zip(run.finished_time.as_ref());
-        times.is_some_and(|(submitted, finished)| finished.0.duration_since(submitted.0) < SHORT)
+        times.is_some_and(|(submitted, finished)| between(submitted.0, finished.0) < SHORT)
     };
     let again = status.runs.iter().rev().take_while(|run| is_short(run) && history::is_restart(run)).count();
     let doublings = u32::try_from(again.checked_sub(1)?).unwrap_or(u32::MAX);
@@ -61,8 +62,9 @@ pub(super) fn back_off(status: &SparkApplicationStatus) -> Option<Duration> {
 }
 
 fn rest_of_back_off(status: &SparkApplicationStatus, now: Timestamp) -> Duration {
-    let since = status.termination_time.as_ref().map(|time| now.duration_since(time.0));
-    back_off(status).unwrap_or_default().saturating_sub(elapsed(since))
+    // An unknown time is long ago.
+    let over = status.termination_time.as_ref().map_or(Duration::MAX, |time| between(time.0, now));
+    back_off(status).unwrap_or_default().saturating_sub(over)
 }
 
 /// Decides about another attempt after a failed submission.
@@ -104,11 +106,6 @@ fn retry(
     let factor = u64::try_from(status.submission_attempts).unwrap_or_default();
     let interval = u64::try_from(interval.unwrap_or_default()).unwrap_or_default();
     let pause = Duration::from_secs(interval.saturating_mul(factor));
-    let since = status.last_submission_attempt_time.as_ref().map(|time| now.duration_since(time.0));
-    Retry::In(pause.saturating_sub(elapsed(since)))
-}
-
-/// Returns how long something that is over has been over; for ever if it is not known since when.
-fn elapsed(since: Option<SignedDuration>) -> Duration {
-    since.map_or(Duration::MAX, |since| Duration::try_from(since).unwrap_or_default())
+    let submitted = status.last_submission_attempt_time.as_ref();
+    Retry::In(pause.saturating_sub(submitted.map_or(Duration::MAX, |time| between(time.0, now))))
 }

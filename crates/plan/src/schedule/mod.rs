@@ -13,6 +13,7 @@ pub use events::not_started;
 pub use run::{Child, Precision};
 
 use super::{
+    between,
     events::Event,
     validation::{self, Files, Refusal},
 };
@@ -393,6 +394,5 @@ fn whole_seconds(moment: Timestamp) -> Timestamp {
 
 /// Returns the time until `moment`, plus a millisecond, so that the wake-up is not too early.
 fn until(moment: Timestamp, now: Timestamp) -> Duration {
-    let rest = moment.duration_since(now).max(SignedDuration::ZERO);
-    Duration::try_from(rest).unwrap_or_default() + Duration::from_millis(1)
+    between(now, moment) + Duration::from_millis(1)
 }
