@@ -5,7 +5,7 @@ use api::{
     State,
     defaults::{self, fill_in},
 };
-use plan::validation::{self, Files, Findings, Refusal};
+use plan::validation::{self, Files, Findings};
 use pod_customization::borrowed_json::BorrowedJson;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -86,11 +86,7 @@ fn decided<K: DeserializeOwned>(
         return Decision::ALLOWED;
     }
     let Findings { invalid, warnings, .. } = examine(&new);
-    if invalid.is_empty() {
-        return Decision::Allowed { warnings };
-    }
-    let subjects = invalid.iter().map(|invalid| invalid.field.clone()).collect();
-    Decision::Refused { subjects, message: Refusal(invalid).to_string(), warnings }
+    Decision::of(invalid, warnings)
 }
 
 /// Reads the object under review. If its metadata names no namespace, the object gets the namespace of the request.

@@ -2,7 +2,10 @@
 
 use api::Excess;
 use json_patch::Patch;
-use plan::schedule::Precision;
+use plan::{
+    schedule::Precision,
+    validation::{Invalid, Refusal},
+};
 use pod_customization::borrowed_json::BorrowedJson;
 use std::time::Duration;
 
@@ -27,6 +30,15 @@ pub(super) enum Decision {
 impl Decision {
     /// The object is admitted unchanged and without warnings.
     pub(super) const ALLOWED: Self = Self::Allowed { warnings: Vec::new() };
+
+    /// The object is refused if there are mistakes, else admitted unchanged.
+    pub(super) fn of(invalid: Vec<Invalid>, warnings: Vec<String>) -> Self {
+        if invalid.is_empty() {
+            return Self::Allowed { warnings };
+        }
+        let subjects = invalid.iter().map(|invalid| invalid.field.clone()).collect();
+        Self::Refused { subjects, message: Refusal(invalid).to_string(), warnings }
+    }
 
     /// The object is refused unread.
     pub(super) fn unread(excess: &Excess) -> Self {

@@ -13,7 +13,10 @@ use k8s_openapi::api::{
     authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
-use plan::auxiliary::{ExposureRight, exposure_rights};
+use plan::{
+    auxiliary::{ExposureRight, exposure_rights},
+    validation::Invalid,
+};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -62,17 +65,13 @@ impl ExposureRights {
                 return Decision::Refused { subjects: vec![needed.swap_remove(0).field], message, warnings };
             }
         };
-        let (mut subjects, mut messages) = (Vec::new(), Vec::new());
+        let mut invalid = Vec::new();
         for right in needed {
-            if let Err(message) = self.has(&user, &right, change.namespace).await {
-                messages.push(format!("{}: {message}", right.field));
-                subjects.push(right.field);
+            if let Err(why) = self.has(&user, &right, change.namespace).await {
+                invalid.push(Invalid { field: right.field, why });
             }
         }
-        if messages.is_empty() {
-            return Decision::Allowed { warnings };
-        }
-        Decision::Refused { subjects, message: messages.join("; "), warnings }
+        Decision::of(invalid, warnings)
     }
 
     /// Checks that `user` has the permission. The error is the message for the user.

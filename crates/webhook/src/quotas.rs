@@ -10,11 +10,7 @@ use api::{Lenient, SparkApplication};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Api, Client, api::ListParams};
-use plan::{
-    Policy, quota,
-    submission::SubmissionEnvironment,
-    validation::{Invalid, Refusal},
-};
+use plan::{Policy, quota, submission::SubmissionEnvironment, validation::Invalid};
 use std::sync::Arc;
 use tokio::time::timeout;
 
@@ -66,17 +62,12 @@ impl Quotas {
             Ok(_permit) => self.exceeded(old.as_ref(), &new, change.namespace, says_numbers).await,
             Err(why) => Err(quota::unreadable(change.namespace, why, false)),
         };
-        let exceeded = match exceeded {
-            Ok(exceeded) => exceeded,
+        match exceeded {
+            Ok(exceeded) => Decision::of(exceeded, warnings),
             Err(message) => {
-                return Decision::Refused { subjects: vec!["ResourceQuota".to_owned()], message, warnings };
+                Decision::Refused { subjects: vec!["ResourceQuota".to_owned()], message, warnings }
             }
-        };
-        if exceeded.is_empty() {
-            return Decision::Allowed { warnings };
         }
-        let subjects = exceeded.iter().map(|exceeded| exceeded.field.clone()).collect();
-        Decision::Refused { subjects, message: Refusal(exceeded).to_string(), warnings }
     }
 
     /// Returns what `new` would exceed, or the reason why no application is allowed while that is unknown.
