@@ -12,6 +12,7 @@ use plan::{
     pod_summary::PodSummary,
     run::Run,
     submission::{Chosen, SubmissionEnvironment, Submitter, choose},
+    validation::Invalid,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -593,7 +594,7 @@ fn options_that_the_scheduler_cannot_take_or_has_no_use_for_are_named() {
         let Options { batch_scheduler, default, options, refused, warnings } = case;
         let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, default).unwrap();
         let found = schedulers.check("spec", &batch_scheduler, &options);
-        let said: Vec<_> = found.refused.into_iter().map(|(field, why)| format!("{field}: {why}")).collect();
+        let said: Vec<_> = found.invalid.iter().map(ToString::to_string).collect();
         assert_eq!((said, found.warnings), (refused, warnings), "{batch_scheduler}: {options:?}");
     }
 }
@@ -619,5 +620,5 @@ fn where_gangs_are_off_the_refusal_names_their_flag() {
     let schedulers = BatchSchedulers::new(Vec::new(), false, None).unwrap();
     let found = schedulers.check("spec", "kubernetes", &BatchSchedulerOptions::default());
     let why = "`kubernetes` is only possible where the administrator sets --enable-kubernetes-gangs";
-    assert_eq!(found.refused, [("spec.batchScheduler".to_owned(), why.to_owned())]);
+    assert_eq!(found.invalid, [Invalid { field: "spec.batchScheduler".to_owned(), why: why.to_owned() }]);
 }

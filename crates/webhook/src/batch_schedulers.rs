@@ -33,11 +33,6 @@ impl NamedBatchSchedulers {
         let options = serde_json::from_value(options).unwrap_or_default();
         let found = schedulers.check(root, &name, &options);
         warnings.extend(found.warnings);
-        if found.refused.is_empty() {
-            return Decision::Allowed { warnings };
-        }
-        let (subjects, messages): (Vec<_>, Vec<_>) =
-            found.refused.into_iter().map(|(field, why)| (field.clone(), format!("{field}: {why}"))).unzip();
-        Decision::Refused { message: messages.join("; "), subjects, warnings }
+        Decision::of(found.invalid, warnings)
     }
 }

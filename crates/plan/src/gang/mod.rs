@@ -306,8 +306,8 @@ pub fn of<'a>(
     let Some(settings) = &policy.batch_schedulers else { return Ok(alone(application)) };
     let Some((name, scheduler)) = settings.of(&application)? else { return Ok(alone(application)) };
     let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
-    if let Some((field, why)) = settings.check("spec", &name, &options).refused.into_iter().next() {
-        return Err(format!("{field}: {why}"));
+    if let Some(invalid) = settings.check("spec", &name, &options).invalid.first() {
+        return Err(invalid.to_string());
     }
     let mut grouped = application.clone().into_owned();
     // Kubernetes' own gangs are placed by the scheduler that the roles name, or the cluster's default.

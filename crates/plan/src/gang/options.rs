@@ -1,51 +1,38 @@
 //! Checks `batchSchedulerOptions` against the scheduler that they are for.
 
 use super::{BatchScheduler, BatchSchedulers};
-use crate::validation::{LONGEST_LABEL, is_label_value, is_object_name};
+use crate::validation::{Findings, Invalid, LONGEST_LABEL, is_label_value, is_object_name};
 use api::{BatchSchedulerOptions, quantity, stated};
-
-/// The findings about the options of an application, each with the path of its field.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// Why the application cannot be handed over.
-    pub refused: Vec<(String, String)>,
-    pub warnings: Vec<String>,
-}
 
 impl BatchSchedulers {
     /// Checks the batch scheduler that an application names, and its options. An empty name means the default scheduler.
     /// `root` is the path of the spec.
     #[must_use]
     pub fn check(&self, root: &str, name: &str, options: &BatchSchedulerOptions) -> Findings {
+        let mut findings = Findings::default();
         let name = if name.is_empty() { self.default.as_deref().unwrap_or_default() } else { name };
-        if name.is_empty() {
-            let warnings = if *options == BatchSchedulerOptions::default() {
-                Vec::new()
-            } else {
-                vec![format!("{root}.batchSchedulerOptions: has no effect without {root}.batchScheduler")]
-            };
-            return Findings { warnings, ..Findings::default() };
-        }
-        match self.named(name) {
-            Err(why) => {
-                Findings { refused: vec![(format!("{root}.batchScheduler"), why)], warnings: Vec::new() }
+        if !name.is_empty() {
+            match self.named(name) {
+                Ok(scheduler) => scheduler.check(root, name, options, &mut findings),
+                Err(why) => findings.invalid.push(Invalid { field: format!("{root}.batchScheduler"), why }),
             }
-            Ok(scheduler) => scheduler.check(&format!("{root}.batchSchedulerOptions"), name, options),
+        } else if *options != BatchSchedulerOptions::default() {
+            let what = format!("{root}.batchSchedulerOptions: has no effect without {root}.batchScheduler");
+            findings.warnings.push(what);
         }
+        findings
     }
 }
 
 impl BatchScheduler {
-    fn check(self, root: &str, name: &str, options: &BatchSchedulerOptions) -> Findings {
-        let mut findings = Findings::default();
+    fn check(self, root: &str, name: &str, options: &BatchSchedulerOptions, findings: &mut Findings) {
         let mut field = |field: &str, readers: &[Self], wrong: Option<String>| {
+            let field = format!("{root}.batchSchedulerOptions.{field}");
             if !readers.contains(&self) {
                 let only = if readers.len() == 1 { "volcano" } else { "volcano or yunikorn" };
-                findings
-                    .warnings
-                    .push(format!("{root}.{field}: has no effect with `{name}`, only with {only}"));
+                findings.warnings.push(format!("{field}: has no effect with `{name}`, only with {only}"));
             } else if let Some(why) = wrong {
-                findings.refused.push((format!("{root}.{field}"), why));
+                findings.invalid.push(Invalid { field, why });
             }
         };
         const OBJECT_NAME: &str = "write lower-case letters, digits, `-` and `.`";
@@ -76,6 +63,5 @@ impl BatchScheduler {
         if !options.resources.is_empty() {
             field("resources", &[Self::Volcano], wrong);
         }
-        findings
     }
 }
