@@ -19,6 +19,7 @@ use plan::{
     Policy,
     pod_summary::PodSummary,
     run::Run,
+    schedule::Precision,
     submission,
     validation::{self, MOST_FINDINGS, Refusal},
 };
@@ -30,9 +31,10 @@ use spark_client::{self, NotNative};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::LazyLock,
+    time::Duration,
 };
 use tower::ServiceExt;
-use webhook::{ReviewMetrics, router};
+use webhook::{LargeReviews, Lookups, ReviewMetrics, Reviews, router};
 
 /// The byte between two annotations in an input. Kubernetes stores no value that contains this byte.
 pub const SEPARATOR: u8 = 0;
@@ -197,8 +199,22 @@ fn read<K: DeserializeOwned + Resource<DynamicType = ()> + Clone>(list: &str) ->
     list.items.into_iter().filter_map(|item| item.0.ok()).collect()
 }
 
+/// Creates reviews that ask the API server nothing. Their metrics are in `registry`.
+pub fn reviews(registry: &mut Registry) -> Reviews {
+    Reviews {
+        metrics: ReviewMetrics::new(registry),
+        quotas: None,
+        exposure_rights: None,
+        batch_schedulers: None,
+        precision: Precision::default(),
+        shortest_period: Duration::ZERO,
+        lookups: Lookups::new(false),
+        large: LargeReviews::default(),
+    }
+}
+
 fn sent(path: &str, body: Bytes) -> (StatusCode, Bytes) {
-    static ROUTER: LazyLock<Router> = LazyLock::new(|| router(ReviewMetrics::new(&mut Registry::default())));
+    static ROUTER: LazyLock<Router> = LazyLock::new(|| router(reviews(&mut Registry::default())));
     let request = Request::post(path).header("content-type", "application/json");
     let request = request.body(Body::from(body)).unwrap();
     block_on(async {

@@ -58,7 +58,7 @@ const KINDS_IN_PATHS: [&str; 3] = [
 ///
 /// The paths of Kubeflow's operator lead to the same functions: during an upgrade from it, or back, the API server calls
 /// pods of both by one Service.
-pub fn router(reviews: impl Into<Reviews>) -> Router {
+pub fn router(reviews: Reviews) -> Router {
     let mut router = Router::new();
     for kind in [String::new()].into_iter().chain(KINDS_IN_PATHS.map(|kind| format!("-{kind}"))) {
         router = router
@@ -68,7 +68,7 @@ pub fn router(reviews: impl Into<Reviews>) -> Router {
     router
         // bodies.rs has received the whole body and has limited its size already.
         .layer(DefaultBodyLimit::disable())
-        .with_state(reviews.into())
+        .with_state(reviews)
 }
 
 /// Serves admission reviews on `tcp` until `stop` is cancelled, and then for the delay in `closing`. Reviews that have
@@ -81,7 +81,7 @@ pub async fn serve(
     tcp: TcpListener,
     certificate: Arc<ServingCertificate>,
     tls: &Tls,
-    reviews: impl Into<Reviews>,
+    reviews: Reviews,
     closing: Closing,
     stop: CancellationToken,
 ) -> io::Result<()> {

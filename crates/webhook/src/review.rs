@@ -421,7 +421,6 @@ impl<'t> Verdict<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::review_metrics::ReviewMetrics;
     use axum::body::to_bytes;
     use prometheus_client::registry::Registry;
     use serde_json::{Value, json};
@@ -439,7 +438,7 @@ mod tests {
             }});
             let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
             let mut registry = Registry::default();
-            let reviews = Reviews::from(ReviewMetrics::new(&mut registry));
+            let reviews = Reviews::asking_nothing(&mut registry);
             let answer = ASKED.reviewed(Caller::default(), headers, review.to_string().into(), reviews).await;
             assert_eq!(answer.status(), StatusCode::OK);
             let answer: Value =
@@ -462,7 +461,7 @@ mod tests {
             "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE",
         }});
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
-        let reviews = Reviews::from(ReviewMetrics::new(&mut Registry::default()));
+        let reviews = Reviews::asking_nothing(&mut Registry::default());
         let answer = ASKED.reviewed(Caller::default(), headers, review.to_string().into(), reviews).await;
         assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
         drop(logged);

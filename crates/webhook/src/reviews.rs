@@ -28,19 +28,24 @@ pub struct Reviews {
     pub large: LargeReviews,
 }
 
-/// Creates reviews that read nothing from the API server.
-impl From<ReviewMetrics> for Reviews {
-    fn from(metrics: ReviewMetrics) -> Self {
-        let (precision, large) = (Precision::default(), LargeReviews::default());
-        Self {
-            metrics,
-            quotas: None,
-            exposure_rights: None,
-            batch_schedulers: None,
-            precision,
-            shortest_period: Duration::ZERO,
-            lookups: Lookups::new(false),
-            large,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::registry::Registry;
+
+    impl Reviews {
+        /// Creates reviews that ask the API server nothing. Their metrics are in `registry`.
+        pub(crate) fn asking_nothing(registry: &mut Registry) -> Self {
+            Self {
+                metrics: ReviewMetrics::new(registry),
+                quotas: None,
+                exposure_rights: None,
+                batch_schedulers: None,
+                precision: Precision::default(),
+                shortest_period: Duration::ZERO,
+                lookups: Lookups::new(false),
+                large: LargeReviews::default(),
+            }
         }
     }
 }

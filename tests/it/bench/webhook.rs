@@ -5,7 +5,10 @@
 //! one after the other: their times are those that a user waits.
 
 use super::{Results, Usage, milliseconds};
-use crate::webhook::{Client, review, spark_pod};
+use crate::{
+    fuzzed,
+    webhook::{Client, review, spark_pod},
+};
 use axum::{Json, Router, body::Bytes, routing::post};
 
 use certificates::{Certificates, ServingCertificate};
@@ -28,7 +31,7 @@ use std::{
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
-use webhook::{Closing, Limits, ReviewMetrics, Tls, serve, serve_routes};
+use webhook::{Closing, Limits, Tls, serve, serve_routes};
 
 const CONNECTIONS: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -199,8 +202,8 @@ async fn server() {
     certificate.set(&made.certificate, &made.key).unwrap();
     println!("\nserves {} {}", tcp.local_addr().unwrap().port(), made.ca_certificate.replace('\n', "|"));
     if what == OPERATORS {
-        let metrics = ReviewMetrics::new(&mut Registry::default());
-        serve(tcp, certificate, &Tls::default(), metrics, Closing::default(), CancellationToken::new())
+        let reviews = fuzzed::reviews(&mut Registry::default());
+        serve(tcp, certificate, &Tls::default(), reviews, Closing::default(), CancellationToken::new())
             .await
             .unwrap();
     } else {

@@ -10,7 +10,10 @@ mod process;
 mod stop;
 mod tls;
 
-use crate::golden::{data, yaml};
+use crate::{
+    fuzzed,
+    golden::{data, yaml},
+};
 use axum::{
     body::Bytes,
     http::{Request, StatusCode, header},
@@ -34,7 +37,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;
-use webhook::{Closing, ReviewMetrics, Tls, serve};
+use webhook::{Closing, Tls, serve};
 
 /// The time after which an answer counts as missing. No machine needs so long.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -75,9 +78,9 @@ impl Server {
         let address = tcp.local_addr().unwrap();
         let (certificate, stop) = (Arc::new(ServingCertificate::default()), CancellationToken::new());
         let mut registry = Registry::default();
-        let measured = ReviewMetrics::new(&mut registry);
+        let reviews = fuzzed::reviews(&mut registry);
         let (shown, stopped) = (Arc::clone(&certificate), stop.clone());
-        let serving = tokio::spawn(async move { serve(tcp, shown, &tls, measured, closing, stopped).await });
+        let serving = tokio::spawn(async move { serve(tcp, shown, &tls, reviews, closing, stopped).await });
         Self { address, certificate, ca: certificates().ca_certificate, registry, stop, serving }
     }
 
