@@ -18,7 +18,8 @@ pub struct InstallationSettings {
 
     /// Those with certain labels, besides those of --namespaces: `team=data`, `team in (data, science)`
     #[arg(long, value_name = "SELECTOR", default_value = "", value_parser = labelled, hide_default_value = true)]
-    pub namespace_selector: OptionalLabels,
+    // With its path: clap reads `Option` as a flag that may be missing, and this one has a default.
+    pub namespace_selector: std::option::Option<Labelled>,
 
     /// Whether an application is refused whose pods would exceed a ResourceQuota of its namespace
     #[arg(long)]
@@ -66,10 +67,6 @@ impl InstallationName {
     }
 }
 
-/// The labels of namespaces, or `None` if the flag is empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OptionalLabels(pub Option<Labelled>);
-
 impl InstallationSettings {
     /// Returns whether the process answers reviews.
     #[must_use]
@@ -86,7 +83,7 @@ impl InstallationSettings {
     /// Returns the namespaces in which applications are driven and pods are customized.
     #[must_use]
     pub fn namespaces(&self) -> Namespaces {
-        Namespaces::new(self.namespaces.iter().cloned(), self.namespace_selector.0.clone())
+        Namespaces::new(self.namespaces.iter().cloned(), self.namespace_selector.clone())
     }
 
     /// Returns the flags that produce these settings, without those that have their default.
@@ -97,8 +94,7 @@ impl InstallationSettings {
             (installation != InstallationName::DEFAULT).then(|| format!("--installation={installation}"));
         let names =
             (!self.namespaces.is_empty()).then(|| format!("--namespaces={}", self.namespaces.join(",")));
-        let labels =
-            self.namespace_selector.0.as_ref().map(|labels| format!("--namespace-selector={labels}"));
+        let labels = self.namespace_selector.as_ref().map(|labels| format!("--namespace-selector={labels}"));
         let quotas = "--enable-resource-quota-enforcement".to_owned();
         let quotas = self.enable_resource_quota_enforcement.then_some(quotas);
         let budgets = self.enable_driver_pdb.then(|| "--enable-driver-pdb".to_owned());
@@ -134,9 +130,9 @@ fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-fn labelled(text: &str) -> Result<OptionalLabels, String> {
+fn labelled(text: &str) -> Result<Option<Labelled>, String> {
     match text.trim().trim_matches('"') {
-        "" => Ok(OptionalLabels(None)),
-        text => text.parse().map(Some).map(OptionalLabels),
+        "" => Ok(None),
+        text => text.parse().map(Some),
     }
 }

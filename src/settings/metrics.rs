@@ -17,7 +17,8 @@ pub struct MetricsSettings {
 
     /// Where they are served; `0` for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = optional_address)]
-    pub metrics_bind_address: OptionalAddress,
+    // With its path: clap reads `Option` as a flag that may be missing, and this one has a default.
+    pub metrics_bind_address: std::option::Option<SocketAddr>,
 
     /// Their path
     #[arg(long, value_name = "PATH", default_value = "/metrics", value_parser = path)]
@@ -55,15 +56,11 @@ pub struct MetricsSettings {
     pub metric_tls_cipher_suites: Vec<SupportedCipherSuite>,
 }
 
-/// An address, or `None` if the flag is `0`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OptionalAddress(pub Option<SocketAddr>);
-
 impl MetricsSettings {
     /// Returns the address at which metrics are served, or nothing if no metrics are served.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
-        self.metrics_bind_address.0.filter(|_| self.enable_metrics)
+        self.metrics_bind_address.filter(|_| self.enable_metrics)
     }
 
     /// Returns the TLS settings of the metrics, or nothing if the metrics are not served over HTTPS.
@@ -121,8 +118,8 @@ impl MetricsSettings {
     }
 }
 
-fn optional_address(text: &str) -> Result<OptionalAddress, String> {
-    if text == "0" { Ok(OptionalAddress(None)) } else { address(text).map(Some).map(OptionalAddress) }
+fn optional_address(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text == "0" { Ok(None) } else { address(text).map(Some) }
 }
 
 fn path(text: &str) -> Result<String, String> {
