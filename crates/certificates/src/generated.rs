@@ -3,6 +3,7 @@
 
 use super::{
     renewal::{Held, Leaf},
+    serving::certified_key,
     x509,
 };
 use jiff::Timestamp;
@@ -11,11 +12,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData,
 };
-use rustls::{
-    crypto::ring::default_provider,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    sign::CertifiedKey,
-};
+use rustls::pki_types::CertificateDer;
 use std::{collections::BTreeMap, time::Duration};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -108,7 +105,8 @@ impl Certificates {
         let cas = x509::certificates(&self.ca_certificate).unwrap_or_default();
         let chain = x509::certificates(&self.certificate).unwrap_or_default();
         let described: Option<Vec<_>> = cas.iter().map(|ca| x509::description(ca).ok()).collect();
-        let leaf = chain.first().filter(|_| self.key_is_the_leafs(&chain)).and_then(|leaf| {
+        let has_key = certified_key(chain.clone(), &self.key).is_ok();
+        let leaf = chain.first().filter(|_| has_key).and_then(|leaf| {
             Some(Leaf {
                 validity: x509::description(leaf).ok()?.validity,
                 issuer: x509::issuer(&chain, &cas),
@@ -120,11 +118,6 @@ impl Certificates {
             can_sign: cas.first().is_some_and(|ca| self.key_is_the_cas(ca)),
             leaf,
         }
-    }
-
-    fn key_is_the_leafs(&self, chain: &[CertificateDer<'static>]) -> bool {
-        PrivateKeyDer::from_pem_slice(self.key.as_bytes())
-            .is_ok_and(|key| CertifiedKey::from_der(chain.to_vec(), key, &default_provider()).is_ok())
     }
 
     fn key_is_the_cas(&self, ca: &CertificateDer<'_>) -> bool {

@@ -34,6 +34,12 @@ pub enum Error {
     Unusable(#[from] rustls::Error),
 }
 
+/// Returns `chain` (leaf first) with the key of the leaf, which is in PEM. Fails if the key belongs to another certificate.
+pub(super) fn certified_key(chain: Vec<CertificateDer<'static>>, key: &str) -> Result<CertifiedKey, Error> {
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
+    Ok(CertifiedKey::from_der(chain, key, &rustls::crypto::ring::default_provider())?)
+}
+
 impl ServingCertificate {
     /// Serves `certificates` (leaf first) to new connections from now on. Open connections stay as they are.
     ///
@@ -42,9 +48,7 @@ impl ServingCertificate {
     /// If the certificates or the key are not PEM, or the key does not belong to the leaf.
     pub fn set(&self, certificates: &str, key: &str) -> Result<(), Error> {
         let chain = CertificateDer::pem_slice_iter(certificates.as_bytes()).collect::<Result<Vec<_>, _>>()?;
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
-        let provider = rustls::crypto::ring::default_provider();
-        let certificate = CertifiedKey::from_der(chain, key, &provider)?;
+        let certificate = certified_key(chain, key)?;
         self.0.send_if_modified(|shown| {
             if shown.as_ref().is_some_and(|shown| shown.certificate.cert == certificate.cert) {
                 return false;

@@ -1,15 +1,11 @@
 //! Reads and checks certificates of the webhook that are not the operator's own: from cert-manager's Secret or from
 //! mounted files.
 
-use super::{presented::PresentedCertificate, renewal::Waits, x509};
+use super::{presented::PresentedCertificate, renewal::Waits, serving::certified_key, x509};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use rustls::{
-    crypto::ring::default_provider,
-    pki_types::{PrivateKeyDer, pem::PemObject},
-    sign::CertifiedKey,
-};
 use std::{
+    error::Error as _,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -97,13 +93,10 @@ impl Foreign {
         let unfit = |why: String| Error::Unfit { place: self.place.clone(), why };
         let chain = x509::certificates(&self.shown.certificate).map_err(|error| unfit(error.to_string()))?;
         let leaf = x509::description(&chain[0]).map_err(|error| unfit(error.to_string()))?;
-        PrivateKeyDer::from_pem_slice(self.key.as_bytes())
-            .map_err(|error| error.to_string())
-            .and_then(|key| {
-                let pair = CertifiedKey::from_der(chain.clone(), key, &default_provider());
-                pair.map_err(|error| error.to_string())
-            })
-            .map_err(|why| unfit(format!("the key beside it cannot be used with it: {why}")))?;
+        certified_key(chain.clone(), &self.key).map_err(|error| {
+            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            unfit(format!("the key beside it cannot be used with it: {why}"))
+        })?;
         if !leaf.validity.includes(now) {
             let (from, until) = (leaf.validity.from, leaf.validity.until);
             return Err(unfit(format!("it is valid from {from} until {until}: have it renewed")));
