@@ -2,11 +2,11 @@
 //! of time for answers that nobody takes, and a memory limit for all bodies together.
 
 use axum::{
-    body::{Bytes, HttpBody},
+    body::{Body, Bytes, HttpBody},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use futures::future::poll_fn;
+use futures::TryStreamExt;
 use hyper::body::{Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
 use std::{
@@ -95,7 +95,7 @@ impl Drop for Unsent {
 }
 
 /// Why a body is not received, so that its request is refused.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     #[error("the body has more than {LARGEST} bytes")]
     TooLarge,
@@ -104,7 +104,7 @@ pub(super) enum Refused {
     #[error("too many bodies are arriving at once, and this one has been for longest")]
     Evicted,
     #[error("the body has not arrived: {0}")]
-    Broken(String),
+    Broken(#[from] axum::Error),
 }
 
 impl Bodies {
@@ -112,7 +112,7 @@ impl Bodies {
     pub(super) async fn whole(
         self: &Arc<Self>,
         headers: &HeaderMap,
-        mut body: Incoming,
+        body: Incoming,
     ) -> Result<Bytes, Refused> {
         if body.size_hint().lower() > LARGEST as u64 {
             return Err(Refused::TooLarge);
@@ -124,7 +124,7 @@ impl Bodies {
         tokio::select! {
             biased;
             () = evicted.notified() => Err(Refused::Evicted),
-            whole = timeout(DEADLINE, held.whole(&mut body)) => whole.unwrap_or(Err(Refused::TooSlow)),
+            whole = timeout(DEADLINE, held.whole(body)) => whole.unwrap_or(Err(Refused::TooSlow)),
         }
     }
 
@@ -153,8 +153,10 @@ impl Bodies {
 }
 
 impl Held {
-    async fn whole(&self, body: &mut Incoming) -> Result<Bytes, Refused> {
-        let first = next(body).await?.unwrap_or_default();
+    async fn whole(&self, body: Incoming) -> Result<Bytes, Refused> {
+        // A stream of its parts without trailers.
+        let mut body = Body::new(body).into_data_stream();
+        let first = body.try_next().await?.unwrap_or_default();
         if body.is_end_stream() {
             return Ok(first);
         }
@@ -167,7 +169,7 @@ impl Held {
             }
             self.holds(bytes.len());
             whole.extend_from_slice(&bytes);
-            part = next(body).await?;
+            part = body.try_next().await?;
         }
         Ok(whole.into())
     }
@@ -245,21 +247,6 @@ impl HttpBody for Answer {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left.len() as u64)
-    }
-}
-
-/// Returns the next part of `body`, none at its end. Trailers are skipped.
-async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refused> {
-    loop {
-        match poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await {
-            Some(Ok(frame)) => {
-                if let Ok(data) = frame.into_data() {
-                    return Ok(Some(data));
-                }
-            }
-            Some(Err(error)) => return Err(Refused::Broken(error.to_string())),
-            None => return Ok(None),
-        }
     }
 }
 
