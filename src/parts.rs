@@ -11,11 +11,18 @@ use condition::{CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
-use std::{fmt::Display, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    fmt::Display,
+    future::Future,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{net::TcpListener, sync::Notify, task::JoinSet, time::sleep};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use watches::Watches;
-use webhook::{Closing, Limits, Tls};
+use webhook::{Closing, Limits, Reviews, Tls};
 
 /// The pause between two checks that certificates, caBundle and definitions are still in place. A removed certificate
 /// or caBundle is restored within this time, and a missing definition is reported.
@@ -118,36 +125,57 @@ impl Parts {
         self.running.spawn(async move { (name, part.await) });
     }
 
-    /// Serves `metrics` until `served` is cancelled. With `tls`, over HTTPS: with the webhook's certificate if there is
-    /// a webhook, or else with a certificate that no client can verify.
+    /// Serves `metrics` until `served` is cancelled. With `tls`, over HTTPS: with the webhook's `certificate`, or, if this process
+    /// does not serve the webhook, with a new certificate that no client can verify.
     pub(crate) fn serve_metrics(
         &mut self,
         tcp: TcpListener,
         metrics: Router,
         tls: Option<Tls>,
-        certificate: Option<Arc<ServingCertificate>>,
+        certificate: &Arc<ServingCertificate>,
+        serves_webhook: bool,
         served: &CancellationToken,
     ) -> anyhow::Result<()> {
-        let (name, served) = ("port of the metrics", served.clone());
+        let (name, certificate, served) = ("port of the metrics", Arc::clone(certificate), served.clone());
         let Some(tls) = tls else {
             self.start(name, admin::serve(tcp, metrics, served));
             return Ok(());
         };
-        let certificate = match certificate {
-            Some(certificate) => certificate,
-            None => {
-                let made = Certificates::generate(&["localhost".to_owned()], now())
-                    .context("cannot make a certificate for the metrics")?;
-                let certificate = ServingCertificate::default();
-                certificate.set(&made.certificate, &made.key)?;
-                Arc::new(certificate)
-            }
-        };
+        if !serves_webhook {
+            let made = Certificates::generate(&["localhost".to_owned()], now())
+                .context("cannot make a certificate for the metrics")?;
+            certificate.set(&made.certificate, &made.key)?;
+        }
         self.start(name, async move {
             let tls = Some((certificate, &tls));
             webhook::serve_routes(tcp, tls, metrics, Limits::ADMIN, Closing::default(), served).await
         });
         Ok(())
+    }
+
+    /// Serves `reviews` with `certificate` until the operator stops, and drops `served` after the last answer. Returns the
+    /// address at which this process itself reaches the webhook.
+    pub(crate) fn serve_webhook(
+        &mut self,
+        tcp: TcpListener,
+        certificate: Arc<ServingCertificate>,
+        tls: Tls,
+        reviews: Reviews,
+        closing: Closing,
+        served: Option<DropGuard>,
+    ) -> anyhow::Result<SocketAddr> {
+        let address = tcp.local_addr().context("the webhook's socket has no address")?;
+        let tcp = tcp.into_std().context("the webhook's socket cannot be handed on")?;
+        let stop = self.stop.clone();
+        self.start("webhook", async move {
+            let _served = served;
+            webhook::on_threads_of_their_own(async move {
+                let tcp = TcpListener::from_std(tcp)?;
+                webhook::serve(tcp, certificate, &tls, reviews, closing, stop).await
+            })
+            .await
+        });
+        Ok((Ipv4Addr::LOCALHOST, address.port()).into())
     }
 
     /// Starts the parts that keep the certificates and the API server's trust in them, and that test the webhook.
