@@ -125,8 +125,8 @@ impl Parts {
         self.running.spawn(async move { (name, part.await) });
     }
 
-    /// Serves `metrics` until `served` is cancelled. With `tls`, over HTTPS: with the webhook's `certificate`, or, if this process
-    /// does not serve the webhook, with a new certificate that no client can verify.
+    /// Serves `metrics` until `served` is cancelled. With `tls`, over HTTPS: with the webhook's `certificate`, or, if this
+    /// process does not serve the webhook, with a new certificate that no client can verify.
     pub(crate) fn serve_metrics(
         &mut self,
         tcp: TcpListener,
@@ -186,33 +186,22 @@ impl Parts {
         webhook: SocketAddr,
         readiness: &Readiness,
     ) {
-        let changed = Arc::new(Notify::new());
-        let changes = {
-            let (changes, changed) =
-                (trust.changes(watches, api_server::WATCH_SECONDS), Arc::clone(&changed));
-            changes.take_until(self.stop.clone().cancelled_owned()).for_each(move |()| {
-                changed.notify_one();
-                std::future::ready(())
-            })
-        };
-        self.start("watches of what the API server trusts", async {
-            changes.await;
+        let (stopped, changed) = (self.stop.clone().cancelled_owned(), Arc::new(Notify::new()));
+        let changes = trust.changes(watches, api_server::WATCH_SECONDS).take_until(stopped);
+        let notified = Arc::clone(&changed);
+        self.start("watches of what the API server trusts", async move {
+            changes.for_each(async |()| notified.notify_one()).await;
             Ok(())
         });
-        let establishing = Arc::clone(trust);
-        let establish = move || {
-            let trust = Arc::clone(&establishing);
-            async move { trust.establish(now()).await.map(|rest| rest.min(LOOK)) }
-        };
-        self.start("certificates", self.keep(CERTIFICATES, readiness).met(establish, changed));
-        let shaking = Arc::clone(trust);
-        let handshake = move || {
-            let trust = Arc::clone(&shaking);
-            async move { trust.handshake(webhook).await.map(|()| KNOCK) }
-        };
-        let knock = self.keep(WEBHOOK, readiness);
+        let (keep, establishing) = (self.keep(CERTIFICATES, readiness), Arc::clone(trust));
+        self.start("certificates", async move {
+            let establish = || async { establishing.establish(now()).await.map(|rest| rest.min(LOOK)) };
+            keep.met(establish, changed).await
+        });
+        let (knock, shaking) = (self.keep(WEBHOOK, readiness), Arc::clone(trust));
         let (ready, stopped) = (readiness.clone(), self.stop.clone());
         self.start("handshake with ourselves", async move {
+            let handshake = || async { shaking.handshake(webhook).await.map(|()| KNOCK) };
             // Without certificates, the handshake could only fail.
             match stopped.run_until_cancelled(ready.wait_for(&[CERTIFICATES])).await {
                 Some(()) => knock.met(handshake, Arc::default()).await,
