@@ -21,7 +21,10 @@ use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 use tracing::{Instrument, field, info, info_span};
 use work::caught;
 
@@ -92,7 +95,8 @@ const PARSED: usize = 8;
 
 struct Started {
     submission: Submission,
-    cancel: CancellationToken,
+    /// Ends the submission when it is dropped.
+    cancel: DropGuard,
 }
 
 /// Why a submission has failed.
@@ -158,11 +162,8 @@ impl Submitter {
         if submissions.get(&uid).is_some_and(|started| started.submission == submission) {
             return;
         }
-        let older = submissions.insert(uid.clone(), Started { submission, cancel: cancel.clone() });
+        submissions.insert(uid.clone(), Started { submission, cancel: cancel.clone().drop_guard() });
         drop(submissions);
-        if let Some(older) = older {
-            older.cancel.cancel();
-        }
 
         let application =
             ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
@@ -212,26 +213,18 @@ impl Submitter {
     /// submission has ended when [`Self::submission`] does not return it any more.
     pub(super) fn stop_one(&self, uid: &str) {
         if let Some(started) = self.submissions.lock().get(uid) {
-            started.cancel.cancel();
+            started.cancel.token().cancel();
         }
     }
 
     /// Ends the submission of the application with this uid and forgets it.
     pub(super) fn forget(&self, uid: &str) {
-        if let Some(started) = self.submissions.lock().remove(uid) {
-            started.cancel.cancel();
-        }
+        self.submissions.lock().remove(uid);
     }
 
     /// Ends the submissions of all applications except those with the uids `listed`, and forgets them.
     pub(super) fn forget_others(&self, listed: &HashSet<String>) {
-        self.submissions.lock().retain(|uid, started| {
-            let stays = listed.contains(uid);
-            if !stays {
-                started.cancel.cancel();
-            }
-            stays
-        });
+        self.submissions.lock().retain(|uid, _| listed.contains(uid));
     }
 
     /// Ends all submissions and waits until they have ended.
