@@ -6,7 +6,7 @@ use super::{
     auxiliary_index::AuxiliaryIndex,
     calls::send,
     events::Events,
-    objects::{already_exists, delete_that, in_words, is_owned, is_taken, metadata, path, still_goes},
+    objects::{already_exists, delete_owned, in_words, is_taken, path, still_goes},
     queue::Queue,
 };
 use api::{Lenient, SparkApplication};
@@ -311,20 +311,10 @@ impl Inner {
         match auxiliary {
             AuxiliaryAction::Make(object) => self.make(namespace, uid, child, &object).await,
             AuxiliaryAction::Mend(patch) => self.patch(namespace, child, &patch).await,
-            AuxiliaryAction::Delete(_) => {
-                let delete = async {
-                    match metadata(&self.client, namespace, child).await? {
-                        Some(there) if is_owned(&there, uid) => {
-                            delete_that(&self.client, namespace, child, &there).await
-                        }
-                        _ => Ok(()),
-                    }
-                };
-                match delete.await {
-                    Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
-                    deleted => deleted.map_err(|error| in_words("delete", child, &error)),
-                }
-            }
+            AuxiliaryAction::Delete(_) => match delete_owned(&self.client, namespace, uid, child).await {
+                Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
+                deleted => deleted.map_err(|error| in_words("delete", child, &error)),
+            },
         }
     }
 

@@ -141,24 +141,29 @@ pub(super) async fn delete(
     owner: &str,
     children: &[Child],
 ) -> Result<(), kube::Error> {
-    let delete = async |child: &Child| {
-        let deleted = async {
-            match metadata(client, namespace, child).await? {
-                Some(there) if is_owned(&there, owner) => delete_that(client, namespace, child, &there).await,
-                _ => Ok(()),
-            }
-        };
-        match deleted.await {
-            Err(kube::Error::Api(status)) if status.is_forbidden() => {
-                warn!(kind = child.kind, name = child.name, %status, "not deleted");
-                Ok(())
-            }
-            deleted => deleted,
+    let delete = async |child: &Child| match delete_owned(client, namespace, owner, child).await {
+        Err(kube::Error::Api(status)) if status.is_forbidden() => {
+            warn!(kind = child.kind, name = child.name, %status, "not deleted");
+            Ok(())
         }
+        deleted => deleted,
     };
     // One after the other, unless they are so many that the worker would be busy for long.
     let at_once = if children.len() > MANY { DELETIONS } else { 1 };
     stream::iter(children).map(delete).buffer_unordered(at_once).try_collect().await
+}
+
+/// Deletes a child if it exists and belongs to the application with the uid `owner`; see [`delete_that`] for conflicts.
+pub(super) async fn delete_owned(
+    client: &Client,
+    namespace: &str,
+    owner: &str,
+    child: &Child,
+) -> Result<(), kube::Error> {
+    match metadata(client, namespace, child).await? {
+        Some(there) if is_owned(&there, owner) => delete_that(client, namespace, child, &there).await,
+        _ => Ok(()),
+    }
 }
 
 /// Creates one object. Retries if the API server could not carry out the request: without a time limit while the API
@@ -252,21 +257,17 @@ async fn is_of_predecessor(
 }
 
 /// Returns an object's metadata; none if the object does not exist.
-pub(super) async fn metadata(
-    client: &Client,
-    namespace: &str,
-    child: &Child,
-) -> Result<Option<Metadata>, kube::Error> {
+async fn metadata(client: &Client, namespace: &str, child: &Child) -> Result<Option<Metadata>, kube::Error> {
     metadata_at(client, &path(&child.kind, namespace), &child.name).await
 }
 
-pub(super) fn is_owned(there: &Metadata, owner: &str) -> bool {
+fn is_owned(there: &Metadata, owner: &str) -> bool {
     there.owner_references().iter().any(|reference| reference.uid == owner)
 }
 
 /// Deletes an object. An object that is gone counts as deleted. A conflict means that another object has the name by
 /// now, or that the API server did not delete the object for another reason.
-pub(super) async fn delete_that(
+async fn delete_that(
     client: &Client,
     namespace: &str,
     child: &Child,
