@@ -93,7 +93,6 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         submission_metrics: SubmissionMetrics::new(&mut registry),
         schedule_metrics: ScheduleMetrics::new(&mut registry),
         watching: Watching::new(client.clone(), namespaces, WATCH_SECONDS, watches.clone(), &mut registry),
-        concurrency: settings.controller_threads,
         instance: settings.pod_name.clone(),
         server_time: Arc::new(move || requests.server_time()),
     };

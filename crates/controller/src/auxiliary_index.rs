@@ -5,8 +5,9 @@ use super::{
     ApplicationRef,
     application_index::{ApplicationIndex, ApplicationKey, Record, references},
     kept::{Keep, Kept},
+    namespaced_watches,
     pod_groups::{Coscheduling, PodGroup, Volcano},
-    watch::{self, Watching},
+    watch::Watching,
 };
 use api::{Lenient, names::label};
 use futures::{Stream, StreamExt, stream};
@@ -229,7 +230,7 @@ impl Kind {
     /// Handles a failure of the watch. Returns whether the kind cannot be watched at all; in that case `synced` does
     /// not wait for the kind any more.
     fn is_missing(&self, error: &watcher::Error) -> bool {
-        let is_missing = watch::is_missing(error);
+        let is_missing = namespaced_watches::is_missing(error);
         if is_missing {
             // The watch is retried for ever, and the failure is logged once.
             if self.state.send_replace(State::Unwatched) != State::Unwatched {

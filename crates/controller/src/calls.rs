@@ -6,7 +6,7 @@ use super::watch;
 use api::Lenient;
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams},
+    api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Preconditions},
     core::{PartialObjectMeta, Request, Status, request},
 };
 use plan::validation::is_object_name;
@@ -118,6 +118,12 @@ pub(super) async fn delete<K: Resource + Clone>(
     parameters: &DeleteParams,
 ) -> kube::Result<()> {
     send_to(api, of(api).delete(named(name)?, parameters)).await
+}
+
+/// Returns the parameters of a DELETE that applies only to the object with this uid, not to a later object with the
+/// same name.
+pub(super) fn only(uid: Option<String>) -> DeleteParams {
+    DeleteParams::default().preconditions(Preconditions { uid, resource_version: None })
 }
 
 /// Returns `name`, or the answer that there is no such object if no object can have this name. kube writes names into

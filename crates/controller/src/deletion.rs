@@ -117,7 +117,7 @@ mod tests {
         let mut registry = Registry::default();
         let events = Events::new(client.clone(), "operator".to_owned());
         let workload = Workloads::new(&mut registry, 1).applications;
-        let queue = Queue::new(workload.clone(), 1);
+        let queue = Queue::new(workload.clone());
         let (submitter, metrics) =
             (SubmitterSettings { at_once: 1, has_webhook: false }, SubmissionMetrics::new(&mut registry));
         let context = Context {

@@ -86,7 +86,7 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     let (what, done) = match &action {
         Action::DeletePod { name, uid } => {
-            let done = calls::delete(&pods, name, &only(Some(uid.clone())))
+            let done = calls::delete(&pods, name, &calls::only(Some(uid.clone())))
                 .await
                 .map(|()| info!(pod = name, "pod deleted"));
             ("DELETE of a pod", done)
@@ -184,18 +184,10 @@ pub(super) async fn delete(
     name: &str,
     preconditions: Preconditions,
 ) -> Result<(), Error> {
-    let unchanged = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    match calls::delete(applications, name, &unchanged).await {
+    match calls::delete(applications, name, &DeleteParams::default().preconditions(preconditions)).await {
         Ok(()) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),
         Err(error) => Err(Error::api("DELETE of an application")(error)),
     }
-}
-
-/// Returns the parameters of a DELETE that applies only to the object with this uid, not to a later object with the
-/// same name.
-pub(super) fn only(uid: Option<String>) -> DeleteParams {
-    let preconditions = Preconditions { uid, resource_version: None };
-    DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
 }

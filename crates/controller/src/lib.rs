@@ -104,9 +104,7 @@ pub struct Setup {
     pub submission_metrics: SubmissionMetrics,
     pub schedule_metrics: ScheduleMetrics,
     pub watching: Watching,
-    /// The number of applications reconciled at once.
-    pub concurrency: u16,
-    /// Records which objects wait for a reconcile and which are being reconciled.
+    /// Records which objects wait for a reconcile and which are being reconciled, and limits how many are at once.
     pub workloads: Workloads,
     /// The name of the operator's pod, for events.
     pub instance: String,
@@ -148,15 +146,14 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         submission_metrics,
         schedule_metrics,
         watching,
-        concurrency,
         workloads,
         instance,
         server_time,
     } = setup;
     workloads.forget();
     let workload = workloads.applications;
-    let queue = Queue::new(workload.clone(), concurrency);
-    let schedules = Queue::new(workloads.schedules.clone(), schedules::AT_ONCE);
+    let queue = Queue::new(workload.clone());
+    let schedules = Queue::new(workloads.schedules.clone());
     let namespaces = Arc::new(OurNamespaces::new(watching.namespaces().clone()));
     let submitter = Submitter::new(client.clone(), submitter, submission_metrics, Arc::clone(&queue));
     let unreadable = Arc::new(UnreadableObjects::default());

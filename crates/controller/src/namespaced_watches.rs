@@ -5,13 +5,12 @@
 //! cluster. The receiver of the events needs one complete list of all namespaces, because each complete list replaces
 //! everything that the receiver knows.
 
-use super::watch::is_missing;
 use futures::{
     Stream, StreamExt,
     future::BoxFuture,
     stream::{self, BoxStream, FuturesUnordered},
 };
-use kube::runtime::watcher::{Event, Result};
+use kube::runtime::watcher::{Error, Event, Result};
 use std::collections::{BTreeSet, VecDeque};
 use tracing::{info, warn};
 
@@ -184,6 +183,19 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
         self.next.push_back(Ok(Event::InitDone));
         self.next.extend(self.held.drain(..).map(Ok));
     }
+}
+
+/// Whether a watch cannot begin because the kind or the namespace does not exist, or because the operator has no
+/// permission to watch.
+pub(super) fn is_missing(error: &Error) -> bool {
+    let status = match error {
+        Error::InitialListFailed(kube::Error::Api(status))
+        | Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
+        _ => None,
+    };
+    // The status code is compared, not the reason: for an API group that does not exist at all, the API server answers
+    // 404 with a plain text instead of a reason.
+    status.is_some_and(|status| matches!(status.code, 403 | 404))
 }
 
 #[cfg(test)]

@@ -1,11 +1,7 @@
 //! Creates the objects of a submission: first the objects that belong to the pod, last the pod itself, so that no pod
 //! waits for an object that does not exist. Each creation can be repeated, because the names are derived from the run.
 
-use super::{
-    calls::{self, metadata_at, send},
-    execute::only,
-    submitter::Error,
-};
+use super::calls::{self, metadata_at, only, send};
 use api::{SparkApplication, names::label};
 use backon::{ExponentialBuilder, Retryable};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -41,6 +37,15 @@ const TRIES: usize = 50;
 const DELETIONS: usize = 16;
 /// The number of objects from which on several are deleted at once: only volume claims on demand are so many.
 const MANY: usize = 16;
+
+/// Why a submission has failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("a pod of the driver's name exists already")]
+    DriverExists,
+    #[error("{0}")]
+    Failed(String),
+}
 
 /// The metadata of an object of any kind; metadata has the same fields in all kinds.
 type Metadata = calls::Metadata<Pod>;

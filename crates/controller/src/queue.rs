@@ -54,8 +54,8 @@ enum Place {
 }
 
 impl Queue {
-    pub(super) fn new(workload: Workload, at_once: u16) -> Arc<Self> {
-        let at_once = usize::from(at_once);
+    pub(super) fn new(workload: Workload) -> Arc<Self> {
+        let at_once = usize::from(workload.at_once);
         Arc::new(Self { workload, at_once, state: Mutex::default(), news: Notify::new() })
     }
 
@@ -212,7 +212,7 @@ mod tests {
     const MOMENT: Duration = Duration::from_millis(10);
 
     fn queue(at_once: u16) -> Arc<Queue> {
-        Queue::new(Workloads::new(&mut Registry::default(), at_once).applications, at_once)
+        Queue::new(Workloads::new(&mut Registry::default(), at_once).applications)
     }
 
     async fn names(queue: &Queue) -> Vec<String> {

@@ -105,7 +105,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_namespace_with_many_large_submissions_leaves_room_to_others_and_goes_on_when_they_end() {
-        let queue = Queue::new(Workloads::new(&mut Registry::default(), 9).applications, 9);
+        let queue = Queue::new(Workloads::new(&mut Registry::default(), 9).applications);
         let room = SubmissionRoom::new(Arc::clone(&queue));
         let large = 3 << 20;
         let mut places = Vec::new();

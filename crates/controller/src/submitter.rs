@@ -3,7 +3,7 @@
 
 use super::{
     ApplicationRef,
-    objects::{self, InFlight, Prepared},
+    objects::{self, Error, InFlight, Prepared},
     queue::Queue,
     slots::Slots,
     submission_metrics::{Outcome, SubmissionMetrics},
@@ -97,24 +97,6 @@ struct Started {
     submission: Submission,
     /// Ends the submission when it is dropped.
     cancel: DropGuard,
-}
-
-/// Why a submission has failed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
-    #[error("a pod of the driver's name exists already")]
-    DriverExists,
-    #[error("{0}")]
-    Failed(String),
-}
-
-impl Error {
-    fn outcome(&self) -> Outcome {
-        match self {
-            Self::DriverExists => Outcome::DriverExists,
-            Self::Failed(_) => Outcome::Failed,
-        }
-    }
 }
 
 impl Submitter {
@@ -282,11 +264,12 @@ impl Means {
             }
             Err(error) => {
                 info!(%error, "submission failed");
-                measured.ended(error.outcome());
-                match error {
-                    Error::DriverExists => SubmissionProgress::DriverExists,
-                    Error::Failed(why) => SubmissionProgress::Failed(why),
-                }
+                let (outcome, progress) = match error {
+                    Error::DriverExists => (Outcome::DriverExists, SubmissionProgress::DriverExists),
+                    Error::Failed(why) => (Outcome::Failed, SubmissionProgress::Failed(why)),
+                };
+                measured.ended(outcome);
+                progress
             }
         }
     }
@@ -335,7 +318,7 @@ mod tests {
         let client = ClientBuilder::new(service, "default").build();
         let settings = SubmitterSettings { at_once: 1, has_webhook: false };
         let metrics = SubmissionMetrics::new(&mut Registry::default());
-        let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).applications, 1);
+        let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).applications);
         let submitter = Submitter::new(client, settings, metrics, Arc::clone(&queue));
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",

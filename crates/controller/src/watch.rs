@@ -176,19 +176,6 @@ where
     })
 }
 
-/// Whether a watch cannot begin because the kind or the namespace does not exist, or because the operator has no
-/// permission to watch.
-pub(super) fn is_missing(error: &watcher::Error) -> bool {
-    let status = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
-        _ => None,
-    };
-    // The status code is compared, not the reason: for an API group that does not exist at all, the API server answers
-    // 404 with a plain text instead of a reason.
-    status.is_some_and(|status| matches!(status.code, 403 | 404))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

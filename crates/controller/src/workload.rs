@@ -1,7 +1,6 @@
 //! Records how much work the reconcile loops have and whether it gets done: which objects wait for a reconcile, which
 //! objects are being reconciled, and how long both take.
 
-use super::schedules;
 use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
@@ -29,6 +28,10 @@ const STUCK: Duration = Duration::from_secs(3 * 60);
 /// server that is slow for each of them.
 const HUNG: Duration = Duration::from_secs(15 * 60);
 
+/// The number of schedules reconciled at once. Thousands of schedules may be due in the same minute, and an application
+/// that one schedule starts should not have to wait for the starts of others; a start is one small object.
+const SCHEDULES_AT_ONCE: u16 = 64;
+
 /// Namespace and name of an object.
 type Key = (String, String);
 
@@ -47,6 +50,8 @@ pub struct Workload {
     kind: &'static str,
     /// The kind as it appears in metrics.
     label: &'static str,
+    /// How many reconciles may run at once.
+    pub(super) at_once: u16,
     state: Arc<Mutex<State>>,
     adds: Counter,
     retries: Counter,
@@ -129,6 +134,7 @@ impl Workloads {
             let workload = Workload {
                 kind,
                 label,
+                at_once,
                 state: Arc::new(Mutex::new(state)),
                 adds: Counter::clone(&adds.get_or_create(&queue)),
                 retries: Counter::clone(&retries.get_or_create(&queue)),
@@ -147,7 +153,7 @@ impl Workloads {
         };
         let workloads = Self {
             applications: workload("SparkApplication", "sparkapplication", concurrency),
-            schedules: workload("ScheduledSparkApplication", "scheduledsparkapplication", schedules::AT_ONCE),
+            schedules: workload("ScheduledSparkApplication", "scheduledsparkapplication", SCHEDULES_AT_ONCE),
         };
 
         registry.register("controller_runtime_reconcile", "Reconciles, by result", ends);

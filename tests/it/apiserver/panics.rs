@@ -135,7 +135,6 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
             registry,
         ),
         server_time: Arc::new(|| None),
-        concurrency: 4,
         workloads: Workloads::new(registry, 4),
         instance: "test".to_owned(),
     }

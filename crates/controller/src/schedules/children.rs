@@ -375,7 +375,7 @@ mod tests {
     /// Once, a user who knew the uid of another tenant's schedule could keep the schedule from starting anything.
     #[test]
     fn an_application_that_names_a_schedule_of_another_namespace_is_not_its_child() {
-        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules, 1));
+        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules));
         for forged in [
             watched("b", ("nightly", "of-nightly")),
             watched("a", ("hourly", "of-nightly")),
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn nothing_is_remembered_of_schedules_that_there_are_not() {
-        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules, 1));
+        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules));
         let known = || children.index.lock().families.keys().cloned().collect::<HashSet<_>>();
         let hourly = Owner { name: "hourly".to_owned(), ..nightly() };
         let of = |owner: &Owner| watched(&owner.namespace, (&*owner.name, &*owner.uid));

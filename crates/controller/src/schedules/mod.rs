@@ -43,9 +43,6 @@ type Watched = Kept<ScheduledSparkApplication, Text>;
 /// Namespace and name of a schedule.
 pub(super) type ScheduleRef = ObjectRef<Watched>;
 
-/// The number of schedules reconciled at once. Thousands of schedules may be due in the same minute, and an application
-/// that one schedule starts should not have to wait for the starts of others; a start is one small object.
-pub(super) const AT_ONCE: u16 = 64;
 /// The most passes (observe, decide, act, record) in one reconcile of a schedule: after a status is recorded, another
 /// decision may be due. Two passes have always been enough.
 const PASSES: usize = 4;
