@@ -75,25 +75,26 @@ struct Index {
     schedules: Option<HashSet<Owner>>,
 }
 
+/// What is known of the applications of one schedule.
 #[derive(Clone, Default)]
-struct Family {
-    children: BTreeMap<String, Child>,
+pub(super) struct Family {
+    pub children: BTreeMap<String, Child>,
     /// The names of applications that this process has made and the watch has not reported yet.
-    unconfirmed: BTreeSet<String>,
+    pub unconfirmed: BTreeSet<String>,
     /// The names of applications that this process may have made: the API server did not answer.
-    doubted: BTreeSet<String>,
+    pub doubted: BTreeSet<String>,
     /// The names of applications that a reconcile is creating at this moment. Their first event causes no further
     /// reconcile.
-    expected: BTreeSet<String>,
+    pub expected: BTreeSet<String>,
     /// The application of the latest slot (a time at which the schedule is due); `triggered` is the application of the
     /// latest manual trigger. Both stay recorded after they are deleted, so that it stays known that they were created.
     latest: Option<Child>,
     triggered: Option<Child>,
     /// The names of applications that were deleted before they had ended, and whose pods may still run.
-    lost: BTreeSet<String>,
+    pub lost: BTreeSet<String>,
     /// Whether the API server has reported that no pods of deleted applications run. Only pods of applications in
     /// `lost` may run since then.
-    is_searched: bool,
+    pub is_searched: bool,
 }
 
 /// How many lost applications (see `Family::lost`) of a schedule are remembered. If there are more, the API server is
@@ -113,57 +114,9 @@ impl Children {
         (family.children.into_values().collect(), departed)
     }
 
-    /// Returns the names of applications that this process has made and the watch has not reported yet.
-    pub(super) fn unconfirmed(&self, owner: &Owner) -> BTreeSet<String> {
-        self.index.lock().families.get(owner).map(|family| family.unconfirmed.clone()).unwrap_or_default()
-    }
-
-    /// Records that this application is about to be made.
-    pub(super) fn expect(&self, owner: &Owner, name: &str) {
-        self.index.lock().families.entry(owner.clone()).or_default().expected.insert(name.to_owned());
-    }
-
-    /// Records that the attempt to make this application has ended, with or without success.
-    pub(super) fn expect_no_more(&self, owner: &Owner, name: &str) {
-        if let Some(family) = self.index.lock().families.get_mut(owner) {
-            family.expected.remove(name);
-        }
-    }
-
-    /// Records that it is unknown whether this application was made: the API server did not answer.
-    pub(super) fn doubt(&self, owner: &Owner, name: &str) {
-        self.index.lock().families.entry(owner.clone()).or_default().doubted.insert(name.to_owned());
-    }
-
-    /// Returns the names of applications of which it is unknown whether they were made.
-    pub(super) fn doubted(&self, owner: &Owner) -> BTreeSet<String> {
-        self.index.lock().families.get(owner).map(|family| family.doubted.clone()).unwrap_or_default()
-    }
-
-    /// Records that it is known now whether this application was made.
-    pub(super) fn believe(&self, owner: &Owner, name: &str) {
-        if let Some(family) = self.index.lock().families.get_mut(owner) {
-            family.doubted.remove(name);
-            // The application may have existed for a while, and may have left pods.
-            family.is_searched = false;
-        }
-    }
-
-    /// Returns the names of applications that were deleted before they had ended; none if not all of them are known, so
-    /// that the API server has to be asked.
-    pub(super) fn lost(&self, owner: &Owner) -> Option<BTreeSet<String>> {
-        let index = self.index.lock();
-        let family = index.families.get(owner).filter(|family| family.is_searched)?;
-        Some(family.lost.clone())
-    }
-
-    /// Records that no pods of deleted applications run. `lost` contains the lost applications from before the request
-    /// to the API server; applications that were lost later stay recorded.
-    pub(super) fn have_no_pods(&self, owner: &Owner, lost: &BTreeSet<String>) {
-        let mut index = self.index.lock();
-        let family = index.families.entry(owner.clone()).or_default();
-        family.lost.retain(|name| !lost.contains(name));
-        family.is_searched = true;
+    /// Gives access to what is known of a schedule.
+    pub(super) fn with<T>(&self, owner: &Owner, with: impl FnOnce(&mut Family) -> T) -> T {
+        with(self.index.lock().families.entry(owner.clone()).or_default())
     }
 
     /// Records an application that this process has made.
@@ -178,15 +131,6 @@ impl Children {
                 family.unconfirmed.insert(child.name.clone());
                 index.insert(key, owner, child);
             }
-        }
-    }
-
-    /// Records that this process has requested the deletion of this application.
-    pub(super) fn goes(&self, owner: &Owner, name: &str, uid: &str) {
-        let mut index = self.index.lock();
-        let child = index.families.get_mut(owner).and_then(|family| family.children.get_mut(name));
-        if let Some(child) = child.filter(|child| child.uid == uid) {
-            child.is_going = true;
         }
     }
 

@@ -246,23 +246,26 @@ impl Context {
     /// have made.
     async fn confirm(&self, namespace: &str, owner: &Owner, now: Timestamp) -> Result<(), Error> {
         let applications = Api::<WatchedApplication>::namespaced(self.client.clone(), namespace);
-        for name in self.children.doubted(owner) {
+        for name in self.children.with(owner, |family| family.doubted.clone()) {
             let found = applications.get_opt(&name).await.map_err(Error::api("GET of an application"))?;
             if let Some(ours) = found.filter(|there| owner.owns(there)) {
                 self.children.add(&ours);
             }
-            self.children.believe(owner, &name);
+            self.children.with(owner, |family| {
+                family.doubted.remove(&name);
+                // The application may have existed for a while, and may have left pods.
+                family.is_searched = false;
+            });
         }
-        let unconfirmed = self.children.unconfirmed(owner);
-        if unconfirmed.is_empty() {
-            return Ok(());
-        }
-        let (children, _) = self.children.of(owner);
-        let is_old = |child: &Child| now.duration_since(child.created).unsigned_abs() > CONFIRMED_AFTER;
-        for child in children.iter().filter(|child| unconfirmed.contains(&child.name) && is_old(child)) {
-            let found = calls::metadata(&applications, &child.name).await;
+        let is_old = |child: &&Child| now.duration_since(child.created).unsigned_abs() > CONFIRMED_AFTER;
+        let unconfirmed: Vec<_> = self.children.with(owner, |family| {
+            let unconfirmed = family.unconfirmed.iter().filter_map(|name| family.children.get(name));
+            unconfirmed.filter(is_old).map(|child| child.name.clone()).collect()
+        });
+        for name in unconfirmed {
+            let found = calls::metadata(&applications, &name).await;
             if found.map_err(Error::api("GET of an application"))?.is_none() {
-                self.children.remove(namespace, &child.name);
+                self.children.remove(namespace, &name);
             }
         }
         Ok(())
@@ -275,7 +278,7 @@ impl Context {
         children: &[Child],
     ) -> Result<bool, Error> {
         let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
-        let lost = self.children.lost(&owner);
+        let lost = self.children.with(&owner, |family| family.is_searched.then(|| family.lost.clone()));
         match &lost {
             // All deleted applications had ended before, and an application that has ended has no running driver.
             Some(lost) if lost.is_empty() => return Ok(false),
@@ -299,7 +302,12 @@ impl Context {
         });
         listed.await.map_err(Error::api("LIST of a schedule's pods"))?;
         if !has_pods {
-            self.children.have_no_pods(&owner, &lost.unwrap_or_default());
+            let lost = lost.unwrap_or_default();
+            self.children.with(&owner, |family| {
+                // An application that was lost after the request stays recorded.
+                family.lost.retain(|name| !lost.contains(name));
+                family.is_searched = true;
+            });
         }
         Ok(has_pods)
     }
@@ -315,14 +323,14 @@ impl Context {
         match action {
             Act::Start(application) => {
                 let (name, owner) = (application.name_any(), Owner::of(schedule));
-                self.children.expect(&owner, &name);
+                self.children.with(&owner, |family| family.expected.insert(name.clone()));
                 let made: kube::Result<WatchedApplication> =
                     calls::create(&applications, &*application, &PostParams::default()).await;
                 if let Ok(made) = &made {
                     self.children.add(made);
                 }
                 // Only after `add`, because the watch may report the application in between.
-                self.children.expect_no_more(&owner, &name);
+                self.children.with(&owner, |family| family.expected.remove(&name));
                 match made {
                     Ok(_) => {
                         info!(application = name, "started");
@@ -348,7 +356,9 @@ impl Context {
                                 let event = schedule::not_started(&name, &status.message);
                                 self.events.send(schedule, &name, &event, now).await;
                             }
-                            _ => self.children.doubt(&owner, &name),
+                            _ => {
+                                self.children.with(&owner, |family| family.doubted.insert(name.clone()));
+                            }
                         }
                         Err(Error::api("creation of an application")(error))
                     }
@@ -357,7 +367,11 @@ impl Context {
             Act::Delete { name, uid, resource_version } => {
                 let preconditions = Preconditions { uid: Some(uid.clone()), resource_version };
                 execute::delete(&applications, &name, preconditions).await?;
-                self.children.goes(&Owner::of(schedule), &name, &uid);
+                self.children.with(&Owner::of(schedule), |family| {
+                    if let Some(child) = family.children.get_mut(&name).filter(|child| child.uid == uid) {
+                        child.is_going = true;
+                    }
+                });
                 Ok(())
             }
         }
