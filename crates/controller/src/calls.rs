@@ -2,12 +2,12 @@
 //! the objects in it. kube's own methods decode the whole answer, including managedFields: if that fails, they report a
 //! deletion that succeeded as failed.
 
-use super::watch;
+use super::{Error, watch};
 use api::Lenient;
 use kube::{
-    Api, Client, Resource,
+    Api, Client, Resource, ResourceExt,
     api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Preconditions},
-    core::{PartialObjectMeta, Request, Status, request},
+    core::{NamespaceResourceScope, PartialObjectMeta, Request, Status, request},
 };
 use plan::validation::is_object_name;
 use serde::{Serialize, de::DeserializeOwned};
@@ -41,6 +41,16 @@ pub(super) async fn metadata_at<K: Resource>(
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         found => found.map(Some),
     }
+}
+
+/// Whether the API server has the same version of `object` as this copy; `what` names the request in the error.
+pub(super) async fn is_current<K>(client: &Client, object: &K, what: &'static str) -> Result<bool, Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
+{
+    let objects = Api::<K>::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let live = metadata(&objects, &object.name_any()).await.map_err(Error::api(what))?;
+    Ok(live.is_some_and(|live| live.resource_version() == object.resource_version()))
 }
 
 /// Calls `found` with the metadata of each object that `parameters` select, until it breaks.

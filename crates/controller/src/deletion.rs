@@ -116,8 +116,7 @@ mod tests {
         let client = ClientBuilder::new(service, "default").build();
         let mut registry = Registry::default();
         let events = Events::new(client.clone(), "operator".to_owned());
-        let workload = Workloads::new(&mut registry, 1).applications;
-        let queue = Queue::new(workload.clone());
+        let queue = Queue::new(Workloads::new(&mut registry, 1).applications);
         let (submitter, metrics) =
             (SubmitterSettings { at_once: 1, has_webhook: false }, SubmissionMetrics::new(&mut registry));
         let context = Context {
@@ -138,7 +137,6 @@ mod tests {
             metrics: ApplicationMetrics::new(Options::default()),
             reader: Reader::new(client.clone(), events.clone()),
             events,
-            workload,
             memory: ReconcileMemory::default(),
             exchange_turns: ExchangeTurns::default(),
             applications: reflector::store().0,

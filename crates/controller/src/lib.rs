@@ -123,7 +123,6 @@ struct Context {
     submission_environment: SubmissionEnvironment,
     metrics: ApplicationMetrics,
     events: Events,
-    workload: Workload,
     memory: ReconcileMemory,
     exchange_turns: ExchangeTurns,
     /// The cache of applications, fed by the watch.
@@ -151,9 +150,8 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         server_time,
     } = setup;
     workloads.forget();
-    let workload = workloads.applications;
-    let queue = Queue::new(workload.clone());
-    let schedules = Queue::new(workloads.schedules.clone());
+    let queue = Queue::new(workloads.applications);
+    let schedules = Queue::new(workloads.schedules);
     let namespaces = Arc::new(OurNamespaces::new(watching.namespaces().clone()));
     let submitter = Submitter::new(client.clone(), submitter, submission_metrics, Arc::clone(&queue));
     let unreadable = Arc::new(UnreadableObjects::default());
@@ -215,7 +213,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         memory: ReconcileMemory::default(),
         metrics: schedule_metrics,
         watching: watching.clone(),
-        workload: workloads.schedules,
         queue: Arc::clone(&schedules),
         schedules: schedule_reader.clone(),
     });
@@ -231,7 +228,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         submission_environment,
         metrics: application_metrics.clone(),
         events,
-        workload: workload.clone(),
         memory: ReconcileMemory::default(),
         exchange_turns: ExchangeTurns::default(),
         applications: reader.clone(),

@@ -30,7 +30,7 @@ type Key = (String, String);
 const AFTER_BUG: Duration = Duration::from_secs(60);
 
 pub(super) struct Queue {
-    workload: Workload,
+    pub workload: Workload,
     /// How many objects of one namespace are worked on at once. A quarter more are altogether, so that a namespace whose
     /// work takes long does not have all workers.
     at_once: usize,

@@ -28,16 +28,13 @@ pub(super) async fn look(context: Arc<Context>, namespace: String, name: String)
     let has_departed = context.departed.lock().remove(&(namespace.clone(), name.clone()));
     let watched = context.applications.get(&ApplicationRef::new(&name).within(&namespace));
     if watched.is_none() {
-        context.workload.remove(&namespace, &name);
+        context.queue.workload.remove(&namespace, &name);
     }
     if has_departed || watched.is_none() {
         context.delete_or_release_pods(&namespace, &name).await;
     }
     let watched = watched?;
-    match reconcile(&watched, &context).await {
-        Ok(wake) => wake,
-        Err(error) => Some(context.memory.again(&*watched, &error)),
-    }
+    reconcile(&watched, &context).await.unwrap_or_else(|error| Some(context.memory.again(&*watched, &error)))
 }
 
 #[instrument(skip_all, fields(
@@ -59,12 +56,10 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
         if waits_for_room(watched, context) {
             return Ok(Some(submission_room::AGAIN));
         }
-        match context.reader.whole(watched, now).await? {
-            Some(whole) => context.reconcile(&whole.object, now).await,
-            None => Ok(None),
-        }
+        let Some(whole) = context.reader.whole(watched, now).await? else { return Ok(None) };
+        context.reconcile(&whole.object, now).await
     };
-    guarded(watched, &context.workload, &context.events, now, look).await
+    guarded(watched, &context.queue.workload, &context.events, now, look).await
 }
 
 /// Whether a new application waits for room, so that it need not be fetched only to find that out.
@@ -128,7 +123,7 @@ impl Context {
             });
         Span::current().record("submission_id", status.submission_id.as_deref());
         if actions.iter().any(|action| matches!(action, Act::Submit(_)))
-            && !self.is_current(application).await?
+            && !calls::is_current(&self.client, application, "GET of the application").await?
         {
             // A submission based on a stale copy is the only remaining way to run an application twice.
             return Ok(Some(FRESH_FACTS));
@@ -178,13 +173,6 @@ impl Context {
     ) -> Result<Option<Metadata<SparkApplication>>, Error> {
         let applications = Api::<SparkApplication>::namespaced(self.client.clone(), namespace);
         calls::metadata(&applications, name).await.map_err(Error::api("GET of the application"))
-    }
-
-    /// Whether the API server has the same version of the application as this copy.
-    async fn is_current(&self, application: &SparkApplication) -> Result<bool, Error> {
-        let namespace = application.namespace().unwrap_or_default();
-        let live = self.live(&namespace, &application.name_any()).await?;
-        Ok(live.is_some_and(|live| live.resource_version() == application.resource_version()))
     }
 
     /// Forgets what is remembered of an application that is gone, or about to be.

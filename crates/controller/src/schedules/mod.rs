@@ -5,7 +5,7 @@ mod children;
 mod metrics;
 
 use super::{
-    ApplicationRef, Error, FRESH_FACTS, Watched as WatchedApplication, Workload, calls,
+    ApplicationRef, Error, FRESH_FACTS, Watched as WatchedApplication, calls,
     error::guarded,
     events::Events,
     execute,
@@ -67,7 +67,6 @@ pub(super) struct Context {
     pub memory: ReconcileMemory,
     pub metrics: ScheduleMetrics,
     pub watching: Watching,
-    pub workload: Workload,
 }
 
 /// The result of one pass.
@@ -121,13 +120,10 @@ async fn follow(context: &Context, writer: reflector::store::Writer<Watched>) {
 /// before; none to wait for a change.
 async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
     let Some(watched) = context.schedules.get(&ScheduleRef::new(&name).within(&namespace)) else {
-        context.workload.remove(&namespace, &name);
+        context.queue.workload.remove(&namespace, &name);
         return None;
     };
-    match reconcile(&watched, &context).await {
-        Ok(wake) => wake,
-        Err(error) => Some(context.memory.again(&*watched, &error)),
-    }
+    reconcile(&watched, &context).await.unwrap_or_else(|error| Some(context.memory.again(&*watched, &error)))
 }
 
 #[instrument(skip_all, fields(
@@ -148,12 +144,10 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
             context.memory.forget(&watched.uid().unwrap_or_default());
             return Ok(None);
         }
-        match context.reader.whole(watched, now).await? {
-            Some(whole) => context.reconcile(&whole.object, now).await,
-            None => Ok(None),
-        }
+        let Some(whole) = context.reader.whole(watched, now).await? else { return Ok(None) };
+        context.reconcile(&whole.object, now).await
     };
-    guarded(watched, &context.workload, &context.events, now, look).await
+    guarded(watched, &context.queue.workload, &context.events, now, look).await
 }
 
 impl Context {
@@ -195,7 +189,7 @@ impl Context {
         // version that this process wrote last needs no check: only this process starts applications, so no later
         // version records another start.
         let is_ours = self.memory.with(&uid, |note| note.written) == version(schedule);
-        if starts && !is_ours && !self.is_current(schedule).await? {
+        if starts && !is_ours && !calls::is_current(&self.client, schedule, "GET of the schedule").await? {
             return Ok(Passed::Rests(Some(FRESH_FACTS)));
         }
         for action in actions {
@@ -375,15 +369,6 @@ impl Context {
                 Ok(())
             }
         }
-    }
-
-    /// Whether the API server has the same version of the schedule as this copy.
-    async fn is_current(&self, schedule: &ScheduledSparkApplication) -> Result<bool, Error> {
-        let namespace = schedule.namespace().unwrap_or_default();
-        let schedules = Api::<Watched>::namespaced(self.client.clone(), &namespace);
-        let live = calls::metadata(&schedules, &schedule.name_any()).await;
-        let live = live.map_err(Error::api("GET of the schedule"))?;
-        Ok(live.is_some_and(|live| live.resource_version() == schedule.resource_version()))
     }
 
     /// Records which schedules exist, and queues those that the watch reports. Once the watch has listed all schedules,
