@@ -1,14 +1,11 @@
 //! Reports metrics of applications and executors: gauges are computed from the caches when the metrics are requested,
 //! and counters grow with each status that the operator writes.
 
-use super::{Watched, namespaces::OurNamespaces, pods::PodIndex, watch::Readable};
+use super::{Cluster, watch::Readable};
 use api::{SparkApplication, SparkApplicationStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{
-    Resource, ResourceExt,
-    runtime::reflector::{ObjectRef, Store},
-};
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use parking_lot::Mutex;
 use plan::{
     application_metrics::{Ledger, Options, Present, labels_of, labels_of_executors, tally},
@@ -25,21 +22,13 @@ use std::{
 pub struct ApplicationMetrics {
     ledger: Arc<Mutex<Ledger>>,
     /// The caches, while this process drives applications; none otherwise.
-    caches: Arc<Mutex<Option<Caches>>>,
+    caches: Arc<Mutex<Option<Cluster>>>,
     unanswered: Arc<Mutex<Unanswered>>,
 }
 
 /// For each application, by uid: the status writes that the API server has not answered. Each write consists of the
 /// application before the write, and the status to write.
 type Unanswered = HashMap<String, Vec<(SparkApplication, SparkApplicationStatus)>>;
-
-/// The caches from which the gauges are computed.
-#[derive(Clone)]
-pub(super) struct Caches {
-    pub applications: Store<Watched>,
-    pub pods: Arc<PodIndex>,
-    pub namespaces: Arc<OurNamespaces>,
-}
 
 /// A guard: the metrics report the contents of the caches as long as it exists.
 pub(super) struct Shown<'a>(&'a ApplicationMetrics);
@@ -64,9 +53,9 @@ impl ApplicationMetrics {
         snapshot.text()
     }
 
-    /// Reports the contents of `caches` until the returned value is dropped. The caches must be complete.
-    pub(super) fn show(&self, caches: Caches) -> Shown<'_> {
-        *self.caches.lock() = Some(caches);
+    /// Reports the contents of the caches in `cluster` until the returned value is dropped. The caches must be complete.
+    pub(super) fn show(&self, cluster: Cluster) -> Shown<'_> {
+        *self.caches.lock() = Some(cluster);
         Shown(self)
     }
 
@@ -133,7 +122,7 @@ impl Drop for Shown<'_> {
     }
 }
 
-impl Caches {
+impl Cluster {
     fn present(&self, options: &Options) -> Present {
         let mut present = Present::default();
         for watched in self.applications.state() {

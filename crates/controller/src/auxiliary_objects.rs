@@ -2,17 +2,17 @@
 //! deadline, so that neither a failure nor a slow answer delays an application.
 
 use super::{
+    ApplicationRef, Cluster, Watched,
     application_index::ApplicationKey,
-    auxiliary_index::AuxiliaryIndex,
     calls::send,
-    events::Events,
     objects::{already_exists, delete_owned, in_words, is_taken, path, still_goes},
     queue::Queue,
+    watch::Readable,
 };
 use api::{Lenient, SparkApplication};
 use jiff::Timestamp;
 use kube::{
-    Client, ResourceExt,
+    Resource, ResourceExt,
     api::{GetParams, Patch, PatchParams, PostParams},
     core::Request,
 };
@@ -29,7 +29,10 @@ use std::{
     time::Duration,
 };
 use tokio::time::timeout;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 use tracing::{debug, warn};
 use work::Turns;
 use work::caught;
@@ -40,28 +43,23 @@ const AT_ONCE: usize = 32;
 /// The longest time that the work on one object may take. After a timeout the work is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Creates, repairs and deletes objects in the background. Cheap to clone: all clones share one state.
-#[derive(Clone)]
-pub(super) struct AuxiliaryWorker(Arc<Inner>);
+/// Creates, repairs and deletes objects in the background.
+pub(super) struct AuxiliaryWorker {
+    inner: Arc<Inner>,
+    tasks: TaskTracker,
+    /// Ends the background work when it is dropped: a leader that has lost the lease has no time to wait.
+    stop: DropGuard,
+}
 
 struct Inner {
-    client: Client,
-    events: Events,
-    index: Arc<AuxiliaryIndex>,
-    is_driven: Arc<IsDriven>,
+    cluster: Cluster,
     slots: Turns,
     /// Addresses and attempts of each application, by its uid.
     known: Mutex<HashMap<String, OfApplication>>,
     /// The queue of applications, for those of which the work on an object has failed, or no watch reports the result of
     /// the work.
     queue: Arc<Queue>,
-    tasks: TaskTracker,
-    stop: CancellationToken,
 }
-
-/// Whether the application with this namespace and name has this uid, can be read, is not being deleted, and is driven by
-/// this operator.
-pub(super) type IsDriven = dyn Fn(&ApplicationKey, &str) -> bool + Send + Sync;
 
 #[derive(Default)]
 struct OfApplication {
@@ -92,25 +90,10 @@ struct Claim {
 }
 
 impl AuxiliaryWorker {
-    pub(super) fn new(
-        client: Client,
-        events: Events,
-        index: Arc<AuxiliaryIndex>,
-        is_driven: Arc<IsDriven>,
-        queue: Arc<Queue>,
-        stop: CancellationToken,
-    ) -> Self {
-        Self(Arc::new(Inner {
-            client,
-            events,
-            index,
-            is_driven,
-            slots: Turns::new(AT_ONCE),
-            known: Mutex::default(),
-            queue,
-            tasks: TaskTracker::new(),
-            stop,
-        }))
+    /// Creates a worker whose background work ends when `stop` is cancelled, or the worker is dropped.
+    pub(super) fn new(cluster: Cluster, queue: Arc<Queue>, stop: &CancellationToken) -> Self {
+        let inner = Inner { cluster, slots: Turns::new(AT_ONCE), known: Mutex::default(), queue };
+        Self { inner: Arc::new(inner), tasks: TaskTracker::new(), stop: stop.child_token().drop_guard() }
     }
 
     /// Returns the Services and Ingresses of an application that asks for these addresses, and the latest attempt to change
@@ -118,8 +101,8 @@ impl AuxiliaryWorker {
     pub(super) fn seen(&self, application: &SparkApplication, asked: AskedAddresses) -> AuxiliaryObjects {
         let (namespace, uid) =
             (application.namespace().unwrap_or_default(), application.uid().unwrap_or_default());
-        let (there, unwatched) = self.0.index.of(&namespace, &application.name_any());
-        let mut known = self.0.known.lock();
+        let (there, unwatched) = self.inner.cluster.auxiliary.of(&namespace, &application.name_any());
+        let mut known = self.inner.known.lock();
         let has_addresses = !asked.is_empty() || there.iter().any(|object| !object.addresses.is_empty());
         let known = if has_addresses { Some(known.entry(uid).or_default()) } else { known.get_mut(&uid) };
         let Some(known) = known else { return AuxiliaryObjects { there, unwatched, ..Default::default() } };
@@ -130,12 +113,12 @@ impl AuxiliaryWorker {
 
     /// Forgets an application that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
-        self.0.known.lock().remove(uid);
+        self.inner.known.lock().remove(uid);
     }
 
     /// Forgets all applications except those with the uids `listed`.
     pub(super) fn forget_others(&self, listed: &HashSet<String>) {
-        self.0.known.lock().retain(|uid, _| listed.contains(uid));
+        self.inner.known.lock().retain(|uid, _| listed.contains(uid));
     }
 
     /// Starts all `actions`, in the background. They belong to the run of `application` with the
@@ -163,10 +146,10 @@ impl AuxiliaryWorker {
                 AuxiliaryAction::Delete(_) => Vec::new(),
             };
             let taken = {
-                let mut known = self.0.known.lock();
+                let mut known = self.inner.known.lock();
                 let asked = known.get(&uid).and_then(|known| known.asked.as_ref());
                 let is_of_ui = asked.is_some_and(|asked| wanted.iter().all(|one| asked.of_ui.contains(one)));
-                let taken = self.0.holder(&known, &wanted, is_of_ui, &uid);
+                let taken = self.inner.holder(&known, &wanted, is_of_ui, &uid);
                 let done = &mut known.entry(uid.clone()).or_default().done;
                 let (before, told) = done.remove(&child).map(|done| (done.tried, done.told)).unzip();
                 let claim = (taken.is_none() && !wanted.is_empty()).then(|| Claim {
@@ -183,18 +166,20 @@ impl AuxiliaryWorker {
                 );
                 taken
             };
-            let (inner, application, run) = (Arc::clone(&self.0), Arc::clone(&application), run.to_owned());
-            let stop = self.0.stop.clone();
-            self.0.tasks.spawn(async move {
+            let (inner, application, run) =
+                (Arc::clone(&self.inner), Arc::clone(&application), run.to_owned());
+            let stop = self.stop.token().clone();
+            self.tasks.spawn(async move {
                 stop.run_until_cancelled(inner.carry_out(&application, run, &child, auxiliary, taken)).await;
             });
         }
     }
 
-    /// Waits until all background work has ended. The token `stop` ends it early.
-    pub(super) async fn stopped(&self) {
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
+    /// Ends all background work and waits until it has ended.
+    pub(super) async fn stop(&self) {
+        self.stop.token().cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 }
 
@@ -244,9 +229,9 @@ impl Inner {
         let is_news = self.end(&uid, &run, child, is_made, why.as_deref());
         if let Some(why) = why.as_ref().filter(|_| is_news) {
             warn!(namespace, application = application.name_any(), why, "not done");
-            self.events.send(application, &run, &events::not_made(why), super::now()).await;
+            self.cluster.events.send(application, &run, &events::not_made(why), super::now()).await;
         }
-        if why.is_some() || !self.index.watches(child) {
+        if why.is_some() || !self.cluster.auxiliary.watches(child) {
             self.queue.push(&namespace, &application.name_any());
         }
     }
@@ -276,13 +261,27 @@ impl Inner {
         });
         let takes = |key: &ApplicationKey, other: &str, address: &str| {
             let asked = known.get(other).and_then(|other| other.asked.as_ref());
-            asked.is_none_or(|asked| asked.takes(address, is_of_ui)) && (self.is_driven)(key, other)
+            asked.is_none_or(|asked| asked.takes(address, is_of_ui)) && self.is_driven(key, other)
         };
-        let (address, (namespace, name)) = claimed.or_else(|| self.index.holder(addresses, uid, takes))?;
+        let (address, (namespace, name)) =
+            claimed.or_else(|| self.cluster.auxiliary.holder(addresses, uid, takes))?;
         Some(format!(
             "{address} is the address of application {name} in namespace {namespace}: choose another one, or delete that \
              application"
         ))
+    }
+
+    /// Whether the application with this namespace and name has this uid, can be read, is not being deleted, and is driven
+    /// by this operator.
+    fn is_driven(&self, (namespace, name): &ApplicationKey, uid: &str) -> bool {
+        let watched = self.cluster.applications.get(&ApplicationRef::new(name).within(namespace));
+        // One that is being deleted is not looked at any more, and asks for nothing.
+        let is_it = |watched: Arc<Watched>| {
+            watched.uid().as_deref() == Some(uid)
+                && watched.error().is_none()
+                && watched.meta().deletion_timestamp.is_none()
+        };
+        self.cluster.namespaces.include(namespace) && watched.is_some_and(is_it)
     }
 
     /// Records how the work on an object has ended. Returns whether to report a failure to the user: not if the
@@ -311,10 +310,12 @@ impl Inner {
         match auxiliary {
             AuxiliaryAction::Make(object) => self.make(namespace, uid, child, &object).await,
             AuxiliaryAction::Mend(patch) => self.patch(namespace, child, &patch).await,
-            AuxiliaryAction::Delete(_) => match delete_owned(&self.client, namespace, uid, child).await {
-                Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
-                deleted => deleted.map_err(|error| in_words("delete", child, &error)),
-            },
+            AuxiliaryAction::Delete(_) => {
+                match delete_owned(&self.cluster.client, namespace, uid, child).await {
+                    Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
+                    deleted => deleted.map_err(|error| in_words("delete", child, &error)),
+                }
+            }
         }
     }
 
@@ -322,13 +323,13 @@ impl Inner {
         let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
         let request = Request::new(path(&child.kind, namespace)).create(&PostParams::default(), body);
         let failed = |error: &kube::Error| in_words("create", child, error);
-        match send(&self.client, request).await {
+        match send(&self.cluster.client, request).await {
             Ok(_) => return Ok(()),
             Err(error) if already_exists(&error) => {}
             Err(error) => return Err(failed(&error)),
         }
         let request = Request::new(path(&child.kind, namespace)).get(&child.name, &GetParams::default());
-        let there: Value = match send(&self.client, request).await {
+        let there: Value = match send(&self.cluster.client, request).await {
             Ok(text) => bounded(&text)?,
             Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
             Err(error) => return Err(in_words("read", child, &error)),
@@ -346,7 +347,7 @@ impl Inner {
     async fn patch(&self, namespace: &str, child: &Child, patch: &Value) -> Result<(), String> {
         let request = Request::new(path(&child.kind, namespace));
         let request = request.patch(&child.name, &PatchParams::default(), &Patch::Merge(patch));
-        match send(&self.client, request).await {
+        match send(&self.cluster.client, request).await {
             // The object is gone, or another object has its name by now: the watch reports that.
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
             sent => sent.map(drop).map_err(|error| in_words("change", child, &error)),

@@ -16,9 +16,9 @@ impl Context {
     /// only the drivers of applications that are gone are released: no operator can record the outcome of such a driver
     /// any more, and while the finalizer stays, neither the driver nor the namespace can be deleted.
     pub(super) async fn delete_or_release_pods(&self, namespace: &str, name: &str) {
-        self.pods.forget(namespace, name);
-        let pods: Vec<_> = self.pods.of(namespace, name).0.into_values().collect();
-        let is_ours = self.namespaces.include(namespace);
+        self.cluster.pods.forget(namespace, name);
+        let pods: Vec<_> = self.cluster.pods.of(namespace, name).0.into_values().collect();
+        let is_ours = self.cluster.namespaces.include(namespace);
         let actions = |there: Option<&ObjectMeta>| {
             let mut actions = lifecycle::after_deletion(&pods, there);
             actions
@@ -39,7 +39,7 @@ impl Context {
             Err(error) => return left(error),
         };
         for action in actions(there.as_ref().map(Resource::meta)) {
-            execute::about_pods(&self.client, namespace, action).await.unwrap_or_else(left);
+            execute::about_pods(&self.cluster.client, namespace, action).await.unwrap_or_else(left);
         }
     }
 
@@ -64,11 +64,11 @@ impl Context {
         // `memory` has a note on every application that this process drives, from the first reconcile of the
         // application on.
         let was_ours = self.memory.has(&uid);
-        self.pods.forget(&namespace, &name);
+        self.cluster.pods.forget(&namespace, &name);
         if was_ours {
-            let pods: Vec<_> = self.pods.of(&namespace, &name).0.into_values().collect();
+            let pods: Vec<_> = self.cluster.pods.of(&namespace, &name).0.into_values().collect();
             for action in lifecycle::leave(&pods, &uid, &self.policy) {
-                execute::about_pods(&self.client, &namespace, action).await?;
+                execute::about_pods(&self.cluster.client, &namespace, action).await?;
             }
             info!("left: the namespace is not ours any more");
         }
@@ -86,11 +86,16 @@ mod tests {
     };
     use api::SparkApplication;
     use http::{Request, Response};
-    use kube::client::{Body, ClientBuilder};
+    use jiff::tz::TimeZone;
+    use kube::{
+        client::{Body, ClientBuilder},
+        runtime::watcher,
+    };
     use plan::{application_metrics::Options, namespaces::Namespaces};
     use prometheus_client::registry::Registry;
     use serde_json::{Value, from_value, json};
     use spark_client::Child;
+    use watches::Watches;
 
     /// Method and path of each request.
     type Asked = Arc<Mutex<Vec<String>>>;
@@ -114,37 +119,28 @@ mod tests {
             async move { answer }
         });
         let client = ClientBuilder::new(service, "default").build();
+        let namespaces = Namespaces::new(["ours".to_owned()], None);
         let mut registry = Registry::default();
-        let events = Events::new(client.clone(), "operator".to_owned());
-        let queue = Queue::new(Workloads::new(&mut registry, 1).applications);
-        let (submitter, metrics) =
-            (SubmitterSettings { at_once: 1, has_webhook: false }, SubmissionMetrics::new(&mut registry));
-        let context = Context {
+        let setup = Setup {
             policy: Policy { protects_driver_outcome: true, ..Policy::new("k8s://https://10.0.0.1:443") },
-            namespaces: Arc::new(OurNamespaces::new(Namespaces::new(["ours".to_owned()], None))),
-            pods: Arc::default(),
-            mount_failures: MountFailures::new(client.clone()),
-            auxiliary_worker: AuxiliaryWorker::new(
-                client.clone(),
-                events.clone(),
-                Arc::new(AuxiliaryIndex::new(None)),
-                Arc::new(|_, _| true),
-                Arc::clone(&queue),
-                CancellationToken::new(),
-            ),
-            submitter: Submitter::new(client.clone(), submitter, metrics, Arc::clone(&queue)),
+            schedule_policy: schedule::Policy {
+                precision: schedule::Precision::default(),
+                shortest_period: Duration::ZERO,
+                zone: TimeZone::UTC,
+            },
+            submitter: SubmitterSettings { at_once: 1, has_webhook: false },
             submission_environment: SubmissionEnvironment::of_process(None),
-            metrics: ApplicationMetrics::new(Options::default()),
-            reader: Reader::new(client.clone(), events.clone()),
-            events,
-            memory: ReconcileMemory::default(),
-            exchange_turns: ExchangeTurns::default(),
-            applications: reflector::store().0,
-            queue,
-            departed: Mutex::default(),
+            application_metrics: ApplicationMetrics::new(Options::default()),
+            submission_metrics: SubmissionMetrics::new(&mut registry),
+            schedule_metrics: ScheduleMetrics::new(&mut registry),
+            watching: Watching::new(client.clone(), namespaces, 60, Watches::default(), &mut registry),
+            workloads: Workloads::new(&mut registry, 1),
+            instance: "operator".to_owned(),
             server_time: Arc::new(|| None),
             client,
         };
+        let cluster = Cluster::new(&setup, reflector::store().0);
+        let context = Context::new(cluster, setup, &CancellationToken::new());
         (context, asked)
     }
 
@@ -182,7 +178,7 @@ mod tests {
 
     fn has_pods(context: &Context, pods: impl IntoIterator<Item = KeptPod>) {
         for pod in pods {
-            context.pods.apply(watcher::Event::Apply(pod));
+            context.cluster.pods.apply(watcher::Event::Apply(pod));
         }
     }
 
@@ -248,9 +244,9 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_remembered_of_drivers_in_the_namespaces_of_others() {
         let (context, _) = context(None);
-        let has_departed = || context.pods.of("theirs", "pi").1.is_some();
+        let has_departed = || context.cluster.pods.of("theirs", "pi").1.is_some();
         let depart = || {
-            context.pods.apply(watcher::Event::Delete(driver("pi-driver")));
+            context.cluster.pods.apply(watcher::Event::Delete(driver("pi-driver")));
             assert!(has_departed());
         };
         depart();

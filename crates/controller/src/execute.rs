@@ -51,7 +51,7 @@ pub(super) async fn execute(
             context.memory.with(&uid, |note| children.retain(|child| !note.deleted.contains(child)));
             let is_all = children.len() <= CHILDREN;
             children.truncate(CHILDREN);
-            let deleted = objects::delete(&context.client, &namespace, &uid, &children).await;
+            let deleted = objects::delete(&context.cluster.client, &namespace, &uid, &children).await;
             deleted.map_err(Error::api("DELETE of what belongs to a driver"))?;
             if !is_all {
                 context.memory.with(&uid, |note| note.deleted.extend(children));
@@ -59,7 +59,8 @@ pub(super) async fn execute(
             }
         }
         Action::DeleteApplication => {
-            let applications = Api::<SparkApplication>::namespaced(context.client.clone(), &namespace);
+            let applications =
+                Api::<SparkApplication>::namespaced(context.cluster.client.clone(), &namespace);
             let preconditions =
                 Preconditions { uid: Some(uid), resource_version: application.resource_version() };
             delete(&applications, &application.name_any(), preconditions).await?;
@@ -68,7 +69,7 @@ pub(super) async fn execute(
         action @ (Action::DeletePod { .. }
         | Action::Nominate { .. }
         | Action::Ungate { .. }
-        | Action::ProtectDriver { .. }) => about_pods(&context.client, &namespace, action).await?,
+        | Action::ProtectDriver { .. }) => about_pods(&context.cluster.client, &namespace, action).await?,
     }
     Ok(Progress::Done)
 }
@@ -151,10 +152,11 @@ async fn make(
     const PATIENCE: Duration = Duration::from_secs(5);
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
+    let client = &context.cluster.client;
     for object in objects {
         let made = timeout(
             PATIENCE,
-            objects::make(&context.client, &namespace, &uid, &Prepared::of(&object), &InFlight::default()),
+            objects::make(client, &namespace, &uid, &Prepared::of(&object), &InFlight::default()),
         )
         .await;
         let why = match made {
@@ -163,7 +165,7 @@ async fn make(
             Err(_) => format!("failed to create {}: the API server does not answer", object["kind"]),
         };
         warn!(why, "not made");
-        context.events.send(application, &run_of(application), &not_made(&why), super::now()).await;
+        context.cluster.events.send(application, &run_of(application), &not_made(&why), super::now()).await;
         return false;
     }
     true

@@ -36,7 +36,7 @@ pub(super) async fn trial(
     let keep_nothing = PostParams { dry_run: true, ..PostParams::default() };
     let path = Pod::url_path(&(), application.namespace().as_deref());
     let request = Request::new(path).create(&keep_nothing, executor.to_string().into_bytes());
-    match timeout(PATIENCE, calls::send(&context.client, request)).await {
+    match timeout(PATIENCE, calls::send(&context.cluster.client, request)).await {
         Ok(Ok(_)) => Some(Trial::Accepted),
         Ok(Err(kube::Error::Api(status))) => {
             debug!(%status, "the executors as a dry run");

@@ -39,7 +39,7 @@ pub(super) async fn observe(
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     let status = application.status.as_ref();
-    let (mut cached, departed) = context.pods.of(&namespace, &application.name_any());
+    let (mut cached, departed) = context.cluster.pods.of(&namespace, &application.name_any());
     let asked = questions(application);
     let recorded_name =
         status.and_then(|status| status.driver_info.pod_name.clone()).filter(|_| !asked.launch);
@@ -184,7 +184,7 @@ async fn live_driver(
     // so if this ConfigMap exists, all objects exist.
     let complete = match &pod.driver_config_map {
         Some(config_map) if asked.launch => {
-            let config_maps = Api::<ConfigMap>::namespaced(context.client.clone(), namespace);
+            let config_maps = Api::<ConfigMap>::namespaced(context.cluster.client.clone(), namespace);
             let found = calls::metadata(&config_maps, config_map).await;
             found.map_err(Error::api("GET of the driver's ConfigMap"))?.is_some()
         }
@@ -203,7 +203,7 @@ async fn live_pod(
     if !is_object_name(name) {
         return Ok(None);
     }
-    let pods = Api::<KeptPod>::namespaced(context.client.clone(), namespace);
+    let pods = Api::<KeptPod>::namespaced(context.cluster.client.clone(), namespace);
     let pod = pods.get_opt(name).await.map_err(Error::api(what))?;
     Ok(pod.map(|pod| pod.kept))
 }
@@ -216,7 +216,7 @@ async fn live_pods(
     application: &str,
     driver: &str,
 ) -> Result<Vec<PodSummary>, Error> {
-    let pods = Api::<Pod>::namespaced(context.client.clone(), namespace);
+    let pods = Api::<Pod>::namespaced(context.cluster.client.clone(), namespace);
     let ours = format!("{}={application},{}=true", label::APP_NAME, label::LAUNCHED_BY);
     let mut found = Vec::new();
     let listed = calls::list_metadata(&pods, ListParams::default().labels(&ours), |pod: Metadata<Pod>| {
@@ -237,7 +237,7 @@ async fn pod_group_version(
         return Ok(None);
     }
     for version in PodGroupVersion::ALL {
-        match context.client.list_api_group_resources(version.api_version()).await {
+        match context.cluster.client.list_api_group_resources(version.api_version()).await {
             Ok(list) if list.resources.iter().any(|resource| resource.kind == "PodGroup") => {
                 return Ok(Some(version));
             }

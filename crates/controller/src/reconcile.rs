@@ -5,20 +5,44 @@ use super::{
     calls::{self, Metadata},
     error::{Error, guarded},
     execute::{self, Progress},
-    now, observe, status, submission_room,
+    now, observe,
+    schedules::Children,
+    status, submission_room,
 };
 use api::{SparkApplication, State};
+use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::{
     Api, Resource, ResourceExt,
-    runtime::{reflector::ObjectRef, watcher},
+    runtime::{
+        WatchStreamExt,
+        reflector::{ObjectRef, store::Writer},
+        watcher,
+    },
 };
 use plan::{Action as Act, Plan, lifecycle};
 use std::{sync::Arc, time::Duration};
-use tracing::{Span, debug, field, info, instrument};
+use tracing::{Span, debug, field, info, instrument, warn};
 
 /// The pause before an application goes on with what did not fit into one turn: those that wait have theirs before.
 const NEXT_TURN: Duration = Duration::from_millis(10);
+
+/// Keeps the cache of applications and the index of schedules' `children`, and queues the applications that change; never
+/// ends.
+pub(super) async fn follow(context: &Context, children: &Children, writer: Writer<Watched>) {
+    let applications = context.cluster.watching.events(None);
+    applications
+        .inspect_ok(|event| children.apply(event))
+        .inspect(|event| match event {
+            Ok(watcher::Event::Delete(application)) => context.forget(&application.uid().unwrap_or_default()),
+            Ok(_) => {}
+            Err(error) => warn!(%error, "the watch of applications is retried"),
+        })
+        .reflect(writer)
+        // After `reflect`, so that the cache contains what the watch has reported when `take_note` reads the cache.
+        .for_each(async |event| event.map_or_else(|_| (), |event| context.take_note(&event)))
+        .await;
+}
 
 /// Works on one application as the cache contains it, or as it is fetched if it is too large for that: reconciles it, or
 /// handles the pods of one that is gone. Returns after which time to work on it again if nothing changes before; none to
@@ -26,7 +50,7 @@ const NEXT_TURN: Duration = Duration::from_millis(10);
 pub(super) async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
     // In this order: what has departed has left the cache before.
     let has_departed = context.departed.lock().remove(&(namespace.clone(), name.clone()));
-    let watched = context.applications.get(&ApplicationRef::new(&name).within(&namespace));
+    let watched = context.cluster.applications.get(&ApplicationRef::new(&name).within(&namespace));
     if watched.is_none() {
         context.queue.workload.remove(&namespace, &name);
     }
@@ -50,16 +74,16 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
     // the attribute with the span's own name.
     Span::current().record("name", watched.name_any());
     let look = async {
-        if !context.namespaces.include(&watched.namespace().unwrap_or_default()) {
+        if !context.cluster.namespaces.include(&watched.namespace().unwrap_or_default()) {
             return context.leave(watched).await.map(|()| None);
         }
         if waits_for_room(watched, context) {
             return Ok(Some(submission_room::AGAIN));
         }
-        let Some(whole) = context.reader.whole(watched, now).await? else { return Ok(None) };
+        let Some(whole) = context.cluster.reader.whole(watched, now).await? else { return Ok(None) };
         context.reconcile(&whole.object, now).await
     };
-    guarded(watched, &context.queue.workload, &context.events, now, look).await
+    guarded(watched, &context.queue.workload, &context.cluster.events, now, look).await
 }
 
 /// Whether a new application waits for room, so that it need not be fetched only to find that out.
@@ -118,12 +142,12 @@ impl Context {
         let mut seen = observe::observe(self, application, now).await?;
         self.memory.driver_ended(&uid, lifecycle::ended_driver(application, &seen.driver));
         let Plan { actions, status, events, auxiliary, wake } =
-            self.exchange_turns.decide(&self.pods, application, &mut seen, now, |seen| {
+            self.exchange_turns.decide(&self.cluster.pods, application, &mut seen, now, |seen| {
                 lifecycle::next(application, seen, now, &self.policy)
             });
         Span::current().record("submission_id", status.submission_id.as_deref());
         if actions.iter().any(|action| matches!(action, Act::Submit(_)))
-            && !calls::is_current(&self.client, application, "GET of the application").await?
+            && !calls::is_current(&self.cluster.client, application, "GET of the application").await?
         {
             // A submission based on a stale copy is the only remaining way to run an application twice.
             return Ok(Some(FRESH_FACTS));
@@ -134,7 +158,8 @@ impl Context {
             }
         }
         if application.status.clone().unwrap_or_default() != status {
-            let written = status::write(&self.client, application, &application.status, &status).await;
+            let written =
+                status::write(&self.cluster.client, application, &application.status, &status).await;
             if written.as_ref().is_err_and(Error::is_unanswered) {
                 self.metrics.maybe_written(application, status.clone());
             }
@@ -155,7 +180,7 @@ impl Context {
         let run = status.submission_id.unwrap_or_default();
         let occasion = format!("{run}/{generation}");
         for event in &events {
-            self.events.send(application, &occasion, event, now).await;
+            self.cluster.events.send(application, &occasion, event, now).await;
         }
         self.auxiliary_worker.start(application, &run, auxiliary, now);
         self.memory.with(&uid, |note| {
@@ -171,7 +196,7 @@ impl Context {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Metadata<SparkApplication>>, Error> {
-        let applications = Api::<SparkApplication>::namespaced(self.client.clone(), namespace);
+        let applications = Api::<SparkApplication>::namespaced(self.cluster.client.clone(), namespace);
         calls::metadata(&applications, name).await.map_err(Error::api("GET of the application"))
     }
 
@@ -187,11 +212,11 @@ impl Context {
     /// Queues the application that the watch has reported. Once it has listed all applications, queues all of them, and
     /// forgets what is remembered of others: the watch does not report applications that were deleted while no watch was
     /// running.
-    pub(super) fn take_note(&self, event: &watcher::Event<Watched>) {
+    fn take_note(&self, event: &watcher::Event<Watched>) {
         match event {
             watcher::Event::Init => self.memory.list_begins(),
             watcher::Event::InitDone => {
-                let applications = self.applications.state();
+                let applications = self.cluster.applications.state();
                 let uids = applications.iter().filter_map(|application| application.uid()).collect();
                 let names = applications
                     .iter()
@@ -202,8 +227,8 @@ impl Context {
                 self.auxiliary_worker.forget_others(&uids);
                 self.exchange_turns.forget_others(&uids);
                 self.memory.list_ends(&uids);
-                self.pods.forget_others(&names);
-                self.queue.add_all(&self.applications);
+                self.cluster.pods.forget_others(&names);
+                self.queue.add_all(&self.cluster.applications);
             }
             // The cache has it once the list is complete.
             watcher::Event::InitApply(_) => {}

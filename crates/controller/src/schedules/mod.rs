@@ -5,17 +5,13 @@ mod children;
 mod metrics;
 
 use super::{
-    ApplicationRef, Error, FRESH_FACTS, Watched as WatchedApplication, calls,
+    ApplicationRef, Cluster, Error, FRESH_FACTS, Setup, Watched as WatchedApplication, calls,
     error::guarded,
-    events::Events,
     execute,
-    kept::{Kept, Reader, Text},
-    namespaces::OurNamespaces,
-    pods::PodIndex,
+    kept::{Kept, Text},
     queue::Queue,
     reconcile_memory::ReconcileMemory,
     status,
-    watch::Watching,
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
 pub(super) use children::Children;
@@ -24,11 +20,11 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, ResourceExt,
     api::{ListParams, PostParams, Preconditions},
     runtime::{
         WatchStreamExt,
-        reflector::{self, ObjectRef},
+        reflector::{ObjectRef, Store, store::Writer},
         watcher,
     },
 };
@@ -52,21 +48,14 @@ const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 
 /// Everything that the reconcile loop of schedules uses and remembers.
 pub(super) struct Context {
-    pub client: Client,
-    pub reader: Reader,
-    pub policy: Policy,
-    pub namespaces: Arc<OurNamespaces>,
-    pub children: Arc<Children>,
-    pub pods: Arc<PodIndex>,
-    /// The cache of applications, fed by their watch.
-    pub applications: reflector::Store<WatchedApplication>,
+    cluster: Cluster,
+    policy: Policy,
+    pub children: Children,
     pub queue: Arc<Queue>,
     /// The cache of schedules, fed by the watch.
-    pub schedules: reflector::Store<Watched>,
-    pub events: Events,
-    pub memory: ReconcileMemory,
-    pub metrics: ScheduleMetrics,
-    pub watching: Watching,
+    pub schedules: Store<Watched>,
+    memory: ReconcileMemory,
+    metrics: ScheduleMetrics,
 }
 
 /// The result of one pass.
@@ -79,20 +68,14 @@ enum Passed {
 
 /// Runs the reconcile loop of schedules until `stop` is cancelled; `writer` fills the cache of [`Context::schedules`].
 /// The index of applications must be complete.
-pub(super) async fn run(
-    context: Arc<Context>,
-    writer: reflector::store::Writer<Watched>,
-    stop: CancellationToken,
-) {
+pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: CancellationToken) {
     let follow = follow(&context, writer);
     let work = async {
         // The writer lives in `follow`, so this wait does not fail.
         if stop.run_until_cancelled(context.schedules.wait_until_ready()).await.is_some() {
             let working = Arc::clone(&context);
-            context
-                .queue
-                .work(&stop, move |namespace, name| look(Arc::clone(&working), namespace, name))
-                .await;
+            let look = move |namespace, name| look(Arc::clone(&working), namespace, name);
+            context.queue.work(&stop, look).await;
         }
     };
     tokio::select! {
@@ -102,8 +85,8 @@ pub(super) async fn run(
 }
 
 /// Keeps the cache, and queues the schedules that change; never ends.
-async fn follow(context: &Context, writer: reflector::store::Writer<Watched>) {
-    let schedules = context.watching.events(None);
+async fn follow(context: &Context, writer: Writer<Watched>) {
+    let schedules = context.cluster.watching.events(None);
     schedules
         .inspect(|event| match event {
             Ok(watcher::Event::Delete(schedule)) => context.forget(schedule),
@@ -138,19 +121,32 @@ async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Durati
     // there with the span's own name.
     Span::current().record("name", watched.name_any());
     let look = async {
-        if !context.namespaces.include(&namespace) {
+        if !context.cluster.namespaces.include(&namespace) {
             // Another operator may start applications now, so the version that this process has written last may be
             // outdated when it drives the schedule again.
             context.memory.forget(&watched.uid().unwrap_or_default());
             return Ok(None);
         }
-        let Some(whole) = context.reader.whole(watched, now).await? else { return Ok(None) };
+        let Some(whole) = context.cluster.reader.whole(watched, now).await? else { return Ok(None) };
         context.reconcile(&whole.object, now).await
     };
-    guarded(watched, &context.queue.workload, &context.events, now, look).await
+    guarded(watched, &context.queue.workload, &context.cluster.events, now, look).await
 }
 
 impl Context {
+    pub(super) fn new(cluster: Cluster, setup: &Setup, schedules: Store<Watched>) -> Self {
+        let queue = Queue::new(setup.workloads.schedules.clone());
+        Self {
+            cluster,
+            policy: setup.schedule_policy.clone(),
+            children: Children::new(Arc::clone(&queue)),
+            queue,
+            schedules,
+            memory: ReconcileMemory::default(),
+            metrics: setup.schedule_metrics.clone(),
+        }
+    }
+
     /// Brings one schedule a step further. Returns the time until the next reconcile if nothing changes before; none to
     /// wait for a change.
     async fn reconcile(
@@ -179,7 +175,7 @@ impl Context {
 
     /// Runs one pass: observes a schedule, decides what to do, acts, and records the result.
     async fn pass(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Passed, Error> {
-        let uid = schedule.uid().unwrap_or_default();
+        let (client, uid) = (&self.cluster.client, schedule.uid().unwrap_or_default());
         let checked = schedule::check(schedule, &self.policy);
         let seen = self.observe(schedule, &checked, now).await?;
         let Plan { actions, status, events, outcomes, wake } =
@@ -189,7 +185,7 @@ impl Context {
         // version that this process wrote last needs no check: only this process starts applications, so no later
         // version records another start.
         let is_ours = self.memory.with(&uid, |note| note.written) == version(schedule);
-        if starts && !is_ours && !calls::is_current(&self.client, schedule, "GET of the schedule").await? {
+        if starts && !is_ours && !calls::is_current(client, schedule, "GET of the schedule").await? {
             return Ok(Passed::Rests(Some(FRESH_FACTS)));
         }
         for action in actions {
@@ -198,7 +194,7 @@ impl Context {
         let mut passed = Passed::Rests(wake);
         if schedule.status.clone().unwrap_or_default() != status {
             self.memory.begin_write(&uid);
-            let written = status::write(&self.client, schedule, &schedule.status, &status).await;
+            let written = status::write(client, schedule, &schedule.status, &status).await;
             let is_outdated = self.memory.end_write(&uid, written.as_ref().ok());
             passed = match written? {
                 _ if is_outdated => Passed::Rests(Some(Duration::ZERO)),
@@ -210,7 +206,7 @@ impl Context {
         }
         let occasion = schedule.metadata.generation.unwrap_or_default().to_string();
         for event in &events {
-            self.events.send(schedule, &occasion, event, now).await;
+            self.cluster.events.send(schedule, &occasion, event, now).await;
         }
         self.memory.with(&uid, |note| note.failures = 0);
         Ok(passed)
@@ -229,7 +225,7 @@ impl Context {
         let asked = schedule::questions(schedule, checked, &children, now, &self.policy);
         let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
         let is_foreign = |name: &String| {
-            let application = self.applications.get(&ApplicationRef::new(name).within(&namespace));
+            let application = self.cluster.applications.get(&ApplicationRef::new(name).within(&namespace));
             application.is_some_and(|application| !owner.owns(&*application))
         };
         let taken = asked.names.into_iter().filter(is_foreign).collect();
@@ -239,7 +235,7 @@ impl Context {
     /// Looks for applications that the watch has not reported: those that this process has made, and those that it may
     /// have made.
     async fn confirm(&self, namespace: &str, owner: &Owner, now: Timestamp) -> Result<(), Error> {
-        let applications = Api::<WatchedApplication>::namespaced(self.client.clone(), namespace);
+        let applications = Api::<WatchedApplication>::namespaced(self.cluster.client.clone(), namespace);
         for name in self.children.with(owner, |family| family.doubted.clone()) {
             let found = applications.get_opt(&name).await.map_err(Error::api("GET of an application"))?;
             if let Some(ours) = found.filter(|there| owner.owns(there)) {
@@ -276,11 +272,13 @@ impl Context {
         match &lost {
             // All deleted applications had ended before, and an application that has ended has no running driver.
             Some(lost) if lost.is_empty() => return Ok(false),
-            Some(lost) if lost.iter().any(|name| self.pods.has_live(&namespace, name)) => return Ok(true),
+            Some(lost) if lost.iter().any(|name| self.cluster.pods.has_live(&namespace, name)) => {
+                return Ok(true);
+            }
             // Only the API server can confirm that no pods exist: a cache may be late.
             _ => {}
         }
-        let pods = Api::<Pod>::namespaced(self.client.clone(), &namespace);
+        let pods = Api::<Pod>::namespaced(self.cluster.client.clone(), &namespace);
         let name = schedule.name_any();
         // The schedule's own labels take precedence over the schedule's name.
         let name = schedule.labels().get(label::SCHEDULED_APP_NAME).unwrap_or(&name);
@@ -313,7 +311,7 @@ impl Context {
         now: Timestamp,
     ) -> Result<(), Error> {
         let namespace = schedule.namespace().unwrap_or_default();
-        let applications = Api::<SparkApplication>::namespaced(self.client.clone(), &namespace);
+        let applications = Api::<SparkApplication>::namespaced(self.cluster.client.clone(), &namespace);
         match action {
             Act::Start(application) => {
                 let (name, owner) = (application.name_any(), Owner::of(schedule));
@@ -331,7 +329,8 @@ impl Context {
                         Ok(())
                     }
                     Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                        let there = Api::<WatchedApplication>::namespaced(self.client.clone(), &namespace);
+                        let there =
+                            Api::<WatchedApplication>::namespaced(self.cluster.client.clone(), &namespace);
                         let there = there.get_opt(&name).await;
                         let there = there.map_err(Error::api("GET of an application"))?;
                         match there.filter(|there| owner.owns(there)) {
@@ -348,7 +347,7 @@ impl Context {
                         match &error {
                             kube::Error::Api(status) if (400..500).contains(&status.code) => {
                                 let event = schedule::not_started(&name, &status.message);
-                                self.events.send(schedule, &name, &event, now).await;
+                                self.cluster.events.send(schedule, &name, &event, now).await;
                             }
                             _ => {
                                 self.children.with(&owner, |family| family.doubted.insert(name.clone()));
