@@ -46,8 +46,9 @@ pub(super) struct Submitter {
     /// The queue of applications, for those whose submission has ended.
     queue: Arc<Queue>,
     tasks: TaskTracker,
-    /// Cancelled when all submissions have to end at once, even those that have a request without an answer.
-    abandoned: CancellationToken,
+    /// Ends all submissions at once, even those that have a request without an answer, and without waiting when it is
+    /// dropped: a leader that has lost the lease has no time to wait.
+    abandoned: DropGuard,
 }
 
 /// The parts that every submission uses.
@@ -120,7 +121,7 @@ impl Submitter {
             room: SubmissionRoom::new(Arc::clone(&queue)),
             queue,
             tasks: TaskTracker::new(),
-            abandoned: CancellationToken::new(),
+            abandoned: CancellationToken::new().drop_guard(),
         }
     }
 
@@ -157,7 +158,7 @@ impl Submitter {
         span.record("name", &application.name);
         let (means, submissions, queue) =
             (Arc::clone(&self.means), Arc::clone(&self.submissions), Arc::clone(&self.queue));
-        let abandoned = self.abandoned.clone();
+        let abandoned = self.abandoned.token().clone();
         let task = async move {
             let namespace = application.namespace.as_deref().unwrap_or_default();
             let in_flight = InFlight::default();
@@ -211,16 +212,9 @@ impl Submitter {
 
     /// Ends all submissions and waits until they have ended.
     pub(super) async fn stop(&self) {
-        self.abandoned.cancel();
+        self.abandoned.token().cancel();
         self.tasks.close();
         self.tasks.wait().await;
-    }
-}
-
-impl Drop for Submitter {
-    /// Ends all submissions without waiting: a leader that has lost the lease has no time to wait.
-    fn drop(&mut self) {
-        self.abandoned.cancel();
     }
 }
 
