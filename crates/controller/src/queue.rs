@@ -45,6 +45,17 @@ struct State {
     places: HashMap<Key, Place>,
     /// How many objects of each namespace are worked on.
     running: HashMap<String, usize>,
+    /// Whether nobody works on anything any more, because the process stops or does not lead any more.
+    is_over: bool,
+}
+
+/// Ends the queue when it is dropped.
+struct Over<'q>(&'q Queue);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().is_over = true;
+    }
 }
 
 enum Place {
@@ -59,10 +70,16 @@ impl Queue {
         Arc::new(Self { workload, at_once, state: Mutex::default(), news: Notify::new() })
     }
 
-    /// Queues an object. One that is being worked on is worked on again.
+    /// Queues an object. One that is being worked on is worked on again. Does nothing if the queue is over: what somebody
+    /// queues at the end of its own work in the background would seem to wait for ever.
     pub(super) fn push(&self, namespace: &str, name: &str) {
+        let mut state = self.state.lock();
+        if state.is_over {
+            return;
+        }
         self.workload.waits(namespace, name);
-        self.state.lock().push((namespace.to_owned(), name.to_owned()));
+        state.push((namespace.to_owned(), name.to_owned()));
+        drop(state);
         self.news.notify_one();
     }
 
@@ -104,6 +121,7 @@ impl Queue {
     ) where
         F: Future<Output = Option<Duration>> + Send,
     {
+        let _over = Over(self);
         let mut workers = JoinSet::new();
         for _ in 0..self.at_once + self.at_once.div_ceil(4) {
             let (queue, stop, work) = (Arc::clone(self), stop.clone(), work.clone());
@@ -253,6 +271,17 @@ mod tests {
         queue.next().await;
         assert!(begun.elapsed() > Duration::from_secs(59), "{:?}", begun.elapsed());
         assert!(timeout(Duration::from_secs(600), queue.next()).await.is_err());
+    }
+
+    /// Once, the submission that a deposed leader gave up queued its application: nobody worked on it, and after three minutes
+    /// the liveness probe of the replica that stood by failed.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_queued_after_the_end_does_not_wait() {
+        let (queue, stop) = (queue(1), CancellationToken::new());
+        stop.cancel();
+        queue.work(&stop, |_, _| async { None }).await;
+        queue.push("a", "1");
+        assert_eq!(names(&queue).await, [""; 0]);
     }
 
     #[tokio::test(start_paused = true)]
