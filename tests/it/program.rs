@@ -2,9 +2,13 @@
 
 use std::{
     io::Write,
+    net::TcpListener,
     path::Path,
-    process::{Command, Output, Stdio},
-    sync::OnceLock,
+    process::{self, Command, Output, Stdio},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU16, Ordering},
+    },
 };
 
 /// Returns the path of `sparkctl`, which cargo puts beside `spark-operator`. A package's tests are built with its own
@@ -20,6 +24,23 @@ pub fn sparkctl_program() -> &'static str {
         );
         path.to_str().unwrap().to_owned()
     })
+}
+
+/// Returns the number of a free port, another one at each call. The kernel gives the ports from 32768 on to whoever asks
+/// for any: thousands of clients in these tests, one of which may have such a port before the program that is told to
+/// listen there.
+pub fn free_port() -> u16 {
+    static ASKED: AtomicU16 = AtomicU16::new(0);
+    const FIRST: u16 = 20_000;
+    const PORTS: u16 = 12_000;
+    let begin = u16::try_from(process::id() % u32::from(PORTS)).unwrap();
+    loop {
+        let asked = ASKED.fetch_add(1, Ordering::Relaxed) % PORTS;
+        let port = FIRST + (begin + asked) % PORTS;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Runs `program` to its end. `input` is the text on its standard input.

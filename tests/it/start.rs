@@ -1,6 +1,6 @@
 //! Tests what an admin sees of `spark-operator` without a cluster: flags, files, errors, probes and metrics.
 
-use crate::program;
+use crate::program::{self, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
@@ -335,11 +335,6 @@ impl ServerCertVerifier for Anybody {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         default_provider().signature_verification_algorithms.supported_schemes()
     }
-}
-
-/// Returns a port that was bound and released again. No other process asks for ports by number, so the port stays free.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Returns the command `spark-operator run`, with an environment that does not name any cluster.

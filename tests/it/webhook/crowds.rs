@@ -5,12 +5,11 @@
     reason = "how much memory it takes is to be known, not only to be below a limit"
 )]
 
-use super::{
-    Client,
-    process::{Operator, free_port},
-    review, spark_pod,
+use super::{Client, process::Operator, review, spark_pod};
+use crate::{
+    apiserver::{eventually, operator::get, seen},
+    program::free_port,
 };
-use crate::apiserver::{eventually, operator::get, seen};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};

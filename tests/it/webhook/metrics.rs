@@ -1,9 +1,7 @@
 //! Proves that metrics are served over HTTPS, and only over HTTPS, with `--secure-metrics`.
 
-use super::{
-    Client, DEADLINE,
-    process::{Operator, free_port},
-};
+use super::{Client, DEADLINE, process::Operator};
+use crate::program::free_port;
 use axum::http::{Request, StatusCode};
 use http_body_util::Full;
 use std::{net::Ipv4Addr, time::Instant};

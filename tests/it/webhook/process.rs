@@ -2,7 +2,7 @@
 //! webhook affect the memory and the log of the process.
 
 use super::{BOTH, Client, DEADLINE, connector, handshake, review, spark_pod};
-use crate::program;
+use crate::program::{self, free_port};
 use axum::{Json, Router, http::StatusCode, routing::get};
 use procfs::process::Process;
 use rustls::time_provider::DefaultTimeProvider;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::{
     fs,
     future::pending,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -169,11 +169,6 @@ impl Drop for Operator {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
-}
-
-/// Binds a free port, releases the port and returns its number. No other test binds a port by its number.
-pub(super) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 const SERVICE: &str = "spark-operator-webhook-svc.spark-operator.svc";
