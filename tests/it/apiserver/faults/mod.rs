@@ -41,6 +41,8 @@ const AT_ONCE: usize = 24;
 /// How long to wait at the end of a story for requests that are still due, which only send events.
 const TRAILING: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(25);
+/// So many of the faults may not happen in any case, or one in twenty: those at the last requests of a story.
+const MISSING: usize = 4;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -178,7 +180,8 @@ pub(crate) async fn tell_all(
         troubles.iter().map(|(case, trouble)| format!("{case}: {trouble}\n")).collect::<String>()
     );
     // The number of requests in a story depends a little on timing, so that some faults may not happen.
-    assert!(injected * 20 >= planned * 19, "only {injected} of {planned} faults have happened");
+    let missing = planned - injected;
+    assert!(missing <= MISSING.max(planned / 20), "only {injected} of {planned} faults have happened");
 }
 
 /// Kills the operator at each of `kills`, and starts another one.
