@@ -109,7 +109,7 @@ pub struct ApplicationState {
 }
 
 crate::words! {
-    /// Where an application is in its life. The strings are those of Kubeflow's operator.
+    /// The stage of an application in its life. The strings are those of Kubeflow's operator.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
     #[schemars(with = "String")]
     pub enum State {
@@ -126,7 +126,7 @@ crate::words! {
         Failed = "FAILED",
         /// The submission failed; it may be tried again.
         SubmissionFailed = "SUBMISSION_FAILED",
-        /// What belonged to the last run is being deleted, then the next one is submitted.
+        /// The objects of the last run are being deleted, then the next run is submitted.
         PendingRerun = "PENDING_RERUN",
         /// The spec was edited: what belonged to the old one is being deleted.
         Invalidating = "INVALIDATING",

@@ -189,7 +189,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let of_schedules = Arc::new(schedules::Context::new(cluster.clone(), &setup, schedules));
     let context = Arc::new(Context::new(cluster.clone(), setup, &stop));
 
-    // What is watched, and what is queued when it changes.
+    // The watches; each one queues the objects that change.
     let follow_applications = reconcile::follow(&context, &of_schedules.children, writer);
     let unreadable = Arc::new(UnreadableObjects::default());
     let reporting = cluster.watching.reporting_to(Arc::clone(&unreadable));

@@ -46,8 +46,8 @@ where
     }
 }
 
-/// What all watches share: where and for how long they watch, the metric that counts objects that cannot be read, and the
-/// record of which watches there are.
+/// The settings and records that all watches share: the namespaces, the duration of a request, the metric that counts
+/// objects that cannot be read, and the list of the watches that exist.
 #[derive(Clone)]
 pub struct Watching {
     client: Client,

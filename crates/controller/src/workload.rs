@@ -50,7 +50,7 @@ pub struct Workload {
     kind: &'static str,
     /// The kind as it appears in metrics.
     label: &'static str,
-    /// How many reconciles may run at once.
+    /// The greatest number of reconciles of one namespace that run at once.
     pub(super) at_once: u16,
     state: Arc<Mutex<State>>,
     adds: Counter,

@@ -75,7 +75,7 @@ struct Index {
     schedules: Option<HashSet<Owner>>,
 }
 
-/// What is known of the applications of one schedule.
+/// The applications of one schedule, as far as they are known.
 #[derive(Clone, Default)]
 pub(super) struct Family {
     pub children: BTreeMap<String, Child>,
