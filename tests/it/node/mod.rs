@@ -146,8 +146,7 @@ fn a_job_that_fails_says_with_which_exit_code() {
     assert_eq!(states.last().unwrap(), "FAILED", "{states:?}");
     let message = &application("exit-3")["status"]["applicationState"]["errorMessage"];
     assert_eq!(message, "driver container failed with ExitCode: 3, Reason: Error");
-    let events = kubectl(&["events", "--for=sparkapplication/exit-3", "--types=Warning", "--no-headers"]);
-    assert!(events.contains("SparkApplicationFailed") && events.contains("ExitCode: 3"), "{events}");
+    until_told("sparkapplication/exit-3", &["Warning", "SparkApplicationFailed", "ExitCode: 3"]);
 }
 
 /// The lock of the installation: a reader uses the installation as it is; a writer changes the installation or the
@@ -311,6 +310,15 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "not true: {what}\n{}", there());
         thread::sleep(Duration::from_millis(500));
     }
+}
+
+/// Waits until an event of `regarding`, a kind and a name, has all of `texts` in its line. Events are sent beside the
+/// statuses for which tests wait.
+fn until_told(regarding: &str, texts: &[&str]) {
+    until(&format!("an event of {regarding} has {texts:?}"), || {
+        let events = kubectl(&["events", "--for", regarding, "--no-headers"]);
+        events.lines().any(|event| texts.iter().all(|text| event.contains(text)))
+    });
 }
 
 /// Returns a path among the files that tests leave for people to look at.

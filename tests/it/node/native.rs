@@ -1,7 +1,7 @@
 //! Proves that Spark runs as well from objects that the operator has created as from those that `spark-submit` creates
 //! in a submission pod.
 
-use super::{Installed, application, followed, install, install_alone, log, make_job, printed};
+use super::{Installed, application, followed, install, install_alone, log, make_job, printed, until_told};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
 use std::env;
@@ -112,8 +112,8 @@ fn without_the_webhook_drivers_and_executors_are_customized_all_the_same_alone()
         completes(&job);
         let saw = printed(&format!("{name}-driver"), "executor saw: ");
         assert!(saw.contains("'green'"), "{saw}");
-        let events = kubectl(&["events", "--for", &format!("sparkapplication/{name}"), "--no-headers"]);
-        assert!(events.contains("in which Spark overwrites spec.executor.memoryLimit"), "{events}");
+        let overwritten = "in which Spark overwrites spec.executor.memoryLimit";
+        until_told(&format!("sparkapplication/{name}"), &[overwritten]);
     }
 }
 

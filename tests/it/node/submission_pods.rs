@@ -3,7 +3,7 @@
 
 use super::{
     application, followed, injector::Injector, install, message, native::python_job, node_address, pods,
-    printed, state_is, tenant::Tenant, until, web_hdfs::WebHdfs,
+    printed, state_is, tenant::Tenant, until, until_told, web_hdfs::WebHdfs,
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
@@ -48,9 +48,8 @@ fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
     assert_eq!(files["job.py"], fs::read_to_string(JOB).unwrap());
     assert!(files["RELEASE"].contains(release), "{files:?}");
 
-    let events = kubectl(&["events", "--for", &format!("sparkapplication/{name}"), "--no-headers"]);
     let note = "submitted by spark-submit in a pod, since only that can do this";
-    assert!(events.contains(note) && events.contains("is to be uploaded"), "{events}");
+    until_told(&format!("sparkapplication/{name}"), &[note, "is to be uploaded"]);
     nothing_is_left_of_the_submission(name);
     kubectl(&["delete", "sparkapp", name]);
 }
@@ -98,8 +97,10 @@ fn a_sidecar_that_somebody_injects_keeps_no_submission_from_ending() {
     let message = tenant.message("meshed-failure");
     assert!(message.starts_with("failed to run spark-submit: "), "{message}");
     assert!(message.contains("java.lang.ClassNotFoundException: org.example.Missing"), "{message}");
-    let events = tenant.kubectl(&["events", "--for=sparkapplication/meshed-failure", "--types=Warning"]);
-    assert!(events.contains("java.lang.ClassNotFoundException: org.example.Missing"), "{events}");
+    until("a warning has the exception", || {
+        let events = ["events", "--for=sparkapplication/meshed-failure", "--types=Warning"];
+        tenant.kubectl(&events).contains("java.lang.ClassNotFoundException: org.example.Missing")
+    });
     until("no submission pod is left", || {
         tenant.kubectl(&["get", "pods", "--selector=spark-role=submission", "--output=name"]).is_empty()
     });
