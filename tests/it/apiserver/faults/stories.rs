@@ -19,20 +19,18 @@ const HEARD: Duration = Duration::from_millis(100);
 pub(crate) enum Story {
     Success,
     RetryThenSuccess,
+    /// In a group of Volcano: its requests come in addition to those of any other run.
     EditWhileRunning,
-    /// As [`Self::EditWhileRunning`], in a group of Volcano.
-    EditGangWhileRunning,
     SuspendAndResume,
     SuspendWhileSubmitting,
     DeleteWhileSubmitting,
 }
 
 impl Story {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Success,
         Self::RetryThenSuccess,
         Self::EditWhileRunning,
-        Self::EditGangWhileRunning,
         Self::SuspendAndResume,
         Self::SuspendWhileSubmitting,
         Self::DeleteWhileSubmitting,
@@ -54,7 +52,7 @@ impl Story {
             policy["onSubmissionFailureRetries"] = json!(10);
         }
         application["spec"]["restartPolicy"] = policy;
-        if self == Self::EditGangWhileRunning {
+        if self == Self::EditWhileRunning {
             application["spec"]["batchScheduler"] = json!("volcano");
         }
         application
@@ -66,7 +64,7 @@ impl Story {
             Self::Success => (1, &[1]),
             Self::RetryThenSuccess => (2, &[2]),
             // After an edit, attempts are counted from the beginning.
-            Self::EditWhileRunning | Self::EditGangWhileRunning => (2, &[1]),
+            Self::EditWhileRunning => (2, &[1]),
             Self::SuspendAndResume => (2, &[2]),
             // The first run may have been recorded already.
             Self::SuspendWhileSubmitting => (1, &[1, 2]),
@@ -116,15 +114,16 @@ impl Story {
                 world.ends(&driver, 1).await;
                 self.last_run(stage, name).await?;
             }
-            Self::EditWhileRunning | Self::EditGangWhileRunning => {
+            Self::EditWhileRunning => {
                 stage.edit(name, &json!({"arguments": ["5"]})).await;
                 self.last_run(stage, name).await?;
             }
             Self::SuspendAndResume => {
                 stage.edit(name, &json!({"suspend": true})).await;
                 world.reaches(name, "SUSPENDED").await?;
-                if let [pod, ..] = &stage.own::<Pod>(name).await[..] {
-                    return Err(Trouble::Wrong(format!("it is suspended, and there is {pod}")));
+                let own = [stage.own::<Pod>(name).await, stage.own::<Service>(name).await];
+                if let [left, ..] = &own.concat()[..] {
+                    return Err(Trouble::Wrong(format!("it is suspended, and there is {left}")));
                 }
                 stage.edit(name, &json!({"suspend": false})).await;
                 self.last_run(stage, name).await?;
@@ -135,16 +134,12 @@ impl Story {
         Ok(())
     }
 
-    const fn is_edited(self) -> bool {
-        matches!(self, Self::EditWhileRunning | Self::EditGangWhileRunning)
-    }
-
     /// Checks that a driver that runs has the group of its run, if it is to have one.
     async fn grouped(self, stage: &Stage<'_>, name: &str, driver: &PodLife) -> Result<(), Trouble> {
         let runs = stage.groups(name).await;
         let run = &driver.pod["metadata"]["labels"][label::SUBMISSION_ID];
         let is_right = match &runs[..] {
-            [] => self != Self::EditGangWhileRunning,
+            [] => self != Self::EditWhileRunning,
             [of] => of == run,
             _ => false,
         };
@@ -155,7 +150,7 @@ impl Story {
         let driver = stage.world.driver_runs(name).await?;
         self.grouped(stage, name, &driver).await?;
         let arguments = driver.pod["spec"]["containers"][0]["args"].as_array().cloned().unwrap_or_default();
-        if (arguments.last() == Some(&json!("5"))) != self.is_edited() {
+        if (arguments.last() == Some(&json!("5"))) != (self == Self::EditWhileRunning) {
             return Err(Trouble::Wrong(format!("the last driver runs {arguments:?}")));
         }
         stage.world.ends(&driver, 0).await;
