@@ -1,12 +1,10 @@
 //! Proves that a driver has a PodDisruptionBudget for as long as it lives, if that is enabled, and runs without one if
 //! the budget cannot be created.
 
-use super::{Namespace, application, edit_spec, ended, running};
+use super::{Namespace, application, edit_spec, running};
 use crate::apiserver::{
     applications::owned_by,
-    eventually,
-    kubectl::{kubectl, kubectl_with},
-    kubelet,
+    eventually, kubelet,
     namespace::{DRIVER_PDB_RBAC, Granted},
     operator::{Operator, Setup},
     seen,
@@ -71,32 +69,6 @@ async fn a_budget_that_cannot_be_made_keeps_nobody_from_running() {
     let after = namespace.get::<PodDisruptionBudget>("pi-driver").await;
     assert_eq!(after.unwrap()["metadata"]["uid"], budget.unwrap()["metadata"]["uid"]);
     namespace.clear::<PodDisruptionBudget>().await;
-
-    let quota = json!({
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "none"},
-        "spec": {"hard": {"count/poddisruptionbudgets.policy": "0"}},
-        "status": {"hard": {"count/poddisruptionbudgets.policy": "0"}, "used": {"count/poddisruptionbudgets.policy": "0"}},
-    });
-    kubectl_with(&quota, &["apply", "--namespace", namespace.name, "-f", "-"]);
-    let status = json!({"status": quota["status"]}).to_string();
-    kubectl(&[
-        "patch",
-        "resourcequota",
-        "none",
-        "--namespace",
-        namespace.name,
-        "--subresource=status",
-        "--type=merge",
-        "--patch",
-        &status,
-    ]);
-    namespace.apply(&application("poor", &json!({"driverPodDisruptionBudget": true})));
-    ended(&namespace, "poor", 1, 0).await;
-    namespace.reaches("poor", "COMPLETED").await;
-    is_told(&namespace, "exceeded quota: none").await;
-    kubectl(&["delete", "resourcequota", "none", "--namespace", namespace.name]);
 }
 
 fn with_budgets(namespace: &Namespace) -> Setup<'_> {

@@ -18,34 +18,26 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-const STATES: [(&str, &str); 7] = [
-    ("submitted", "SUBMITTED"),
-    ("running", "RUNNING"),
-    ("failing", "FAILING"),
-    ("failed", "FAILED"),
-    ("completed", "COMPLETED"),
-    ("suspended", "SUSPENDED"),
-    ("refused", "FAILED"),
+/// The name of each application, its state, and how its dependents are deleted.
+const STATES: [(&str, &str, &str); 8] = [
+    ("submitted", "SUBMITTED", "background"),
+    ("running", "RUNNING", "background"),
+    ("waited-for", "RUNNING", "foreground"),
+    ("failing", "FAILING", "foreground"),
+    ("failed", "FAILED", "background"),
+    ("completed", "COMPLETED", "background"),
+    ("suspended", "SUSPENDED", "background"),
+    ("refused", "FAILED", "background"),
 ];
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn deletion_in_the_background_leaves_nothing() {
-    leaves_nothing("background").await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn deletion_in_the_foreground_leaves_nothing() {
-    leaves_nothing("foreground").await;
-}
-
-async fn leaves_nothing(cascade: &'static str) {
-    let namespace = Namespace::new(cascade).await;
+async fn deletion_in_the_background_and_in_the_foreground_leaves_nothing() {
+    let namespace = Namespace::new("deleted").await;
     namespace.clear::<PodDisruptionBudget>().await;
     let _granted = Granted::begin(DRIVER_PDB_RBAC);
     let operator = Operator::with(&namespace).argument("--enable-driver-pdb").start().await;
-    for (name, _) in STATES {
+    for (name, ..) in STATES {
         let spec = match name {
             "failing" => {
                 json!({"restartPolicy": {"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 3600}})
@@ -59,6 +51,7 @@ async fn leaves_nothing(cascade: &'static str) {
     for (name, exit_code) in [
         ("submitted", None),
         ("running", None),
+        ("waited-for", None),
         ("failing", Some(1)),
         ("failed", Some(1)),
         ("completed", Some(0)),
@@ -76,18 +69,13 @@ async fn leaves_nothing(cascade: &'static str) {
         }
     }
     let mut uids = BTreeMap::new();
-    for (name, state) in STATES {
+    for (name, state, _) in STATES {
         let application = namespace.reaches(name, state).await;
         uids.insert(application["metadata"]["uid"].as_str().unwrap().to_owned(), name);
     }
-    for (name, _) in STATES {
-        namespace.kubectl(&[
-            "delete",
-            "sparkapplication",
-            name,
-            &format!("--cascade={cascade}"),
-            "--wait=false",
-        ]);
+    for (name, _, cascade) in STATES {
+        let cascade = format!("--cascade={cascade}");
+        namespace.kubectl(&["delete", "sparkapplication", name, &cascade, "--wait=false"]);
     }
     eventually("their pods are gone", async || {
         let pods = namespace.list::<Pod>().await;
@@ -112,15 +100,9 @@ async fn leaves_nothing(cascade: &'static str) {
     }
     assert!(!all.is_empty());
     assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
-    free(&namespace, cascade);
-}
-
-/// Removes the finalizers, as the garbage collector does when all dependents are gone.
-fn free(namespace: &Namespace, cascade: &str) {
-    if cascade == "foreground" {
-        for (name, _) in STATES {
-            super::edit(namespace, name, &json!({"metadata": {"finalizers": null}}));
-        }
+    // The garbage collector would do this when all dependents are gone.
+    for (name, ..) in STATES.iter().filter(|(.., cascade)| *cascade == "foreground") {
+        super::edit(&namespace, name, &json!({"metadata": {"finalizers": null}}));
     }
 }
 

@@ -103,39 +103,7 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
     running(&namespace, "pi", 3).await;
     gone::<Service>(&namespace, "pi-ui-svc").await;
     gone::<Ingress>(&namespace, "pi-ui-ingress").await;
-    namespace
-        .becomes("pi", "its status says nothing of a web UI", |application| {
-            application["status"]["driverInfo"] == json!({"podName": "pi-driver"})
-        })
-        .await;
-    assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn services_go_with_the_run_where_the_admin_says_so_and_with_a_suspension() {
-    let namespace = emptied("ended-exposure").await;
-    let operator =
-        Operator::with(&namespace).argument(BY_PATH).argument("--delete-ui-service-on-end").start().await;
-    for name in ["ended", "resumed"] {
-        namespace.apply(&application(name, &json!({})));
-    }
-    for name in ["ended", "resumed"] {
-        running(&namespace, name, 1).await;
-        is_exposed(&namespace, name).await;
-    }
-    edit_spec(&namespace, "resumed", &json!({"suspend": true}));
-    kubelet::ends(&namespace, "ended-driver", 0).await;
-    let completed = namespace.reaches("ended", "COMPLETED").await;
-    assert_eq!(completed["status"]["driverInfo"], json!({"podName": "ended-driver"}));
-    namespace.reaches("resumed", "SUSPENDED").await;
-    for name in ["ended", "resumed"] {
-        gone::<Service>(&namespace, &format!("{name}-ui-svc")).await;
-        gone::<Ingress>(&namespace, &format!("{name}-ui-ingress")).await;
-    }
-    edit_spec(&namespace, "resumed", &json!({"suspend": false}));
-    running(&namespace, "resumed", 2).await;
-    is_exposed(&namespace, "resumed").await;
+    is_not_exposed(&namespace).await;
     assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
 }
 
@@ -186,7 +154,7 @@ async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_cannot_be_deleted_is_told_and_goes_when_it_can() {
+async fn what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_can() {
     let namespace = emptied("kept-exposure").await;
     let operator = Operator::with(&namespace).argument(BY_PATH).start().await;
     namespace.apply(&application("pi", &json!({})));
@@ -194,14 +162,16 @@ async fn what_cannot_be_deleted_is_told_and_goes_when_it_can() {
     is_exposed(&namespace, "pi").await;
     // Another operator does not know when the Ingress was made, and so tries at once to delete it.
     operator.stop().await;
-    let _operator = Operator::with(&namespace).argument(BY_PATH).start().await;
+    let setup = Operator::with(&namespace).argument(BY_PATH).argument("--delete-ui-service-on-end");
+    let _operator = setup.start().await;
     let policy = no_ingresses(&namespace).await;
-    edit_spec(&namespace, "pi", &json!({"suspend": true}));
-    namespace.reaches("pi", "SUSPENDED").await;
+    kubelet::ends(&namespace, "pi-driver", 0).await;
+    namespace.reaches("pi", "COMPLETED").await;
     told(&namespace, "failed to delete Ingress pi-ui-ingress: ").await;
     gone::<Service>(&namespace, "pi-ui-svc").await;
     drop(policy);
     gone::<Ingress>(&namespace, "pi-ui-ingress").await;
+    is_not_exposed(&namespace).await;
 }
 
 /// Neither the application with the slow Service nor another application waits.
@@ -347,6 +317,14 @@ async fn emptied(name: &'static str) -> Namespace {
 async fn is_exposed(namespace: &Namespace, name: &str) {
     there::<Service>(namespace, &format!("{name}-ui-svc")).await;
     there::<Ingress>(namespace, &format!("{name}-ui-ingress")).await;
+}
+
+async fn is_not_exposed(namespace: &Namespace) {
+    namespace
+        .becomes("pi", "its status says nothing of a web UI", |application| {
+            application["status"]["driverInfo"] == json!({"podName": "pi-driver"})
+        })
+        .await;
 }
 
 async fn there<K: crate::apiserver::namespace::Ours>(namespace: &Namespace, name: &str) -> Value {

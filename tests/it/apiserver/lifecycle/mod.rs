@@ -3,12 +3,12 @@
 
 /// PodDisruptionBudgets of drivers.
 mod budgets;
+/// Users write at the same time as the operator.
+mod conflicts;
 /// Applications are deleted.
 mod deletion;
-/// Drivers do not start, are lost, evicted and deleted.
+/// Drivers do not start, and are deleted.
 mod drivers;
-/// Specs are edited.
-mod edits;
 /// A thousand executors.
 mod executors;
 /// Applications are deleted after their time to live.
@@ -19,12 +19,6 @@ mod exposure;
 mod monitoring;
 /// Drivers that are kept until their outcome is recorded.
 mod protection;
-/// Finished applications are run again.
-mod reruns;
-/// Statuses and specs that no reasonable client writes.
-mod strange;
-/// Applications are suspended.
-mod suspension;
 /// Applications of another operator.
 mod takeover;
 

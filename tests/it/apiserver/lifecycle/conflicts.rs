@@ -1,38 +1,12 @@
-//! Proves that the operator copes with statuses and specs that no reasonable client writes.
+//! Proves that the operator goes on where a user has written between its read and its write.
 
-use super::{Namespace, application, complaints, ended, running};
+use super::{Namespace, application, complaints};
 use crate::apiserver::{
-    applications::hopeless,
     kubelet,
     operator::Operator,
     proxy::{Call, Moment, Proxy, Trap},
 };
 use serde_json::json;
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_can_never_work_disturbs_nobody() {
-    let namespace = Namespace::new("contradictory").await;
-    let operator = Operator::start(&namespace).await;
-    namespace.apply(&application("pi", &json!({})));
-    running(&namespace, "pi", 1).await;
-    namespace.apply(&hopeless("hopeless"));
-    let contradictory = json!({"restartPolicy": {
-        "type": "Never",
-        "onFailureRetries": 7,
-        "onFailureRetryInterval": 1_000_000_000_i64,
-        "onSubmissionFailureRetries": 7,
-    }});
-    namespace.apply(&application("contradictory", &contradictory));
-    ended(&namespace, "contradictory", 1, 1).await;
-    namespace.reaches("contradictory", "FAILED").await;
-    let failed = namespace.reaches("hopeless", "FAILED").await;
-    let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
-    assert!(why.starts_with("spec.volumes: `spark-local-dir-1` is scratch space"), "{why}");
-    kubelet::ends(&namespace, "pi-driver", 0).await;
-    namespace.reaches("pi", "COMPLETED").await;
-    assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
-}
 
 /// A user edits the application between the operator's read and its write, at every write.
 #[tokio::test]
