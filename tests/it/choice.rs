@@ -127,6 +127,12 @@ fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
             "metadata.annotations[sparkoperator.k8s.io/submitter]: `jvm` is no submitter",
             "try `auto`, `native` or `spark-submit`",
         ),
+        (
+            asking(program(json!({})), Some("spark-submit")),
+            native.clone(),
+            "metadata.annotations[sparkoperator.k8s.io/submitter]: `spark-submit` is not allowed: the operator runs with --submitter=native",
+            "an application can only ask for less; take the annotation out",
+        ),
         (odd(), native.clone(), "spec.sparkConf[spark.kubernetes.driver.pod.featureSteps]: ", let_it),
         (
             program(json!({"mainClass": null, "mainApplicationFile": "s3a://b/main.jar"})),

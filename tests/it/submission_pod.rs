@@ -138,7 +138,12 @@ fn the_exit_of_its_container_counts_and_a_pod_that_somebody_deletes_has_not_fail
     ]});
     assert_eq!(state(waits, false), State::Waiting(Some("ImagePullBackOff: no such image".to_owned())));
     let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"});
-    assert_eq!(state(evicted, false), failed("its pod failed: Evicted: low on memory"));
+    let killed = container(json!({"terminated": {"exitCode": 137, "reason": "Error"}}));
+    for statuses in [json!([]), json!([killed])] {
+        let mut evicted = evicted.clone();
+        evicted["containerStatuses"] = statuses;
+        assert_eq!(state(evicted, false), failed("its pod failed: Evicted: low on memory"));
+    }
     let lost = json!({"phase": "Unknown", "reason": "NodeLost", "message": "Node n is unresponsive"});
     assert_eq!(state(lost, false), State::Waiting(Some("the node does not answer".to_owned())));
 }

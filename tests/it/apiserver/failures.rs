@@ -1,15 +1,11 @@
 //! Tests how failures are reported to users.
 
 use super::{
-    applications::{application, hopeless},
-    eventually,
+    applications::application,
     namespace::Namespace,
-    operator::{Operator, spark_home, stand_in},
-    proxy::{Call, Moment, Proxy},
-    seen,
+    operator::{Operator, spark_home},
     submission_node::SubmissionNode,
 };
-use api::SparkApplication;
 use serde_json::json;
 
 #[tokio::test]
@@ -97,74 +93,4 @@ async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone() {
         Vec::<String>::new(),
         "no JVM was needed to find that out"
     );
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_spec_that_cannot_be_submitted_is_told_with_the_field() {
-    let namespace = Namespace::new("unsubmittable").await;
-    let _operator = Operator::start(&namespace).await;
-    let mut client_mode = application("client-mode");
-    client_mode["spec"]["mode"] = json!("client");
-    for (application, complaint) in [
-        (
-            hopeless("hopeless"),
-            "spec.volumes: `spark-local-dir-1` is scratch space and of a type that Spark cannot mount: use emptyDir, \
-             hostPath, nfs or persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in sparkConf), or write \
-             both into the template",
-        ),
-        (
-            client_mode,
-            "spec.mode: `client` would run the driver where it is submitted, not in a pod of its own: write `cluster`",
-        ),
-    ] {
-        namespace.apply(&application);
-        let failed = namespace.reaches(application["metadata"]["name"].as_str().unwrap(), "FAILED").await;
-        assert_eq!(failed["status"]["applicationState"]["errorMessage"], complaint);
-    }
-    assert_eq!(
-        namespace.submission_pods_ever().await,
-        Vec::<String>::new(),
-        "no JVM was needed to find that out"
-    );
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_the_webhook_refuses_is_told_on_the_application() {
-    let namespace = Namespace::new("refused-driver").await;
-    let _node = SubmissionNode::of(&namespace, spark_home()).start().await;
-    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
-    let mut pi = application("pi");
-    // Spark gives this name to a volume of its own, so the names clash only in the driver's pod, which the webhook
-    // reviews.
-    pi["spec"]["volumes"] = json!([{"name": "spark-conf-volume-driver", "emptyDir": {}}]);
-    pi["spec"]["driver"]["volumeMounts"] = json!([{"name": "spark-conf-volume-driver", "mountPath": "/x"}]);
-    namespace.apply(&pi);
-    let failed = namespace.reaches("pi", "FAILED").await;
-    let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
-    let refusal = "denied the request: annotation sparkoperator.k8s.io/volumes at [0]";
-    assert!(why.starts_with("failed to run spark-submit: ") && why.contains(refusal), "{why}");
-    assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn an_application_that_is_deleted_while_its_submission_pod_works_gets_no_driver() {
-    let namespace = Namespace::new("deleted-early").await;
-    let proxy = Proxy::start().await;
-    let node = SubmissionNode::of(&namespace, &stand_in()).through(&proxy).start().await;
-    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
-    let driver_is_made = proxy.hold(Call { method: "POST", path: "/pods" }, Moment::Before);
-    namespace.apply(&application("pi"));
-    let held = driver_is_made.caught().await;
-    namespace.delete::<SparkApplication>("pi").await;
-    node.is_idle().await;
-    held.close();
-    eventually("its submission pod is gone", async || {
-        let pods = namespace.submission_pods().await;
-        seen(pods.is_empty(), pods)
-    })
-    .await;
-    assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
 }

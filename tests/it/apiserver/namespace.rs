@@ -249,12 +249,10 @@ impl Namespace {
         added.filter(has_labels).map(|pod| pod.metadata.uid.clone().unwrap()).collect()
     }
 
-    /// Waits until a submission pod exists whose uid is not in `before`, and returns the pod.
-    pub(crate) async fn submission_pod(&self, before: &[&str]) -> Value {
+    /// Waits until there is a submission pod, and returns it.
+    pub(crate) async fn submission_pod(&self) -> Value {
         eventually("there is a submission pod", async || {
-            let pods = self.submission_pods().await;
-            let is_new = |pod: &&Value| !before.contains(&pod["metadata"]["uid"].as_str().unwrap());
-            pods.iter().find(is_new).cloned().ok_or_else(|| json!(pods).to_string())
+            self.submission_pods().await.pop().ok_or_else(|| "there is none".to_owned())
         })
         .await
     }

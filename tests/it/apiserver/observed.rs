@@ -102,7 +102,9 @@ async fn metrics_count_what_was_done() {
     taken["spec"]["driver"]["volumeMounts"] =
         json!([{"name": "spark-conf-volume-driver", "mountPath": "/x"}]);
     namespace.apply(&taken);
-    namespace.reaches("taken", "FAILED").await;
+    let failed = namespace.reaches("taken", "FAILED").await;
+    let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    assert!(why.starts_with("failed to run spark-submit: ") && why.contains("denied the request"), "{why}");
 
     // The submission of `taken` succeeded too: its submission pod was created.
     let series = "spark_operator_submission_duration_seconds_count";

@@ -299,7 +299,7 @@ async fn the_strictest_level_of_pod_security_lets_everything_run() {
     example["metadata"]["name"] = json!("by-spark-submit");
     example["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
     namespace.apply(&example);
-    namespace.submission_pod(&[]).await;
+    namespace.submission_pod().await;
 }
 
 #[tokio::test]

@@ -20,16 +20,6 @@ const PROMPT: Duration = Duration::from_secs(3);
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_idle_operator_stops_promptly() {
-    let namespace = Namespace::new("stop-idle").await;
-    let operator = Operator::start(&namespace).await;
-    let asked = Instant::now();
-    operator.stop().await;
-    assert!(asked.elapsed() < PROMPT, "{:?}", asked.elapsed());
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
 async fn an_operator_that_has_not_seen_everything_yet_stops_promptly() {
     let namespace = Namespace::new("stop-early").await;
     for path in ["/v1beta2/sparkapplications", "/v1beta2/scheduledsparkapplications"] {

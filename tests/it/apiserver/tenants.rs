@@ -101,7 +101,7 @@ async fn classes_of_the_applications_run_in_its_own_pod_or_not_at_all() {
     {
         let operator = Operator::start(&namespace).await;
         namespace.apply(&steps);
-        let pod = namespace.submission_pod(&[]).await;
+        let pod = namespace.submission_pod().await;
         assert_eq!(pod["spec"]["serviceAccountName"], "spark");
         assert_eq!(pod["metadata"]["namespace"], namespace.name);
         assert!(!operator.has_had_a_child());
