@@ -19,6 +19,9 @@ const AT_ONCE: usize = 4;
 /// The pause after each pod. It results in about 100 pods in a second: enough to notice a webhook that is not trusted
 /// for only 10 ms, and few enough to leave processor time for the replacement of certificates.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The pause after each handshake of the test itself. With it there are about 100 in a second, enough for such a webhook as
+/// well; without it they take a core.
+const PAUSE_OF_HANDSHAKES: Duration = Duration::from_millis(5);
 
 /// Creates pods until `end` is called.
 pub(crate) struct Arrivals {
@@ -133,6 +136,7 @@ async fn api_servers_connect(
             count.failures.push(format!("handshake {}: {error}", count.handshakes));
         }
         count.handshakes += 1;
+        sleep(PAUSE_OF_HANDSHAKES).await;
     }
     count
 }

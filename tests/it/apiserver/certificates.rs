@@ -17,25 +17,15 @@ pub(crate) const PATH: &str = "/api/v1/namespaces/spark-operator/secrets/spark-o
 const MUTATING: &str = "mutatingwebhookconfiguration";
 const VALIDATING: &str = "validatingwebhookconfiguration";
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn every_operator_uses_the_certificates_of_the_first() {
-    let namespace = Namespace::new("same-certificates").await;
-    Operator::start(&namespace).await.stop().await;
-    let (secret, bundle) = (secret(), bundle());
-    assert_eq!(ca(), bundle);
-    Operator::start(&namespace).await.stop().await;
-    assert_eq!((self::secret(), self::bundle()), (secret, bundle));
-}
-
 // `Operator::start` returns once the API server trusts the webhook, so these tests do not check that again.
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_ca_bundle_that_was_removed_is_put_back() {
+async fn a_ca_bundle_that_was_removed_is_put_back_by_an_operator_that_uses_the_certificates_of_the_first() {
     let namespace = Namespace::new("removed-bundle").await;
     Operator::start(&namespace).await.stop().await;
     let (secret, bundle) = (secret(), bundle());
+    assert_eq!(ca(), bundle);
     let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
     calls::patch(&webhooks(MUTATING, WEBHOOK), &remove);
     assert_eq!(self::bundle(), "");
@@ -43,61 +33,36 @@ async fn a_ca_bundle_that_was_removed_is_put_back() {
     assert_eq!((self::secret(), self::bundle()), (secret, bundle));
 }
 
-/// Overwrites the bundle three times within a deadline in which the operator's regular check happens only once, so only
-/// a watch can be fast enough.
+/// Covers each webhook of both configurations. The deadline is one in which the operator's regular check happens only
+/// once, so only a watch can be fast enough.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_ca_bundle_that_is_overwritten_while_the_operator_runs_is_put_back_at_once() {
-    let namespace = Namespace::new("overwritten-bundle").await;
-    let _operator = Operator::start(&namespace).await;
-    let bundle = bundle();
-    let put_back = async {
-        for other in ["bm9uc2Vuc2U=", "", "bm9uc2Vuc2U="] {
-            let path = "/webhooks/0/clientConfig/caBundle";
-            let overwrite = json!([{"op": "add", "path": path, "value": other}]);
-            calls::patch(&webhooks(MUTATING, WEBHOOK), &overwrite);
-            eventually("the bundle is put back", async || seen(self::bundle() == bundle, self::bundle()))
-                .await;
-        }
-    };
-    timeout(DEADLINE, put_back).await.expect("it does not wait until it would look anyway");
-}
-
-/// Covers each webhook of the ValidatingWebhookConfiguration.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_ca_bundle_of_what_validates_is_put_back_at_once_as_well() {
-    let namespace = Namespace::new("overwritten-validation").await;
+    let namespace = Namespace::new("overwritten-bundles").await;
     let _reviewed = Reviewed::begin();
     let _operator = Operator::start(&namespace).await;
     let bundles = || {
-        let configuration = calls::get(&webhooks(VALIDATING, WEBHOOK)).expect(WEBHOOK);
-        let all = configuration["webhooks"].as_array().unwrap();
-        all.iter().map(|webhook| webhook["clientConfig"]["caBundle"].clone()).collect::<Vec<_>>()
+        let all = [MUTATING, VALIDATING].map(|kind| calls::get(&webhooks(kind, WEBHOOK)).expect(WEBHOOK));
+        let webhooks = all.iter().flat_map(|configuration| configuration["webhooks"].as_array().unwrap());
+        webhooks.map(|webhook| webhook["clientConfig"]["caBundle"].clone()).collect::<Vec<_>>()
     };
-    let right = [bundle(), bundle()];
-    assert_eq!(bundles(), right);
+    let right = bundles();
+    assert_eq!(right, vec![json!(bundle()); 4]);
     let put_back = async {
-        for (webhook, other) in [(0, "bm9uc2Vuc2U="), (1, "bm9uc2Vuc2U="), (1, "")] {
+        for (kind, webhook, other) in [
+            (MUTATING, 0, "bm9uc2Vuc2U="),
+            (MUTATING, 1, ""),
+            (VALIDATING, 0, "bm9uc2Vuc2U="),
+            (VALIDATING, 1, "bm9uc2Vuc2U="),
+            (VALIDATING, 1, ""),
+        ] {
             let path = format!("/webhooks/{webhook}/clientConfig/caBundle");
             let overwrite = json!([{"op": "add", "path": path, "value": other}]);
-            calls::patch(&webhooks(VALIDATING, WEBHOOK), &overwrite);
+            calls::patch(&webhooks(kind, WEBHOOK), &overwrite);
             eventually("the bundle is put back", async || seen(bundles() == right, bundles())).await;
         }
     };
     timeout(DEADLINE, put_back).await.expect("it does not wait until it would look anyway");
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn certificates_that_were_deleted_are_made_anew() {
-    let namespace = Namespace::new("deleted-certificates").await;
-    Operator::start(&namespace).await.stop().await;
-    let old = bundle();
-    calls::delete(PATH);
-    let _operator = Operator::start(&namespace).await;
-    assert_ne!(bundle(), old);
-    assert_eq!(ca(), bundle());
 }
 
 #[tokio::test]

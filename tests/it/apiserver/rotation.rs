@@ -68,7 +68,6 @@ async fn a_service_of_another_name_is_in_the_next_leaf() {
     assert!(certs(&["show"]).contains("renamed.spark-operator.svc,localhost"), "{}", certs(&["show"]));
     assert_eq!(bundle(), before, "the CA is the same");
     operator.stop().await;
-    Operator::start(&namespace).await.stop().await;
 }
 
 #[tokio::test]
