@@ -11,11 +11,34 @@ use std::fs;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_driver_is_stored_as_its_annotations_ask() {
-    let namespace = Namespace::new("driver-pod").await;
+async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more() {
+    let namespace = Namespace::new("stored-pods").await;
     let _operator = Operator::start(&namespace).await;
-    let driver = stored(&namespace, &pod("driver-pod")).await;
+    let as_asked: [(&str, fn(&Value)); 2] =
+        [("driver-pod", is_a_driver_as_asked), ("executor-pod", is_an_executor_as_asked)];
+    for (file, is_as_asked) in as_asked {
+        let first = stored(&namespace, &pod(file)).await;
+        is_as_asked(&first);
+        let name = first["metadata"]["name"].as_str().unwrap();
+        namespace.delete::<Pod>(name).await;
+        let again = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "labels": first["metadata"]["labels"],
+                "annotations": first["metadata"]["annotations"],
+                "ownerReferences": first["metadata"]["ownerReferences"],
+            },
+            "spec": first["spec"],
+        });
+        let second = stored(&namespace, &again).await;
+        assert_eq!(second["spec"], first["spec"]);
+        assert_eq!(second["metadata"]["ownerReferences"], first["metadata"]["ownerReferences"]);
+    }
+}
 
+fn is_a_driver_as_asked(driver: &Value) {
     let owner = json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "SparkApplication",
@@ -63,13 +86,7 @@ async fn a_driver_is_stored_as_its_annotations_ask() {
     assert_eq!(proxy["ports"], json!([{"containerPort": 8080, "protocol": "TCP"}]));
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn an_executor_is_stored_as_its_annotations_ask() {
-    let namespace = Namespace::new("executor-pod").await;
-    let _operator = Operator::start(&namespace).await;
-    let executor = stored(&namespace, &pod("executor-pod")).await;
-
+fn is_an_executor_as_asked(executor: &Value) {
     let spec = &executor["spec"];
     assert_eq!(spec["nodeSelector"], json!({"disk": "ssd"}));
     assert_eq!(spec["securityContext"], json!({"fsGroup": 185, "runAsNonRoot": true}));
@@ -87,32 +104,6 @@ async fn an_executor_is_stored_as_its_annotations_ask() {
         container["resources"],
         json!({"requests": {"cpu": "1", "memory": "896Mi"}, "limits": {"memory": "2Gi"}})
     );
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_pod_that_was_stored_once_is_not_changed_again() {
-    let namespace = Namespace::new("stable-pods").await;
-    let _operator = Operator::start(&namespace).await;
-    for file in ["driver-pod", "executor-pod"] {
-        let first = stored(&namespace, &pod(file)).await;
-        let name = first["metadata"]["name"].as_str().unwrap();
-        namespace.delete::<Pod>(name).await;
-        let again = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": name,
-                "labels": first["metadata"]["labels"],
-                "annotations": first["metadata"]["annotations"],
-                "ownerReferences": first["metadata"]["ownerReferences"],
-            },
-            "spec": first["spec"],
-        });
-        let second = stored(&namespace, &again).await;
-        assert_eq!(second["spec"], first["spec"]);
-        assert_eq!(second["metadata"]["ownerReferences"], first["metadata"]["ownerReferences"]);
-    }
 }
 
 #[tokio::test]
@@ -142,27 +133,6 @@ async fn a_pod_whose_annotations_cannot_be_carried_out_is_refused_with_the_place
                  \"mutate--v1-pod.sparkoperator.k8s.io\" denied the request: {complaint}"
             )
         );
-    }
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn only_pods_that_ask_for_something_need_the_operator() {
-    let namespace = Namespace::new("operator-down").await;
-    let create = ["create", "--namespace", namespace.name, "-f", "-"];
-    for file in ["driver-pod", "executor-pod"] {
-        let mut pod = pod(file);
-        let refused = kubectl_refuses(&pod, &create);
-        assert!(
-            refused.contains("failed calling webhook \"mutate--v1-pod.sparkoperator.k8s.io\""),
-            "{refused}"
-        );
-        pod["metadata"]["annotations"] = json!({"team": "data"});
-        kubectl_with(&pod, &create);
-        pod["metadata"]["name"] = json!("unannotated");
-        pod["metadata"]["annotations"].take();
-        kubectl_with(&pod, &create);
-        namespace.delete::<Pod>("unannotated").await;
     }
 }
 

@@ -48,19 +48,24 @@ async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
     for object in [lease, secret, event] {
         create(&object, NAMESPACE, &["--as", USER]);
     }
-    // Pods of other users do not depend on the webhook either.
+    // Pods of other users, and Spark's that ask for nothing, do not depend on the webhook either.
     let plain = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"},
         "spec": {"containers": [{"name": "a", "image": "none"}]},
     });
     create(&plain, namespace.name, &[]);
-    let mut driver = pod("driver-pod");
-    driver["metadata"]["annotations"].take();
-    create(&driver, namespace.name, &[]);
+    for file in ["driver-pod", "executor-pod"] {
+        for annotations in [json!({"team": "data"}), Value::Null] {
+            let mut of_spark = pod(file);
+            of_spark["metadata"]["annotations"] = annotations;
+            create(&of_spark, namespace.name, &[]);
+        }
+    }
 
     for (object, webhook) in [
         (application("pi"), "mutate-sparkoperator-k8s-io-v1beta2-sparkapplication.sparkoperator.k8s.io"),
         (pod("driver-pod"), "mutate--v1-pod.sparkoperator.k8s.io"),
+        (pod("executor-pod"), "mutate--v1-pod.sparkoperator.k8s.io"),
     ] {
         let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
         let refused = kubectl_refuses(&object, &create);

@@ -13,21 +13,8 @@ use serde_json::{Value, json};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_second_call_after_an_injected_sidecar_changes_nothing() {
-    let namespace = Namespace::new("injected-sidecar").await;
-    called_twice(&namespace, inject).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_second_call_after_images_were_mirrored_changes_nothing() {
-    let namespace = Namespace::new("mirrored-images").await;
-    called_twice(&namespace, mirror).await;
-}
-
-/// Asserts that the driver is admitted although both webhooks are called, ours twice, and that the result equals the
-/// result of our webhook alone with the neighbour's change on top.
-async fn called_twice(namespace: &Namespace, change: fn(&mut Value)) {
+async fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing() {
+    let namespace = &Namespace::new("reinvoked").await;
     let operator = Operator::start(namespace).await;
     let create = ["create", "--namespace", namespace.name, "-f", "-"];
     kubectl_with(&pod("driver-pod"), &create);
@@ -35,7 +22,7 @@ async fn called_twice(namespace: &Namespace, change: fn(&mut Value)) {
     namespace.delete::<Pod>("pi-driver").await;
 
     let _again = CalledAgain::begin();
-    let neighbour = Neighbour::changing(namespace, change).await;
+    let neighbour = Neighbour::changing(namespace, inject_and_mirror).await;
     let (before, asked) = (reviews(&operator).await, neighbour.asked());
     kubectl_with(&pod("driver-pod"), &create);
     let after = reviews(&operator).await;
@@ -45,14 +32,15 @@ async fn called_twice(namespace: &Namespace, change: fn(&mut Value)) {
         (1.0, 1.0, 0.0),
         "one review that changes the pod, and one more that does not"
     );
-    change(&mut alone);
+    inject_and_mirror(&mut alone);
     let both = namespace.pod("pi-driver").await.unwrap();
     assert_eq!(both["spec"], alone["spec"]);
     assert_eq!(both["metadata"]["ownerReferences"], alone["metadata"]["ownerReferences"]);
 }
 
-/// Changes a pod as a service mesh does: adds a container, and a variable to the existing containers.
-fn inject(pod: &mut Value) {
+/// Changes a pod as a service mesh and a mirror of images do: adds a container, and a variable to the existing
+/// containers; replaces the registry of each image.
+fn inject_and_mirror(pod: &mut Value) {
     let containers = pod["spec"]["containers"].as_array_mut().unwrap();
     for container in &mut *containers {
         let env = container.as_object_mut().unwrap().entry("env").or_insert_with(|| json!([]));
@@ -62,11 +50,7 @@ fn inject(pod: &mut Value) {
         "name": "mesh", "image": "example.com/mesh:1", "imagePullPolicy": "IfNotPresent", "resources": {},
         "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
     }));
-}
-
-/// Replaces the registry of each image with a mirror.
-fn mirror(pod: &mut Value) {
-    for container in pod["spec"]["containers"].as_array_mut().unwrap() {
+    for container in containers {
         let image = container["image"].as_str().unwrap().rsplit('/').next().unwrap();
         container["image"] = json!(format!("mirror.internal/{image}"));
     }
