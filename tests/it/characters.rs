@@ -1,5 +1,6 @@
-//! Proves that strings with special characters reach the pod templates unchanged, and that a template that is too large
-//! is refused. `apiserver/characters.rs` and `node/characters.rs` send these strings through a real `spark-submit`.
+//! Proves that strings with special characters reach the pod templates unchanged, and that templates and annotations that
+//! are too large are refused. `apiserver/characters.rs` sends these strings through a real `spark-submit`, and
+//! `node/characters.rs` to real processes.
 
 use api::{Role, SparkApplication};
 use plan::{
@@ -67,6 +68,34 @@ fn a_template_that_no_config_map_can_hold_is_refused_with_its_size() {
         "makes a pod template of 1048577 bytes, and the ConfigMap in which Spark hands it to the driver can have \
          1048576: move large values into ConfigMaps of your own"
     );
+}
+
+#[test]
+fn annotations_are_let_in_up_to_the_last_byte_that_kubernetes_allows_and_refused_beyond() {
+    let of = |application: &Value| {
+        examine(&serde_json::from_value(application.clone()).unwrap(), Files::Stay).invalid
+    };
+    let uid = "00000000-0000-0000-0000-000000000000";
+    let spec =
+        json!({"mainClass": "a.B", "mainApplicationFile": "local:///app.jar", "driver": {}, "executor": {}});
+    let mut full = json!({"metadata": {"name": "full", "uid": uid}, "spec": spec});
+    // Escaping makes these characters grow most: the first in annotations, the second in the pod template that Spark
+    // gives to the driver.
+    for (role, filler) in [(Role::Driver, "\u{1}"), (Role::Executor, "\u{80}")] {
+        fill(&mut full, role, filler);
+    }
+    assert_eq!(of(&full), []);
+    for role in Role::ALL {
+        full["spec"][role.as_str()]["env"][0]["name"] = json!("FULL_0_");
+    }
+    let why = format!(
+        "makes {} bytes of annotations, most of it `sparkoperator.k8s.io/env`, and Kubernetes allows {LARGEST}: move large \
+         values into ConfigMaps",
+        LARGEST + 1
+    );
+    let refused = of(&full).into_iter().map(|Invalid { field, why }| (field, why));
+    let expected = Role::ALL.map(|role| (format!("spec.{}", role.as_str()), why.clone()));
+    assert_eq!(refused.collect::<Vec<_>>(), expected);
 }
 
 /// The most bytes that Kubernetes allows for all annotations of an object together, keys and values.

@@ -13,7 +13,7 @@ mod admission;
 mod bootstrap;
 /// The webhook's certificates.
 mod certificates;
-/// Any characters and the largest texts reach the pods unchanged.
+/// Any characters reach the pods unchanged.
 mod characters;
 mod chart;
 /// Applications in selected namespaces only.
