@@ -1,8 +1,6 @@
 //! Tests the output of `sparkctl list` and `sparkctl render`.
 
-use super::{
-    applications::application, gangs::Definitions, kubectl, namespace::Namespace, operator::Operator,
-};
+use super::{applications::application, kubectl, namespace::Namespace, operator::Operator};
 use crate::program::{run, sparkctl_program};
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -114,25 +112,22 @@ async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_is_rendered_of_the_examples_can_be_created() {
     let namespace = Namespace::new("rendered").await;
-    let _definitions = Definitions::begin();
     let _operator = Operator::start(&namespace).await;
     let examples = fs::read_dir("manifests/examples").unwrap();
     let examples: Vec<_> = examples.map(|example| example.unwrap().path()).collect();
-    // Three of the examples have a PodGroup, which becomes a comment where spark-submit makes the rest.
-    for (submitter, groups) in [("native", 3), ("spark-submit", 0)] {
-        let mut text = String::new();
-        for example in &examples {
-            // This API server is too old for Kubernetes' own gangs.
-            let has_groups = !example.ends_with("spark-pi-gang.yaml");
-            let flag = format!("--enable-batch-scheduler={has_groups}");
-            text +=
-                &sparkctl(&["render", "-f", example.to_str().unwrap(), "--submitter", submitter, &flag]).0;
-        }
-        let dry =
-            kubectl::kubectl_reads(&text, &["create", "--dry-run=server", "--validate=strict", "-f", "-"]);
-        // One of the examples has a ConfigMap for its exporter.
-        assert_eq!(dry.lines().count(), 4 * examples.len() + 1 + groups, "{dry}");
+    // Natively the operator makes the same: gangs::the_sums_are_those_of_the_drivers_of_all_examples submits them all.
+    let mut text = String::new();
+    for example in &examples {
+        // This API server is too old for Kubernetes' own gangs. Other groups become a comment where spark-submit makes the
+        // rest.
+        let has_groups = !example.ends_with("spark-pi-gang.yaml");
+        let flag = format!("--enable-batch-scheduler={has_groups}");
+        let by = ["--submitter", "spark-submit", &flag];
+        text += &sparkctl(&[&["render", "-f", example.to_str().unwrap()], &by[..]].concat()).0;
     }
+    let dry = kubectl::kubectl_reads(&text, &["create", "--dry-run=server", "--validate=strict", "-f", "-"]);
+    // One of the examples has a ConfigMap for its exporter.
+    assert_eq!(dry.lines().count(), 4 * examples.len() + 1, "{dry}");
 }
 
 /// Returns standard output and standard error of `sparkctl`; panics if it fails.

@@ -40,52 +40,28 @@ async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are
     assert!(!operator.has_had_a_child());
 }
 
-/// The application was stored while the webhook was not called.
+/// The application was stored while the webhook was not called. `spark-submit` would take the options; what is submitted
+/// natively is validated before as well, which its type says.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn options_of_spark_submit_in_place_of_a_program_are_refused_by_the_operator_before_it_makes_anything()
 {
-    for submitter in ["auto", "native", "spark-submit"] {
-        let namespace = Namespace::new("tenant-stored").await;
-        let node = SubmissionNode::of(&namespace, &stand_in()).start().await;
-        let operator = Operator::with(&namespace).argument(&format!("--submitter={submitter}")).start().await;
-        for (application, field) in
-            [(injecting(), "spec.mainApplicationFile: `--master`"), (mixing(), "spec.arguments[1]: `--conf`")]
-        {
-            namespace.apply(&application);
-            let failed = namespace.reaches(application["metadata"]["name"].as_str().unwrap(), "FAILED").await;
-            let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
-            assert!(why.starts_with(field), "--submitter={submitter}: {why}");
-        }
-        assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
-        assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
-        assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
-        assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
-        assert!(!operator.has_had_a_child());
-        drop(node);
-    }
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_stored_schedule_whose_template_has_options_of_spark_submit_submits_nothing() {
-    let namespace = Namespace::new("tenant-scheduled").await;
+    let namespace = Namespace::new("tenant-stored").await;
+    let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
     let operator = Operator::with(&namespace).by_spark_submit().start().await;
-    namespace.apply(&scheduled(&injecting()));
-    let said = super::eventually("the schedule says what is wrong", async || {
-        let schedule = namespace.get::<ScheduledSparkApplication>("scheduled").await.unwrap();
-        let made = namespace.list::<SparkApplication>().await;
-        let of_made = made.first().map(|made| &made["status"]["applicationState"]["errorMessage"]);
-        let said = [Some(&schedule["status"]["reason"]), of_made].into_iter().flatten();
-        let said = said.filter_map(Value::as_str).find(|said| said.contains("ainApplicationFile"));
-        said.map(str::to_owned).ok_or_else(|| format!("{schedule:#} {made:?}"))
-    })
-    .await;
-    assert!(said.contains("mainApplicationFile: `--master`"), "{said}");
+    for (application, field) in
+        [(injecting(), "spec.mainApplicationFile: `--master`"), (mixing(), "spec.arguments[1]: `--conf`")]
+    {
+        namespace.apply(&application);
+        let failed = namespace.reaches(application["metadata"]["name"].as_str().unwrap(), "FAILED").await;
+        let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+        assert!(why.starts_with(field), "{why}");
+    }
     assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
     assert_eq!(namespace.drivers_ever().await, Vec::<String>::new());
+    assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
+    assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
     assert!(!operator.has_had_a_child());
-    namespace.clear::<ScheduledSparkApplication>().await;
 }
 
 /// `spark-submit` loads the classes of `deps.packages` and of feature steps, which the user chooses.
