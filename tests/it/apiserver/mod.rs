@@ -40,8 +40,6 @@ pub(crate) mod handshakes;
 mod hostile;
 /// A cluster that is not set up for the operator.
 mod installation;
-/// An object that cannot be read.
-mod invalid;
 /// One of several replicas leads, and another takes over.
 mod leadership;
 /// An application from its submission to its end.
