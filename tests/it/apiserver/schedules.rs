@@ -1,10 +1,9 @@
-//! Proves that each time of a schedule has exactly one application, also after crashes and lost replies.
+//! Proves that each time of a schedule has exactly one application at an API server. What a schedule decides is in
+//! `tests/data/schedules` and `tests/exploration`.
 
 use super::{
     applications::{application, hopeless},
-    eventually,
-    kubectl::try_kubectl_with,
-    kubelet,
+    eventually, kubelet,
     namespace::{Namespace, Reviewed},
     operator::Operator,
     proxy::{Call, Moment, Proxy},
@@ -95,7 +94,7 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
             status["lastRunName"] == last["metadata"]["name"]
         })
         .await;
-        suspend(&namespace, schedule, true);
+        suspend(&namespace, schedule);
     }
     assert_eq!(runs(&namespace, "taken").await.len(), 1);
     for run in [&first, &second] {
@@ -117,7 +116,8 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     assert_eq!(operator.metric("spark_operator_scheduled_run_lag_seconds_count").await, Ok(3.0));
 }
 
-/// Once, a `Forbid` schedule listed the namespace's pods at each due time, and thousands may be due in one minute.
+/// Once, a `Forbid` schedule listed the namespace's pods at each due time, and thousands may be due in one minute. The name
+/// of this schedule is one letter longer than names of runs with nanoseconds leave room for.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_schedule_that_runs_alone_asks_once_for_the_pods_of_applications_that_are_gone() {
@@ -131,16 +131,22 @@ async fn a_schedule_that_runs_alone_asks_once_for_the_pods_of_applications_that_
         counted.fetch_add(usize::from(is_list), Ordering::Relaxed);
         Vec::new()
     }));
-    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+    let _reviewed = Reviewed::begin();
+    let setup = Operator::with(&namespace).through(&proxy);
+    let setup = setup.argument("--scheduled-spark-application-timestamp-precision=seconds");
+    let _operator = setup.start().await;
+    let alone = "a".repeat(44);
     namespace
-        .apply(&schedule("alone", &json!({"concurrencyPolicy": "Forbid", "successfulRunHistoryLimit": 1})));
+        .apply(&schedule(&alone, &json!({"concurrencyPolicy": "Forbid", "successfulRunHistoryLimit": 1})));
     let mut last = String::new();
     for _ in 0..3 {
-        let status = becomes(&namespace, "alone", "another one has begun", |status| {
+        let status = becomes(&namespace, &alone, "another one has begun", |status| {
             status["lastRunName"].as_str().is_some_and(|name| name != last)
         })
         .await;
         status["lastRunName"].as_str().unwrap().clone_into(&mut last);
+        let slot = slot_of(&namespace.application(&last).await).as_second();
+        assert_eq!(last, format!("{alone}-{slot}"));
         completes(&namespace, &last).await;
     }
     assert_eq!(lists.load(Ordering::Relaxed), 1);
@@ -148,153 +154,42 @@ async fn a_schedule_that_runs_alone_asks_once_for_the_pods_of_applications_that_
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn after_downtime_one_application_is_made_and_after_a_suspension_none() {
-    let namespace = Namespace::new("schedule-downtime").await;
-    let operator = Operator::start(&namespace).await;
-    namespace.apply(&schedule("down", &json!({})));
-    namespace.apply(&schedule("suspended", &json!({})));
-    for name in ["down", "suspended"] {
-        nth_run(&namespace, name, 1).await;
-        becomes(&namespace, name, "its first run is recorded", |status| !status["lastRun"].is_null()).await;
-    }
-    suspend(&namespace, "suspended", true);
-    becomes(&namespace, "suspended", "it is suspended", |status| status["suspended"] == true).await;
-    let slots =
-        async |schedule| -> BTreeSet<_> { runs(&namespace, schedule).await.iter().map(slot_of).collect() };
-    let suspended = slots("suspended").await;
-    operator.stop().await;
-    let before = slots("down").await;
-    sleep(Duration::from_secs(3 * PERIOD.unsigned_abs())).await;
-    suspend(&namespace, "suspended", false);
-    suspend(&namespace, "down", false);
-
-    let operator = Operator::start(&namespace).await;
-    let resumed =
-        becomes(&namespace, "suspended", "it is resumed", |status| !status["nextRun"].is_null()).await;
-    let resumed_at = time(&resumed["handledUntil"]);
-    let surprises: Vec<_> = slots("suspended")
-        .await
-        .into_iter()
-        .filter(|slot| !suspended.contains(slot) && *slot <= resumed_at)
-        .collect();
-    assert_eq!(surprises, []);
-    assert!(time(&resumed["nextRun"]) > resumed_at);
-    eventually("slots were missed, and one was made up for", async || {
-        let missed = operator.metric("spark_operator_scheduled_runs_missed_total").await?;
-        let made_up = slots("down").await.len() > before.len();
-        seen(missed >= 1.0 && made_up, (missed, made_up))
-    })
-    .await;
-    is_told(&namespace, "down", "ScheduledRunsMissed").await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn an_invalid_schedule_says_so_and_goes_on_when_it_is_mended() {
-    let namespace = Namespace::new("schedule-invalid").await;
-    let _operator = Operator::start(&namespace).await;
-    for (name, spec, why) in [
-        ("cron", json!({"schedule": "0 25 * * *"}), "spec.schedule: "),
-        ("zone", json!({"timeZone": "Mars/Olympus"}), "spec.timeZone: `Mars/Olympus`"),
-        ("prefix", json!({"schedule": "TZ=Berlin 0 3 * * *"}), "`Berlin`"),
-        (
-            "template",
-            json!({"template": {"driver": {"memory": "1gg"}}}),
-            "spec.template.driver.memory: `1gg`",
-        ),
-    ] {
-        namespace.apply(&schedule(name, &spec));
-        let status = becomes(&namespace, name, "it is invalid", |status| {
-            status["scheduleState"] == "FailedValidation"
-        })
-        .await;
-        assert!(status["reason"].as_str().unwrap().contains(why), "{status}");
-        assert_eq!(status["nextRun"], Value::Null);
-        is_told(&namespace, name, "ScheduleInvalid").await;
-    }
-    let mend = json!({"spec": {"schedule": format!("@every {PERIOD}s")}});
-    namespace.merge::<ScheduledSparkApplication>("cron", &mend);
-    let status =
-        becomes(&namespace, "cron", "it is mended", |status| status["scheduleState"] == "Scheduled").await;
-    assert_eq!(status["reason"], Value::Null);
-    nth_run(&namespace, "cron", 1).await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_mistake_is_refused_when_it_is_applied_and_a_name_that_is_too_long() {
-    let namespace = Namespace::new("schedule-refused").await;
-    let _reviewed = Reviewed::begin();
-    let operator = Operator::start(&namespace).await;
-    let refused = |object: &Value| {
-        try_kubectl_with(object, &["apply", "--namespace", namespace.name, "-f", "-"]).unwrap_err()
-    };
-    let mistake =
-        refused(&schedule("mistake", &json!({"schedule": "0 0 31-1 * *", "timeZone": "Mars/Olympus"})));
-    for said in
-        ["spec.schedule: ", "day of month", "31-1", "spec.timeZone: `Mars/Olympus` is not a time zone"]
-    {
-        assert!(mistake.contains(said), "{mistake}");
-    }
-    let long = "a".repeat(44);
-    let too_long = refused(&schedule(&long, &json!({})));
-    assert!(too_long.contains("has 44 characters, at most 43 are possible"), "{too_long}");
-    operator.stop().await;
-    let setup =
-        Operator::with(&namespace).argument("--scheduled-spark-application-timestamp-precision=seconds");
-    let _operator = setup.start().await;
-    namespace.apply(&schedule(&long, &json!({})));
-    let run = nth_run(&namespace, &long, 1).await;
-    assert_eq!(*name(&run), format!("{long}-{}", slot_of(&run).as_second()));
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_trigger_makes_one_application_at_once_also_while_suspended() {
-    let namespace = Namespace::new("schedule-trigger").await;
-    let _operator = Operator::start(&namespace).await;
-    let mut monthly = schedule("monthly", &json!({"schedule": "@monthly", "suspend": true}));
-    monthly["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/trigger": "from git"});
-    namespace.apply(&monthly);
-    becomes(&namespace, "monthly", "it is seen", |status| status["lastTrigger"] == "from git").await;
-    assert_eq!(runs(&namespace, "monthly").await, Vec::<Value>::new());
-    for (count, value) in [(1, "one"), (2, "two")] {
-        trigger(&namespace, "monthly", value);
-        nth_run(&namespace, "monthly", count).await;
-        becomes(&namespace, "monthly", "it is recorded", |status| status["lastTrigger"] == value).await;
-    }
-    let made = runs(&namespace, "monthly").await;
-    assert_eq!(made.len(), 2);
-    for run in &made {
-        assert!(run["metadata"]["annotations"]["sparkoperator.k8s.io/trigger"].is_string(), "{run}");
-    }
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_run_that_ended_before_it_was_recorded_is_recorded_and_then_pruned_at_once() {
+async fn after_a_crash_a_run_is_recorded_and_pruned_and_what_was_missed_is_made_up_for_once() {
     let namespace = Namespace::new("schedule-unrecorded").await;
     let proxy = Proxy::start().await;
     let operator = Operator::with(&namespace).through(&proxy).start().await;
     namespace.apply(&schedule("yearly", &json!({"schedule": "@yearly", "successfulRunHistoryLimit": 0})));
     becomes(&namespace, "yearly", "it is scheduled", |status| status["scheduleState"] == "Scheduled").await;
     let write = Call { method: "PATCH", path: "/scheduledsparkapplications/yearly/status" };
+    namespace.apply(&schedule("often", &json!({})));
+    nth_run(&namespace, "often", 1).await;
+    becomes(&namespace, "often", "its first run is recorded", |status| !status["lastRun"].is_null()).await;
     let trap = proxy.hold(write, Moment::Before);
-    trigger(&namespace, "yearly", "now");
+    let trigger = json!({"metadata": {"annotations": {"sparkoperator.k8s.io/trigger": "now"}}});
+    namespace.merge::<ScheduledSparkApplication>("yearly", &trigger);
     let held = trap.caught().await;
     let only = nth_run(&namespace, "yearly", 1).await;
     operator.kill();
     held.close();
     let ended = json!({"applicationState": {"state": "COMPLETED"}, "driverInfo": {}});
     namespace.patch_status::<SparkApplication>(name(&only), &ended).await;
+    let before = runs(&namespace, "often").await.len();
+    sleep(Duration::from_secs(3 * PERIOD.unsigned_abs())).await;
 
-    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+    let operator = Operator::with(&namespace).through(&proxy).start().await;
     becomes(&namespace, "yearly", "it is recorded", |status| status["lastTrigger"] == "now").await;
     eventually("it is pruned", async || {
         let runs = runs(&namespace, "yearly").await;
         seen(runs.is_empty(), runs.iter().map(name).collect::<Vec<_>>())
     })
     .await;
+    eventually("slots were missed, and one was made up for", async || {
+        let missed = operator.metric("spark_operator_scheduled_runs_missed_total").await?;
+        let made_up = runs(&namespace, "often").await.len() > before;
+        seen(missed >= 1.0 && made_up, (missed, made_up))
+    })
+    .await;
+    is_told(&namespace, "often", "ScheduledRunsMissed").await;
 }
 
 /// Creates `many` schedules, with these fields in their specs, that are due at the same time. Returns how much later
@@ -427,13 +322,8 @@ async fn is_told(namespace: &Namespace, schedule: &str, reason: &str) {
     .await;
 }
 
-fn suspend(namespace: &Namespace, schedule: &str, suspend: bool) {
-    namespace.merge::<ScheduledSparkApplication>(schedule, &json!({"spec": {"suspend": suspend}}));
-}
-
-fn trigger(namespace: &Namespace, schedule: &str, value: &str) {
-    let trigger = json!({"metadata": {"annotations": {"sparkoperator.k8s.io/trigger": value}}});
-    namespace.merge::<ScheduledSparkApplication>(schedule, &trigger);
+fn suspend(namespace: &Namespace, schedule: &str) {
+    namespace.merge::<ScheduledSparkApplication>(schedule, &json!({"spec": {"suspend": true}}));
 }
 
 async fn runs_now(namespace: &Namespace, application: &str) {
