@@ -121,6 +121,23 @@ impl Namespace {
         self.api::<K>().get_opt(name).await.unwrap().map(|object| json!(object))
     }
 
+    /// Waits until there is an object of this name, and returns it.
+    pub(crate) async fn there<K: Ours>(&self, name: &str) -> Value {
+        eventually(&format!("there is {name}"), async || {
+            self.get::<K>(name).await.ok_or_else(|| "there is none".to_owned())
+        })
+        .await
+    }
+
+    /// Waits until there is no object of this name.
+    pub(crate) async fn is_gone<K: Ours>(&self, name: &str) {
+        eventually(&format!("{name} is gone"), async || {
+            let there = self.get::<K>(name).await;
+            seen(there.is_none(), there)
+        })
+        .await;
+    }
+
     pub(crate) async fn list<K: Ours>(&self) -> Vec<Value> {
         let objects = self.api::<K>().list(&ListParams::default()).await.unwrap();
         objects.items.iter().map(|object| json!(object)).collect()

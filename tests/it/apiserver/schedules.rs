@@ -105,10 +105,7 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     })
     .await;
     assert_eq!(status["nextRun"], Value::Null, "it is suspended");
-    eventually("the first is gone", async || {
-        seen(namespace.get::<SparkApplication>(name(&first)).await.is_none(), "it is there")
-    })
-    .await;
+    namespace.is_gone::<SparkApplication>(name(&first)).await;
     for reason in ["ScheduledRunStarted", "ScheduledRunsPruned"] {
         is_told(&namespace, "often", reason).await;
     }

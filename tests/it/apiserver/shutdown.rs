@@ -3,13 +3,12 @@
 use super::{
     A_WHILE,
     applications::application,
-    eventually,
     namespace::Namespace,
     operator::{Operator, stand_in},
     proxy::{Call, Moment, Proxy},
-    seen,
     submission_node::SubmissionNode,
 };
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -40,10 +39,8 @@ async fn a_submission_pod_outlives_the_operator_and_the_next_one_records_what_it
     let node = SubmissionNode::of(&namespace, &stand_in()).env("STAND_IN_PAUSE", "0.5").start().await;
     let operator = Operator::with(&namespace).by_spark_submit().start().await;
     namespace.apply(&application("pi"));
-    eventually("the driver is there, and half made", async || {
-        seen(namespace.pod("pi-driver").await.is_some(), "there is none")
-    })
-    .await;
+    // The driver is half made.
+    namespace.there::<Pod>("pi-driver").await;
     let asked = Instant::now();
     operator.stop().await;
     assert!(asked.elapsed() < PROMPT, "{:?}", asked.elapsed());

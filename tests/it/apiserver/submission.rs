@@ -137,8 +137,8 @@ async fn a_submission_that_takes_too_long_is_ended_and_leaves_no_half_made_drive
     let _operator =
         Operator::with(&namespace).by_spark_submit().argument("--spark-submit-timeout=5s").start().await;
     namespace.apply(&application("pi"));
-    eventually("the driver is half made", async || seen(namespace.pod("pi-driver").await.is_some(), "none"))
-        .await;
+    // The driver is half made.
+    namespace.there::<Pod>("pi-driver").await;
     let failed = namespace.reaches("pi", "FAILED").await;
     let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
     assert!(

@@ -1,13 +1,12 @@
 //! Proves that a driver has a PodDisruptionBudget for as long as it lives, if that is enabled, and runs without one if
 //! the budget cannot be created.
 
-use super::{Namespace, application, edit_spec, running};
+use super::{Namespace, application, edit_spec, running, told};
 use crate::apiserver::{
     applications::owned_by,
-    eventually, kubelet,
+    kubelet,
     namespace::{DRIVER_PDB_RBAC, Granted},
     operator::{Operator, Setup},
-    seen,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
@@ -23,7 +22,7 @@ async fn a_driver_has_a_budget_while_it_lives() {
     namespace.apply(&application("without", &json!({})));
     running(&namespace, "without", 1).await;
     let running = running(&namespace, "pi", 1).await;
-    let budget = is_made(&namespace).await;
+    let budget = namespace.there::<PodDisruptionBudget>("pi-driver").await;
     assert_eq!(budget["metadata"]["ownerReferences"], owned_by(&running));
     assert_eq!(budget["spec"]["minAvailable"], 1);
     let selected = json!({"sparkoperator.k8s.io/app-name": "pi", "spark-role": "driver"});
@@ -36,11 +35,11 @@ async fn a_driver_has_a_budget_while_it_lives() {
     assert_eq!(namespace.list::<PodDisruptionBudget>().await, Vec::<Value>::new());
     edit_spec(&namespace, "pi", &json!({"suspend": false}));
     super::running(&namespace, "pi", 2).await;
-    let second = is_made(&namespace).await;
+    let second = namespace.there::<PodDisruptionBudget>("pi-driver").await;
     assert_ne!(second["metadata"]["uid"], budget["metadata"]["uid"]);
     kubelet::ends(&namespace, "pi-driver", 0).await;
     namespace.reaches("pi", "COMPLETED").await;
-    is_gone(&namespace).await;
+    namespace.is_gone::<PodDisruptionBudget>("pi-driver").await;
     assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
 }
 
@@ -63,7 +62,7 @@ async fn a_budget_that_cannot_be_made_keeps_nobody_from_running() {
     running(&namespace, "pi", 1).await;
     let note = "PodDisruptionBudget pi-driver already exists and is not this application's: delete it; it is tried again, \
                 and the application runs on";
-    is_told(&namespace, note).await;
+    told(&namespace, note).await;
     kubelet::ends(&namespace, "pi-driver", 0).await;
     namespace.reaches("pi", "COMPLETED").await;
     let after = namespace.get::<PodDisruptionBudget>("pi-driver").await;
@@ -73,30 +72,4 @@ async fn a_budget_that_cannot_be_made_keeps_nobody_from_running() {
 
 fn with_budgets(namespace: &Namespace) -> Setup<'_> {
     Operator::with(namespace).argument("--enable-driver-pdb")
-}
-
-async fn is_made(namespace: &Namespace) -> Value {
-    eventually("there is a budget", async || {
-        namespace.get::<PodDisruptionBudget>("pi-driver").await.ok_or_else(|| "there is none".to_owned())
-    })
-    .await
-}
-
-async fn is_gone(namespace: &Namespace) {
-    eventually("the budget is gone", async || {
-        let budgets = namespace.list::<PodDisruptionBudget>().await;
-        seen(budgets.is_empty(), budgets)
-    })
-    .await;
-}
-
-async fn is_told(namespace: &Namespace, note: &str) {
-    eventually(note, async || {
-        let events = namespace.events().await;
-        let told = |[kind, reason, _, said]: &[String; 4]| {
-            kind == "Warning" && reason == "SparkApplicationAuxiliaryFailed" && said.contains(note)
-        };
-        seen(events.iter().any(told), events)
-    })
-    .await;
 }

@@ -1,6 +1,6 @@
 //! Proves that a driver's web UI can be reached where that is enabled, and that no application waits for it.
 
-use super::{Namespace, application, complaints, edit_spec, ended, running, submitted};
+use super::{Namespace, application, complaints, edit_spec, ended, running, submitted, told};
 use crate::{
     apiserver::{
         applications::owned_by,
@@ -45,10 +45,10 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
     let spec = json!({"sparkConf": {"spark.ui.port": "4041"}, "driverIngressOptions": ports});
     namespace.apply(&application("pi", &spec));
     let first = running(&namespace, "pi", 1).await;
-    let service = there::<Service>(&namespace, "pi-ui-svc").await;
+    let service = namespace.there::<Service>("pi-ui-svc").await;
     assert_eq!(service["metadata"]["ownerReferences"], owned_by(&first));
-    there::<Ingress>(&namespace, "pi-ing-8888").await;
-    there::<Service>(&namespace, "pi-driver-8888").await;
+    namespace.there::<Ingress>("pi-ing-8888").await;
+    namespace.there::<Service>("pi-driver-8888").await;
     let address = format!("{}:4041", service["spec"]["clusterIP"].as_str().unwrap());
     let told = json!({
         "podName": "pi-driver",
@@ -78,7 +78,7 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
     namespace.delete::<Ingress>("pi-ui-ingress").await;
     let mended = is(&namespace, "pi-ui-svc", &service).await;
     assert_eq!(mended["metadata"]["uid"], service["metadata"]["uid"]);
-    there::<Ingress>(&namespace, "pi-ui-ingress").await;
+    namespace.there::<Ingress>("pi-ui-ingress").await;
     namespace.becomes("pi", "its status says where", is_told).await;
 
     // The objects stay when the run has ended, are reused by the next run, and are deleted when the spec does not need
@@ -93,16 +93,16 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
     expected["metadata"]["labels"][SUBMISSION_ID] = second["status"]["submissionID"].clone();
     let kept = is(&namespace, "pi-ui-svc", &expected).await;
     assert_eq!(kept["metadata"]["uid"], service["metadata"]["uid"], "its address is the same");
-    gone::<Service>(&namespace, "pi-driver-8888").await;
-    gone::<Ingress>(&namespace, "pi-ing-8888").await;
+    namespace.is_gone::<Service>("pi-driver-8888").await;
+    namespace.is_gone::<Ingress>("pi-ing-8888").await;
     namespace.becomes("pi", "its status says where", is_told).await;
     // Another operator does not know when the Service was changed, and so deletes it at once.
     operator.stop().await;
     let operator = Operator::with(&namespace).through(&proxy).argument(BY_PATH).start().await;
     edit_spec(&namespace, "pi", &json!({"sparkConf": {"spark.ui.enabled": "false"}}));
     running(&namespace, "pi", 3).await;
-    gone::<Service>(&namespace, "pi-ui-svc").await;
-    gone::<Ingress>(&namespace, "pi-ui-ingress").await;
+    namespace.is_gone::<Service>("pi-ui-svc").await;
+    namespace.is_gone::<Ingress>("pi-ui-ingress").await;
     is_not_exposed(&namespace).await;
     assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
 }
@@ -168,9 +168,9 @@ async fn what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_c
     kubelet::ends(&namespace, "pi-driver", 0).await;
     namespace.reaches("pi", "COMPLETED").await;
     told(&namespace, "failed to delete Ingress pi-ui-ingress: ").await;
-    gone::<Service>(&namespace, "pi-ui-svc").await;
+    namespace.is_gone::<Service>("pi-ui-svc").await;
     drop(policy);
-    gone::<Ingress>(&namespace, "pi-ui-ingress").await;
+    namespace.is_gone::<Ingress>("pi-ui-ingress").await;
     is_not_exposed(&namespace).await;
 }
 
@@ -234,11 +234,11 @@ async fn two_applications_never_have_one_address() {
     });
     namespace.apply(&application("chooses", &chosen));
     running(&namespace, "chooses", 1).await;
-    there::<Ingress>(&namespace, "chooses-ing-8080").await;
+    namespace.there::<Ingress>("chooses-ing-8080").await;
     let first = application("first", &json!({}));
     namespace.apply(&first);
     running(&namespace, "first", 1).await;
-    there::<Ingress>(&namespace, "first-ui-ingress").await;
+    namespace.there::<Ingress>("first-ui-ingress").await;
     let complaint = "ui.example.com/etl is the address of application first in namespace one-address: choose another one, or delete \
                      that application";
     namespace.apply(&application("second", &json!({})));
@@ -315,8 +315,8 @@ async fn emptied(name: &'static str) -> Namespace {
 
 /// Waits until the web UI of the application has a Service and an Ingress.
 async fn is_exposed(namespace: &Namespace, name: &str) {
-    there::<Service>(namespace, &format!("{name}-ui-svc")).await;
-    there::<Ingress>(namespace, &format!("{name}-ui-ingress")).await;
+    namespace.there::<Service>(&format!("{name}-ui-svc")).await;
+    namespace.there::<Ingress>(&format!("{name}-ui-ingress")).await;
 }
 
 async fn is_not_exposed(namespace: &Namespace) {
@@ -325,21 +325,6 @@ async fn is_not_exposed(namespace: &Namespace) {
             application["status"]["driverInfo"] == json!({"podName": "pi-driver"})
         })
         .await;
-}
-
-async fn there<K: crate::apiserver::namespace::Ours>(namespace: &Namespace, name: &str) -> Value {
-    eventually(&format!("there is {name}"), async || {
-        namespace.get::<K>(name).await.ok_or_else(|| "there is none".to_owned())
-    })
-    .await
-}
-
-async fn gone<K: crate::apiserver::namespace::Ours>(namespace: &Namespace, name: &str) {
-    eventually(&format!("{name} is gone"), async || {
-        let there = namespace.get::<K>(name).await;
-        seen(there.is_none(), there)
-    })
-    .await;
 }
 
 /// Waits until all fields of the Service that the operator sets are as in `expected`.
@@ -351,17 +336,6 @@ async fn is(namespace: &Namespace, name: &str, expected: &Value) -> Value {
         seen(all.into_iter().all(same), &there).map(|()| there)
     })
     .await
-}
-
-async fn told(namespace: &Namespace, note: &str) {
-    eventually(note, async || {
-        let events = namespace.events().await;
-        let is_told = |[kind, reason, _, said]: &[String; 4]| {
-            kind == "Warning" && reason == "SparkApplicationAuxiliaryFailed" && said.contains(note)
-        };
-        seen(events.iter().any(is_told), events)
-    })
-    .await;
 }
 
 /// Refuses to create and delete Ingresses in `namespace`.

@@ -22,7 +22,7 @@ mod protection;
 /// Applications of another operator.
 mod takeover;
 
-use super::{applications, kubelet, namespace::Namespace};
+use super::{applications, eventually, kubelet, namespace::Namespace, seen};
 use api::SparkApplication;
 use serde_json::{Value, json};
 
@@ -87,4 +87,16 @@ fn condition<'a>(application: &'a Value, kind: &str) -> [&'a str; 3] {
 fn complaints(log: &str) -> Vec<&str> {
     let is_one = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
     log.lines().filter(is_one).filter(|line| !line.contains("certificates::registration")).collect()
+}
+
+/// Waits until an event says that an object beside the driver could not be made or deleted, with these words.
+async fn told(namespace: &Namespace, note: &str) {
+    eventually(note, async || {
+        let events = namespace.events().await;
+        let is_told = |[kind, reason, _, said]: &[String; 4]| {
+            kind == "Warning" && reason == "SparkApplicationAuxiliaryFailed" && said.contains(note)
+        };
+        seen(events.iter().any(is_told), events)
+    })
+    .await;
 }

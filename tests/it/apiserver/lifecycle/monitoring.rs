@@ -3,9 +3,7 @@
 
 use super::{Namespace, application, edit, edit_spec, ended, running, submitted};
 use crate::apiserver::{
-    eventually,
     operator::{Operator, stand_in},
-    seen,
     submission_node::SubmissionNode,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -26,7 +24,7 @@ async fn the_config_map_of_monitoring_is_each_runs_own() {
     assert_eq!(files, ["metrics.properties", "prometheus.yaml"]);
     ended(&namespace, "pi", 1, 0).await;
     namespace.reaches("pi", "COMPLETED").await;
-    is_gone(&namespace).await;
+    namespace.is_gone::<ConfigMap>(NAME).await;
 
     let again = json!({"metadata": {"annotations": {"sparkoperator.k8s.io/rerun": "again"}}});
     edit(&namespace, "pi", &again);
@@ -37,7 +35,7 @@ async fn the_config_map_of_monitoring_is_each_runs_own() {
     running(&namespace, "pi", 2).await;
     edit_spec(&namespace, "pi", &json!({"monitoring": null}));
     submitted(&namespace, "pi", 3).await;
-    is_gone(&namespace).await;
+    namespace.is_gone::<ConfigMap>(NAME).await;
 }
 
 /// Waits until the run with this number has a driver; returns the ConfigMap of the run.
@@ -46,13 +44,6 @@ async fn of_run(namespace: &Namespace, run: i64) -> Value {
     let config_map = namespace.get::<ConfigMap>(NAME).await.expect("its driver is there");
     assert_eq!(config_map["metadata"]["labels"][SUBMISSION_ID], application["status"]["submissionID"]);
     config_map
-}
-
-async fn is_gone(namespace: &Namespace) {
-    eventually("its ConfigMap is gone", async || {
-        seen(namespace.get::<ConfigMap>(NAME).await.is_none(), "it is there")
-    })
-    .await;
 }
 
 /// Returns an application whose ConfigMap has to be there before its submission pod: natively it is one more object that

@@ -7,6 +7,7 @@ use crate::apiserver::{
     seen,
 };
 use api::SparkApplication;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 const FINALIZER: &str = "sparkoperator.k8s.io/driver-outcome";
@@ -32,7 +33,7 @@ async fn a_driver_that_is_deleted_while_nobody_looks_keeps_its_outcome() {
     {
         let ended = namespace.reaches(name, state).await;
         assert_eq!(runs(&ended), [json!([1, "Created", state, reason, exit_code])]);
-        is_gone(&namespace, &format!("{name}-driver")).await;
+        namespace.is_gone::<Pod>(&format!("{name}-driver")).await;
     }
 }
 
@@ -47,7 +48,7 @@ async fn no_driver_is_kept_for_an_application_that_is_gone() {
         is_protected(&namespace, name).await;
     }
     namespace.delete::<SparkApplication>("watched").await;
-    is_gone(&namespace, "watched-driver").await;
+    namespace.is_gone::<Pod>("watched-driver").await;
     operator.stop().await;
     namespace.delete::<SparkApplication>("alone").await;
     // The test plays the garbage collector, which this cluster does not have.
@@ -55,7 +56,7 @@ async fn no_driver_is_kept_for_an_application_that_is_gone() {
     let driver = namespace.pod("alone-driver").await.unwrap();
     assert_eq!(driver["metadata"]["finalizers"], json!([FINALIZER]));
     let _operator = protecting(&namespace).start().await;
-    is_gone(&namespace, "alone-driver").await;
+    namespace.is_gone::<Pod>("alone-driver").await;
 }
 
 #[tokio::test]
@@ -109,14 +110,6 @@ async fn has_finalizer(namespace: &Namespace, name: &str, expected: bool) {
         let finalizers = &pod["metadata"]["finalizers"];
         let has = finalizers.as_array().is_some_and(|all| all.contains(&Value::from(FINALIZER)));
         seen(has == expected, finalizers)
-    })
-    .await;
-}
-
-async fn is_gone(namespace: &Namespace, pod: &str) {
-    eventually(&format!("{pod} is gone"), async || {
-        let there = namespace.pod(pod).await;
-        seen(there.is_none(), there)
     })
     .await;
 }
