@@ -8,20 +8,23 @@ const WAITS: &str =
 const CALLS: &str = "calls are the controller's: it observes before and executes after";
 const CLOCK: &str = "time is an argument: the controller reads the clock once, at the top of a reconcile";
 
-/// Words that must not occur in the sources of the decision crates ([`PURE`]), each with the reason or the place where
-/// such code belongs. Clients, runtimes, logs and flags need no entry, because the crates that provide them are not
-/// among the dependencies of the decision crates.
-const IMPURE: [(&str, &str); 10] = [
+/// Words that must not occur in the code of the decision crates ([`PURE`]), each with the reason or the place where such
+/// code belongs. Clients, runtimes, logs and flags need no entry, because the crates that provide them are not among the
+/// dependencies of the decision crates.
+const IMPURE: [(&str, &str); 6] = [
     ("async", WAITS),
-    (".await", WAITS),
-    ("std::net", CALLS),
-    ("std::env", "the environment is read into Settings, once, in settings.rs"),
-    ("std::fs", "files are the controller's: put their contents into the plan"),
-    ("std::process", "processes are the controller's: put the command into the plan"),
-    ("time::Instant", CLOCK),
+    ("await", WAITS),
+    ("Instant", CLOCK),
     ("SystemTime", CLOCK),
-    ("::now()", CLOCK),
+    ("now()", CLOCK),
     ("new_v4", "randomness cannot be repeated: derive what is to be unique (crates/plan/src/run.rs)"),
+];
+/// Modules of the standard library that they must not use.
+const IMPURE_MODULES: [(&str, &str); 4] = [
+    ("net", CALLS),
+    ("env", "the environment is read into Settings, once, in settings.rs"),
+    ("fs", "files are the controller's: put their contents into the plan"),
+    ("process", "processes are the controller's: put the command into the plan"),
 ];
 /// Paths of all code that only decides: the decision crates, and single modules of other crates.
 const PURE: [&str; 7] = [
@@ -125,15 +128,12 @@ fn cargo(arguments: &[&str]) -> String {
 #[test]
 fn a_planted_violation_is_found_and_an_innocent_file_is_not() {
     let planted = [
-        ("crates/plan/src/a.rs", "let x = Timestamp::now();", "crates/plan/src/a.rs:2: `::now()`"),
+        ("crates/plan/src/a.rs", "let x = Timestamp::now();", "crates/plan/src/a.rs:2: `now()`"),
         ("crates/plan/src/a.rs", "pub async fn f() {}", "`async`"),
         ("crates/api/src/a.rs", "use std::{collections::BTreeMap,\n    fs};", "`std::fs`"),
-        ("crates/plan/src/a.rs", "use std::time::{Duration, Instant};", "`time::Instant`"),
-        (
-            "crates/cron/src/a.rs",
-            "use std::{\n    fmt,\n    env::{self, var},\n};",
-            "crates/cron/src/a.rs:4: `std::env`",
-        ),
+        ("crates/plan/src/a.rs", "use std::time::{Duration, Instant};", "`Instant`"),
+        ("crates/cron/src/a.rs", "use std::{\n    fmt,\n    env::{self, var},\n};", "`std::env`"),
+        ("crates/cron/src/a.rs", "let home = std::env::var(\"HOME\");", "`std::env`"),
         ("src/a.rs", "const KEY: &str = \"spark.driver.memory\";", "src/a.rs:2: `\"spark.driver.…`"),
         ("src/a.rs", &"\n".repeat(LONGEST_FILE), "src/a.rs:501: "),
     ];
@@ -143,121 +143,59 @@ fn a_planted_violation_is_found_and_an_innocent_file_is_not() {
     }
     assert!(violations("src/a.rs", "// No header.\n")[0].contains("src/a.rs:1: does not begin"));
 
-    let innocent = "//! tokio:: in a header.\nuse api::{names::conf, Role};\nuse crate::digest;\n/* std::fs \" */ let operand = '\"'; \
-        // kube::Client\nlet text = \"crate::webhook and std::env \\\" ::now()\"; let asynchronous = r#\"tracing::\"#;\n\
-        /// `\"spark.driver.memory\"`\nfn f<'a>() {}\n#[cfg(test)]\nmod tests { const KEY: &str = \"spark.driver.memory\"; }\n";
+    let innocent = "//! async in a header.\nuse api::{names::{conf, env}, Role};\nuse std::{fmt, time::Duration};\n\
+        // std::fs\nlet asynchronous = known(now, \"env\");\n/// `\"spark.driver.memory\"`\nfn f<'a>() {}\n\
+        #[cfg(test)]\nmod tests { const KEY: &str = \"spark.driver.memory\"; }\n";
     assert_eq!(violations("crates/plan/src/a.rs", innocent), Vec::<String>::new());
 }
 
 /// Returns a message for each violation of a rule in `text`, the content of the file `name`. The message has the line,
-/// what is wrong, and the reason or the place where the code belongs.
+/// as far as there is one, what is wrong, and the reason or the place where the code belongs.
 fn violations(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut report = |line: usize, what: &str| found.push(format!("{name}:{line}: {what}"));
-    let text_and_tests = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let (code, code_and_strings) = (blanked(text_and_tests, true), blanked(text_and_tests, false));
-
     if !text.starts_with("//!") {
         report(1, "does not begin with `//!`: say in one sentence what this file does");
     }
     if text.lines().count() > LONGEST_FILE {
         report(LONGEST_FILE + 1, "the file is too long: it usually hides two nouns, split it by them");
     }
-    if PURE.iter().any(|folder| name.starts_with(folder)) {
-        for (what, why) in IMPURE {
-            for line in said(&code, what) {
-                report(line, &format!("`{what}`: {why}"));
+    let without_tests = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let is_code = |(_, line): &(usize, &str)| !line.trim_start().starts_with("//");
+    let code: Vec<_> = (1..).zip(without_tests.lines()).filter(is_code).collect();
+    for (number, line) in &code {
+        if !name.starts_with(NAMES) {
+            for key in KEYS.iter().filter(|key| line.contains(*key)) {
+                report(*number, &format!("`{key}…`: keys are written once, in {NAMES}.rs"));
+            }
+        }
+        if is_pure(name) {
+            for (what, why) in IMPURE.iter().filter(|(what, _)| says(line, what)) {
+                report(*number, &format!("`{what}`: {why}"));
             }
         }
     }
-    if !name.starts_with(NAMES) {
-        for (i, line) in code_and_strings.lines().enumerate() {
-            for key in KEYS.iter().filter(|key| line.contains(*key)) {
-                report(i + 1, &format!("`{key}…`: keys are written once, in {NAMES}.rs"));
+    if is_pure(name) {
+        let code = code.iter().map(|(_, line)| *line).collect::<Vec<_>>().join("\n");
+        for (module, why) in IMPURE_MODULES {
+            // With an import of several items, whose names stand in braces.
+            let mut imported = code.split("use std::").skip(1).filter_map(|rest| rest.split(';').next());
+            if says(&code, &format!("std::{module}")) || imported.any(|items| says(items, module)) {
+                report(1, &format!("`std::{module}`: {why}"));
             }
         }
     }
     found
 }
 
-/// Returns the numbers of the lines in which `code` contains `what` as a word of its own. `a::b` is also found in a
-/// group of imports: `a::{…}`.
-fn said(code: &str, what: &str) -> Vec<usize> {
-    let begins = |at: usize| !what.starts_with(is_word) || !code[..at].ends_with(is_word);
-    let ends = |at: usize| !what.ends_with(is_word) || !code[at + what.len()..].starts_with(is_word);
-    let mut places: Vec<_> =
-        code.match_indices(what).map(|(at, _)| at).filter(|at| begins(*at) && ends(*at)).collect();
-    if let Some((parent, leaf)) =
-        what.rsplit_once("::").filter(|(parent, leaf)| !parent.is_empty() && !leaf.is_empty())
-    {
-        let group = format!("{parent}::{{");
-        let groups = code.match_indices(&group).filter(|(at, _)| !code[..*at].ends_with(is_word));
-        let branches = groups.flat_map(|(at, _)| branches(code, at + group.len() - 1));
-        places.extend(branches.filter(|at| first_word(&code[*at..]) == leaf));
-    }
-    places.into_iter().map(|at| code[..at].matches('\n').count() + 1).collect()
+fn is_pure(name: &str) -> bool {
+    PURE.iter().any(|folder| name.starts_with(folder))
 }
 
-/// Returns the positions at which the items of a group of imports begin. `at` is the position of the group's opening
-/// brace.
-fn branches(code: &str, at: usize) -> Vec<usize> {
-    let (mut begins, mut depth) = (Vec::new(), 0);
-    for (offset, c) in code[at..].char_indices() {
-        depth += i32::from(c == '{') - i32::from(c == '}');
-        if depth == 0 {
-            break;
-        }
-        if depth == 1 && matches!(c, '{' | ',') {
-            let rest = &code[at + offset + 1..];
-            begins.push(code.len() - rest.trim_start().len());
-        }
-    }
-    begins
-}
-
-fn first_word(text: &str) -> &str {
-    text.split(|c| !is_word(c)).next().unwrap_or_default()
-}
-
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
-/// Returns `text` with blanks in place of its comments, and of its strings if `strings`. All lines stay where they are.
-fn blanked(text: &str, strings: bool) -> String {
-    let mut blanked = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let raw = rest.trim_start_matches('r').trim_start_matches('#');
-        let fence = rest[..rest.len() - raw.len()].strip_prefix('r').filter(|_| raw.starts_with('"'));
-        let (length, blank) = if rest.starts_with("//") {
-            (rest.find('\n').unwrap_or(rest.len()), true)
-        } else if rest.starts_with("/*") {
-            (rest.find("*/").map_or(rest.len(), |end| end + 2), true)
-        } else if let Some(fence) = fence {
-            let opening = fence.len() + 2;
-            let close = format!("\"{fence}");
-            (rest[opening..].find(&close).map_or(rest.len(), |end| opening + end + close.len()), strings)
-        } else if c == '"' {
-            let mut escaped = false;
-            let end = rest[1..].find(|c| {
-                let ends = c == '"' && !escaped;
-                escaped = c == '\\' && !escaped;
-                ends
-            });
-            (end.map_or(rest.len(), |end| end + 2), strings)
-        } else if rest.starts_with("'\"'") {
-            (3, true)
-        } else {
-            (c.len_utf8(), false)
-        };
-        let (token, after) = rest.split_at(length);
-        if blank {
-            blanked.extend(token.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
-        } else {
-            blanked.push_str(token);
-        }
-        rest = after;
-    }
-    blanked
+/// Returns whether `code` contains `what` as a word of its own.
+fn says(code: &str, what: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let is_whole =
+        |at: usize| !code[..at].ends_with(is_word) && !code[at + what.len()..].starts_with(is_word);
+    code.match_indices(what).any(|(at, _)| is_whole(at))
 }
