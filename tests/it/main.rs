@@ -9,6 +9,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod apiserver;
 mod architecture;
 mod audit;
+mod background;
 mod bench;
 mod budget;
 mod characters;

@@ -6,6 +6,7 @@ use super::{
     operator::{HEALTH, WEBHOOK_PORT, get},
     seen,
 };
+use crate::background::Background;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -14,7 +15,6 @@ use std::{
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
-    runtime::Runtime,
     time::{sleep, timeout},
 };
 
@@ -30,21 +30,20 @@ pub(crate) struct Balancer {
     replicas: &'static [u16],
     ready: Arc<Mutex<Vec<u16>>>,
     taken: Arc<Mutex<BTreeMap<u16, usize>>>,
-    /// A runtime of its own, so that the balancer also serves while the test waits for `kubectl`.
-    runtime: Option<Runtime>,
+    _background: Background,
 }
 
 impl Balancer {
     /// Starts a balancer for replicas; each number is the offset of a replica's ports from the usual ports.
     pub(crate) async fn start(replicas: &'static [u16]) -> Self {
-        let runtime = Runtime::new().unwrap();
-        let tcp = runtime.spawn(TcpListener::bind("127.0.0.1:0")).await.unwrap().unwrap();
+        let background = Background::start();
+        let tcp = background.spawn(TcpListener::bind("127.0.0.1:0")).await.unwrap().unwrap();
         let port = tcp.local_addr().unwrap().port();
         let ready = Arc::new(Mutex::new(Vec::new()));
         let taken = Arc::<Mutex<BTreeMap<_, _>>>::default();
-        runtime.spawn(look(replicas, Arc::clone(&ready)));
-        runtime.spawn(balance(tcp, Arc::clone(&ready), Arc::clone(&taken)));
-        Self { port, replicas, ready, taken, runtime: Some(runtime) }
+        background.spawn(look(replicas, Arc::clone(&ready)));
+        background.spawn(balance(tcp, Arc::clone(&ready), Arc::clone(&taken)));
+        Self { port, replicas, ready, taken, _background: background }
     }
 
     /// Waits until the balancer knows that all replicas are ready.
@@ -59,15 +58,6 @@ impl Balancer {
     /// Returns the number of connections that each replica has been given.
     pub(crate) fn taken(&self) -> Vec<usize> {
         self.taken.lock().unwrap().values().copied().collect()
-    }
-}
-
-impl Drop for Balancer {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // Dropping the runtime would wait for its tasks, which Tokio does not allow on the thread of an async test.
-            runtime.shutdown_background();
-        }
     }
 }
 

@@ -7,13 +7,14 @@ use super::{
     namespace::Namespace,
     seen,
 };
+use crate::background::Background;
 use axum::{Json, Router, extract::Path, routing::post};
 use certificates::{Certificates, ServingCertificate};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
-use tokio::{net::TcpListener, runtime::Runtime};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use webhook::{Closing, Limits, Tls, serve_routes};
 
@@ -22,8 +23,7 @@ pub(crate) struct Neighbour {
     /// The kinds and the name of the configurations.
     configurations: (&'static [&'static str], &'static str),
     received: Received,
-    /// A runtime of its own, so that the webhook also answers while the test waits for `kubectl`.
-    runtime: Option<Runtime>,
+    _background: Background,
 }
 
 /// The path and the review of each request, in order.
@@ -58,12 +58,12 @@ impl Neighbour {
             answer
         };
 
-        let runtime = Runtime::new().unwrap();
-        let binding = runtime.spawn(async { TcpListener::bind("127.0.0.1:0").await.unwrap() });
+        let background = Background::start();
+        let binding = background.spawn(async { TcpListener::bind("127.0.0.1:0").await.unwrap() });
         let tcp = binding.await.unwrap();
         let port = tcp.local_addr().unwrap().port();
         let routes = Router::new().route("/{path}", post(answer));
-        runtime.spawn(async {
+        background.spawn(async {
             serve_routes(
                 tcp,
                 Some((shown, &Tls::default())),
@@ -80,7 +80,7 @@ impl Neighbour {
         for kind in kinds {
             configure(kind, name, namespace.name, port, &ca);
         }
-        let neighbour = Self { configurations, received, runtime: Some(runtime) };
+        let neighbour = Self { configurations, received, _background: background };
         let probe = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"},
             "spec": {"containers": [{"name": "probe", "image": "none"}]},
@@ -111,10 +111,6 @@ impl Drop for Neighbour {
         let (kinds, name) = self.configurations;
         for kind in kinds {
             kubectl(&["delete", kind, name, "--ignore-not-found"]);
-        }
-        if let Some(runtime) = self.runtime.take() {
-            // Dropping the runtime would wait for its tasks, which Tokio does not allow on the thread of an async test.
-            runtime.shutdown_background();
         }
     }
 }

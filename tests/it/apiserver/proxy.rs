@@ -2,6 +2,7 @@
 //! connections and becomes unreachable when the test asks for it.
 
 use super::{DEADLINE, PAUSE, calls};
+use crate::background::Background;
 use certificates::Certificates;
 use futures::future::join;
 use http_body_util::{BodyExt, Either, Full, combinators::BoxBody};
@@ -40,7 +41,6 @@ use std::{
 use tokio::{
     io::{DuplexStream, copy_bidirectional, duplex},
     net::{TcpListener, TcpSocket, TcpStream},
-    runtime::Runtime,
     sync::{Mutex as AsyncMutex, oneshot, watch},
     task::JoinSet,
     time::{sleep, timeout},
@@ -67,8 +67,7 @@ pub(crate) struct Proxy {
     volume: Arc<Volume>,
     guard: Arc<OnceLock<Guard>>,
     line: watch::Sender<Line>,
-    /// A runtime of its own, so that the proxy also serves while the test waits for `kubectl`.
-    runtime: Option<Runtime>,
+    _background: Background,
 }
 
 /// A kind of request to the API server: the method and a part of the path.
@@ -172,12 +171,12 @@ impl Proxy {
             line: seen,
         };
 
-        let runtime = Runtime::new().unwrap();
+        let background = Background::start();
         let socket = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let address = socket.local_addr().unwrap();
-        runtime.spawn(door.keep(address, socket));
+        background.spawn(door.keep(address, socket));
         let ca = certificates.ca_certificate;
-        Self { address, ca, traps, writes, volume, guard, line, runtime: Some(runtime) }
+        Self { address, ca, traps, writes, volume, guard, line, _background: background }
     }
 
     /// Returns the cluster of a kubeconfig for the API server behind the proxy.
@@ -251,10 +250,6 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.line_is(Line::Up);
-        if let Some(runtime) = self.runtime.take() {
-            // Dropping the runtime would wait for its tasks, which Tokio does not allow on the thread of an async test.
-            runtime.shutdown_background();
-        }
     }
 }
 

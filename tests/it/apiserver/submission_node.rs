@@ -9,6 +9,7 @@
 use super::{
     calls, eventually, kubelet, namespace::Namespace, processes::is_group_alive, proxy::Proxy, seen,
 };
+use crate::background::Background;
 use futures::StreamExt;
 use k8s_openapi::api::{
     authentication::v1::TokenRequest,
@@ -32,7 +33,6 @@ use std::{
 };
 use tokio::{
     process::{Child, Command},
-    runtime::{self, Runtime},
     sync::Semaphore,
     time::{sleep, timeout},
 };
@@ -69,8 +69,7 @@ pub(crate) struct Setup<'a> {
 pub(crate) struct SubmissionNode {
     running: Arc<Mutex<Running>>,
     folder: PathBuf,
-    /// A runtime of its own, so that the node also works while the test waits for `kubectl`.
-    runtime: Option<Runtime>,
+    _background: Background,
 }
 
 /// The process groups of running pods, by the pods' names.
@@ -120,9 +119,9 @@ impl Setup<'_> {
             folder: folder.clone(),
             running: Arc::clone(&running),
         };
-        let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        runtime.spawn(machine.work());
-        SubmissionNode { running, folder, runtime: Some(runtime) }
+        let background = Background::start();
+        background.spawn(machine.work());
+        SubmissionNode { running, folder, _background: background }
     }
 }
 
@@ -180,11 +179,6 @@ impl Drop for SubmissionNode {
         for group in running.groups.values() {
             // An error means that no process of the group exists any more.
             kill_process_group(*group, Signal::KILL).ok();
-        }
-        drop(running);
-        if let Some(runtime) = self.runtime.take() {
-            // Dropping the runtime would wait for its tasks, which Tokio does not allow on the thread of an async test.
-            runtime.shutdown_background();
         }
     }
 }

@@ -2,7 +2,10 @@
 //! annotations by which a pod opts out.
 
 use super::reverse_proxy::acceptor;
-use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_with},
+    background::Background,
+};
 use axum::body::Body;
 use certificates::Certificates;
 use http_body_util::BodyExt;
@@ -18,13 +21,13 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
 };
-use tokio::{net::TcpListener, runtime::Runtime};
+use tokio::net::TcpListener;
 
 /// The webhook, which is stopped and unregistered when this value is dropped.
 pub(super) struct Injector {
     name: String,
     injected: Arc<AtomicU32>,
-    runtime: Option<Runtime>,
+    _background: Background,
 }
 
 impl Injector {
@@ -33,12 +36,12 @@ impl Injector {
     pub(super) fn start(host: &str, namespace: &str) -> Self {
         let certificates = Certificates::generate(&[host.to_owned()], now()).unwrap();
         let tls = acceptor(certificates.certificate.as_bytes(), certificates.key.as_bytes());
-        let runtime = Runtime::new().unwrap();
-        let listener = runtime.block_on(TcpListener::bind((host, 0))).unwrap();
+        let background = Background::start();
+        let listener = background.block_on(TcpListener::bind((host, 0))).unwrap();
         let url = format!("https://{}/", listener.local_addr().unwrap());
         let injected = Arc::<AtomicU32>::default();
         let count = Arc::clone(&injected);
-        runtime.spawn(async move {
+        background.spawn(async move {
             loop {
                 let Ok((stream, _)) = listener.accept().await else { continue };
                 let (tls, count) = (tls.clone(), Arc::clone(&count));
@@ -70,7 +73,7 @@ impl Injector {
             }],
         });
         kubectl_with(&configuration, &["apply", "-f", "-"]);
-        Self { name, injected, runtime: Some(runtime) }
+        Self { name, injected, _background: background }
     }
 
     /// Returns the number of pods that were given a sidecar.
@@ -82,9 +85,6 @@ impl Injector {
 impl Drop for Injector {
     fn drop(&mut self) {
         kubectl(&["delete", "mutatingwebhookconfiguration", &self.name]);
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 

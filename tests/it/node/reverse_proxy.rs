@@ -1,7 +1,7 @@
 //! Implements a small Ingress controller: hosts, paths, nginx's rewriting, TLS. The controller reads the Ingresses
 //! once, when it starts.
 
-use crate::apiserver::kubectl::kubectl;
+use crate::{apiserver::kubectl::kubectl, background::Background};
 use axum::body::Body;
 use hyper::{Request, Response, StatusCode, Uri, body::Incoming, client::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -22,7 +22,6 @@ use std::{convert::Infallible, fmt::Debug, net::SocketAddr, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    runtime::Runtime,
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -37,7 +36,7 @@ const HANDSHAKE: [u8; 1] = [0x16];
 pub(super) struct ReverseProxy {
     /// The address for HTTP, and for HTTPS if any Ingress has TLS.
     pub address: SocketAddr,
-    runtime: Option<Runtime>,
+    _background: Background,
 }
 
 /// The paths of all Ingresses.
@@ -58,10 +57,10 @@ impl ReverseProxy {
         let routes = ingresses.iter().flat_map(|ingress| Route::of(ingress, &services)).collect();
         let routes = Arc::new(Routes(routes));
         let tls = certificate(namespace, &ingresses);
-        let runtime = Runtime::new().unwrap();
-        let tcp = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let background = Background::start();
+        let tcp = background.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = tcp.local_addr().unwrap();
-        runtime.spawn(async move {
+        background.spawn(async move {
             loop {
                 let Ok((stream, _)) = tcp.accept().await else { continue };
                 let (routes, tls) = (Arc::clone(&routes), tls.clone());
@@ -81,15 +80,7 @@ impl ReverseProxy {
                 });
             }
         });
-        Self { address, runtime: Some(runtime) }
-    }
-}
-
-impl Drop for ReverseProxy {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+        Self { address, _background: background }
     }
 }
 

@@ -2,6 +2,7 @@
 //! jars of Spark itself. It replaces the stores to which `spark-submit` uploads local files
 //! (`spark.kubernetes.file.upload.path`).
 
+use crate::background::Background;
 use axum::{
     Json, Router,
     body::Bytes,
@@ -15,7 +16,7 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
 };
-use tokio::{net::TcpListener, runtime::Runtime};
+use tokio::net::TcpListener;
 
 /// The part of each URL path before the path of the file.
 const PREFIX: &str = "/webhdfs/v1";
@@ -25,7 +26,7 @@ pub(super) struct WebHdfs {
     /// The root of the store, `webhdfs://HOST:PORT`.
     pub url: String,
     entries: Entries,
-    runtime: Option<Runtime>,
+    _background: Background,
 }
 
 /// The files and directories of the store by path: the content of a file, none for a directory.
@@ -34,14 +35,14 @@ type Entries = Arc<Mutex<BTreeMap<String, Option<Bytes>>>>;
 impl WebHdfs {
     /// Starts an empty store, which pods reach at `host`, an address of the node.
     pub(super) fn start(host: &str) -> Self {
-        let runtime = Runtime::new().unwrap();
-        let listener = runtime.block_on(TcpListener::bind((host, 0))).unwrap();
+        let background = Background::start();
+        let listener = background.block_on(TcpListener::bind((host, 0))).unwrap();
         let url = format!("webhdfs://{}", listener.local_addr().unwrap());
         let entries = Entries::default();
         let router = Router::new().fallback(any(answer)).layer(DefaultBodyLimit::disable());
         let router = router.with_state(Arc::clone(&entries));
-        runtime.spawn(async { axum::serve(listener, router).await.unwrap() });
-        Self { url, entries, runtime: Some(runtime) }
+        background.spawn(async { axum::serve(listener, router).await.unwrap() });
+        Self { url, entries, _background: background }
     }
 
     /// Returns the contents of all files by file name; panics if two files have the same name.
@@ -54,14 +55,6 @@ impl WebHdfs {
             assert_eq!(files.insert(name.to_owned(), text), None, "two files are called {name}");
         }
         files
-    }
-}
-
-impl Drop for WebHdfs {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 
