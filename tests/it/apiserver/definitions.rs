@@ -125,29 +125,6 @@ async fn kubectl_explains_every_field() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn kubectl_shows_kubeflows_columns() {
-    let namespace = Namespace::new("columns").await;
-    namespace.apply(&application("pi"));
-    let status = json!({
-        "applicationState": {"state": "COMPLETED"},
-        "driverInfo": {},
-        "executionAttempts": 1,
-        "lastSubmissionAttemptTime": "2026-01-02T03:04:05Z",
-        "terminationTime": "2026-01-02T03:05:05Z",
-    });
-    namespace.patch_status::<SparkApplication>("pi", &status).await;
-    let table = namespace.kubectl(&["get", "sparkapp"]);
-    let [header, row] = table.lines().collect::<Vec<_>>().try_into().unwrap();
-    assert_eq!(
-        header.split_whitespace().collect::<Vec<_>>(),
-        ["NAME", "SUSPEND", "STATUS", "ATTEMPTS", "START", "FINISH", "AGE"]
-    );
-    let row: Vec<_> = row.split_whitespace().collect();
-    assert_eq!(row[..5], ["pi", "COMPLETED", "1", "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"]);
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
 async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
     let namespace = Namespace::new("stored").await;
     let file = fs::read_to_string("tests/data/api/sparkapplication.yaml").unwrap();

@@ -173,8 +173,13 @@ async fn an_application_is_submitted_followed_and_completed() {
     );
     assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
 
-    // `kubectl` shows users the state, the times and all events.
-    let row = namespace.kubectl(&["get", "sparkapp", "--no-headers"]);
+    // `kubectl` shows users the state and the times in Kubeflow's columns, and all events.
+    let table = namespace.kubectl(&["get", "sparkapp"]);
+    let [header, row] = table.lines().collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!(
+        header.split_whitespace().collect::<Vec<_>>(),
+        ["NAME", "SUSPEND", "STATUS", "ATTEMPTS", "START", "FINISH", "AGE"]
+    );
     let text = |field: &str| expected[field].as_str().unwrap();
     assert_eq!(
         row.split_whitespace().collect::<Vec<_>>()[..5],

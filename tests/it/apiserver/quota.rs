@@ -111,18 +111,6 @@ async fn what_the_admins_defaults_ask_for_counts_and_nothing_is_let_in_while_the
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn quotas_are_not_read_unless_they_are_enforced() {
-    let namespace = Namespace::new("quota-off").await;
-    let _reviewed = Reviewed::begin();
-    // The operator starts without the permission to read quotas.
-    let _operator = Operator::start(&namespace).await;
-    let _quota = Quota::begin(&namespace).await;
-    let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-    kubectl_with(&of_executors(100), &create);
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
 async fn an_operator_that_may_not_read_quotas_says_so_and_lets_nothing_in() {
     let namespace = Namespace::new("quota-forbidden").await;
     let _reviewed = Reviewed::begin();
