@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 /// The manifest with the permission to read namespaces.
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
-/// The most memory that the operator may take, in KiB: one such pod took 480 MiB.
+/// The most memory that the operator may take, in KiB: a pod with half as many sources again took 480 MiB.
 const MOST: u64 = 200 << 10;
 /// Far deeper than serde_json parses.
 const LEVELS: usize = 1000;
@@ -130,7 +130,7 @@ fn poison(namespace: &Namespace, when: &str) {
     broad["spec"]["driver"]["template"] = json!({"spec": {"x": vec![json!({"a": 0}); 90_000]}});
     create_unchecked::<SparkApplication>(name, &broad);
     let labels = json!({"hostile": "yes", "sparkoperator.k8s.io/launched-by-spark-operator": "true"});
-    let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 300_000]}});
+    let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 200_000]}});
     for i in 0..2 {
         let pod = json!({
             "apiVersion": "v1",

@@ -39,7 +39,7 @@ type Calls = Arc<Mutex<BTreeMap<(String, String), usize>>>;
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn applications_of_ten_tenants_cost_so_many_requests_and_a_broken_tenant_delays_itself_alone() {
-    of_applications(10).await.unwrap_or_else(|why| panic!("{why}"));
+    of_applications(6).await.unwrap_or_else(|why| panic!("{why}"));
 }
 
 /// Runs `each` applications of every tenant. Returns the number of requests per run, or what is wrong.

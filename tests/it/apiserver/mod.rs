@@ -48,7 +48,7 @@ mod life;
 mod lifecycle;
 /// The requests that many applications of ten tenants cost.
 pub(crate) mod load;
-/// The metrics of a day with five hundred applications.
+/// The metrics of a day with applications of all outcomes.
 mod metrics;
 /// Drivers that the operator creates itself, without `spark-submit`.
 mod native;

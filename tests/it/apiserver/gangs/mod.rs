@@ -331,7 +331,7 @@ async fn the_sums_are_those_of_the_drivers_of_all_examples() {
 /// A scheduler that places whole groups only, by what pods and groups say. At last it places the example.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn of_five_applications_two_run_at_a_time_where_there_is_room_for_two_groups() {
+async fn of_three_applications_two_run_at_a_time_where_there_is_room_for_two_groups() {
     const CORES_OF_A_GROUP: i128 = 3;
     let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
     let _definitions = Definitions::begin();
@@ -342,7 +342,7 @@ async fn of_five_applications_two_run_at_a_time_where_there_is_room_for_two_grou
         let _operator = with_gangs(&namespace).start().await;
         // A core is left that is too little for a third group.
         let mut scheduler = GroupScheduler::new(&namespace, name, reads, 2 * CORES_OF_A_GROUP + 1);
-        for number in 1..=5 {
+        for number in 1..=3 {
             let mut application = of_scheduler(name);
             application["metadata"]["name"] = json!(format!("pi-{number}"));
             namespace.apply(&application);
