@@ -14,11 +14,13 @@ use std::fs;
 async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more() {
     let namespace = Namespace::new("stored-pods").await;
     let _operator = Operator::start(&namespace).await;
-    let as_asked: [(&str, fn(&Value)); 2] =
-        [("driver-pod", is_a_driver_as_asked), ("executor-pod", is_an_executor_as_asked)];
-    for (file, is_as_asked) in as_asked {
+    for file in ["driver-pod", "executor-pod"] {
         let first = stored(&namespace, &pod(file)).await;
-        is_as_asked(&first);
+        if file == "driver-pod" {
+            is_a_driver_as_asked(&first)
+        } else {
+            is_an_executor_as_asked(&first)
+        }
         let name = first["metadata"]["name"].as_str().unwrap();
         namespace.delete::<Pod>(name).await;
         let again = json!({
