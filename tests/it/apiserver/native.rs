@@ -44,8 +44,9 @@ async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run()
     let held = trap.caught().await;
     operator.kill();
     held.close();
-    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+    let operator = Operator::with(&namespace).through(&proxy).start().await;
     namespace.reaches("pi", "SUBMITTED").await;
+    assert_eq!(operator.metric(&submissions("succeeded")).await, Ok(1.0));
     let submitted = namespace.application("pi").await;
     let driver = namespace.pod("pi-driver").await.unwrap();
     let (claims, policies) =
@@ -88,9 +89,12 @@ async fn a_lost_reply_is_tried_again_and_finds_what_it_has_made() {
     is_whole(&namespace, &submitted, &driver).await;
     completes(&namespace).await;
     assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
-    let counted =
-        "spark_operator_submission_duration_seconds_count{submitter=\"native\",outcome=\"succeeded\"}";
-    assert_eq!(operator.metric(counted).await, Ok(1.0));
+    assert_eq!(operator.metric(&submissions("driver_exists")).await, Ok(1.0));
+}
+
+/// Returns the metric that counts native submissions with this outcome.
+fn submissions(outcome: &str) -> String {
+    format!("spark_operator_submission_duration_seconds_count{{submitter=\"native\",outcome=\"{outcome}\"}}")
 }
 
 #[tokio::test]
