@@ -18,7 +18,7 @@ TESTS := --locked --workspace
 # How large the operator's image may be, unpacked.
 export IMAGE_MB := 40
 
-.PHONY: help machine programs build images check fmt clippy docs deny denied manifests release test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
+.PHONY: help machine programs build images check fmt clippy docs lines deny denied manifests release test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -32,7 +32,7 @@ images: build ## Build the images and keep them in the cache
 demo: ## Local cluster, operator, SparkPi to COMPLETED, its result
 	tests/tools/demo --spark $(SPARK)
 
-check: fmt clippy docs deny ## Formatting, lints, documentation, dependencies (tests/it/crds.rs compares the generated manifests)
+check: fmt clippy docs deny lines ## Formatting, lints, documentation, dependencies, lines of code (tests/it/crds.rs compares the generated manifests)
 
 fmt:
 	cargo fmt --all --check
@@ -45,6 +45,9 @@ clippy:
 docs: ## Is the documentation without gaps and broken links?
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package spark-operator-client --package spark-operator-api
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links -A rustdoc::bare-urls' cargo doc --locked --no-deps --lib --workspace
+
+lines: ## How much code is there, and how much may there be?
+	tests/tools/lines
 
 # What cargo-deny says follows from these files alone, so that it is built and run only where they have changed since it passed.
 JUDGED := cat Cargo.lock Cargo.toml crates/*/Cargo.toml tests/exploration/Cargo.toml tests/tools/features/Cargo.toml deny.toml | sha256sum

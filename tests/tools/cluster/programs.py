@@ -105,6 +105,7 @@ DEBIAN = {
         "/usr/share/fonts/truetype/dejavu": "fonts-dejavu-core",
         "/usr/bin/prometheus": "prometheus",
     },
+    "lines": {"cloc": "cloc"},
     "python": {"pip3": "python3-pip"},
     "images": {
         "buildah": "buildah",
