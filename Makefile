@@ -76,9 +76,10 @@ release: ## Write everything that is published of this commit into the folder TO
 
 test: machine programs test-pure test-cluster test-api test-node ## Every test level
 
-# What the levels need together, since a program more in one build takes seconds, and a build for each level as long as the first.
+# What the levels need together, since a program more in one build takes seconds, and a build for each level as long as the first. The
+# largest crates, all linkers and Java keep one core busy for a while each, so that what is built beside them has the other one.
 programs:
-	$(CLUSTER) build --tests --level node --watching
+	cargo test $(TESTS) --no-run & tests/tools/level programs $(CLUSTER) build --tests --level node --watching && wait $$!
 
 test-api test-node repeat soak bench: machine
 machine: # Reports everything that this machine lacks for clusters, before anything is compiled.
