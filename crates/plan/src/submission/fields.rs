@@ -1,10 +1,52 @@
-//! Finds the field of the spec from which a property of Spark was made.
+//! Lists the fields of a role's section that are one property of Spark each, and finds the field of the spec from which a
+//! property was made.
 
 use super::dependencies;
 use api::{
-    Role, SparkApplicationSpec,
+    Role, SparkApplicationSpec, SparkPodSpec,
     names::{conf, submit_conf},
 };
+use std::borrow::Cow;
+
+api::words! {
+    /// A field of a role's section that becomes one property of Spark. The text is the field's name.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum RoleField {
+        Cores = "cores",
+        CoreRequest = "coreRequest",
+        CoreLimit = "coreLimit",
+        Memory = "memory",
+        MemoryOverhead = "memoryOverhead",
+        JavaOptions = "javaOptions",
+    }
+}
+
+impl RoleField {
+    /// Returns the key of the property.
+    pub(crate) fn key(self, role: Role) -> String {
+        match self {
+            Self::Cores => conf::spark(role, conf::CORES),
+            Self::CoreRequest => conf::kubernetes(role, conf::REQUEST_CORES),
+            Self::CoreLimit => conf::kubernetes(role, conf::LIMIT_CORES),
+            Self::Memory => conf::spark(role, conf::MEMORY),
+            Self::MemoryOverhead => conf::spark(role, conf::MEMORY_OVERHEAD),
+            Self::JavaOptions => conf::spark(role, conf::EXTRA_JAVA_OPTIONS),
+        }
+    }
+
+    /// Returns the value that the section states; none if it states none.
+    pub(crate) fn stated(self, section: &SparkPodSpec) -> Option<Cow<'_, str>> {
+        let text = match self {
+            Self::Cores => return section.cores.map(|cores| cores.to_string().into()),
+            Self::CoreRequest => &section.core_request,
+            Self::CoreLimit => &section.core_limit,
+            Self::Memory => &section.memory,
+            Self::MemoryOverhead => &section.memory_overhead,
+            Self::JavaOptions => &section.java_options,
+        };
+        text.as_deref().map(Cow::Borrowed)
+    }
+}
 
 /// Returns the path of the field of `spec`, which is at `root` in its object, that sets `property`; `property` itself if no
 /// field sets it. `property` may also be a flag of `spark-submit`, the main class or the main file.
@@ -76,20 +118,10 @@ fn of_list(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
 
 fn of_role(spec: &SparkApplicationSpec, role: Role, property: &str) -> Option<String> {
     let pod = role.pod(spec);
-    let is_set = |suffix: &str, is_stated: bool| is_stated && property == conf::spark(role, suffix);
     let below = |prefix: &str| property.strip_prefix(&conf::kubernetes(role, prefix));
-    let field = if is_set(conf::EXTRA_JAVA_OPTIONS, pod.java_options.is_some()) {
-        "javaOptions".to_owned()
-    } else if is_set(conf::MEMORY, pod.memory.is_some()) {
-        "memory".to_owned()
-    } else if is_set(conf::MEMORY_OVERHEAD, pod.memory_overhead.is_some()) {
-        "memoryOverhead".to_owned()
-    } else if is_set(conf::CORES, pod.cores.is_some()) {
-        "cores".to_owned()
-    } else if below(conf::REQUEST_CORES) == Some("") && pod.core_request.is_some() {
-        "coreRequest".to_owned()
-    } else if below(conf::LIMIT_CORES) == Some("") && pod.core_limit.is_some() {
-        "coreLimit".to_owned()
+    let is_set = |field: &RoleField| field.stated(pod).is_some() && field.key(role) == property;
+    let field = if let Some(field) = RoleField::ALL.into_iter().find(is_set) {
+        field.as_str().to_owned()
     } else if let Some(key) = below(conf::LABEL_PREFIX).filter(|key| pod.labels.contains_key(*key)) {
         format!("labels[{key}]")
     } else if let Some(key) = below(conf::ANNOTATION_PREFIX).filter(|key| pod.annotations.contains_key(*key))

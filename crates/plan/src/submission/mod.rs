@@ -30,7 +30,7 @@ use crate::{
 };
 use api::{Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
 pub use choice::{Chosen, Submitter, choose};
-pub(super) use fields::{field_of, stated_in};
+pub(super) use fields::{RoleField, field_of, stated_in};
 pub(super) use native::{Model, model, model_submission};
 pub use native::{children, native, objects};
 pub use predicted::predicted;

@@ -6,7 +6,7 @@ use api::{
     monitoring::Monitoring,
     names::{annotation, conf, label},
 };
-use pod_customization::{self, Denial, LARGEST};
+use pod_customization::{self, Denial, LARGEST, STEPS};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -97,6 +97,16 @@ fn volumes_of(subject: &Subject, role: Role) -> Vec<Value> {
     template.iter().cloned().chain(missing.into_iter().map(|name| json!({"name": name}))).collect()
 }
 
+/// The annotations that are made from the metadata of the application, not from a field of the spec.
+const OF_METADATA: [&str; 3] =
+    [annotation::OWNER_REFERENCE, annotation::POD_GROUP, annotation::SCHEDULING_GATE];
+
+/// Returns the paths of the spec fields from which annotations of the contract are created.
+pub(super) fn fields(subject: &Subject, role: Role) -> impl Iterator<Item = String> {
+    let of_spec = STEPS.iter().filter(|step| !OF_METADATA.contains(&step.key));
+    of_spec.map(move |step| field(subject, role, step.key, ""))
+}
+
 /// Returns the path of the spec field from which an annotation of the contract is created.
 fn field(subject: &Subject, role: Role, key: &str, path: &str) -> String {
     match key {
@@ -137,11 +147,7 @@ mod tests {
         let subject = Subject::new(&application, "spec");
         let schema = serde_json::to_value(SparkApplication::crd()).unwrap();
         let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-        // These are made from the metadata of the application, not from a field of the spec.
-        let of_metadata = [annotation::OWNER_REFERENCE, annotation::POD_GROUP, annotation::SCHEDULING_GATE];
-        let others = pod_customization::STEPS.iter().filter(|step| !of_metadata.contains(&step.key));
-        for step in others {
-            let path = field(&subject, Role::Executor, step.key, "");
+        for path in fields(&subject, Role::Executor) {
             let found = path.split('.').skip(1).fold(schema, |schema, name| &schema["properties"][name]);
             assert!(found.is_object(), "{path}");
         }

@@ -1,7 +1,7 @@
 //! Warns of what is valid and hardly ever meant. [`PROPERTIES`] is the table of those that a property shows.
 
 use super::{Findings, Subject};
-use crate::submission::pod_templates::sparks_container;
+use crate::submission::{RoleField, pod_templates::sparks_container};
 use api::{
     Role, memory,
     names::{conf, submit_conf},
@@ -173,11 +173,9 @@ pub(super) fn heap(subject: &Subject, findings: &mut Findings) {
         return;
     }
     for role in Role::ALL {
-        let key = conf::spark(role, conf::MEMORY);
-        let memory = role.pod(&subject.spec).memory.as_ref();
-        let Some((field, text)) = subject.given(role, "memory", memory, &key) else { continue };
+        let Some((field, text)) = subject.given(role, RoleField::Memory) else { continue };
         let has_unit = !text.trim().bytes().all(|c| c.is_ascii_digit());
-        if has_unit && memory::bytes(text, false).is_some_and(|bytes| (1..SMALLEST_HEAP).contains(&bytes)) {
+        if has_unit && memory::bytes(&text, false).is_some_and(|bytes| (1..SMALLEST_HEAP).contains(&bytes)) {
             findings.warn(
                 field,
                 format_args!("`{text}` is too small a heap for Spark to start: write 512m at least"),

@@ -28,7 +28,7 @@ mod spark_conf;
 mod start;
 mod volumes;
 
-use crate::{schedule::Precision, spec_hash::spec_hash};
+use crate::{schedule::Precision, spec_hash::spec_hash, submission::RoleField};
 use api::{
     Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec,
     excerpt::{self, LONGEST_EXPLANATION},
@@ -38,7 +38,7 @@ pub use names::is_object_name;
 pub(crate) use names::{LONGEST_LABEL, is_label_value};
 pub use planned::Files;
 pub use schedule::shortest_named_run;
-use std::{fmt::Display, ops::Deref, time::Duration};
+use std::{borrow::Cow, fmt::Display, ops::Deref, time::Duration};
 
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
@@ -190,6 +190,9 @@ pub const MOST_FINDINGS: usize = 50;
 /// on of one warning.
 const LONGEST_SENTENCE: usize = 256;
 
+/// The path of where the user wrote a value, and the value.
+type Given<'a> = (String, Cow<'a, str>);
+
 /// The application that a check examines.
 struct Subject<'a> {
     application: &'a SparkApplication,
@@ -223,16 +226,15 @@ impl<'a> Subject<'a> {
         format!("{}.sparkConf[{key}]", self.root)
     }
 
-    /// Returns the value of a role's field, else that of `property`, with the path of where it stands.
-    fn given<'s>(
-        &'s self,
-        role: Role,
-        field: &str,
-        stated: Option<&'s String>,
-        property: &str,
-    ) -> Option<(String, &'s String)> {
-        let stated = stated.map(|value| (self.of_role(role, field), value));
-        stated.or_else(|| Some((self.conf(property), self.spec.spark_conf.get(property)?)))
+    /// Returns the value of a role's field, else that of its property in sparkConf, with the path of where it stands.
+    fn given(&self, role: Role, field: RoleField) -> Option<Given<'_>> {
+        let stated = field.stated(role.pod(&self.spec)).map(|value| (self.of_role(role, field), value));
+        stated.or_else(|| self.configured(&field.key(role)))
+    }
+
+    /// Returns the value of a property in sparkConf.
+    fn configured(&self, key: &str) -> Option<Given<'_>> {
+        self.spec.spark_conf.get(key).map(|value| (self.conf(key), value.into()))
     }
 
     /// Returns whether the spec is small enough for further checks.

@@ -6,7 +6,8 @@
 //! `mainApplicationFile` (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
 
 use super::{Findings, Subject};
-use api::{Role, memory, names::conf};
+use crate::submission::RoleField;
+use api::{Role, memory};
 
 /// The main classes for which options of `spark-submit` may follow among the arguments of the program.
 const MIXED: [&str; 5] = [
@@ -107,10 +108,7 @@ pub(super) fn local_files(subject: &Subject, findings: &mut Findings) {
 /// (`SparkConf.validateSettings`), and warns of words that are no options.
 pub(super) fn java_options(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
-        let key = conf::spark(role, conf::EXTRA_JAVA_OPTIONS);
-        let pod = role.pod(&subject.spec);
-        let options = subject.given(role, "javaOptions", pod.java_options.as_ref(), &key);
-        let Some((field, options)) = options else { continue };
+        let Some((field, options)) = subject.given(role, RoleField::JavaOptions) else { continue };
         if role == Role::Executor && options.contains("-Dspark") {
             findings.refuse(&field, "Spark allows no `-Dspark…` here: write the setting into sparkConf");
         }
@@ -118,15 +116,14 @@ pub(super) fn java_options(subject: &Subject, findings: &mut Findings) {
         if options.contains("-Xmx") {
             findings.refuse(&field, format_args!("Spark allows no `-Xmx` here: write {memory}"));
         }
-        let heap = subject.given(role, "memory", pod.memory.as_ref(), &conf::spark(role, conf::MEMORY));
-        let heap = heap.map_or("1g", |(_, heap)| heap);
-        let (least, most) = (least_heap(options), memory::bytes(heap, false));
+        let heap = subject.given(role, RoleField::Memory).map_or("1g".into(), |(_, heap)| heap);
+        let (least, most) = (least_heap(&options), memory::bytes(&heap, false));
         // The image of Spark sets the heap of executors behind their options.
         if role == Role::Driver && least.zip(most).is_some_and(|(least, most)| least > most) {
             let why = format!("no JVM starts with a heap of `-Xms` that is more than {memory}, `{heap}`");
             findings.refuse(&field, why);
         }
-        if let Some(word) = no_option(options) {
+        if let Some(word) = no_option(&options) {
             findings.warn(
                 &field,
                 format_args!(

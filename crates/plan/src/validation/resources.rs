@@ -1,20 +1,15 @@
 //! Checks that cores and memory are written in the notation that Spark and Kubernetes accept.
 
-use super::{Findings, Subject};
+use super::{Findings, Given, Subject};
+use crate::submission::RoleField;
 use api::{Role, defaults, memory, names::conf, quantity};
 use spark_client::Line;
-
-/// A value that the user wrote, and the field that contains the value.
-struct Stated {
-    field: String,
-    text: String,
-}
 
 /// Checks heap, overhead and the factor of the overhead.
 pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
     let line = line(subject);
     for role in Role::ALL {
-        if let Some(Stated { field, text }) = heap(subject, role) {
+        if let Some((field, text)) = subject.given(role, RoleField::Memory) {
             // The JVM of a driver gets the text as it is, and knows no `Gi`.
             let bytes = match role {
                 Role::Driver => memory::bytes(&text, false),
@@ -27,7 +22,7 @@ pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
                 Some(_) => {}
             }
         }
-        if let Some(Stated { field, text }) = overhead(subject, role)
+        if let Some((field, text)) = settled(subject, role, RoleField::MemoryOverhead)
             && line.bytes(&text).is_none()
         {
             if memory::factor(&text).is_some() || text.trim_end().ends_with('%') {
@@ -42,12 +37,12 @@ pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
         }
     }
     let key = conf::MEMORY_OVERHEAD_FACTOR;
-    let configured = subject.spec.spark_conf.get(key).map(|text| (subject.conf(key), text));
-    let stated =
-        || Some((subject.field("memoryOverheadFactor"), subject.spec.memory_overhead_factor.as_ref()?));
-    let factor = configured.or_else(stated).filter(|(_, text)| !text.is_empty() && !is_substituted(text));
-    if let Some((field, text)) = factor
-        && memory::factor(text).is_none()
+    let stated = || {
+        Some((subject.field("memoryOverheadFactor"), subject.spec.memory_overhead_factor.as_ref()?.into()))
+    };
+    let factor = subject.configured(key).or_else(stated);
+    if let Some((field, text)) = factor.filter(|(_, text)| !text.is_empty() && !is_substituted(text))
+        && memory::factor(&text).is_none()
     {
         findings.refuse(field, format_args!("`{text}` is not a fraction from 0 (try `0.1`)"));
     }
@@ -64,15 +59,16 @@ fn not_memory(field: String, text: &str, findings: &mut Findings) {
 
 /// Checks cores, CPU requests and limits, and the number of executors.
 pub(super) fn cores(subject: &Subject, findings: &mut Findings) {
-    let counted = Role::ALL.map(|role| whole_cores(subject, role)).into_iter().chain([instances(subject)]);
-    for Stated { field, text } in counted.flatten() {
+    let cores = Role::ALL.map(|role| subject.given(role, RoleField::Cores));
+    for (field, text) in cores.into_iter().chain([instances(subject)]).flatten() {
         // spark-submit refuses other values: "Executor cores must be a positive number".
         if !text.parse::<i32>().is_ok_and(|count| count > 0) {
             findings.refuse(field, format_args!("`{text}` is not a whole number from 1"));
         }
     }
     for role in Role::ALL {
-        for Stated { field, text } in [request(subject, role), limit(subject, role)].into_iter().flatten() {
+        for field in [RoleField::CoreRequest, RoleField::CoreLimit] {
+            let Some((field, text)) = settled(subject, role, field) else { continue };
             match quantity::amount(text.trim()) {
                 None => findings.refuse(
                     field,
@@ -90,25 +86,26 @@ pub(super) fn cores(subject: &Subject, findings: &mut Findings) {
 pub(super) fn limits(subject: &Subject, findings: &mut Findings) {
     for role in Role::ALL {
         let pod = role.pod(&subject.spec);
-        let asked = request(subject, role).or_else(|| whole_cores(subject, role));
-        if let (Some(limit), Some(request)) = (limit(subject, role), asked)
+        let asked = settled(subject, role, RoleField::CoreRequest);
+        let asked = asked.or_else(|| subject.given(role, RoleField::Cores));
+        if let (Some((field, text)), Some((from, request))) =
+            (settled(subject, role, RoleField::CoreLimit), asked)
             && let (Some(most), Some(asked)) =
-                (quantity::amount(limit.text.trim()), quantity::amount(request.text.trim()))
+                (quantity::amount(text.trim()), quantity::amount(request.trim()))
             && most < asked
         {
-            let Stated { field, text } = limit;
-            let (from, request) = (request.field, request.text);
             findings.warn(
                 field,
                 format_args!("`{text}` is less than {from}, `{request}`: Kubernetes refuses such pods"),
             );
         }
-        let stated = |stated: Option<Stated>| stated.and_then(|stated| line(subject).bytes(&stated.text));
-        let heap = stated(heap(subject, role)).unwrap_or_default();
+        let bytes = |given: Option<Given>| given.and_then(|(_, text)| line(subject).bytes(&text));
+        let heap = bytes(subject.given(role, RoleField::Memory)).unwrap_or_default();
         // What Spark adds at least, unless the user or the admin has lowered that.
         let least = if heap > 0 { memory::OVERHEAD_LEAST << 20 } else { 0 };
         let is_lowered = subject.spec.spark_conf.keys().any(|key| key.ends_with(conf::MEMORY_OVERHEAD_LEAST));
-        let overhead = stated(overhead(subject, role)).unwrap_or(if is_lowered { 0 } else { least });
+        let overhead = bytes(settled(subject, role, RoleField::MemoryOverhead));
+        let overhead = overhead.unwrap_or(if is_lowered { 0 } else { least });
         let asked = heap.saturating_add(overhead);
         if let Some(text) = &pod.memory_limit
             && let Some(limit) = quantity::amount(&memory::quantity(text))
@@ -122,60 +119,23 @@ pub(super) fn limits(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-fn heap(subject: &Subject, role: Role) -> Option<Stated> {
-    let stated = role.pod(&subject.spec).memory.clone();
-    of_role(subject, role, "memory", stated, conf::spark(role, conf::MEMORY))
-}
-
-fn overhead(subject: &Subject, role: Role) -> Option<Stated> {
-    let stated = role.pod(&subject.spec).memory_overhead.clone();
-    of_role(subject, role, "memoryOverhead", stated, conf::spark(role, conf::MEMORY_OVERHEAD))
-        .filter(is_final)
-}
-
-fn request(subject: &Subject, role: Role) -> Option<Stated> {
-    let stated = role.pod(&subject.spec).core_request.clone();
-    of_role(subject, role, "coreRequest", stated, conf::kubernetes(role, conf::REQUEST_CORES))
-        .filter(is_final)
-}
-
-fn limit(subject: &Subject, role: Role) -> Option<Stated> {
-    let stated = role.pod(&subject.spec).core_limit.clone();
-    of_role(subject, role, "coreLimit", stated, conf::kubernetes(role, conf::LIMIT_CORES)).filter(is_final)
-}
-
-fn whole_cores(subject: &Subject, role: Role) -> Option<Stated> {
-    let stated = role.pod(&subject.spec).cores.map(|cores| cores.to_string());
-    of_role(subject, role, "cores", stated, conf::spark(role, conf::CORES))
+/// Returns the value of a role's field, or of its property, if the final value is known before Spark runs: see
+/// [`is_substituted`].
+fn settled<'s>(subject: &'s Subject, role: Role, field: RoleField) -> Option<Given<'s>> {
+    subject.given(role, field).filter(|(_, text)| !is_substituted(text))
 }
 
 /// Returns the number of executors; none if dynamic allocation is on, so that the number follows the work.
-fn instances(subject: &Subject) -> Option<Stated> {
-    let stated = subject.spec.executor.instances.map(|instances| instances.to_string());
-    of_role(subject, Role::Executor, "instances", stated, conf::EXECUTOR_INSTANCES.to_owned())
+fn instances<'s>(subject: &'s Subject) -> Option<Given<'s>> {
+    let field = subject.of_role(Role::Executor, "instances");
+    let stated = subject.spec.executor.instances.map(|instances| (field, instances.to_string().into()));
+    stated
+        .or_else(|| subject.configured(conf::EXECUTOR_INSTANCES))
         .filter(|_| !defaults::is_dynamic_allocation_on(&subject.spec))
 }
 
-/// Returns the value of the spec field; if the field is not set, the value of the property in `sparkConf`.
-fn of_role(
-    subject: &Subject,
-    role: Role,
-    field: &str,
-    stated: Option<String>,
-    key: String,
-) -> Option<Stated> {
-    let configured =
-        || Some(Stated { field: subject.conf(&key), text: subject.spec.spark_conf.get(&key)?.clone() });
-    stated.map(|text| Stated { field: subject.of_role(role, field), text }).or_else(configured)
-}
-
-/// Whether the final value is known before Spark runs. Spark replaces `${…}` by other properties and environment
-/// variables in every value that `spark-submit` itself does not read first, so the result is known only when Spark
-/// runs.
-fn is_final(stated: &Stated) -> bool {
-    !is_substituted(&stated.text)
-}
-
+/// Whether Spark replaces a part of the value. Spark replaces `${…}` by other properties and environment variables in every
+/// value that `spark-submit` itself does not read first, so the final value is known only when Spark runs.
 fn is_substituted(text: &str) -> bool {
     text.contains("${")
 }

@@ -1,7 +1,7 @@
 //! Checks that sparkConf does not set properties that belong to the operator.
 
-use super::{Findings, Subject, nearest};
-use crate::driver;
+use super::{Findings, Subject, customization, nearest};
+use crate::{driver, submission::RoleField};
 use api::{
     Role,
     names::{conf, label, submit_conf},
@@ -124,11 +124,11 @@ pub(super) fn unknown(subject: &Subject, findings: &mut Findings) {
             continue;
         }
         let similar = || {
-            // Of those that are not listed nobody reads what was meant.
-            let meant = (!findings.is_full()).then(|| nearest(setting, spark_client::settings(line)))??;
+            let meant = nearest(setting, spark_client::settings(line))?;
             Some(format!("{}{meant}", submit_conf::KUBERNETES_PREFIX))
         };
-        let instead = instead_of(subject, setting).or_else(similar);
+        // Of those that are not listed nobody reads what was meant.
+        let instead = (!findings.is_full()).then(|| instead_of(subject, setting).or_else(similar)).flatten();
         let instead = instead.map_or_else(String::new, |instead| format!(": write {instead}"));
         findings.warn(subject.conf(key), format_args!("no setting of Spark {line}, without effect{instead}"));
     }
@@ -141,14 +141,20 @@ fn instead_of(subject: &Subject, setting: &str) -> Option<String> {
     if name == "memoryOverheadFactor" {
         return Some(subject.field(name));
     }
-    let first = name.split('.').next().unwrap_or_default();
-    let field = FIELDS.iter().find(|field| first.eq_ignore_ascii_case(field));
-    if let (Some(role), Some(field)) = (role, field) {
-        return Some(subject.of_role(role, field));
-    }
-    field.map(|field| {
-        format!("{} and {}", subject.of_role(Role::Driver, field), subject.of_role(Role::Executor, field))
-    })
+    let first = name.split('.').next();
+    let is_meant =
+        |path: &String| path.rsplit('.').next().zip(first).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b));
+    let roles = Role::ALL.into_iter().filter(|it| role.is_none_or(|role| role == *it));
+    let mut meant: Vec<_> = roles.filter_map(|role| fields(subject, role).find(is_meant)).collect();
+    // The roles share some.
+    meant.dedup();
+    (!meant.is_empty()).then(|| meant.join(" and "))
+}
+
+/// Returns the paths of the fields that users look for among Spark's settings.
+fn fields(subject: &Subject, role: Role) -> impl Iterator<Item = String> {
+    let others = RoleField::ALL.map(RoleField::as_str).into_iter().chain(["image", "serviceAccount"]);
+    customization::fields(subject, role).chain(others.map(move |name| subject.of_role(role, name)))
 }
 
 /// Warns of settings below a volume that Spark does not read.
@@ -187,30 +193,4 @@ const VOLUME_SETTINGS: [&str; 13] = [
     "options.sizeLimit",
     "options.storageClass",
     "options.type",
-];
-
-/// Fields of a role that users look for among Spark's settings.
-const FIELDS: [&str; 22] = [
-    "affinity",
-    "coreLimit",
-    "coreRequest",
-    "dnsConfig",
-    "env",
-    "envFrom",
-    "gpu",
-    "hostAliases",
-    "hostNetwork",
-    "image",
-    "initContainers",
-    "lifecycle",
-    "memory",
-    "memoryOverhead",
-    "podSecurityContext",
-    "priorityClassName",
-    "securityContext",
-    "serviceAccount",
-    "sidecars",
-    "terminationGracePeriodSeconds",
-    "tolerations",
-    "volumeMounts",
 ];
