@@ -391,8 +391,8 @@ fn sizes_that_the_admins_defaults_leave_open_are_refused_with_the_file() {
     for (defaults, expected) in [
         (
             "spark.executor.memoryOverhead ${spark.x}",
-            "spark.executor.memoryOverhead in the administrator's spark-defaults.conf: `${spark.x}` is nothing that is known before Spark \
-             runs, and the sums of the batch scheduler ask for it: write it out",
+            "spark.executor.memoryOverhead in the administrator's spark-defaults.conf: refers to Spark's default of `${spark.x}`, and the \
+             sums of the batch scheduler ask for it before Spark runs: write it out",
         ),
         ("spark.executor.memoryOverhead \\u12", "spark-defaults.conf: "),
     ] {

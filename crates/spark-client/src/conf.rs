@@ -9,11 +9,12 @@ use api::memory;
 use std::collections::BTreeMap;
 
 /// The properties of a submission, and the release line of Spark that reads them.
-pub(super) struct Conf(pub(super) BTreeMap<String, String>, pub(super) Line);
+pub struct Conf(pub BTreeMap<String, String>, pub Line);
 
 impl Conf {
     /// Returns the value as it is written, without replacing any `${…}`.
-    pub(super) fn raw(&self, key: &str) -> Option<&str> {
+    #[must_use]
+    pub fn raw(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
 
@@ -22,7 +23,7 @@ impl Conf {
     }
 
     /// Returns, for every key that begins with `prefix`, the rest of the key and the value as it is written.
-    pub(super) fn prefixed<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub fn prefixed<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let begins_so = self.0.range(prefix.to_owned()..).take_while(move |(key, _)| key.starts_with(prefix));
         begins_so.map(move |(key, value)| (&key[prefix.len()..], value.as_str()))
     }
@@ -49,7 +50,12 @@ impl Conf {
         }
     }
 
-    pub(super) fn int(&self, key: &str) -> Result<Option<i32>, NotNative> {
+    /// Returns a whole number.
+    ///
+    /// # Errors
+    ///
+    /// When Spark would refuse the value, or when only the JVM knows it.
+    pub fn int(&self, key: &str) -> Result<Option<i32>, NotNative> {
         self.typed(key, "a whole number", |text| int(text.trim()))
     }
 
@@ -60,7 +66,12 @@ impl Conf {
         int(text).map(Some).ok_or_else(|| mistyped(key, "a whole number", text))
     }
 
-    pub(super) fn boolean(&self, key: &str) -> Result<Option<bool>, NotNative> {
+    /// Returns whether a setting is on.
+    ///
+    /// # Errors
+    ///
+    /// The same as those of [`Conf::int`].
+    pub fn boolean(&self, key: &str) -> Result<Option<bool>, NotNative> {
         self.typed(key, "true or false", |text| boolean(text.trim()))
     }
 
@@ -75,6 +86,12 @@ impl Conf {
             let (text, sign) = text.strip_prefix('-').map_or((text, 1), |text| (text, -1));
             self.1.bytes(text).and_then(|bytes| i64::try_from(bytes >> 20).ok()).map(|mib| mib * sign)
         })
+    }
+
+    /// Returns an amount of memory in bytes, which is also what a number without a unit means.
+    pub(super) fn bytes(&self, key: &str) -> Result<Option<u64>, NotNative> {
+        let read = |text: &str| text.trim().parse().ok().or_else(|| self.1.bytes(text));
+        self.typed(key, "an amount of memory, such as 512m", read)
     }
 
     /// Returns the elements of a list that is separated by commas.

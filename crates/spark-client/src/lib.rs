@@ -65,8 +65,7 @@ mod validation;
 mod volumes;
 
 use api::names::{conf as key, submit_conf};
-use conf::Conf;
-pub use conf::elements as list_elements;
+pub use conf::{Conf, elements as list_elements};
 pub use dependencies::flag_list;
 use driver_in_progress::Driver;
 pub use executor::executor;
@@ -78,6 +77,7 @@ pub use names::possible_children;
 pub use not_native::{NotNative, Reason};
 pub use properties_file::{keys_alone, read_properties, trimmed};
 pub use properties_text::{SYNTAX, escaped};
+pub use resources::set_resources;
 use serde_json::Value;
 pub use settings::{IN_CLUSTER, belongs, is_setting, settings};
 use std::collections::BTreeMap;

@@ -68,7 +68,8 @@ pub(super) fn basic(context: &Context, driver: &mut Driver) -> Result<(), NotNat
     image(context, driver)?;
     ports(context, driver)?;
     environment(context, driver);
-    let default_factor = resources::resources(context, driver)?;
+    let program = &context.submission.primary_resource;
+    resources::set_resources(&context.conf, program, Role::Driver, &mut driver.container)?;
     if context.line >= Line::V4_3 {
         let keys = [submit_conf::DRIVER_PRIVILEGE_ESCALATION, submit_conf::PRIVILEGE_ESCALATION];
         let allowed =
@@ -78,7 +79,9 @@ pub(super) fn basic(context: &Context, driver: &mut Driver) -> Result<(), NotNat
     driver.set_property(conf::DRIVER_POD_NAME, &context.names.driver_pod);
     driver.set_property(submit_conf::APP_ID, &context.submission.ids.application);
     driver.set_property(submit_conf::SUBMIT_IN_DRIVER, "true");
-    driver.set_property(conf::MEMORY_OVERHEAD_FACTOR, double::to_string(default_factor));
+    // Its executors need it.
+    let factor = resources::default_factor(&context.conf, context.submission.kind())?;
+    driver.set_property(conf::MEMORY_OVERHEAD_FACTOR, double::to_string(factor));
     Ok(())
 }
 

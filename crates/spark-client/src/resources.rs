@@ -1,74 +1,91 @@
-//! Sets the CPU, the memory and the devices of the driver's container.
+//! Sets the CPU, the memory and the devices of Spark's container.
 
-use super::{Context, Line, conf::int, driver_in_progress::Driver, input::Kind, not_native::NotNative};
+use super::{Conf, Line, conf::int, input::Kind, not_native::NotNative};
 use api::{Role, memory, names::conf};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Sets the resources of the driver's container. Returns the default overhead factor, which the driver needs for its
-/// executors: the memory of a pod beside its heap, as a fraction of the heap, unless other properties set that memory.
-pub(super) fn resources(context: &Context, driver: &mut Driver) -> Result<f64, NotNative> {
-    let default_factor = default_factor(context)?;
-    let conf = &context.conf;
-    let memory = format!("{}Mi", memory_mib(context, default_factor)?);
-    let request = conf::kubernetes(Role::Driver, conf::REQUEST_CORES);
-    let cores = conf.int(&conf::spark(Role::Driver, conf::CORES))?.unwrap_or(1).to_string();
+/// Sets the resources of Spark's container in pods of `role`. The end of the name of `program` determines its language. Spark
+/// does the same in `BasicDriverFeatureStep` for the driver, and in `ResourceProfile` and `BasicExecutorFeatureStep` for
+/// executors.
+///
+/// # Errors
+///
+/// When Spark would refuse a property, or when only the JVM knows its value.
+pub fn set_resources(conf: &Conf, program: &str, role: Role, container: &mut Value) -> Result<(), NotNative> {
+    let memory = format!("{}Mi", memory_mib(conf, Kind::of(program), role)?);
+    let request = conf::kubernetes(role, conf::REQUEST_CORES);
+    let cores = conf.int(&conf::spark(role, conf::CORES))?.unwrap_or(1).to_string();
     let cpu = conf.text(&request)?.unwrap_or(cores);
 
-    let resources = &mut driver.container["resources"];
+    let resources = &mut container["resources"];
     resources["requests"]["cpu"] = quantity(&request, cpu)?.into();
-    let limit = conf::kubernetes(Role::Driver, conf::LIMIT_CORES);
+    let limit = conf::kubernetes(role, conf::LIMIT_CORES);
     if let Some(cpu) = conf.text(&limit)? {
         resources["limits"]["cpu"] = quantity(&limit, cpu)?.into();
     }
     resources["requests"]["memory"] = memory.as_str().into();
     resources["limits"]["memory"] = memory.into();
-    for (name, amount) in devices(context)? {
+    for (name, amount) in devices(conf, role)? {
         resources["limits"][name] = amount.to_string().into();
     }
-    Ok(default_factor)
+    Ok(())
 }
 
-fn default_factor(context: &Context) -> Result<f64, NotNative> {
-    let default = match context.submission.kind() {
+/// Returns the memory of a pod beside its heap, as a fraction of the heap, unless properties of its role set that memory.
+pub(super) fn default_factor(conf: &Conf, kind: Kind) -> Result<f64, NotNative> {
+    let default = match kind {
         Kind::Java => memory::OVERHEAD_FACTOR,
         Kind::Python | Kind::R => memory::OVERHEAD_FACTOR_BESIDE_JVM,
     };
-    Ok(context.conf.factor(conf::MEMORY_OVERHEAD_FACTOR)?.unwrap_or(default))
+    Ok(conf.factor(conf::MEMORY_OVERHEAD_FACTOR)?.unwrap_or(default))
 }
 
-fn memory_mib(context: &Context, default_factor: f64) -> Result<i64, NotNative> {
-    let conf = &context.conf;
+fn memory_mib(conf: &Conf, kind: Kind, role: Role) -> Result<i64, NotNative> {
+    let default_factor = default_factor(conf, kind)?;
     let default = |amount: u64| i64::try_from(amount).expect("it is a small constant");
-    let heap = conf.mib(&conf::spark(Role::Driver, conf::MEMORY))?.unwrap_or(default(memory::HEAP));
-    let own_factor = conf::spark(Role::Driver, conf::MEMORY_OVERHEAD_FACTOR_OF_ROLE);
+    let heap = conf.mib(&conf::spark(role, conf::MEMORY))?.unwrap_or(default(memory::HEAP));
+    let own_factor = conf::spark(role, conf::MEMORY_OVERHEAD_FACTOR_OF_ROLE);
     let factor = match conf.factor(&own_factor)? {
         Some(0.0) => {
             return Err(NotNative::refused(&own_factor, "memory overhead must be a double greater than 0"));
         }
         factor => factor.unwrap_or(default_factor),
     };
-    let least = match context.line {
+    let least = match conf.1 {
         Line::V3_5 => None,
-        _ => conf.mib(&conf::spark(Role::Driver, conf::MEMORY_OVERHEAD_LEAST))?,
+        _ => conf.mib(&conf::spark(role, conf::MEMORY_OVERHEAD_LEAST))?,
     };
-    let (own, old) =
-        (conf::spark(Role::Driver, conf::MEMORY_OVERHEAD), conf::old_memory_overhead(Role::Driver));
+    let (own, old) = (conf::spark(role, conf::MEMORY_OVERHEAD), conf::old_memory_overhead(role));
     let stated = conf.first_set(&[&own, &old]).map(|key| conf.mib(key)).transpose()?.flatten();
     let part = || memory::part(u64::try_from(heap).unwrap_or(0), factor);
     let reckoned = || default(part()).max(least.unwrap_or(default(memory::OVERHEAD_LEAST)));
-    Ok(heap.saturating_add(stated.unwrap_or_else(reckoned)))
+    let beside = match role {
+        Role::Driver => 0,
+        Role::Executor => beside_heap(conf, kind)?,
+    };
+    Ok(heap.saturating_add(stated.unwrap_or_else(reckoned)).saturating_add(beside))
+}
+
+/// Returns the memory outside the heap and that of Python, which only executors have in addition to the overhead.
+fn beside_heap(conf: &Conf, kind: Kind) -> Result<i64, NotNative> {
+    let is_off_heap = conf.boolean(conf::OFF_HEAP)?.unwrap_or(false);
+    let bytes = if is_off_heap { conf.bytes(conf::OFF_HEAP_SIZE)? } else { None };
+    let off_heap = i64::try_from(bytes.unwrap_or(0) >> 20).unwrap_or(i64::MAX);
+    let python = if kind == Kind::Python { conf.mib(conf::PYSPARK_MEMORY)? } else { None };
+    Ok(off_heap.saturating_add(python.unwrap_or(0)))
 }
 
 /// Returns the limits for GPUs and other devices: the resource name `<vendor>/<name>` and the number of devices.
-fn devices(context: &Context) -> Result<Vec<(String, i32)>, NotNative> {
-    let prefix = conf::spark(Role::Driver, conf::RESOURCE_PREFIX);
-    let settings = context.conf.prefixed(&prefix);
+fn devices(conf: &Conf, role: Role) -> Result<Vec<(String, i32)>, NotNative> {
+    let prefix = conf::spark(role, conf::RESOURCE_PREFIX);
+    let settings = conf.prefixed(&prefix);
     let names: BTreeSet<_> =
         settings.map(|(setting, _)| setting.split('.').next().unwrap_or(setting)).collect();
     let mut devices = Vec::new();
     for name in names {
         let (amount, vendor) = (format!("{prefix}{name}.amount"), format!("{prefix}{name}.vendor"));
-        let Some(text) = context.conf.raw(&amount) else {
+        let Some(text) = conf.raw(&amount) else {
             return Err(NotNative::refused(&amount, format_args!("you must specify an amount for {name}")));
         };
         let Some(number) = int(text) else {
@@ -80,7 +97,7 @@ fn devices(context: &Context) -> Result<Vec<(String, i32)>, NotNative> {
         if number <= 0 {
             continue;
         }
-        let Some(domain) = context.conf.raw(&vendor) else {
+        let Some(domain) = conf.raw(&vendor) else {
             let problem = format!("Resource: {name} was requested, but vendor was not specified");
             return Err(NotNative::refused(&vendor, problem));
         };

@@ -24,7 +24,7 @@ pub use pod_claim::{Amounts, PodClaim, is_counted};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use spark::Spark;
-use spark_client::read_properties;
+use spark_client::{Conf, Line, read_properties};
 use std::{collections::BTreeMap, mem};
 
 /// The pods that an application will have, and how many of them.
@@ -66,7 +66,7 @@ pub enum Error {
     /// The application cannot be run at all.
     Refused(Refusal),
     /// The value of a property is not a number, or contains a reference that only Spark replaces when it runs.
-    Unknown { field: String, text: String },
+    Unknown { field: String, why: String },
     /// The pods of this role would be invalid for Kubernetes, or the webhook would deny them.
     NoPod { role: Role, why: String },
 }
@@ -86,15 +86,14 @@ impl PodRequests {
         let defaults = read_properties(defaults).map_err(malformed)?;
         let (properties, [driver, executor]) = starting_point(application, defaults);
         let spec = &application.spec;
-        let (version, main_file) = (&spec.spark_version, &spec.main_application_file);
-        let spark = Spark { version, properties: &properties, own: &spec.spark_conf, main_file };
+        let spark = Spark { spec, conf: Conf(properties.into_map(), Line::nearest(&spec.spark_version).0) };
         Ok(Self {
             driver: planned(&spark, Role::Driver, driver)?,
             executor: planned(&spark, Role::Executor, executor)?,
             initial: spark.initial_executors()?,
             greatest: spark.most_executors()?,
             is_dynamic: spark.is_dynamic()?,
-            allocator: properties.get(conf::PODS_ALLOCATOR).unwrap_or(conf::DIRECT).to_owned(),
+            allocator: spark.conf.raw(conf::PODS_ALLOCATOR).unwrap_or(conf::DIRECT).to_owned(),
         })
     }
 
@@ -120,27 +119,24 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         annotations.remove(annotation::OWNER_REFERENCE);
     }
     for prefix in conf::node_selector_prefixes(role) {
-        for (name, value) in spark.properties.prefixed(&prefix) {
+        for (name, value) in spark.conf.prefixed(&prefix) {
             template["spec"]["nodeSelector"][name] = value.into();
         }
     }
     let containers = &mut template["spec"]["containers"];
     let of_role = |suffix: &str, of_both: &str| {
-        let properties = spark.properties;
-        properties.get(&conf::kubernetes(role, suffix)).or_else(|| properties.get(of_both))
+        spark.conf.raw(&conf::kubernetes(role, suffix)).or_else(|| spark.conf.raw(of_both))
     };
     let image = of_role(conf::CONTAINER_IMAGE, conf::IMAGE);
-    let secrets = spark.properties.get(conf::IMAGE_PULL_SECRETS);
+    let secrets = spark.conf.raw(conf::IMAGE_PULL_SECRETS);
     let sparks = sparks_container(containers, role);
     let container = &mut containers[sparks];
-    for (field, value) in
-        [("image", image), ("imagePullPolicy", spark.properties.get(conf::IMAGE_PULL_POLICY))]
-    {
+    for (field, value) in [("image", image), ("imagePullPolicy", spark.conf.raw(conf::IMAGE_PULL_POLICY))] {
         if let Some(value) = value {
             container[field] = value.into();
         }
     }
-    container["resources"] = spark.resources(role, &container["resources"])?;
+    spark.set_resources(role, container)?;
     if let Some(scheduler) = of_role(conf::SCHEDULER, submit_conf::SCHEDULER_NAME) {
         template["spec"]["schedulerName"] = scheduler.into();
     }
@@ -164,7 +160,7 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     }
     let with_properties = |entries: Option<BTreeMap<String, String>>, prefix: &str| {
         let prefix = conf::kubernetes(role, prefix);
-        let of_properties = spark.properties.prefixed(&prefix);
+        let of_properties = spark.conf.prefixed(&prefix);
         let of_properties = of_properties.map(|(name, value)| (name.to_owned(), value.to_owned()));
         entries.into_iter().flatten().chain(of_properties).collect()
     };
@@ -185,11 +181,9 @@ impl Error {
     pub fn findings(self, asker: &str) -> Vec<Invalid> {
         match self {
             Self::Refused(Refusal(invalid)) => invalid,
-            Self::Unknown { field, text } => {
-                let text = excerpt::beginning(text, LONGEST_EXPLANATION);
-                let why = format!(
-                    "`{text}` is nothing that is known before Spark runs, and {asker} ask for it: write it out"
-                );
+            Self::Unknown { field, why } => {
+                let why = excerpt::beginning(why, LONGEST_EXPLANATION);
+                let why = format!("{why}, and {asker} ask for it before Spark runs: write it out");
                 vec![Invalid { field, why }]
             }
             Self::NoPod { role, why } => {

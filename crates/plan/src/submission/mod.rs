@@ -34,7 +34,7 @@ pub(super) use fields::{RoleField, field_of, stated_in};
 pub(super) use native::{Model, model, model_submission};
 pub use native::{children, native, objects};
 pub use predicted::predicted;
-pub(super) use properties::Properties;
+use properties::Properties;
 use serde_json::Value;
 use spark_client::{Environment, read_properties};
 use std::collections::BTreeMap;
@@ -129,16 +129,11 @@ fn path(name: &str) -> String {
     format!("{DIRECTORY}/{name}")
 }
 
-/// Whether this version of Spark has pod templates: Spark before 3.0 has none.
+/// Whether this version of Spark has pod templates: Spark before 3.0 has none. A text that is not a version counts as newer
+/// than all versions.
 pub(super) fn has_templates(spark_version: &str) -> bool {
-    is_since(spark_version, 3)
-}
-
-/// Whether `spark_version` is of this major version or a later one. A text that is not a version counts as newer than
-/// all versions.
-pub(super) fn is_since(spark_version: &str, major: u32) -> bool {
-    let found = spark_version.split('.').next().and_then(|found| found.parse::<u32>().ok());
-    found.is_none_or(|found| found >= major)
+    let major = spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    major.is_none_or(|major| major >= 3)
 }
 
 /// Returns the invocation of `spark-submit` that creates the objects of `run`. `defaults` is the text of a

@@ -36,18 +36,12 @@ impl Properties {
         Self(others)
     }
 
-    pub(super) fn into_map(self) -> BTreeMap<String, String> {
+    pub(crate) fn into_map(self) -> BTreeMap<String, String> {
         self.0
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
-    }
-
-    /// Returns the properties whose keys begin with `prefix`: the rest of the key, and the value.
-    pub(crate) fn prefixed(&self, prefix: &str) -> impl Iterator<Item = (&str, &str)> {
-        let from = self.0.range(prefix.to_owned()..);
-        from.map_while(move |(key, value)| Some((key.strip_prefix(prefix)?, value.as_str())))
     }
 
     /// Returns the text of a file in the format of `java.util.Properties`, in UTF-8, the encoding in which Spark reads
