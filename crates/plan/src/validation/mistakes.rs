@@ -1,9 +1,9 @@
 //! Warns of what is valid and hardly ever meant. [`PROPERTIES`] is the table of those that a property shows.
 
 use super::{Findings, Subject};
-use crate::submission::{RoleField, pod_templates::sparks_container};
+use crate::submission::pod_templates::sparks_container;
 use api::{
-    Role, memory,
+    Role,
     names::{conf, submit_conf},
     stated,
 };
@@ -84,11 +84,6 @@ const OF_OTHERS: [&str; 8] = [
     "spark.yarn.queue",
 ];
 const SHUFFLE_SERVICE: &str = "spark.shuffle.service.enabled";
-/// With one of these settings Spark starts with a heap of any size.
-const ANY_HEAP: [&str; 2] = ["spark.testing.memory", "spark.testing.reservedMemory"];
-/// The smallest heap with which Spark starts, in bytes. It wants 1.5 times the 300 MiB that it reserves of what the JVM
-/// leaves of the heap (`UnifiedMemoryManager`), and in a pod as small, the JVM leaves a survivor space aside.
-const SMALLEST_HEAP: u64 = 466 << 20;
 /// Directories without which nothing starts.
 const NEEDED: [&str; 13] = [
     "",
@@ -161,24 +156,6 @@ pub(super) fn secrets(subject: &Subject, findings: &mut Findings) {
             findings.warn(
                 subject.of_role(role, format_args!("secrets[{i}]")),
                 format_args!("`{}` is mounted at `{path}` alone, where it is named last", secret.name),
-            );
-        }
-    }
-}
-
-/// Warns of a heap with which Spark does not start.
-pub(super) fn heap(subject: &Subject, findings: &mut Findings) {
-    let given = &subject.spec.spark_conf;
-    if ANY_HEAP.iter().any(|key| given.contains_key(*key)) {
-        return;
-    }
-    for role in Role::ALL {
-        let Some((field, text)) = subject.given(role, RoleField::Memory) else { continue };
-        let has_unit = !text.trim().bytes().all(|c| c.is_ascii_digit());
-        if has_unit && memory::bytes(&text, false).is_some_and(|bytes| (1..SMALLEST_HEAP).contains(&bytes)) {
-            findings.warn(
-                field,
-                format_args!("`{text}` is too small a heap for Spark to start: write 512m at least"),
             );
         }
     }

@@ -43,7 +43,7 @@ use std::{borrow::Cow, fmt::Display, ops::Deref, time::Duration};
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 37] = [
+const CHECKS: [Check; 36] = [
     mode::cluster,
     program::main_file,
     program::main_class,
@@ -65,7 +65,6 @@ const CHECKS: [Check; 37] = [
     mistakes::in_properties,
     mistakes::in_arguments,
     mistakes::secrets,
-    mistakes::heap,
     mistakes::mounts,
     mistakes::containers,
     mistakes::images,

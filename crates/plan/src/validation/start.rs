@@ -33,6 +33,11 @@ pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>, fi
 const VALUES: &str = include_str!("start.txt");
 /// The placeholder in the name of a claim for the number of the executor.
 const EXECUTOR_ID: &str = "SPARK_EXECUTOR_ID";
+/// With one of these settings Spark starts with a heap of any size.
+const ANY_HEAP: [&str; 2] = ["spark.testing.memory", "spark.testing.reservedMemory"];
+/// The smallest heap with which Spark starts, in bytes. It wants 1.5 times the 300 MiB that it reserves of what the JVM
+/// leaves of the heap (`UnifiedMemoryManager`), and in a pod as small, the JVM leaves a survivor space aside.
+const SMALLEST_HEAP: u64 = 466 << 20;
 const OF_DYNAMIC_ALLOCATION: &str = "spark.dynamicAllocation.";
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -143,13 +148,19 @@ impl<'a> Start<'a, '_> {
     /// The driver's JVM gets its heap as it is written, and Spark takes the executors' for bytes here, though for MiB where
     /// it asks for their pods.
     fn heaps(&mut self) {
+        let takes_any = ANY_HEAP.iter().any(|key| self.properties.contains_key(*key));
         for role in Role::ALL {
             let key = conf::spark(role, conf::MEMORY);
-            let Some(text) = self.get(&key).filter(|text| self.line.bytes(text).is_some()) else {
-                continue;
-            };
+            let Some(text) = self.get(&key) else { continue };
+            let Some(bytes) = self.line.bytes(text) else { continue };
+            let has_unit = !text.bytes().all(|c| c.is_ascii_digit());
+            if has_unit && !takes_any && (1..SMALLEST_HEAP).contains(&bytes) {
+                let why =
+                    format_args!("`{text}` is too small a heap for Spark to start: write 512m at least");
+                self.warn(&key, why);
+            }
             let short = text.trim_end_matches(['b', 'B']);
-            if text.bytes().all(|c| c.is_ascii_digit()) {
+            if !has_unit {
                 self.warn(&key, format_args!("`{text}` has no unit and is taken for bytes: write {text}m"));
             } else if role == Role::Driver && !short.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']) {
                 self.warn(
