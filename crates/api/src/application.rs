@@ -133,7 +133,7 @@ pub struct SparkApplicationSpec {
     pub time_to_live_seconds: Option<i64>,
     /// The Service and the Ingress of Spark's web UI.
     #[serde(rename = "sparkUIOptions", skip_serializing_if = "Option::is_none")]
-    pub spark_ui_options: Option<SparkUiOptions>,
+    pub spark_ui_options: Option<PortExposure>,
     /// Further ports of the driver to be reached from outside, each with a Service and an Ingress of its own.
     // The operator makes a Service and an Ingress for each entry.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -334,14 +334,15 @@ pub struct PrometheusSpec {
     pub configuration: Option<String>,
 }
 
-/// The Service and the Ingress of Spark's web UI.
+/// The Service and the Ingress of a port of the driver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SparkUiOptions {
-    /// Port of the Service. Default: 4040; without this whole section, the sparkConf entry `spark.ui.port`.
+pub struct PortExposure {
+    /// Port of the Service; in `driverIngressOptions` also that of the driver. Default in `sparkUIOptions`:
+    /// 4040; without this whole section, the sparkConf entry `spark.ui.port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_port: Option<i32>,
-    /// Name of that port. Default: `spark-driver-ui-port`.
+    /// Name of that port. Default in `sparkUIOptions`: `spark-driver-ui-port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_port_name: Option<String>,
     /// Type of the Service. Default: `ClusterIP`.
@@ -367,30 +368,13 @@ pub struct SparkUiOptions {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["servicePort", "servicePortName"]))]
 pub struct DriverIngressOptions {
-    /// Port of the Service and of the driver.
-    pub service_port: Option<i32>,
-    /// Name of that port.
-    pub service_port_name: Option<String>,
-    /// Type of the Service. Default: `ClusterIP`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_type: Option<String>,
-    /// Annotations of the Service.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub service_annotations: BTreeMap<String, String>,
-    /// Labels of the Service.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub service_labels: BTreeMap<String, String>,
+    /// What it has in common with the web UI; in the manifest its fields stand beside the other one.
+    #[serde(flatten)]
+    pub exposure: PortExposure,
     /// Address of the Ingress, for instance `{{$appName}}.example.com/{{$appNamespace}}`; `{{$appId}}` is
     /// Spark's own id.
     #[serde(rename = "ingressURLFormat", skip_serializing_if = "Option::is_none")]
     pub ingress_url_format: Option<String>,
-    /// Annotations of the Ingress. Default: those that the operator was started with.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub ingress_annotations: BTreeMap<String, String>,
-    /// Hosts of the Ingress and the Secrets with their certificates: Kubernetes IngressTLS. Default: those
-    /// that the operator was started with.
-    #[serde(rename = "ingressTLS", skip_serializing_if = "Vec::is_empty")]
-    pub ingress_tls: Vec<Embedded<IngressTLS>>,
 }
 
 /// Executors that come and go with the work.

@@ -47,8 +47,8 @@ mod resource_version;
 mod words;
 pub use application::{
     ApplicationType, BatchSchedulerOptions, Dependencies, DeployMode, DriverIngressOptions,
-    DynamicAllocation, MonitoringSpec, PrometheusSpec, RestartPolicy, RestartPolicyType, SparkApplication,
-    SparkApplicationSpec, SparkUiOptions, owner_reference, stated,
+    DynamicAllocation, MonitoringSpec, PortExposure, PrometheusSpec, RestartPolicy, RestartPolicyType,
+    SparkApplication, SparkApplicationSpec, owner_reference, stated,
 };
 pub use bounds::{Bounds, Excess};
 pub use defaults::{fill_in, with_defaults};

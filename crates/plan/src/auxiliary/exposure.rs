@@ -3,8 +3,7 @@
 
 use super::url_format::{Url, UrlFormat, Variables};
 use crate::{Policy, digest::md5_hex};
-use api::{DriverIngressOptions, Embedded, SparkApplication, SparkUiOptions, names::conf};
-use k8s_openapi::api::networking::v1::IngressTLS;
+use api::{DriverIngressOptions, PortExposure, SparkApplication, names::conf, stated};
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -44,14 +43,14 @@ pub(super) struct ExposedPort<'a> {
     pub service: String,
     pub ingress: String,
     pub port: i32,
-    pub port_name: Cow<'a, str>,
     pub target_port: i32,
-    pub service_type: &'a str,
-    pub service_labels: Cow<'a, BTreeMap<String, String>>,
-    pub service_annotations: Cow<'a, BTreeMap<String, String>>,
+    /// What the application asks for.
+    pub options: Cow<'a, PortExposure>,
+    /// The name of the port if the application sets none.
+    default_name: Cow<'a, str>,
     pub url_format: Option<Cow<'a, UrlFormat>>,
-    pub ingress_annotations: &'a BTreeMap<String, String>,
-    pub ingress_tls: Vec<Value>,
+    /// What the admin has set for all applications.
+    admins: &'a Exposure,
 }
 
 /// Spark's default for `spark.ui.port`.
@@ -66,34 +65,20 @@ const HASH: usize = 8;
 
 /// Returns the port of the web UI; none if the web UI is turned off, has no Service, or has a random port.
 pub(super) fn ui<'a>(application: &'a SparkApplication, policy: &'a Policy) -> Option<ExposedPort<'a>> {
-    let spec = &application.spec;
     if is_ui_off(application) || !policy.exposure.has_ui_service {
         return None;
     }
     let target_port = ui_port(application)?;
-    let nothing = || Cow::Owned(BTreeMap::new());
-    let options = spec.spark_ui_options.as_ref();
-    let of = |map: fn(&SparkUiOptions) -> &BTreeMap<String, String>| {
-        options.map_or_else(nothing, |options| Cow::Borrowed(map(options)))
-    };
-    let port = options.map_or(target_port, |options| options.service_port.unwrap_or(UI_PORT));
+    let options = application.spec.spark_ui_options.as_ref();
     Some(ExposedPort {
         service: name(application, "ui-svc"),
         ingress: name(application, "ui-ingress"),
-        port,
-        port_name: stated(options.and_then(|options| options.service_port_name.as_ref()))
-            .map_or(UI_PORT_NAME.into(), Into::into),
+        port: options.map_or(target_port, |options| options.service_port.unwrap_or(UI_PORT)),
         target_port,
-        service_type: stated(options.and_then(|options| options.service_type.as_ref()))
-            .unwrap_or(SERVICE_TYPE),
-        service_labels: of(|options| &options.service_labels),
-        service_annotations: of(|options| &options.service_annotations),
+        options: options.map_or_else(Cow::default, Cow::Borrowed),
+        default_name: UI_PORT_NAME.into(),
         url_format: policy.exposure.url_format.as_ref().map(Cow::Borrowed),
-        ingress_annotations: options
-            .map(|options| &options.ingress_annotations)
-            .filter(|annotations| !annotations.is_empty())
-            .unwrap_or(&policy.exposure.ingress_annotations),
-        ingress_tls: tls(options.map_or(&[][..], |options| &options.ingress_tls), policy),
+        admins: &policy.exposure,
     })
 }
 
@@ -114,34 +99,18 @@ fn other<'a>(
     options: &'a DriverIngressOptions,
     policy: &'a Policy,
 ) -> Option<ExposedPort<'a>> {
-    let port = options.service_port.filter(|port| is_port(*port))?;
-    let default_name = || format!("driver-ing-{port}").into();
+    let port = options.exposure.service_port.filter(|port| is_port(*port))?;
     let format = options.ingress_url_format.as_deref().and_then(|text| UrlFormat::parse(text).ok());
-    let annotations = Some(&options.ingress_annotations).filter(|annotations| !annotations.is_empty());
     Some(ExposedPort {
         service: name(application, &format!("driver-{port}")),
         ingress: name(application, &format!("ing-{port}")),
         port,
-        port_name: stated(options.service_port_name.as_ref()).map_or_else(default_name, Into::into),
         target_port: port,
-        service_type: stated(options.service_type.as_ref()).unwrap_or(SERVICE_TYPE),
-        service_labels: Cow::Borrowed(&options.service_labels),
-        service_annotations: Cow::Borrowed(&options.service_annotations),
+        options: Cow::Borrowed(&options.exposure),
+        default_name: format!("driver-ing-{port}").into(),
         url_format: format.map(Cow::Owned),
-        ingress_annotations: annotations.unwrap_or(&policy.exposure.ingress_annotations),
-        ingress_tls: tls(&options.ingress_tls, policy),
+        admins: &policy.exposure,
     })
-}
-
-fn tls(own: &[Embedded<IngressTLS>], policy: &Policy) -> Vec<Value> {
-    if own.is_empty() {
-        return policy.exposure.ingress_tls.clone();
-    }
-    own.iter().map(|tls| tls.json().clone()).collect()
-}
-
-fn stated(text: Option<&String>) -> Option<&str> {
-    text.map(String::as_str).filter(|text| !text.is_empty())
 }
 
 /// Whether the application turns Spark's web UI off.
@@ -189,6 +158,27 @@ pub(super) fn variables<'a>(application: &'a SparkApplication, id: Option<&'a st
 }
 
 impl ExposedPort<'_> {
+    pub(super) fn port_name(&self) -> &str {
+        stated(&self.options.service_port_name).map_or(&*self.default_name, String::as_str)
+    }
+
+    pub(super) fn service_type(&self) -> &str {
+        stated(&self.options.service_type).map_or(SERVICE_TYPE, String::as_str)
+    }
+
+    pub(super) fn ingress_annotations(&self) -> &BTreeMap<String, String> {
+        let own = &self.options.ingress_annotations;
+        if own.is_empty() { &self.admins.ingress_annotations } else { own }
+    }
+
+    pub(super) fn ingress_tls(&self) -> Vec<Value> {
+        let own = &self.options.ingress_tls;
+        if own.is_empty() {
+            return self.admins.ingress_tls.clone();
+        }
+        own.iter().map(|tls| tls.json().clone()).collect()
+    }
+
     /// Returns the URL of the driver's port outside the cluster; none if the port is not exposed, or if the URL
     /// contains Spark's application id (`spark-…`) and the driver does not have one yet.
     pub(super) fn url(
@@ -203,7 +193,7 @@ impl ExposedPort<'_> {
     /// Returns `url` as text. If the format names no scheme, the scheme is `https` if the Ingress has a certificate,
     /// otherwise `http`.
     pub(super) fn address(&self, url: &Url) -> String {
-        url.address(if self.ingress_tls.is_empty() { "http" } else { "https" })
+        url.address(if self.ingress_tls().is_empty() { "http" } else { "https" })
     }
 }
 

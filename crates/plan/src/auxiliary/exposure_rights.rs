@@ -52,8 +52,9 @@ pub fn exposure_rights(
     }
     for (i, options) in spec.driver_ingress_options.iter().enumerate() {
         let field = |name: &str| format!("{path}.driverIngressOptions[{i}].{name}");
-        services.extend(is_open(options.service_type.as_deref()).then(|| field("serviceType")));
-        services.extend((!options.service_annotations.is_empty()).then(|| field("serviceAnnotations")));
+        let exposure = &options.exposure;
+        services.extend(is_open(exposure.service_type.as_deref()).then(|| field("serviceType")));
+        services.extend((!exposure.service_annotations.is_empty()).then(|| field("serviceAnnotations")));
         let has_address = options.ingress_url_format.as_deref().is_some_and(|format| !format.is_empty());
         ingresses.extend(has_address.then(|| field("ingressURLFormat")));
     }

@@ -39,17 +39,18 @@ pub(super) fn wanted(
 }
 
 fn service(application: &SparkApplication, exposed: &ExposedPort) -> Value {
-    let mut metadata = json!({"name": exposed.service, "labels": exposed.service_labels});
-    if !exposed.service_annotations.is_empty() {
-        metadata["annotations"] = json!(exposed.service_annotations);
+    let options = &exposed.options;
+    let mut metadata = json!({"name": exposed.service, "labels": options.service_labels});
+    if !options.service_annotations.is_empty() {
+        metadata["annotations"] = json!(options.service_annotations);
     }
     json!({
         "apiVersion": "v1",
         "kind": SERVICE,
         "metadata": metadata,
         "spec": {
-            "type": exposed.service_type,
-            "ports": [{"name": exposed.port_name, "port": exposed.port, "targetPort": exposed.target_port}],
+            "type": exposed.service_type(),
+            "ports": [{"name": exposed.port_name(), "port": exposed.port, "targetPort": exposed.target_port}],
             "selector": {label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER},
         },
     })
@@ -65,7 +66,7 @@ pub(super) fn ingress(
 ) -> Option<Value> {
     let url = exposed.url(application, status.spark_application_id.as_deref()).ok().flatten()?;
     let mut metadata = json!({"name": exposed.ingress});
-    let mut annotations = exposed.ingress_annotations.clone();
+    let mut annotations = exposed.ingress_annotations().clone();
     let backend = json!({"service": {"name": exposed.service, "port": {"number": exposed.port}}});
     let mut path = json!({"pathType": "ImplementationSpecific", "backend": backend});
     if !url.path.is_empty() {
@@ -80,8 +81,9 @@ pub(super) fn ingress(
     if let Some(class) = &policy.exposure.ingress_class {
         spec["ingressClassName"] = class.as_str().into();
     }
-    if !exposed.ingress_tls.is_empty() {
-        spec["tls"] = json!(exposed.ingress_tls);
+    let tls = exposed.ingress_tls();
+    if !tls.is_empty() {
+        spec["tls"] = tls.into();
     }
     Some(json!({
         "apiVersion": "networking.k8s.io/v1",

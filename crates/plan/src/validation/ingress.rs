@@ -3,7 +3,7 @@
 
 use super::{Findings, Subject, names};
 use crate::auxiliary::{UrlFormat, Variables, is_ui_off, ui_port};
-use api::names::conf;
+use api::{PortExposure, names::conf, stated};
 use std::collections::BTreeSet;
 
 /// A placeholder for Spark's application id, as long as the real ids.
@@ -25,17 +25,12 @@ pub(super) fn web_ui(subject: &Subject, findings: &mut Findings) {
     if let Some(port @ (..=0 | 65536..)) = options.service_port {
         findings.refuse(field("servicePort"), format_args!("`{port}` is not a port: write 1 to 65535"));
     }
-    service(options.service_port_name.as_deref(), options.service_type.as_deref(), field, findings);
+    service(options, field, findings);
 }
 
 /// Checks the port name and the type of a Service.
-fn service(
-    port_name: Option<&str>,
-    service_type: Option<&str>,
-    field: impl Fn(&str) -> String,
-    findings: &mut Findings,
-) {
-    if let Some(name) = port_name.filter(|name| !name.is_empty() && !names::is_port_name(name)) {
+fn service(options: &PortExposure, field: impl Fn(&str) -> String, findings: &mut Findings) {
+    if let Some(name) = stated(&options.service_port_name).filter(|name| !names::is_port_name(name)) {
         findings.refuse(
             field("servicePortName"),
             format_args!(
@@ -43,8 +38,8 @@ fn service(
             ),
         );
     }
-    let types = ["", "ClusterIP", "NodePort", "LoadBalancer"];
-    if let Some(other) = service_type.filter(|given| !types.contains(given)) {
+    let types = ["ClusterIP", "NodePort", "LoadBalancer"];
+    if let Some(other) = stated(&options.service_type).filter(|given| !types.contains(&given.as_str())) {
         findings.refuse(
             field("serviceType"),
             format_args!("`{other}` does not lead to a driver: write ClusterIP, NodePort or LoadBalancer"),
@@ -56,7 +51,7 @@ pub(super) fn driver_ingress(subject: &Subject, findings: &mut Findings) {
     let (mut ports, mut addresses) = (BTreeSet::new(), BTreeSet::new());
     for (i, ingress) in subject.spec.driver_ingress_options.iter().enumerate() {
         let field = |name: &str| subject.field(format_args!("driverIngressOptions[{i}].{name}"));
-        match ingress.service_port {
+        match ingress.exposure.service_port {
             None => findings.refuse(field("servicePort"), "is required: write the driver's port"),
             Some(port @ ..=0 | port @ 65536..) => {
                 findings
@@ -68,7 +63,7 @@ pub(super) fn driver_ingress(subject: &Subject, findings: &mut Findings) {
             }
             Some(_) => {}
         }
-        service(ingress.service_port_name.as_deref(), ingress.service_type.as_deref(), field, findings);
+        service(&ingress.exposure, field, findings);
         match ingress.ingress_url_format.as_deref().unwrap_or_default() {
             "" => findings.refuse(
                 field("ingressURLFormat"),
