@@ -9,6 +9,7 @@ mod spark;
 
 use super::{
     submission::{
+        place,
         pod_templates::{as_by_the_webhook, sparks_container},
         starting_point,
     },
@@ -17,12 +18,12 @@ use super::{
 use api::{
     Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
-    names::{annotation, conf, submit_conf},
+    names::{annotation, conf},
 };
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::api::resource::Quantity};
 pub use pod_claim::{Amounts, PodClaim, is_counted};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use spark::Spark;
 use spark_client::{Conf, Line, read_properties};
 use std::{collections::BTreeMap, mem};
@@ -118,17 +119,10 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         // stored: the uid is missing.
         annotations.remove(annotation::OWNER_REFERENCE);
     }
-    for prefix in conf::node_selector_prefixes(role) {
-        for (name, value) in spark.conf.prefixed(&prefix) {
-            template["spec"]["nodeSelector"][name] = value.into();
-        }
-    }
+    place(&mut template["spec"], role, &spark.conf.0);
     let containers = &mut template["spec"]["containers"];
-    let of_role = |suffix: &str, of_both: &str| {
-        spark.conf.raw(&conf::kubernetes(role, suffix)).or_else(|| spark.conf.raw(of_both))
-    };
-    let image = of_role(conf::CONTAINER_IMAGE, conf::IMAGE);
-    let secrets = spark.conf.raw(conf::IMAGE_PULL_SECRETS);
+    let image = spark.conf.raw(&conf::kubernetes(role, conf::CONTAINER_IMAGE));
+    let image = image.or_else(|| spark.conf.raw(conf::IMAGE));
     let sparks = sparks_container(containers, role);
     let container = &mut containers[sparks];
     for (field, value) in [("image", image), ("imagePullPolicy", spark.conf.raw(conf::IMAGE_PULL_POLICY))] {
@@ -137,20 +131,6 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         }
     }
     spark.set_resources(role, container)?;
-    if let Some(scheduler) = of_role(conf::SCHEDULER, submit_conf::SCHEDULER_NAME) {
-        template["spec"]["schedulerName"] = scheduler.into();
-    }
-    // Spark asks the template for the older one of the two fields.
-    if template["spec"]["serviceAccount"].is_null()
-        && let Some(account) = spark.service_account(role)
-    {
-        template["spec"]["serviceAccountName"] = account.into();
-    }
-    if let Some(secrets) = secrets {
-        let secrets = secrets.split(',').map(str::trim).filter(|name| !name.is_empty());
-        let secrets: Vec<_> = secrets.map(|name| json!({"name": name})).collect();
-        template["spec"]["imagePullSecrets"] = secrets.into();
-    }
     let mut customized = as_by_the_webhook(template, role, sparks).map_err(failed)?;
     let mut pod = Pod::deserialize(&customized).map_err(|error| failed(error.to_string()))?;
     let metadata = mem::take(&mut pod.metadata);

@@ -28,13 +28,6 @@ impl Spark<'_> {
         self.conf.raw(&conf::spark(role, conf::CORES)).unwrap_or("1").trim()
     }
 
-    /// Returns the service account of the role's pods, which for executors is by default that of the driver; none if the
-    /// properties name none. (Spark's `ExecutorKubernetesCredentialsFeatureStep`)
-    pub(super) fn service_account(&self, role: Role) -> Option<&str> {
-        let own = self.conf.raw(&conf::service_account(role));
-        own.or_else(|| self.conf.raw(&conf::service_account(Role::Driver)))
-    }
-
     /// Returns the number of executors that the driver creates at first (as Spark's `SchedulerBackendUtils` and
     /// `Utils.getDynamicAllocationInitialExecutors`).
     pub(super) fn initial_executors(&self) -> Result<u32, Error> {

@@ -35,6 +35,7 @@ pub(super) use native::{Model, model, model_submission};
 pub use native::{children, native, objects};
 pub use predicted::predicted;
 use properties::Properties;
+pub(super) use scheduling::place;
 use serde_json::Value;
 use spark_client::{Environment, read_properties};
 use std::collections::BTreeMap;

@@ -1,9 +1,49 @@
-//! Sets the node selector that applies to driver and executors. The selector of a single role is applied by the
-//! webhook.
+//! Sets the node selector that applies to driver and executors, and adds to a pod what Spark's properties say about its
+//! place. The selector of a single role is applied by the webhook.
 
 use super::{Context, Properties};
-use api::names::conf;
+use api::{
+    Role,
+    names::{conf, submit_conf},
+};
+use serde_json::{Value, json};
+use spark_client::list_elements;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn node_selector(context: &Context, properties: &mut Properties) {
     properties.set_all(conf::NODE_SELECTOR_PREFIX, &context.spec.node_selector);
+}
+
+/// Adds to the spec of a pod of `role` the node selector, scheduler, service account and image pull secrets that Spark's
+/// properties set in addition to the template.
+pub(crate) fn place(spec: &mut Value, role: Role, properties: &BTreeMap<String, String>) {
+    for prefix in conf::node_selector_prefixes(role) {
+        let selector = properties.range(prefix.clone()..);
+        for (name, value) in selector.map_while(|(key, value)| Some((key.strip_prefix(&prefix)?, value))) {
+            spec["nodeSelector"][name] = value.as_str().into();
+        }
+    }
+    let first = |own: &str, other: &str| properties.get(own).or_else(|| properties.get(other));
+    if let Some(scheduler) = first(&conf::kubernetes(role, conf::SCHEDULER), submit_conf::SCHEDULER_NAME) {
+        spec["schedulerName"] = scheduler.as_str().into();
+    }
+    // By default executors have the account of the driver (Spark's `ExecutorKubernetesCredentialsFeatureStep`). Spark asks
+    // the template for the older one of the two fields.
+    let account = first(&conf::service_account(role), &conf::service_account(Role::Driver));
+    if let Some(account) = account.filter(|_| spec["serviceAccount"].is_null()) {
+        spec["serviceAccountName"] = account.as_str().into();
+    }
+    let secrets = properties.get(conf::IMAGE_PULL_SECRETS).map(|names| list_elements(names));
+    let there = spec["imagePullSecrets"].as_array();
+    // The entries are compared as complete JSON: an entry that contains more than a name counts as a different entry.
+    let mut there: BTreeSet<_> = there.into_iter().flatten().map(Value::to_string).collect();
+    for secret in secrets.into_iter().flatten().map(|name| json!({"name": name})) {
+        if !there.insert(secret.to_string()) {
+            continue;
+        }
+        match spec["imagePullSecrets"].as_array_mut() {
+            Some(secrets) => secrets.push(secret),
+            None => spec["imagePullSecrets"] = json!([secret]),
+        }
+    }
 }

@@ -3,15 +3,17 @@
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
 use crate::{
     Policy,
-    submission::{SparkSubmit, SubmissionEnvironment, customized_template, pod_templates::sparks_container},
+    submission::{
+        SparkSubmit, SubmissionEnvironment, customized_template, place, pod_templates::sparks_container,
+    },
 };
 use api::{
     Role, SparkApplication,
-    names::{conf, container, env, submit_conf, volume},
+    names::{conf, container, env, volume},
     quantity, stated, with_defaults,
 };
 use serde_json::{Map, Value, json};
-use spark_client::{existing_volumes, list_elements};
+use spark_client::existing_volumes;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The shell script that runs `spark-submit` and writes its exception to the termination message for the operator.
@@ -98,7 +100,7 @@ pub(super) fn spec(
         }
     }
     let mut pod = Value::Object(pod);
-    scheduling(&mut pod, properties);
+    place(&mut pod, Role::Driver, properties);
     // The submission pod is not part of the gang, so it has neither group nor queue. For such a pod Volcano creates a
     // group in its default queue. Where that queue is full or closed, the driver would never be created.
     if stated(&application.spec.batch_scheduler).is_some()
@@ -152,39 +154,6 @@ fn image(command: &SparkSubmit) -> Result<&str, String> {
             "spec.image: `{image}` is put together by spark-submit, which itself runs in that image: write it out"
         )),
         Some(image) => Ok(image),
-    }
-}
-
-/// Adds the node selector, service account, scheduler and image pull secrets that Spark's properties set in addition to
-/// the template.
-fn scheduling(pod: &mut Value, properties: &BTreeMap<String, String>) {
-    for prefix in conf::node_selector_prefixes(Role::Driver) {
-        for (name, value) in behind(properties, &prefix) {
-            pod["nodeSelector"][name] = value.into();
-        }
-    }
-    let account = conf::service_account(Role::Driver);
-    let scheduler = conf::kubernetes(Role::Driver, conf::SCHEDULER);
-    for (field, keys) in [
-        ("serviceAccountName", &[account.as_str()][..]),
-        (SCHEDULER_NAME, &[scheduler.as_str(), submit_conf::SCHEDULER_NAME]),
-    ] {
-        if let Some(value) = keys.iter().find_map(|key| properties.get(*key)) {
-            pod[field] = value.as_str().into();
-        }
-    }
-    let secrets = properties.get(conf::IMAGE_PULL_SECRETS).map(|names| list_elements(names));
-    let there = pod["imagePullSecrets"].as_array();
-    // The entries are compared as complete JSON: an entry that contains more than a name counts as a different entry.
-    let mut there: BTreeSet<_> = there.into_iter().flatten().map(Value::to_string).collect();
-    for secret in secrets.into_iter().flatten().map(|name| json!({"name": name})) {
-        if !there.insert(secret.to_string()) {
-            continue;
-        }
-        match pod["imagePullSecrets"].as_array_mut() {
-            Some(secrets) => secrets.push(secret),
-            None => pod["imagePullSecrets"] = json!([secret]),
-        }
     }
 }
 
