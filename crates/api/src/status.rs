@@ -149,6 +149,12 @@ crate::words! {
 }
 
 impl State {
+    /// Whether the state of an application in this state follows the state of its driver's pod.
+    #[must_use]
+    pub const fn is_followed(self) -> bool {
+        matches!(self, Self::Submitted | Self::Running | Self::Unknown)
+    }
+
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     fn is_new(&self) -> bool {
         *self == Self::New

@@ -5,7 +5,6 @@
 use crate::{
     Policy,
     driver::{self, DriverState},
-    lifecycle::is_followed,
     pod_requests::PodRequests,
     pod_summary::PodSummary,
     run::Run,
@@ -61,7 +60,7 @@ pub fn is_due(
             pause.is_some_and(|pause| driver::age(driver, now) >= driver::age(driver, tried) + pause)
         })
     };
-    is_followed(application.state())
+    application.state().is_followed()
         && is_driver
         && lives
         && !driver.terminating

@@ -12,7 +12,6 @@ use super::{
 use crate::{
     Policy, between,
     gang::{self, GroupApi},
-    lifecycle::is_followed,
     pod_summary::GroupName,
 };
 use api::{DriverInfo, SparkApplication, SparkApplicationStatus, State, names::label};
@@ -244,7 +243,7 @@ pub fn plan(
         .filter(|object| due.take_if_due(&object.child))
         .map(|object| AuxiliaryAction::Delete(object.child.clone()))
         .collect();
-    if !is_followed(state) {
+    if !state.is_followed() {
         return (actions, due.wake);
     }
     let all: BTreeMap<_, _> = there(application, seen).map(|object| (&object.child, object)).collect();

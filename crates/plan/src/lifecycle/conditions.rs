@@ -1,6 +1,6 @@
 //! Derives the conditions of an application from its state, for `kubectl wait --for=condition=…` and other tools.
 
-use super::{history, is_followed};
+use super::history;
 use crate::executor_trial::Trial;
 use api::{SparkApplication, SparkApplicationStatus, State, names::condition::EXECUTORS_REFUSED};
 use jiff::Timestamp;
@@ -52,7 +52,7 @@ fn refused(
     now: Timestamp,
 ) -> Option<Condition> {
     let recorded = application.status.as_ref()?;
-    if !is_followed(status.application_state.state)
+    if !status.application_state.state.is_followed()
         || !status.executor_state.is_empty()
         || status.submission_id != recorded.submission_id
     {

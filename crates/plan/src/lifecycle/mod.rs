@@ -222,7 +222,7 @@ impl Pass<'_> {
             return self.plan(self.status.clone(), Vec::new(), Some(rest));
         }
         events.extend(changes);
-        let starting = is_followed(state).then(|| executors::starting(executors, self.now)).flatten();
+        let starting = state.is_followed().then(|| executors::starting(executors, self.now)).flatten();
         let wake = wake.into_iter().chain(starting).min();
         self.plan(status, events, wake)
     }
@@ -266,7 +266,7 @@ impl Pass<'_> {
     /// Returns the PodGroup that the run in `status` should have; none if its driver is in no group of the operator's, or
     /// the size of the group is unknown.
     fn group(&self, status: &SparkApplicationStatus) -> Option<Value> {
-        let id = status.submission_id.as_deref().filter(|_| is_followed(status.application_state.state))?;
+        let id = status.submission_id.as_deref().filter(|_| status.application_state.state.is_followed())?;
         let defaults = self.seen.group_defaults.as_deref()?;
         gang::wanted(self.application, id, self.own_driver()?, defaults, self.policy)
     }
@@ -292,7 +292,7 @@ impl Pass<'_> {
     /// application. Sent once, when this operator sees the application for the first time.
     fn taken_over(&self, next: &SparkApplicationStatus) -> Option<Event> {
         let known = self.application.status.as_ref().and_then(|status| status.observed_generation);
-        if known.is_some() || !is_followed(next.application_state.state) {
+        if known.is_some() || !next.application_state.state.is_followed() {
             return None;
         }
         let lacking = takeover::lacking(self.application);
@@ -303,7 +303,7 @@ impl Pass<'_> {
     /// state changes: nothing else tells that two operators have chosen the same namespace.
     fn submitted_by_another_operator(&self, next: &SparkApplicationStatus) -> Option<Event> {
         let state = self.application.state();
-        let run = history::run(&self.status, self.status.run_ordinal?).filter(|_| is_followed(state))?;
+        let run = history::run(&self.status, self.status.run_ordinal?).filter(|_| state.is_followed())?;
         let (other, we) = run.operator.as_deref().zip(self.policy.operator.as_deref())?;
         let is_news = other != we && next.application_state.state != state;
         is_news.then(|| events::submitted_by_another_operator(self.name(), other, we))
@@ -319,7 +319,7 @@ impl Pass<'_> {
     /// Returns the events about ports that can have no Ingress because their addresses are invalid. Sent once for each
     /// run.
     fn without_address(&self, next: &SparkApplicationStatus) -> Vec<Event> {
-        if next.submission_id == self.status.submission_id || !is_followed(next.application_state.state) {
+        if next.submission_id == self.status.submission_id || !next.application_state.state.is_followed() {
             return Vec::new();
         }
         let id = next.spark_application_id.as_deref();
@@ -332,7 +332,7 @@ impl Pass<'_> {
     fn keep_or_release(&self, plan: &mut Plan) {
         let Some(pod) = self.own_driver() else { return };
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
-        let is_followed = is_followed(self.application.state()) && pod.is_of(Role::Driver, recorded);
+        let is_followed = self.application.state().is_followed() && pod.is_of(Role::Driver, recorded);
         let wanted = self.policy.protects_driver_outcome && !pod.terminating;
         let protect = match (is_followed, pod.protected) {
             (true, false) if wanted && is_followed_on(plan) => true,
@@ -366,13 +366,8 @@ impl Pass<'_> {
     }
 }
 
-/// Whether the state of an application in this state follows the state of its driver's pod.
-pub(super) const fn is_followed(state: State) -> bool {
-    matches!(state, State::Submitted | State::Running | State::Unknown)
-}
-
 const fn is_followed_on(plan: &Plan) -> bool {
-    is_followed(plan.status.application_state.state)
+    plan.status.application_state.state.is_followed()
 }
 
 /// Returns the name of the present run's driver.

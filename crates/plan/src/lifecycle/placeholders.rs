@@ -1,7 +1,7 @@
 //! Keeps the placeholders of a gang as they should be: those of runs that are over are deleted, those that are lost are
 //! made again, and the others are exchanged for executors.
 
-use super::{AT_ONCE, Pass, is_followed};
+use super::{AT_ONCE, Pass};
 use crate::{
     Action, Plan, gang,
     pod_summary::{Phase, PodSummary},
@@ -42,7 +42,7 @@ impl Pass<'_> {
         if self.seen.placeholders.is_empty() && !has_gated && !is_grouped {
             return;
         }
-        let Some(run) = plan.status.submission_id.clone().filter(|_| is_followed(state)) else {
+        let Some(run) = plan.status.submission_id.clone().filter(|_| state.is_followed()) else {
             let next = self.is_to_be_launched(state).then(|| Run::next(self.application).id);
             let is_of_next = |pod: &&PodSummary| {
                 next.as_ref().is_some_and(|id| pod.submission_id.as_deref() == Some(id.as_str()))
