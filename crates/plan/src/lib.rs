@@ -16,6 +16,7 @@ pub mod namespaces;
 mod owned;
 pub mod pod_requests;
 pub mod pod_summary;
+mod precision;
 pub mod quota;
 pub mod run;
 pub mod schedule;

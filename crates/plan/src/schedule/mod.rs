@@ -9,8 +9,9 @@ mod events;
 mod history;
 mod run;
 
+pub use super::precision::Precision;
 pub use events::not_started;
-pub use run::{Child, Precision};
+pub use run::Child;
 
 use super::{
     between,

@@ -28,7 +28,7 @@ mod spark_conf;
 mod start;
 mod volumes;
 
-use crate::{schedule::Precision, spec_hash::spec_hash, submission::RoleField};
+use crate::{precision::Precision, spec_hash::spec_hash, submission::RoleField};
 use api::{
     Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec,
     excerpt::{self, LONGEST_EXPLANATION},

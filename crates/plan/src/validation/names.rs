@@ -2,7 +2,7 @@
 //! from them will be valid too.
 
 use super::{Findings, Subject};
-use crate::{driver, schedule::Precision};
+use crate::{driver, precision::Precision};
 pub(crate) use api::LONGEST_LABEL;
 pub use api::is_object_name;
 use api::{LONGEST_NAME, ScheduledSparkApplication, SparkApplication, is_segment, names::conf};

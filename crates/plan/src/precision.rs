@@ -1,0 +1,56 @@
+//! Defines the unit of the times in the names of the applications that a schedule creates.
+
+use cron::Rhythm;
+use jiff::Timestamp;
+use std::time::Duration;
+
+api::words! {
+    /// The unit of the slot's time that follows the schedule's name in the name of an application
+    /// (`--scheduled-spark-application-timestamp-precision` of Kubeflow's operator).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Precision {
+        #[default]
+        Nanos = "nanos",
+        Micros = "micros",
+        Millis = "millis",
+        Seconds = "seconds",
+        Minutes = "minutes",
+    }
+
+    text => String: format!("`{text}` is no unit: try `nanos`, `micros`, `millis`, `seconds` or `minutes`")
+}
+
+impl Precision {
+    /// Returns the suffix for a slot's application, which is appended to the schedule's name.
+    pub(crate) fn suffix(self, slot: Timestamp, rhythm: &Rhythm) -> String {
+        let time = match self.for_rhythm(rhythm) {
+            Self::Nanos => slot.as_nanosecond(),
+            Self::Micros => slot.as_microsecond().into(),
+            Self::Millis => slot.as_millisecond().into(),
+            Self::Seconds => slot.as_second().into(),
+            Self::Minutes => (slot.as_second() / 60).into(),
+        };
+        format!("-{time}")
+    }
+
+    /// Returns this precision, or seconds if two slots of the schedule could be in the same minute.
+    fn for_rhythm(self, rhythm: &Rhythm) -> Self {
+        match (self, rhythm) {
+            (Self::Minutes, Rhythm::Every(period)) if *period < Duration::from_secs(60) => Self::Seconds,
+            (precision, _) => precision,
+        }
+    }
+
+    /// Returns the length of the suffix that is appended to a schedule's name; correct until the year 2160 for minutes,
+    /// and until 2286 for the other units.
+    #[must_use]
+    pub fn suffix_length(self, rhythm: Option<&Rhythm>) -> usize {
+        match rhythm.map_or(self, |rhythm| self.for_rhythm(rhythm)) {
+            Self::Nanos => 20,
+            Self::Micros => 17,
+            Self::Millis => 14,
+            Self::Seconds => 11,
+            Self::Minutes => 9,
+        }
+    }
+}
