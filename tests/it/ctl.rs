@@ -10,8 +10,7 @@ use plan::{
     By, Policy,
     gang::{BatchSchedulers, PodGroupVersion},
     run::Run,
-    submission::{SparkSubmit, SubmissionEnvironment, Submitter, choose, spark_submit},
-    submission_pod::DIRECTORY,
+    submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, Submitter, choose, spark_submit},
     validation::validate,
 };
 use serde_json::{Map, Value, json};

@@ -10,8 +10,7 @@ use api::{SparkApplication, SparkApplicationStatus};
 use plan::{
     Policy,
     run::Run,
-    submission::{SparkSubmit, native, spark_submit},
-    submission_pod::DIRECTORY,
+    submission::{DIRECTORY, SparkSubmit, native, spark_submit},
     validation::validate,
 };
 use serde_json::{Value, json};

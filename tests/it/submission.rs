@@ -5,8 +5,7 @@ use api::{Role, SparkApplication, names::conf};
 use plan::{
     Policy,
     run::Run,
-    submission::{SparkSubmit, spark_submit},
-    submission_pod::DIRECTORY,
+    submission::{DIRECTORY, SparkSubmit, spark_submit},
     validation::{Refusal, validate},
 };
 use serde_json::{Value, json};

@@ -7,10 +7,7 @@ use crate::{
     submission::{application, submitted},
 };
 use axum::{Json, Router, body::Bytes, extract::State, routing::any};
-use plan::{
-    submission::{SparkSubmit, failure},
-    submission_pod::DIRECTORY,
-};
+use plan::submission::{DIRECTORY, SparkSubmit, failure};
 use serde_json::{Value, json};
 use std::{
     fs,

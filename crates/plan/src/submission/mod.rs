@@ -25,7 +25,6 @@ use crate::{
     Policy, auxiliary,
     gang::PodGroupVersion,
     run::Run,
-    submission_pod::DIRECTORY,
     validation::{Invalid, Refusal, Validated},
 };
 use api::{Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
@@ -62,6 +61,10 @@ const CONCERNS: [Concern; 15] = [
 
 /// Sets the properties of one concern.
 type Concern = fn(&Context, &mut Properties);
+
+/// The directory at which a submission pod has the files of `spark-submit`: the properties, the pod templates, and the
+/// subdirectories `conf` and `hadoop`.
+pub const DIRECTORY: &str = "/etc/spark-submission";
 
 /// One invocation of `spark-submit`: its arguments, and the files that the arguments name.
 #[derive(Clone, Debug, PartialEq, Eq)]

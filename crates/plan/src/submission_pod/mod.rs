@@ -16,7 +16,7 @@ use super::{
     owned::owned,
     pod_summary::PodSummary,
     run::Run,
-    submission::{SparkSubmit, SubmissionEnvironment, spark_submit},
+    submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, spark_submit},
     validation::Validated,
 };
 use api::{
@@ -28,9 +28,6 @@ use spark_client::{Child, Objects};
 pub use state::{State, state};
 use std::time::Duration;
 
-/// The directory at which the ConfigMap is mounted. It contains the properties, the pod templates, and the
-/// subdirectories `conf` and `hadoop`.
-pub const DIRECTORY: &str = "/etc/spark-submission";
 /// The subdirectory of [`DIRECTORY`] with the files of the admin's `SPARK_CONF_DIR`.
 const SPARK_CONF: &str = "conf";
 /// The subdirectory of [`DIRECTORY`] with the files of the admin's `HADOOP_CONF_DIR`.

@@ -6,7 +6,7 @@ use api::{
     Role,
     names::{annotation, conf},
 };
-use plan::{submission::SparkSubmit, submission_pod::DIRECTORY};
+use plan::submission::{DIRECTORY, SparkSubmit};
 use serde_json::Value;
 use std::fmt::Write;
 
