@@ -9,6 +9,7 @@ pub mod events;
 pub mod executor_trial;
 pub mod executors;
 pub mod exposition;
+mod findings;
 pub mod gang;
 pub mod lifecycle;
 pub mod monitoring;

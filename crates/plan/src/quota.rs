@@ -6,10 +6,11 @@
 
 use super::{
     By, Policy,
+    findings::Invalid,
     pod_requests::{Error, PodClaim, PodRequests, is_counted},
     run::Run,
     submission::{SubmissionEnvironment, choose},
-    validation::{Invalid, is_same_run},
+    validation::is_same_run,
 };
 use api::{ExecutorState, SparkApplication, State, quantity};
 use jiff::Timestamp;

@@ -13,10 +13,10 @@ mod yunikorn;
 
 use crate::{
     Policy,
+    findings::Refusal,
     owned::owned,
     pod_requests::{Amounts, PodRequests},
     pod_summary::{GroupName, PodSummary},
-    validation::Refusal,
 };
 use api::{
     Role, SparkApplication, SparkPodSpec,

@@ -1,7 +1,10 @@
 //! Checks `batchSchedulerOptions` against the scheduler that they are for.
 
 use super::{BatchScheduler, BatchSchedulers};
-use crate::validation::{Findings, Invalid, LONGEST_LABEL, is_label_value, is_object_name};
+use crate::{
+    findings::{Findings, Invalid},
+    validation::{LONGEST_LABEL, is_label_value, is_object_name},
+};
 use api::{BatchSchedulerOptions, quantity, stated};
 
 impl BatchSchedulers {

@@ -8,12 +8,13 @@ mod pod_claim;
 mod spark;
 
 use super::{
+    findings::{Invalid, Refusal},
     submission::{
         place,
         pod_templates::{as_by_the_webhook, sparks_container},
         starting_point,
     },
-    validation::{Invalid, Refusal, validate},
+    validation::validate,
 };
 use api::{
     Role, SparkApplication,

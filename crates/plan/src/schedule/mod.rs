@@ -16,7 +16,8 @@ pub use run::Child;
 use super::{
     between,
     events::Event,
-    validation::{self, Files, Refusal},
+    findings::Refusal,
+    validation::{self, Files},
 };
 use api::{
     ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationStatus, SparkApplication,

@@ -23,9 +23,9 @@ pub(super) mod volumes;
 
 use crate::{
     Policy, auxiliary,
+    findings::{Invalid, Refusal, Validated},
     gang::PodGroupVersion,
     run::Run,
-    validation::{Invalid, Refusal, Validated},
 };
 use api::{Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
 pub use choice::{Chosen, Submitter, choose};

@@ -7,14 +7,8 @@ use super::{
     template,
 };
 use crate::{
-    Policy,
-    auxiliary::ui_path,
-    gang, monitoring,
-    owned::owned,
-    pod_summary::PodSummary,
-    run::Run,
-    submission_pod,
-    validation::{Validated, validate},
+    Policy, auxiliary::ui_path, findings::Validated, gang, monitoring, owned::owned, pod_summary::PodSummary,
+    run::Run, submission_pod, validation::validate,
 };
 use api::{
     Role, SparkApplication,

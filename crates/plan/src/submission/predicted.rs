@@ -2,7 +2,7 @@
 //! that is possible.
 
 use super::{SubmissionEnvironment, file, native::native, spark_submit, starting_point};
-use crate::{Policy, auxiliary::has_id_in_ui_path, monitoring, run::Run, validation::Validated};
+use crate::{Policy, auxiliary::has_id_in_ui_path, findings::Validated, monitoring, run::Run};
 use api::{Role, names::conf};
 use jiff::Timestamp;
 use serde_json::json;

@@ -13,11 +13,11 @@ mod state;
 
 use super::{
     Policy,
+    findings::Validated,
     owned::owned,
     pod_summary::PodSummary,
     run::Run,
     submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, spark_submit},
-    validation::Validated,
 };
 use api::{
     SparkApplication,

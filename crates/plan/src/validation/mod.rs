@@ -28,17 +28,14 @@ mod spark_conf;
 mod start;
 mod volumes;
 
+pub use crate::findings::{Findings, Invalid, MOST_FINDINGS, Refusal, Validated};
 use crate::{precision::Precision, spec_hash::spec_hash, submission::RoleField};
-use api::{
-    Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec,
-    excerpt::{self, LONGEST_EXPLANATION},
-    with_defaults,
-};
+use api::{Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, with_defaults};
 pub use names::is_object_name;
 pub(crate) use names::{LONGEST_LABEL, is_label_value};
 pub use planned::Files;
 pub use schedule::shortest_named_run;
-use std::{borrow::Cow, fmt::Display, ops::Deref, time::Duration};
+use std::{borrow::Cow, fmt::Display, time::Duration};
 
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
@@ -84,113 +81,6 @@ const CHECKS: [Check; 36] = [
 
 /// Checks one concern.
 type Check = fn(&Subject, &mut Findings);
-
-/// A mistake in one field: what is wrong, and what to write instead.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {why}")]
-pub struct Invalid {
-    /// The path of the field in the object, such as `spec.driver.memory`.
-    pub field: String,
-    pub why: String,
-}
-
-/// The reason why an application is not run: all of its mistakes, at least one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .0.iter().map(Invalid::to_string).collect::<Vec<_>>().join("; "))]
-pub struct Refusal(pub Vec<Invalid>);
-
-impl Refusal {
-    /// Returns as many mistakes as a status and an event can hold, and the number of the others.
-    #[must_use]
-    pub fn brief(&self) -> String {
-        let (mut brief, mut left) = (String::new(), self.0.len());
-        for invalid in &self.0 {
-            let next = invalid.to_string();
-            if left < self.0.len() && brief.len() + next.len() > LONGEST_EXPLANATION {
-                break;
-            }
-            brief += if brief.is_empty() { "" } else { "; " };
-            brief += &next;
-            left -= 1;
-        }
-        // If there are more than `MOST_FINDINGS` entries, the last one stands for all mistakes that are not listed, so
-        // `left` is too low.
-        let at_least = if self.0.len() > MOST_FINDINGS { "at least " } else { "" };
-        if left == 0 { brief } else { format!("{brief}; and {at_least}{left} more") }
-    }
-}
-
-/// The findings about an object: at most [`MOST_FINDINGS`] mistakes and as many warnings, and for each of the two one
-/// more sentence if there are others.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// The mistakes: settings that can never work.
-    pub invalid: Vec<Invalid>,
-    /// The warnings: settings that are deprecated, have no effect, or are probably not intended.
-    pub warnings: Vec<String>,
-    /// How many mistakes are left out of `invalid`. A mistake that concerns both roles may count twice.
-    unlisted_invalid: usize,
-    /// How many warnings are left out of `warnings`.
-    unlisted_warnings: usize,
-}
-
-impl Findings {
-    fn refuse(&mut self, field: impl Display, why: impl Display) {
-        // The message may quote a value of any length, so it is cut.
-        let cut = |text: String| excerpt::beginning(text, LONGEST_SENTENCE);
-        let invalid = Invalid { field: cut(field.to_string()), why: cut(why.to_string()) };
-        // A field that concerns both roles is checked once for each role, which gives the same finding twice.
-        if self.invalid.contains(&invalid) {
-            return;
-        }
-        if self.invalid.len() < MOST_FINDINGS {
-            self.invalid.push(invalid);
-        } else {
-            self.unlisted_invalid += 1;
-        }
-    }
-
-    /// Whether no further warning is listed.
-    const fn is_full(&self) -> bool {
-        self.warnings.len() >= MOST_FINDINGS
-    }
-
-    fn warn(&mut self, field: impl Display, what: impl Display) {
-        if !self.is_full() {
-            self.warnings.push(excerpt::beginning(format!("{field}: {what}"), LONGEST_SENTENCE));
-        } else {
-            self.unlisted_warnings += 1;
-        }
-    }
-
-    /// Adds a sentence with the number of mistakes that are not listed, and one with the number of such warnings, if
-    /// there are any.
-    fn told(mut self, root: &str) -> Self {
-        if self.unlisted_invalid > 0 {
-            let why = format!("{} more mistakes are not listed: correct these first", self.unlisted_invalid);
-            self.invalid.push(Invalid { field: root.to_owned(), why });
-        }
-        if self.unlisted_warnings > 0 {
-            // This warning is inserted first, because the API server drops the last warnings if all warnings together
-            // exceed 4 KiB.
-            self.warnings
-                .insert(0, format!("{root}: {} more warnings are not listed", self.unlisted_warnings));
-        }
-        self
-    }
-}
-
-/// The greatest number of mistakes that are listed, and of warnings: as many as a person corrects before the next try.
-/// With [`LONGEST_SENTENCE`] bytes for each field and each explanation, the listed mistakes are at most 25 KiB, which
-/// the API server passes on and a terminal can show. An object of 3 MiB can have a quarter of a million mistakes.
-pub const MOST_FINDINGS: usize = 50;
-
-/// The greatest length of a message in bytes: as much as a person reads at once, and as much as the API server passes
-/// on of one warning.
-const LONGEST_SENTENCE: usize = 256;
-
-/// The path of where the user wrote a value, and the value.
-type Given<'a> = (String, Cow<'a, str>);
 
 /// The application that a check examines.
 struct Subject<'a> {
@@ -300,26 +190,6 @@ pub fn examine_schedule(
         planned::run(&subject, files, &mut findings);
     }
     findings.told("spec")
-}
-
-/// An application in which [`validate`] has found no mistake. Code that takes this type does not validate again.
-#[derive(Clone, Copy, Debug)]
-pub struct Validated<'a>(&'a SparkApplication);
-
-impl<'a> Validated<'a> {
-    /// Returns the application with its original lifetime, which `Deref` cannot return.
-    #[must_use]
-    pub const fn get(self) -> &'a SparkApplication {
-        self.0
-    }
-}
-
-impl Deref for Validated<'_> {
-    type Target = SparkApplication;
-
-    fn deref(&self) -> &SparkApplication {
-        self.0
-    }
 }
 
 /// Checks that the application can run with the spec that the user wrote, as far as that is known before its run is
