@@ -18,7 +18,7 @@ pub use installation::{InstallationName, InstallationSettings};
 use jiff::SignedDuration;
 pub use kubeflow::{Half, HalfCommand, HalfSettings};
 pub use metrics::MetricsSettings;
-use plan::{schedule::Precision, submission::Submitter, submission_pod};
+use plan::{schedule::Precision, submission_plan::Submitter, submission_pod};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// The operator's version.

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use plan::{
     By, Policy,
     run::Run,
-    submission::{Chosen, SubmissionEnvironment, Submitter, choose},
+    submission::SubmissionEnvironment,
+    submission_plan::{Chosen, Submitter, choose},
 };
 use serde_json::{Value, json};
 use spark_client::{Objects, Reason};

@@ -10,7 +10,8 @@ use plan::{
     By, Policy,
     gang::{BatchSchedulers, PodGroupVersion},
     run::Run,
-    submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, Submitter, choose, spark_submit},
+    submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, spark_submit},
+    submission_plan::{Submitter, choose},
     validation::validate,
 };
 use serde_json::{Map, Value, json};

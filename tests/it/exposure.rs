@@ -12,7 +12,8 @@ use plan::{
     lifecycle,
     pod_summary::{Phase, PodSummary},
     run::Run,
-    submission::{self, SubmissionEnvironment, Submitter},
+    submission::{self, SubmissionEnvironment},
+    submission_plan::{self, Submitter},
     validation::validate,
 };
 use serde_json::{Value, json};
@@ -390,7 +391,7 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
         let policy = Policy { submitter, ..policy.clone() };
         let run = Run::next(&application);
         let chosen =
-            submission::choose(&application, &run, &SubmissionEnvironment::default(), &policy, begin())
+            submission_plan::choose(&application, &run, &SubmissionEnvironment::default(), &policy, begin())
                 .unwrap();
         chosen.events.into_iter().map(|event| event.note).collect::<Vec<_>>()
     };

@@ -11,7 +11,8 @@ use plan::{
     gang::{BatchSchedulers, GroupApi, PodGroupVersion, Seat, possible},
     pod_summary::PodSummary,
     run::Run,
-    submission::{Chosen, SubmissionEnvironment, Submitter, choose},
+    submission::SubmissionEnvironment,
+    submission_plan::{Chosen, Submitter, choose},
     validation::Invalid,
 };
 use serde::Deserialize;

@@ -5,11 +5,8 @@ use api::SparkApplication;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use plan::{
-    Action, By, Driver, Observed, Policy, Submission, SubmissionProgress,
-    lifecycle::next,
-    pod_summary::PodSummary,
-    run::Run,
-    submission::{SubmissionEnvironment, choose},
+    Action, By, Driver, Observed, Policy, Submission, SubmissionProgress, lifecycle::next,
+    pod_summary::PodSummary, run::Run, submission::SubmissionEnvironment, submission_plan::choose,
 };
 use serde_json::{Value, from_value, json};
 use spark_client::{Child, Environment, Objects};

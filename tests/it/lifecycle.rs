@@ -14,7 +14,8 @@ use plan::{
     lifecycle::{self, Exchanges, Wait, Waits, questions},
     pod_summary::{Phase, PodSummary},
     run::{Run, SubmissionId},
-    submission::{SubmissionEnvironment, Submitter},
+    submission::SubmissionEnvironment,
+    submission_plan::Submitter,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

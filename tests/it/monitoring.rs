@@ -9,7 +9,8 @@ use plan::{
     By, Policy,
     monitoring::{config_map, possible_child},
     run::Run,
-    submission::{SubmissionEnvironment, children, choose},
+    submission::SubmissionEnvironment,
+    submission_plan::{children, choose},
 };
 use serde_json::{Value, json};
 use spark_client::{Child, read_properties};

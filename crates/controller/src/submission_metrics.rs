@@ -1,6 +1,6 @@
 //! Measures how many submissions there are, how they end, and how long they take.
 
-use plan::submission::Submitter;
+use plan::submission_plan::Submitter;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},

@@ -14,7 +14,7 @@ use api::SparkApplication;
 use kube::{Client, Resource, ResourceExt};
 use parking_lot::Mutex;
 use plan::{
-    By, Submission, SubmissionProgress, SubmitRequest, gang::Placeholders, submission::Submitter as Kind,
+    By, Submission, SubmissionProgress, SubmitRequest, gang::Placeholders, submission_plan::Submitter as Kind,
 };
 use spark_client::Reason;
 use std::{

@@ -23,6 +23,7 @@ pub mod run;
 pub mod schedule;
 pub mod spec_hash;
 pub mod submission;
+pub mod submission_plan;
 pub mod submission_pod;
 pub mod takeover;
 pub mod validation;
@@ -40,7 +41,8 @@ use run::{Run, SubmissionId};
 use serde_json::Value;
 use spark_client::{Child, Objects, Reason};
 use std::time::Duration;
-use submission::{SubmissionEnvironment, Submitter};
+use submission::SubmissionEnvironment;
+use submission_plan::Submitter;
 
 /// Everything that the controller has found out about one application. Built by `controller::observe`; tests build it
 /// from YAML. The default is what is observed of an application of which no fact matters.

@@ -9,7 +9,8 @@ use super::{
     findings::Invalid,
     pod_requests::{Error, PodClaim, PodRequests, is_counted},
     run::Run,
-    submission::{SubmissionEnvironment, choose},
+    submission::SubmissionEnvironment,
+    submission_plan::choose,
     validation::is_same_run,
 };
 use api::{ExecutorState, SparkApplication, State, quantity};

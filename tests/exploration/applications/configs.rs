@@ -5,7 +5,7 @@ use super::{
     world::{Budget, Trouble},
 };
 use api::RestartPolicyType;
-use plan::{Policy, gang::BatchSchedulers, submission::Submitter};
+use plan::{Policy, gang::BatchSchedulers, submission_plan::Submitter};
 use serde_json::{Value, json};
 
 /// One exploration.

@@ -28,7 +28,8 @@ use plan::{
     pod_summary::Phase as PodPhase,
     run::{Run, SubmissionId},
     spec_hash::spec_hash,
-    submission::{SubmissionEnvironment, Submitter},
+    submission::SubmissionEnvironment,
+    submission_plan::Submitter,
     submission_pod,
 };
 use serde_json::{Value, json};

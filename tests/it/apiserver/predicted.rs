@@ -9,10 +9,7 @@ use super::{
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::ConfigMap;
 use plan::{
-    Policy,
-    run::Run,
-    submission::{SubmissionEnvironment, predicted},
-    validation::validate,
+    Policy, run::Run, submission::SubmissionEnvironment, submission_plan::predicted, validation::validate,
 };
 use serde_json::{Value, json};
 use spark_client::{Environment, read_properties};

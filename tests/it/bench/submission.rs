@@ -27,7 +27,8 @@ use kube::{
 use plan::{
     By, Policy,
     run::Run,
-    submission::{SubmissionEnvironment, choose, objects},
+    submission::{SubmissionEnvironment, objects},
+    submission_plan::choose,
     validation::validate,
 };
 use serde_json::{Value, json};

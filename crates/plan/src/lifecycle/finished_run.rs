@@ -12,7 +12,7 @@ use crate::{
     gang::{self, GroupApi},
     monitoring,
     run::Run,
-    submission, submission_pod,
+    submission_plan, submission_pod,
 };
 use api::{ApplicationState, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
@@ -189,7 +189,7 @@ impl Pass<'_> {
         };
         let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str())).map(|pod| &**pod);
         let around = &self.seen.submission_environment;
-        let mut children = submission::children(self.application, &run, self.policy, around, driver);
+        let mut children = submission_plan::children(self.application, &run, self.policy, around, driver);
         if matches!(self.application.state(), State::Invalidating | State::Suspending) {
             // The spec from which the run was created may no longer be known, so everything that may have been created
             // for any spec is included.

@@ -17,7 +17,7 @@ use crate::{
     events::{self, LONGEST_NOTE},
     pod_summary::PodSummary,
     run::{Run, SubmissionId},
-    submission::{self, Chosen},
+    submission_plan::{self, Chosen},
     submission_pod::{self, State as Submission},
 };
 use api::{
@@ -142,7 +142,7 @@ impl Pass<'_> {
 
     fn submit(&self, run: Run) -> Plan {
         let state = self.application.state();
-        match submission::choose(
+        match submission_plan::choose(
             self.application,
             &run,
             &self.seen.submission_environment,
@@ -175,7 +175,7 @@ impl Pass<'_> {
         let why = excerpt::beginning(why, LONGEST_NOTE);
         let event = events::submission_failed(self.name(), &why);
         let around = &self.seen.submission_environment;
-        let children = submission::children(self.application, &run, self.policy, around, None);
+        let children = submission_plan::children(self.application, &run, self.policy, around, None);
         let mut status = self.with_run(run);
         let outcome = Outcome::new(State::SubmissionFailed, "SubmissionFailed", Some(why.clone()));
         Self::ended(&mut status, outcome, self.now);

@@ -3,7 +3,6 @@
 //! one.
 
 mod allocation;
-mod choice;
 mod dependencies;
 mod env;
 mod exposure;
@@ -14,7 +13,6 @@ mod images;
 mod monitoring;
 mod native;
 pub(super) mod pod_templates;
-mod predicted;
 mod properties;
 mod resources;
 mod scheduling;
@@ -28,12 +26,10 @@ use crate::{
     run::Run,
 };
 use api::{Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
-pub use choice::{Chosen, Submitter, choose};
 pub(super) use fields::{RoleField, field_of, stated_in};
 pub(super) use native::{Model, model, model_submission};
-pub use native::{children, native, objects};
-pub use predicted::predicted;
-use properties::Properties;
+pub use native::{native, objects};
+pub(super) use properties::Properties;
 pub(super) use scheduling::place;
 use serde_json::Value;
 use spark_client::{Environment, read_properties};
@@ -89,12 +85,12 @@ pub struct SubmissionEnvironment {
 }
 
 /// The names of the files in [`DIRECTORY`].
-mod file {
+pub(super) mod file {
     use api::Role;
 
     pub(super) const PROPERTIES: &str = "spark.properties";
 
-    pub(super) const fn template(role: Role) -> &'static str {
+    pub(crate) const fn template(role: Role) -> &'static str {
         match role {
             Role::Driver => "driver-pod-template.yaml",
             Role::Executor => "executor-pod-template.yaml",

@@ -2,26 +2,17 @@
 //! are those that Spark would create, except that the application owns them, they have the operator's labels, and the
 //! driver's pod is already customized.
 
-use super::{
-    Context, SubmissionEnvironment, Submitter, choice::submitter, dependencies, pod_templates, properties,
-    template,
-};
-use crate::{
-    Policy, auxiliary::ui_path, findings::Validated, gang, monitoring, owned::owned, pod_summary::PodSummary,
-    run::Run, submission_pod, validation::validate,
-};
+use super::{Context, SubmissionEnvironment, dependencies, pod_templates, properties, template};
+use crate::{Policy, auxiliary::ui_path, findings::Validated, monitoring, owned::owned, run::Run};
 use api::{
-    Role, SparkApplication,
+    Role,
     names::{conf, label, submit_conf},
     stated, with_defaults,
 };
 use jiff::Timestamp;
 use pod_customization;
 use serde_json::Value;
-use spark_client::{
-    self, Child, Environment, Line, NotNative, Objects, Submission, flag_list, possible_children,
-    read_properties,
-};
+use spark_client::{self, Environment, Line, NotNative, Objects, Submission, flag_list, read_properties};
 
 /// The flags whose lists Spark resolves before they become properties.
 const RESOLVED: [&str; 4] =
@@ -65,59 +56,6 @@ fn uncustomized(application: Validated, run: &Run, submission: &Submission) -> R
     Ok(Objects { pod, children: of_monitoring.chain(children.into_iter().map(own)).collect() })
 }
 
-/// Returns the objects that the operator may have created for `run` in addition to pods: those that [`objects`] returns
-/// in addition to the driver's pod, or the ConfigMap of the submission pod; the ConfigMap of monitoring; and the group of
-/// the batch scheduler.
-///
-/// The objects are found by their names. The names follow from the application and the run, not from the admin's
-/// configuration, which may have changed since. (To find the objects by label, the operator would need the right to
-/// list all ConfigMaps and claims, and would have to list those of the namespace for every run that ends.) Before an
-/// object is deleted, the caller has to check its owner.
-///
-/// The names of claims depend on all volumes of the driver. They are taken from `driver`, the pod of the run's driver.
-/// Without `driver`, the names are computed from `submission_environment`: they are exact if it equals that of the
-/// submission, otherwise a best guess. Claims whose name the user has chosen are not returned: they may belong to
-/// another user.
-#[must_use]
-pub fn children(
-    application: &SparkApplication,
-    run: &Run,
-    policy: &Policy,
-    submission_environment: &SubmissionEnvironment,
-    driver: Option<&PodSummary>,
-) -> Vec<Child> {
-    let name = application.metadata.name.as_deref().unwrap_or_default();
-    let ids = run.ids();
-    let possible = possible_children(name, &ids);
-    let config_map = driver.and_then(|driver| driver.driver_config_map.as_ref());
-    let is_native = config_map.map(|config_map| possible.iter().any(|child| child.name == *config_map));
-    let (by_operator, by_pod) = match (is_native, submitter(application, policy)) {
-        (Some(is_native), _) => (is_native, !is_native),
-        (None, Ok(Submitter::Native)) => (true, false),
-        (None, Ok(Submitter::SparkSubmit)) => (false, true),
-        // With `auto`, either the operator or a submission pod may have submitted the run, so the objects of both are
-        // possible.
-        (None, Ok(Submitter::Auto) | Err(_)) => (true, true),
-    };
-
-    let mut named: Vec<_> = monitoring::config_map(application, run).iter().filter_map(Child::of).collect();
-    named.extend(gang::possible(application, run.id.as_str(), policy, driver));
-    if by_operator {
-        let has_policy = Line::nearest(&application.spec.spark_version).0 >= Line::V4_2;
-        named.extend(possible.into_iter().filter(|child| has_policy || child.kind != "NetworkPolicy"));
-        let is_ours = |claim: &Child| claim.name.contains(&ids.prefix);
-        let claims = match driver.filter(|_| is_native.is_some()) {
-            Some(driver) => driver.claims.iter().map(|name| claim(name.clone())).collect(),
-            None => planned_claims(application, run, policy, submission_environment),
-        };
-        named.extend(claims.into_iter().filter(is_ours));
-    }
-    if by_pod {
-        named.push(submission_pod::config_map(&submission_pod::name(application, run)));
-    }
-    named
-}
-
 /// The objects of a run as they would be created, and a model of its executors. The pods are as Spark makes them, before the
 /// webhook changes them.
 pub struct Model {
@@ -151,27 +89,6 @@ pub fn model_submission(application: Validated, uploads_files: bool) -> Result<(
 pub fn model(application: Validated, run: &Run, submission: &Submission) -> Result<Model, NotNative> {
     let Objects { pod, children } = uncustomized(application, run, submission)?;
     Ok(Model { driver: pod, children, executor: spark_client::executor(submission)? })
-}
-
-const CLAIM: &str = "PersistentVolumeClaim";
-
-fn claim(name: String) -> Child {
-    Child { kind: CLAIM.to_owned(), name }
-}
-
-/// Returns the claims that are created for the driver of `run`; empty if its submission cannot be planned.
-fn planned_claims(
-    application: &SparkApplication,
-    run: &Run,
-    policy: &Policy,
-    submission_environment: &SubmissionEnvironment,
-) -> Vec<Child> {
-    let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
-    let Ok(application) = validate(application) else { return Vec::new() };
-    let planned = native(application, run, policy, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
-        .and_then(|submission| spark_client::objects(&submission));
-    let children = planned.map(|objects| objects.children).unwrap_or_default();
-    children.iter().filter_map(Child::of).filter(|child| child.kind == CLAIM).collect()
 }
 
 /// Returns the native submission of `run`. `defaults` is the text of a `spark-defaults.conf`, which all other

@@ -135,7 +135,7 @@ pub(super) fn customized(
 
 /// Returns the settings of `application` that are lost because Spark overwrites them in the pods that it creates from
 /// the executors' template, by the names of their fields in the spec.
-pub(super) fn overwritten(application: &SparkApplication) -> Vec<&'static str> {
+pub(crate) fn overwritten(application: &SparkApplication) -> Vec<&'static str> {
     let asked = pod_customization::annotations(application, Role::Executor);
     let decommissions = application.spec.spark_conf.get(conf::DECOMMISSION).is_some_and(|on| on == "true");
     let sets_itself = |env: &String| env.contains("\"SPARK_");

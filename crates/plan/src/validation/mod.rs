@@ -82,6 +82,9 @@ const CHECKS: [Check; 36] = [
 /// Checks one concern.
 type Check = fn(&Subject, &mut Findings);
 
+/// The path of where the user wrote a value, and the value.
+type Given<'a> = (String, Cow<'a, str>);
+
 /// The application that a check examines.
 struct Subject<'a> {
     application: &'a SparkApplication,

@@ -17,7 +17,8 @@ use plan::{
     By, Policy, SubmitRequest,
     gang::{self, BatchSchedulers, PodGroupVersion},
     run::Run,
-    submission::{Chosen, SubmissionEnvironment, Submitter, choose, predicted, spark_submit},
+    submission::{SubmissionEnvironment, spark_submit},
+    submission_plan::{Chosen, Submitter, choose, predicted},
     validation::validate,
 };
 use spark_client::{Environment, NotNative, Objects};

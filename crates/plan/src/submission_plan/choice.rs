@@ -1,6 +1,5 @@
 //! Decides who submits an application: the operator itself, or Spark's own `spark-submit` in a submission pod.
 
-use super::{SubmissionEnvironment, fields::field_of, has_templates, native, pod_templates};
 use crate::{
     By, Policy, SubmitRequest,
     auxiliary::has_id_in_ui_path,
@@ -8,6 +7,7 @@ use crate::{
     gang::{self, Gang},
     monitoring,
     run::Run,
+    submission::{self, SubmissionEnvironment, field_of, has_templates, pod_templates},
     submission_pod,
     validation::validate,
 };
@@ -115,7 +115,7 @@ pub fn choose(
     if submitter == Submitter::SparkSubmit {
         return Ok(chosen(by_pod(None)?, Vec::new()));
     }
-    match native::objects(validated, run, policy, submission_environment, now) {
+    match submission::objects(validated, run, policy, submission_environment, now) {
         Ok((objects, note)) => Ok(chosen(By::Native(objects), Vec::from_iter(note))),
         Err(NotNative::Refused { field, why }) => {
             Err(format!("{}: {why}", field_of(&application.spec, "spec", &field)))

@@ -1,8 +1,14 @@
 //! Predicts the objects that `spark-submit` would create for an application, without running `spark-submit`, as far as
 //! that is possible.
 
-use super::{SubmissionEnvironment, file, native::native, spark_submit, starting_point};
-use crate::{Policy, auxiliary::has_id_in_ui_path, findings::Validated, monitoring, run::Run};
+use crate::{
+    Policy,
+    auxiliary::has_id_in_ui_path,
+    findings::Validated,
+    monitoring,
+    run::Run,
+    submission::{SubmissionEnvironment, file, native, spark_submit, starting_point},
+};
 use api::{Role, names::conf};
 use jiff::Timestamp;
 use serde_json::json;
