@@ -3,6 +3,7 @@
 use super::{
     cluster::NAMESPACE,
     failure::together,
+    names::STDIN,
     schema::{self, Faults},
     show::{self, complain},
     yaml,
@@ -25,8 +26,6 @@ use std::{
     time::Duration,
 };
 
-/// The file name that means standard input.
-pub(super) const STDIN: &str = "-";
 /// A placeholder for the suffix that Kubernetes adds to a `generateName`, of the same length.
 const RANDOM: &str = "xxxxx";
 /// A placeholder for the uid that only the cluster assigns: an owner needs a uid.

@@ -1,10 +1,12 @@
 //! Checks the names of objects on the command line. Text that is no valid name must not reach the API server:
 //! everything behind a `?` in a path is a query, so a request with the name `?x` would be for all objects of a kind.
 
-use super::manifest::STDIN;
 use api::{ScheduledSparkApplication, SparkApplication};
 use kube::Resource;
 use plan::validation::is_object_name;
+
+/// The file name that means standard input.
+pub(super) const STDIN: &str = "-";
 
 /// Reads an application's name, also in the form that `sparkctl list -o name` prints.
 pub(super) fn application(text: &str) -> Result<String, String> {
