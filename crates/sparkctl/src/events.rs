@@ -5,8 +5,9 @@ use super::{
     completion,
     failure::{Failure, lasting, of_call},
     names,
-    show::{Style, columns, line, print},
+    show::{Style, columns, print},
     waiting::Waiting,
+    yaml::line,
 };
 use api::SparkApplication;
 use clap::Args;

@@ -1,7 +1,7 @@
 //! Converts errors to what the user of a failed command sees: a message on standard error, and an exit code for
 //! scripts.
 
-use super::show;
+use super::yaml;
 use kube::{client::AuthError, runtime::watcher};
 use spark_operator_client::{self as client, patience::can_pass};
 use std::io;
@@ -73,7 +73,7 @@ pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
         kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => anyhow::anyhow!(
             "the program that the kubeconfig names for credentials (users[].user.exec) has failed ({}): {}: log in again",
             out.status,
-            show::line(String::from_utf8_lossy(&out.stderr).trim())
+            yaml::line(String::from_utf8_lossy(&out.stderr).trim())
         ),
         kube::Error::Auth(error) => {
             anyhow::anyhow!("the credentials of the context cannot be used: {error}: log in again")

@@ -4,9 +4,10 @@ use super::{
     cluster::{Cluster, Kind},
     failure::of_call,
     show::{
-        NONE, Output, Style, batch_scheduler, columns, complain, executors, line, or_none, print, reference,
-        short, ui, whole,
+        NONE, Output, Style, batch_scheduler, columns, complain, executors, or_none, print, reference, short,
+        ui, whole,
     },
+    yaml::line,
 };
 use api::{Lenient, ScheduleState, ScheduledSparkApplication, SparkApplication};
 use clap::Args;

@@ -5,7 +5,7 @@ use super::{
     failure::together,
     names::STDIN,
     schema::{self, Faults},
-    show::{self, complain},
+    show::complain,
     yaml,
 };
 use anyhow::{Context, anyhow, bail};
@@ -223,7 +223,7 @@ fn stands_twice(text: &str, key: &str, line: u64) -> String {
 
 /// Returns the kind and name of an object of another kind, for messages.
 fn named(object: &Value) -> String {
-    let text = |value: &Value| value.as_str().map(show::line);
+    let text = |value: &Value| value.as_str().map(yaml::line);
     let kind = text(&object["kind"]).unwrap_or_else(|| "something without a kind".to_owned());
     text(&object["metadata"]["name"]).map_or_else(|| kind.clone(), |name| format!("{kind} {name}"))
 }

@@ -1,6 +1,10 @@
 //! Formats and prints the output: columns and ages as in kubectl, colours for states only, and on a terminal only.
 
-use super::{cluster::Kind, failure::of_output, yaml};
+use super::{
+    cluster::Kind,
+    failure::of_output,
+    yaml::{self, line},
+};
 use api::{DriverInfo, ExecutorState, SparkApplication, State, names::condition::EXECUTORS_REFUSED, stated};
 use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
@@ -116,11 +120,6 @@ pub(super) fn executors(application: &SparkApplication) -> String {
     let told =
         order.iter().filter_map(|state| counts.get(state).map(|count| format!("{count} {}", word(*state))));
     told.collect::<Vec<_>>().join(", ")
-}
-
-/// Returns text of any origin as one line, without control characters that would act on a terminal.
-pub(super) fn line(text: &str) -> String {
-    yaml::printable(&text.replace(['\t', '\n', '\r'], " "))
 }
 
 /// Formats rows of cells as text in columns.

@@ -7,9 +7,10 @@ use super::{
     failure::of_call,
     log, names,
     show::{
-        NONE, Output, Style, batch_scheduler, columns, complain, executors, line, or_none, print, reference,
-        short, ui, whole,
+        NONE, Output, Style, batch_scheduler, columns, complain, executors, or_none, print, reference, short,
+        ui, whole,
     },
+    yaml::line,
 };
 use api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
 use clap::Args;

@@ -7,7 +7,8 @@ use super::{
     forward::{DEFAULT_PORT, LocalPort, has_ended, through, ui_port_of},
     log::{next_driver, without_driver},
     names,
-    show::{complain, line, print},
+    show::{complain, print},
+    yaml::line,
 };
 use anyhow::bail;
 use api::names::conf;

@@ -1,7 +1,7 @@
 //! Shows the user that the command waits: on a terminal by one line with a spinner, elsewhere by one line for each new
 //! text.
 
-use super::show;
+use super::yaml;
 use crossterm::terminal::size;
 use std::io::{self, IsTerminal, Write};
 
@@ -17,7 +17,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Shows that `what` is waited for. Called again and again while waiting.
     pub(super) fn say(&mut self, what: &str) {
-        let what = show::line(what.trim_end());
+        let what = yaml::line(what.trim_end());
         let mut stderr = io::stderr();
         let is_news = self.said != what;
         // If stderr is closed, the text has no reader, so the failure to write it is ignored.

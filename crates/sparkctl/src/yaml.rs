@@ -21,6 +21,11 @@ pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if is_printable(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
+/// Returns text of any origin as one line, without control characters that would act on a terminal.
+pub(super) fn line(text: &str) -> String {
+    printable(&text.replace(['\t', '\n', '\r'], " "))
+}
+
 /// Whether a comment or a line of a terminal can contain `c`. kubectl takes Unicode's line separators for line ends, and
 /// what changes the direction of writing would show the rest of a line as other words than it has.
 pub(super) fn is_printable(c: char) -> bool {
