@@ -1,10 +1,9 @@
 //! Chooses the cluster and the namespace as kubectl does.
 
-use super::{completion, failure::of_call, names};
+use super::{failure::of_call, names};
 use anyhow::{Context, anyhow, bail};
 use api::{Lenient, ScheduledSparkApplication, SparkApplication};
 use clap::Args;
-use clap_complete::ArgValueCompleter;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::{
     Api, Client, Config, Resource, ResourceExt,
@@ -20,7 +19,7 @@ use std::{env, fmt::Debug, io, net::IpAddr, path::PathBuf};
 #[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterFlags {
     /// The namespace [default: the context's; what is rendered is in `default`]
-    #[arg(short, long, global = true, value_parser = names::namespace, add = ArgValueCompleter::new(completion::namespaces))]
+    #[arg(short, long, global = true, value_parser = names::namespace)]
     namespace: Option<String>,
 
     /// The kubeconfig to use [default: those that KUBECONFIG lists, else ~/.kube/config, else the pod's service
@@ -29,7 +28,7 @@ pub(super) struct ClusterFlags {
     kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig [default: its current one]
-    #[arg(long, global = true, value_name = "NAME", add = ArgValueCompleter::new(completion::contexts))]
+    #[arg(long, global = true, value_name = "NAME")]
     context: Option<String>,
 }
 

@@ -7,9 +7,9 @@ use super::{
     show::print,
 };
 use api::{ScheduledSparkApplication, SparkApplication};
-use clap::{Args, CommandFactory, FromArgMatches, ValueEnum};
+use clap::{Args, Command, CommandFactory, FromArgMatches, ValueEnum};
 use clap_complete::{
-    CompletionCandidate,
+    ArgValueCompleter, CompletionCandidate,
     env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh},
 };
 use k8s_openapi::api::core::v1::Namespace;
@@ -84,8 +84,16 @@ pub fn complete() -> anyhow::Result<bool> {
     if is_called(PLUGINS) {
         return for_kubectl().map(|()| true);
     }
-    clap_complete::CompleteEnv::with_factory(Line::command).var(ASKED).complete();
+    clap_complete::CompleteEnv::with_factory(command).var(ASKED).complete();
     Ok(false)
+}
+
+/// Returns the commands and flags. The completions of the cluster's flags are added here, because they need a cluster
+/// themselves; all other flags name their completions.
+fn command() -> Command {
+    Line::command()
+        .mut_arg("namespace", |arg| arg.add(ArgValueCompleter::new(namespaces)))
+        .mut_arg("context", |arg| arg.add(ArgValueCompleter::new(contexts)))
 }
 
 /// Answers kubectl as <https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/> describes: one candidate a
@@ -93,7 +101,7 @@ pub fn complete() -> anyhow::Result<bool> {
 fn for_kubectl() -> anyhow::Result<()> {
     let words: Vec<_> = words().collect();
     let last = words.len().saturating_sub(1);
-    let found = clap_complete::engine::complete(&mut Line::command(), words, last, None)?;
+    let found = clap_complete::engine::complete(&mut command(), words, last, None)?;
     let mut answer = String::new();
     for candidate in found.iter().filter(|candidate| !candidate.is_hide_set()) {
         let help = candidate.get_help().map(|help| help.to_string().replace('\n', " ")).unwrap_or_default();
@@ -117,11 +125,11 @@ pub(super) fn applications_or_schedules(begun: &OsStr) -> Vec<CompletionCandidat
     if is_about_schedules { schedules(begun) } else { applications(begun) }
 }
 
-pub(super) fn namespaces(begun: &OsStr) -> Vec<CompletionCandidate> {
+fn namespaces(begun: &OsStr) -> Vec<CompletionCandidate> {
     names(begun, async |cluster| listed(&Api::<Namespace>::all(cluster.client)).await)
 }
 
-pub(super) fn contexts(begun: &OsStr) -> Vec<CompletionCandidate> {
+fn contexts(begun: &OsStr) -> Vec<CompletionCandidate> {
     let contexts = of_line().and_then(|flags| flags.contexts().ok()).unwrap_or_default();
     beginning(begun, contexts)
 }
