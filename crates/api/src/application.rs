@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Embedded,
+    names::annotation,
     nulls::reads_null_as_absent,
     pod::{DriverSpec, ExecutorSpec},
-    status::SparkApplicationStatus,
+    status::{SparkApplicationStatus, State},
 };
 
 /// The Spark program to run, and how.
@@ -201,6 +202,35 @@ pub struct Dependencies {
     /// Archives unpacked into the working directory of the executors. Becomes `--archives`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub archives: Vec<String>,
+}
+
+impl SparkApplication {
+    /// Returns the state of the application; [`State::New`] if no status is recorded.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.status.as_ref().map_or(State::New, |status| status.application_state.state)
+    }
+
+    /// Returns whether the operator has processed the newest spec and the newest request for another run (annotation
+    /// [`annotation::RERUN`]). Until then the status describes the application before the edit or the request.
+    ///
+    /// Kubeflow's operator records neither of the two, so its applications always count as settled.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let status = self.status.as_ref();
+        let seen = status.and_then(|status| status.observed_generation);
+        let is_newest = seen.zip(self.metadata.generation).is_none_or(|(seen, now)| seen >= now);
+        let annotations = self.metadata.annotations.as_ref();
+        let rerun = annotations.and_then(|annotations| annotations.get(annotation::RERUN));
+        is_newest && (rerun.is_none() || rerun == status.and_then(|status| status.last_rerun.as_ref()))
+    }
+
+    /// Returns whether the last run is over and no other run follows unless the user changes the application: its state
+    /// is COMPLETED or FAILED, and it [is settled](Self::is_settled).
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.is_settled() && matches!(self.state(), State::Completed | State::Failed)
+    }
 }
 
 /// Returns the owner reference to `application`. The objects that are created for the application contain it, so that
@@ -408,4 +438,17 @@ pub struct DynamicAllocation {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 pub(super) fn is_false(value: &bool) -> bool {
     !*value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_without_status_is_new() {
+        let application =
+            |status| SparkApplication { status, ..SparkApplication::new("pi", Default::default()) };
+        assert_eq!(application(None).state(), State::New);
+        assert_eq!(application(Some(SparkApplicationStatus::default())).state(), State::New);
+    }
 }

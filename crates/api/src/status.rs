@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Embedded, SparkApplication, names::annotation, nulls::reads_null_as_absent};
+use super::{Embedded, nulls::reads_null_as_absent};
 
 /// The state of an application and of its runs. The fields of Kubeflow's operator and what we add to them: `observedGeneration`,
 /// `specHash`, `runOrdinal`, `lastRerun`, `runs` and `conditions`.
@@ -63,35 +63,6 @@ pub struct SparkApplicationStatus {
 }
 
 reads_null_as_absent!("status": SparkApplicationStatus);
-
-impl SparkApplication {
-    /// Returns the state of the application; [`State::New`] if no status is recorded.
-    #[must_use]
-    pub fn state(&self) -> State {
-        self.status.as_ref().map_or(State::New, |status| status.application_state.state)
-    }
-
-    /// Returns whether the operator has processed the newest spec and the newest request for another run (annotation
-    /// [`annotation::RERUN`]). Until then the status describes the application before the edit or the request.
-    ///
-    /// Kubeflow's operator records neither of the two, so its applications always count as settled.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        let status = self.status.as_ref();
-        let seen = status.and_then(|status| status.observed_generation);
-        let is_newest = seen.zip(self.metadata.generation).is_none_or(|(seen, now)| seen >= now);
-        let annotations = self.metadata.annotations.as_ref();
-        let rerun = annotations.and_then(|annotations| annotations.get(annotation::RERUN));
-        is_newest && (rerun.is_none() || rerun == status.and_then(|status| status.last_rerun.as_ref()))
-    }
-
-    /// Returns whether the last run is over and no other run follows unless the user changes the application: its state
-    /// is COMPLETED or FAILED, and it [is settled](Self::is_settled).
-    #[must_use]
-    pub fn has_ended(&self) -> bool {
-        self.is_settled() && matches!(self.state(), State::Completed | State::Failed)
-    }
-}
 
 /// Where an application is in its life, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -291,14 +262,6 @@ mod tests {
         }
         assert_eq!("running".parse::<State>(), Err(UnknownState("running".into())));
         assert_eq!(serde_json::from_value::<State>(json!("PENDING_SUBMISSION")).unwrap(), State::Unknown);
-    }
-
-    #[test]
-    fn an_application_without_status_is_new() {
-        let application =
-            |status| SparkApplication { status, ..SparkApplication::new("pi", Default::default()) };
-        assert_eq!(application(None).state(), State::New);
-        assert_eq!(application(Some(SparkApplicationStatus::default())).state(), State::New);
     }
 
     #[test]
