@@ -7,7 +7,7 @@
 
 /// The names of all labels, annotations, containers, environment variables and configuration keys.
 pub mod names;
-/// The two kinds of pod that Spark runs: driver and executor.
+/// What belongs to driver and executors: a section of the spec, a container of a pod.
 mod pod_role;
 
 /// `SparkApplication` and its spec.
@@ -54,11 +54,12 @@ pub use bounds::{Bounds, Excess};
 pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
 pub use lenient::Lenient;
+pub use names::role::Role;
 pub use object_name::{LONGEST_LABEL, LONGEST_NAME, is_object_name, is_segment};
 pub use pod::{
     DriverSpec, ExecutorSpec, GpuSpec, NameKey, NamePath, Port, SecretInfo, SecretType, SparkPodSpec,
 };
-pub use pod_role::{Role, spark_container, spark_container_of};
+pub use pod_role::{spark_container, spark_container_of};
 pub use resource_version::version;
 pub use scheduled::{
     ConcurrencyPolicy, ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationSpec,

@@ -1,6 +1,7 @@
 //! Defines every label, annotation, finalizer, container, volume, environment variable and configuration key once.
 
 pub mod batch_scheduler;
+pub mod role;
 pub mod submit_conf;
 
 /// Labels on pods and on the objects that the operator creates for an application.
@@ -37,18 +38,6 @@ pub mod label {
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Labels with this prefix belong to Kueue and are not copied from the application to its pods.
     pub const KUEUE_PREFIX: &str = "kueue.x-k8s.io/";
-}
-
-/// Values of [`label::SPARK_ROLE`].
-pub mod role {
-    /// The pod that runs the program's main function.
-    pub const DRIVER: &str = "driver";
-    /// A pod that does the work.
-    pub const EXECUTOR: &str = "executor";
-    /// A pod in which `spark-submit` runs for one run of an application.
-    pub const SUBMISSION: &str = "submission";
-    /// A pod that holds room for an executor until the driver has created it.
-    pub const PLACEHOLDER: &str = "placeholder";
 }
 
 /// The annotation contract (version [`CONTRACT_VERSION`](annotation::CONTRACT_VERSION)): the annotations of a Spark pod
@@ -252,7 +241,7 @@ pub mod env {
 
 /// Keys of Spark's configuration.
 pub mod conf {
-    use crate::Role;
+    use super::role::Role;
 
     /// The prefix of all keys; Spark drops a key without this prefix.
     pub const PREFIX: &str = "spark.";

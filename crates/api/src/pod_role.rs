@@ -1,24 +1,11 @@
-//! Defines the two roles of Spark pods, driver and executor, and finds the section of an application's spec for each
-//! role.
+//! Finds what belongs to a role: the section of an application's spec, and the container of a pod.
 
 use crate::{
     SparkApplicationSpec, SparkPodSpec,
-    names::{container, role},
+    names::{container, role::Role},
 };
 use k8s_openapi::api::core::v1::{Container, Pod};
 use std::collections::BTreeSet;
-
-crate::words! {
-    /// One of the two kinds of pod that Spark runs, in the order of Spark's arguments. The text is the value of the
-    /// `spark-role` label, which is also the part of Spark's configuration keys that names the role.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum Role {
-        /// The pod that runs the program's main function and asks for executors. Each run has one driver.
-        Driver = role::DRIVER,
-        /// A pod that does the work.
-        Executor = role::EXECUTOR,
-    }
-}
 
 /// Returns the index of the container in which Spark or `spark-submit` runs: the one with one of `names`, which Spark uses
 /// by itself, else the only one, else the first whose first argument is `driver` or `executor`, as Spark sets it; none if
@@ -59,21 +46,6 @@ pub fn spark_container_of(pod: &Pod) -> Option<&Container> {
 }
 
 impl Role {
-    /// Returns the role for the value of a `spark-role` label; none if the value is not a role.
-    #[must_use]
-    pub fn from_label(value: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.as_str() == value)
-    }
-
-    /// Returns the name of Spark's container since Spark 3.
-    #[must_use]
-    pub const fn container(self) -> &'static str {
-        match self {
-            Self::Driver => container::DRIVER,
-            Self::Executor => container::EXECUTOR,
-        }
-    }
-
     /// Returns the section of `spec` for pods of this role.
     #[must_use]
     pub const fn pod(self, spec: &SparkApplicationSpec) -> &SparkPodSpec {
