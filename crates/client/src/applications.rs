@@ -1,6 +1,9 @@
 //! Defines the methods for the applications of a namespace: submitting one, and following its state to its end.
 
-use super::{End, Error, following};
+use super::{
+    End, Error,
+    following::{self, Which},
+};
 use api::{SparkApplication, SparkApplicationStatus, State};
 use futures::{
     Stream, StreamExt, TryStreamExt,
@@ -27,45 +30,6 @@ impl fmt::Debug for Applications {
 /// polled. A `try_next` future that is dropped before it has returned loses no value: the next `try_next` returns the
 /// value.
 pub type Changes<T> = BoxStream<'static, Result<T, Error>>;
-
-/// Identifies an application.
-///
-/// A name alone means the application that has this name when it is first looked for. An application with a uid, as the
-/// cluster returns it, means that object only: another application that is created under the same name after the
-/// deletion is not taken for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Which {
-    /// The application's name.
-    pub name: String,
-    /// Its uid, if it is known.
-    pub uid: Option<String>,
-    /// Its namespace, if it is known: looking for it in another namespace is [`Error::NotFound`].
-    pub namespace: Option<String>,
-}
-
-impl From<&str> for Which {
-    fn from(name: &str) -> Self {
-        Self { name: name.to_owned(), uid: None, namespace: None }
-    }
-}
-
-impl From<&String> for Which {
-    fn from(name: &String) -> Self {
-        Self::from(name.as_str())
-    }
-}
-
-impl From<String> for Which {
-    fn from(name: String) -> Self {
-        Self { name, uid: None, namespace: None }
-    }
-}
-
-impl From<&SparkApplication> for Which {
-    fn from(application: &SparkApplication) -> Self {
-        Self { name: application.name_any(), uid: application.uid(), namespace: application.namespace() }
-    }
-}
 
 impl Applications {
     /// Returns a handle for the applications of `namespace`. No request is sent to the cluster yet.

@@ -5,7 +5,7 @@
 //! simpler.
 
 use super::{
-    Error, Which,
+    Error,
     patience::{GRACE, Patience, can_pass, in_time},
 };
 use api::{Lenient, SparkApplication};
@@ -15,6 +15,45 @@ use kube::{
     api::{WatchEvent, WatchParams},
 };
 use std::time::Duration;
+
+/// Identifies an application.
+///
+/// A name alone means the application that has this name when it is first looked for. An application with a uid, as the
+/// cluster returns it, means that object only: another application that is created under the same name after the
+/// deletion is not taken for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Which {
+    /// The application's name.
+    pub name: String,
+    /// Its uid, if it is known.
+    pub uid: Option<String>,
+    /// Its namespace, if it is known: looking for it in another namespace is [`Error::NotFound`].
+    pub namespace: Option<String>,
+}
+
+impl From<&str> for Which {
+    fn from(name: &str) -> Self {
+        Self { name: name.to_owned(), uid: None, namespace: None }
+    }
+}
+
+impl From<&String> for Which {
+    fn from(name: &String) -> Self {
+        Self::from(name.as_str())
+    }
+}
+
+impl From<String> for Which {
+    fn from(name: String) -> Self {
+        Self { name, uid: None, namespace: None }
+    }
+}
+
+impl From<&SparkApplication> for Which {
+    fn from(application: &SparkApplication) -> Self {
+        Self { name: application.name_any(), uid: application.uid(), namespace: application.namespace() }
+    }
+}
 
 /// The application, or the object under its name that cannot be read as an application.
 type Found = Lenient<SparkApplication>;

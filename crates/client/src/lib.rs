@@ -46,7 +46,8 @@ mod following;
 pub mod patience;
 
 pub use api;
-pub use applications::{Applications, Changes, Which};
+pub use applications::{Applications, Changes};
 pub use builder::Builder;
 pub use end::End;
 pub use error::Error;
+pub use following::Which;
