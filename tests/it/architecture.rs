@@ -71,22 +71,30 @@ const LONGEST_FILE: usize = 500;
 
 #[test]
 fn every_source_file_keeps_the_rules() {
-    let crates = fs::read_dir("crates").unwrap().map(|entry| entry.unwrap().path().join("src"));
-    let mut folders: Vec<_> = crates.chain([PathBuf::from("src")]).collect();
-    let (mut files, mut found) = (0, Vec::new());
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path.to_str().unwrap();
-                found.extend(violations(name, &fs::read_to_string(&path).unwrap()));
-                files += 1;
+    let files: Vec<_> = sources().into_iter().flat_map(|(_, files)| files).collect();
+    assert!(files.len() > 50, "only {} files were looked at", files.len());
+    let of_file = |file: PathBuf| violations(file.to_str().unwrap(), &fs::read_to_string(&file).unwrap());
+    let found: Vec<_> = files.into_iter().flat_map(of_file).collect();
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+/// Returns the `src` folder of each crate, with all Rust files below it.
+pub(crate) fn sources() -> Vec<(PathBuf, Vec<PathBuf>)> {
+    let with_files = |source: PathBuf| {
+        let (mut folders, mut files) = (vec![source.clone()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    files.push(path);
+                }
             }
         }
-    }
-    assert!(files > 50, "only {files} files were looked at");
-    assert!(found.is_empty(), "\n{}", found.join("\n"));
+        (source, files)
+    };
+    let crates = fs::read_dir("crates").unwrap().map(|entry| entry.unwrap().path().join("src"));
+    crates.chain([PathBuf::from("src")]).map(with_files).collect()
 }
 
 #[test]
@@ -160,9 +168,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
     if text.lines().count() > LONGEST_FILE {
         report(LONGEST_FILE + 1, "the file is too long: it usually hides two nouns, split it by them");
     }
-    let without_tests = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let is_code = |(_, line): &(usize, &str)| !line.trim_start().starts_with("//");
-    let code: Vec<_> = (1..).zip(without_tests.lines()).filter(is_code).collect();
+    let code: Vec<_> = code(text).collect();
     for (number, line) in &code {
         if !name.starts_with(NAMES) {
             for key in KEYS.iter().filter(|key| line.contains(*key)) {
@@ -186,6 +192,12 @@ fn violations(name: &str, text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// Returns the lines of `text`, with their numbers, without unit tests and lines of comment.
+pub(crate) fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let without_tests = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    (1..).zip(without_tests.lines()).filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
 fn is_pure(name: &str) -> bool {

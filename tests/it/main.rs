@@ -14,6 +14,7 @@ mod bench;
 mod budget;
 mod characters;
 mod choice;
+mod circles;
 mod compilation;
 mod connections;
 mod crds;
