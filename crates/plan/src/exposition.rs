@@ -1,69 +1,10 @@
-//! Writes metrics in Prometheus' text format, version 0.0.4. That format also accepts names that OpenMetrics forbids:
+//! Translates metrics to Prometheus' text format, version 0.0.4. That format also accepts names that OpenMetrics forbids:
 //! the counters of Kubeflow's operator do not end in `_total`.
 
 use std::fmt::Write;
 
 /// The content type of the answer to a scrape.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// The type of a metric family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-    /// Sum and count, without quantiles.
-    Summary,
-}
-
-/// Metrics in the text format, as far as they have been added.
-#[derive(Debug, Default)]
-pub struct Exposition(String);
-
-impl Exposition {
-    /// Begins a metric family. The samples that are added next belong to this family.
-    pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
-        let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-            Kind::Summary => "summary",
-        };
-        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
-        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
-    }
-
-    /// Adds one sample.
-    pub fn sample<'a>(
-        &mut self,
-        name: &str,
-        labels: impl IntoIterator<Item = (&'a str, &'a str)>,
-        value: f64,
-    ) {
-        let labels: Vec<_> = labels
-            .into_iter()
-            .map(|(label, value)| {
-                let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-                format!("{label}=\"{value}\"")
-            })
-            .collect();
-        if labels.is_empty() {
-            self.line(format_args!("{name} {value}"));
-        } else {
-            self.line(format_args!("{name}{{{}}} {value}", labels.join(",")));
-        }
-    }
-
-    /// Returns all metrics that were added.
-    #[must_use]
-    pub fn into_text(self) -> String {
-        self.0
-    }
-
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        writeln!(self.0, "{line}").expect("writing to a String cannot fail");
-    }
-}
 
 /// Translates OpenMetrics' text format into Prometheus' text format. In Prometheus' format a family has the same name
 /// as its samples, and there is no end marker.
@@ -98,17 +39,6 @@ pub fn from_openmetrics(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_of_labels_are_escaped_and_whole_numbers_have_no_fraction() {
-        let mut told = Exposition::default();
-        told.family("a_count", Kind::Counter, "With a \\ and\na second line");
-        told.sample("a_count", [], 3.0);
-        told.sample("a_count", [("team", "a\"b\\c\nd"), ("le", "+Inf")], 0.5);
-        let expected = "# HELP a_count With a \\\\ and\\na second line\n# TYPE a_count counter\na_count 3\n\
-            a_count{team=\"a\\\"b\\\\c\\nd\",le=\"+Inf\"} 0.5\n";
-        assert_eq!(told.into_text(), expected);
-    }
 
     #[test]
     fn families_are_called_what_their_samples_are() {

@@ -4,11 +4,14 @@
 
 mod options;
 mod tally;
+mod text;
 
-use crate::exposition::{Exposition, Kind};
 use api::State;
 pub use options::{Label, Options, Prefix, labels_of, labels_of_executors};
-use std::{cmp::Ordering, collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 pub use tally::{End, Retry, Submission, Tally, tally};
 
 /// How many combinations of label values have their own counters. Without a limit, a user who may label applications
@@ -17,32 +20,12 @@ const MOST_LABELLED: usize = 500;
 /// The value of all labels for the combinations beyond that limit.
 const OTHER: &str = "Other";
 
-/// The values of the configured labels, in the order of the configuration. Equal ones may have been brought by different
-/// namespaces.
-#[derive(Clone, Debug, Default)]
+/// The values of the configured labels, in the order of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Values {
+    /// The namespace of the application that has these values.
     brought_by: String,
     shown: Vec<String>,
-}
-
-impl PartialEq for Values {
-    fn eq(&self, other: &Self) -> bool {
-        self.shown == other.shown
-    }
-}
-
-impl Eq for Values {}
-
-impl PartialOrd for Values {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Values {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.shown.cmp(&other.shown)
-    }
 }
 
 /// The values of the gauges at one moment, by the values of the labels.
@@ -54,21 +37,20 @@ pub struct Present {
     pub executors: BTreeMap<Values, u64>,
 }
 
-/// The counters since the start of the process.
+/// The counters since the start of the process, and the gauges of the last snapshot.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     options: Options,
-    applications: BTreeMap<Values, Applications>,
-    executors: BTreeMap<Values, Executors>,
+    applications: Labelled<Applications>,
+    executors: Labelled<Executors>,
 }
 
 /// The counters and the gauges of one moment, so that nobody who counts waits for their text.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
-    counters: Ledger,
-    states: BTreeMap<Values, BTreeMap<State, u64>>,
-    executors: BTreeMap<Values, u64>,
-}
+pub struct Snapshot(Ledger);
+
+/// Numbers by the values of the labels, with the namespace that brought these values first.
+type Labelled<T> = BTreeMap<Vec<String>, (String, T)>;
 
 #[derive(Clone, Debug, Default)]
 struct Applications {
@@ -78,6 +60,8 @@ struct Applications {
     succeeded: u64,
     failed: u64,
     retries: BTreeMap<Retry, u64>,
+    /// Applications that exist, by their state.
+    states: BTreeMap<State, u64>,
     success_times: Durations,
     failure_times: Durations,
     submit_latencies: Durations,
@@ -86,6 +70,7 @@ struct Applications {
 
 #[derive(Clone, Debug, Default)]
 struct Executors {
+    running: u64,
     succeeded: u64,
     failed: u64,
 }
@@ -95,8 +80,7 @@ struct Durations {
     count: u64,
     /// In seconds.
     sum: f64,
-    /// For each bucket, the number of durations that are greater than the upper bound of the previous bucket and at
-    /// most this bucket's own upper bound.
+    /// For each bucket, the number of durations that are at most its upper bound.
     buckets: Vec<u64>,
 }
 
@@ -106,8 +90,8 @@ impl Durations {
         self.count += 1;
         self.sum += seconds;
         self.buckets.resize(bounds.len(), 0);
-        if let Some(bucket) = bounds.iter().position(|bound| seconds <= *bound) {
-            self.buckets[bucket] += 1;
+        for (bucket, bound) in self.buckets.iter_mut().zip(bounds) {
+            *bucket += u64::from(seconds <= *bound);
         }
     }
 }
@@ -120,8 +104,8 @@ impl Ledger {
         if ledger.options.labels.is_empty() {
             // The counters exist with the value 0 before the first event: Prometheus' `increase` would otherwise miss
             // that event.
-            ledger.applications.insert(Values::default(), Applications::default());
-            ledger.executors.insert(Values::default(), Executors::default());
+            entry(&mut ledger.applications, Values::default());
+            entry(&mut ledger.executors, Values::default());
         }
         ledger
     }
@@ -171,238 +155,42 @@ impl Ledger {
 
     /// Returns all counters as they are now, and the gauges from `present`.
     pub fn snapshot(&mut self, present: &Present) -> Snapshot {
-        let mut states: BTreeMap<Values, BTreeMap<State, u64>> = BTreeMap::new();
-        for (values, counted) in &present.applications {
-            let values = admitted(&mut self.applications, values.clone());
-            let states = states.entry(values).or_default();
-            for (state, count) in counted {
-                *states.entry(*state).or_default() += count;
+        self.applications.values_mut().for_each(|(_, numbers)| numbers.states.clear());
+        self.executors.values_mut().for_each(|(_, numbers)| numbers.running = 0);
+        for (values, states) in &present.applications {
+            let numbers = entry(&mut self.applications, values.clone());
+            for (state, count) in states {
+                *numbers.states.entry(*state).or_default() += count;
             }
         }
-        let mut executors: BTreeMap<Values, u64> = BTreeMap::new();
-        for (values, count) in &present.executors {
-            *executors.entry(admitted(&mut self.executors, values.clone())).or_default() += count;
+        for (values, running) in &present.executors {
+            entry(&mut self.executors, values.clone()).running += running;
         }
-        let snapshot = Snapshot { counters: self.clone(), states, executors };
+        let snapshot = Snapshot(self.clone());
         make_room(&mut self.applications, &present.applications);
         make_room(&mut self.executors, &present.executors);
         snapshot
     }
 }
 
-impl Snapshot {
-    /// Returns all metrics in Prometheus' text format.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let Self { counters, executors, .. } = self;
-        let mut told = Told { options: &counters.options, exposition: Exposition::default() };
-        self.tell_applications(&mut told);
-        told.values(
-            "spark_executor_running_count",
-            Kind::Gauge,
-            "Executors that run",
-            counters
-                .executors
-                .keys()
-                .map(|values| (values, executors.get(values).copied().unwrap_or_default())),
-        );
-        for (name, help, count) in [
-            (
-                "spark_executor_success_count",
-                "Executors that have ended well",
-                (|counts: &Executors| counts.succeeded) as fn(&Executors) -> u64,
-            ),
-            ("spark_executor_failure_count", "Executors that have failed", |counts| counts.failed),
-        ] {
-            let counts = counters.executors.iter().map(|(values, counts)| (values, count(counts)));
-            told.values(name, Kind::Counter, help, counts);
-        }
-        told.exposition.into_text()
-    }
-
-    fn tell_applications(&self, told: &mut Told<'_>) {
-        let Ledger { options, applications, .. } = &self.counters;
-        let in_state = |values: &Values, state| {
-            self.states.get(values).and_then(|states| states.get(&state)).copied().unwrap_or_default()
-        };
-        for (name, help, count) in [
-            (
-                "spark_application_count",
-                "New applications that the operator has begun to handle",
-                (|counts: &Applications| counts.began) as fn(&Applications) -> u64,
-            ),
-            (
-                "spark_application_submit_count",
-                "Submissions that have made a driver, those of retries and re-runs included",
-                |counts| counts.submitted,
-            ),
-            (
-                "spark_application_failed_submission_count",
-                "Submissions that have failed, those that were tried again included",
-                |counts| counts.failed_submissions,
-            ),
-            ("spark_application_success_count", "Applications that have become COMPLETED", |counts| {
-                counts.succeeded
-            }),
-            (
-                "spark_application_failure_count",
-                "Applications that have become FAILED, without those that are tried again",
-                |counts| counts.failed,
-            ),
-        ] {
-            let counts = applications.iter().map(|(values, counts)| (values, count(counts)));
-            told.values(name, Kind::Counter, help, counts);
-        }
-
-        let name = told.family(
-            "spark_application_retries_total",
-            Kind::Counter,
-            "Runs and submissions that were tried again, by cause",
-        );
-        for (values, counts) in applications {
-            for retry in Retry::ALL {
-                let count = counts.retries.get(&retry).copied().unwrap_or_default();
-                told.sample(&name, values, Some(("cause", retry.as_str())), count as f64);
-            }
-        }
-
-        let running = applications.keys().map(|values| (values, in_state(values, State::Running)));
-        told.values(
-            "spark_application_running_count",
-            Kind::Gauge,
-            "Applications whose driver runs",
-            running,
-        );
-        let name =
-            told.family("spark_applications", Kind::Gauge, "Applications that there are, by their state");
-        for values in applications.keys() {
-            for state in State::ALL {
-                let label = if state == State::New { "NEW" } else { state.as_str() };
-                told.sample(&name, values, Some(("state", label)), in_state(values, state) as f64);
-            }
-        }
-
-        type Select = fn(&Applications) -> &Durations;
-        for (name, help, durations, bounds) in [
-            (
-                "spark_application_success_execution_time_seconds",
-                "From the last submission to COMPLETED, in seconds",
-                (|counts| &counts.success_times) as Select,
-                None,
-            ),
-            (
-                "spark_application_failure_execution_time_seconds",
-                "From the last submission to FAILED, in seconds",
-                |counts| &counts.failure_times,
-                None,
-            ),
-            (
-                "spark_application_submit_latency_seconds",
-                "From the creation of an application to its first submission, in seconds",
-                |counts| &counts.submit_latencies,
-                Some(&options.submit_latency_buckets),
-            ),
-            (
-                "spark_application_start_latency_seconds",
-                "From the creation of an application until its first driver runs, in seconds",
-                |counts| &counts.start_latencies,
-                Some(&options.start_latency_buckets),
-            ),
-        ] {
-            let all = || applications.iter().map(|(values, counts)| (values, durations(counts)));
-            told.durations(name, Kind::Summary, help, all(), None);
-            if let Some(bounds) = bounds {
-                told.durations(&format!("{name}_histogram"), Kind::Histogram, help, all(), Some(bounds));
-            }
-        }
-    }
-}
-
-fn entry<T: Default>(by_values: &mut BTreeMap<Values, T>, values: Values) -> &mut T {
-    let values = admitted(by_values, values);
-    by_values.entry(values).or_default()
-}
-
-/// Returns `values` if this combination has its own counters, otherwise the values under which it is counted.
-fn admitted<T: Default>(by_values: &mut BTreeMap<Values, T>, values: Values) -> Values {
+/// Returns the numbers of this combination of values if it has its own, otherwise those under which it is counted.
+fn entry<T: Default>(labelled: &mut Labelled<T>, values: Values) -> &mut T {
+    let Values { brought_by, shown } = values;
     // A namespace has half of what others have left, so that something is left for the next one.
     let has_room = || {
-        let own = by_values.keys().filter(|known| known.brought_by == values.brought_by).count();
-        own < MOST_LABELLED.saturating_sub(by_values.len() - own).div_ceil(2)
+        let own = labelled.values().filter(|(namespace, _)| *namespace == brought_by).count();
+        own < MOST_LABELLED.saturating_sub(labelled.len() - own).div_ceil(2)
     };
-    let is_admitted = by_values.contains_key(&values) || has_room();
-    let shown = if is_admitted { values.shown } else { vec![OTHER.to_owned(); values.shown.len()] };
-    let values = Values { shown, ..values };
-    by_values.entry(values.clone()).or_default();
-    values
+    let is_admitted = labelled.contains_key(&shown) || has_room();
+    let shown = if is_admitted { shown } else { vec![OTHER.to_owned(); shown.len()] };
+    &mut labelled.entry(shown).or_insert_with(|| (brought_by, T::default())).1
 }
 
 /// Forgets the counters of the combinations that no application has, if half of the room is taken: they have been told.
-fn make_room<T, P>(by_values: &mut BTreeMap<Values, T>, present: &BTreeMap<Values, P>) {
-    if by_values.len() >= MOST_LABELLED / 2 {
-        by_values.retain(|values, _| {
-            present.contains_key(values) || values.shown.iter().all(|shown| shown == OTHER)
-        });
-    }
-}
-
-/// The text that is being written, and the options for the prefix and the labels of its metrics.
-struct Told<'a> {
-    options: &'a Options,
-    exposition: Exposition,
-}
-
-impl Told<'_> {
-    /// Begins a metric family and returns its name with the prefix.
-    fn family(&mut self, name: &str, kind: Kind, help: &str) -> String {
-        let name = self.options.prefix.name(name);
-        self.exposition.family(&name, kind, help);
-        name
-    }
-
-    fn sample(&mut self, name: &str, values: &Values, more: Option<(&str, &str)>, value: f64) {
-        let labels =
-            self.options.labels.iter().map(Label::as_str).zip(values.shown.iter().map(String::as_str));
-        self.exposition.sample(name, labels.chain(more), value);
-    }
-
-    fn values<'a>(
-        &mut self,
-        name: &str,
-        kind: Kind,
-        help: &str,
-        values: impl Iterator<Item = (&'a Values, u64)>,
-    ) {
-        let name = self.family(name, kind, help);
-        for (values, value) in values {
-            self.sample(&name, values, None, value as f64);
-        }
-    }
-
-    /// Writes sum and count, and buckets if `bounds`, their upper bounds, are given.
-    fn durations<'a>(
-        &mut self,
-        name: &str,
-        kind: Kind,
-        help: &str,
-        durations: impl Iterator<Item = (&'a Values, &'a Durations)>,
-        bounds: Option<&[f64]>,
-    ) {
-        let name = self.family(name, kind, help);
-        for (values, durations) in durations {
-            let mut so_far = 0;
-            for (place, bound) in bounds.unwrap_or_default().iter().enumerate() {
-                so_far += durations.buckets.get(place).copied().unwrap_or_default();
-                let bound = bound.to_string();
-                self.sample(&format!("{name}_bucket"), values, Some(("le", &bound)), so_far as f64);
-            }
-            if bounds.is_some() {
-                let all = durations.count as f64;
-                self.sample(&format!("{name}_bucket"), values, Some(("le", "+Inf")), all);
-            }
-            self.sample(&format!("{name}_sum"), values, None, durations.sum);
-            self.sample(&format!("{name}_count"), values, None, durations.count as f64);
-        }
+fn make_room<T, P>(labelled: &mut Labelled<T>, present: &BTreeMap<Values, P>) {
+    if labelled.len() >= MOST_LABELLED / 2 {
+        let present: BTreeSet<&Vec<String>> = present.keys().map(|values| &values.shown).collect();
+        labelled.retain(|shown, _| present.contains(shown) || shown.iter().all(|shown| shown == OTHER));
     }
 }
 
@@ -432,6 +220,27 @@ mod tests {
         let bucket = "my_spark_application_start_latency_seconds_histogram_bucket{le=\"300\"}";
         assert_eq!(value(&text, bucket), 0.0);
         assert!(!text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn values_of_labels_are_escaped_and_whole_numbers_have_no_fraction() {
+        let mut ledger = ledger(&["team"]);
+        let values = || Values { brought_by: "team".to_owned(), shown: vec!["a\"b\\c\nd".to_owned()] };
+        let latency = Some(Duration::from_millis(2500));
+        let submission = Some(Submission::Succeeded { latency });
+        ledger.add(values(), values(), &Tally { submission, ..Tally::default() });
+        let text = ledger.snapshot(&Present::default()).text();
+        let labels = "team=\"a\\\"b\\\\c\\nd\"";
+        let expected = format!(
+            "# HELP spark_application_submit_latency_seconds From the creation of an application to its first \
+             submission, in seconds\n# TYPE spark_application_submit_latency_seconds summary\n\
+             spark_application_submit_latency_seconds_sum{{{labels}}} 2.5\n\
+             spark_application_submit_latency_seconds_count{{{labels}}} 1\n"
+        );
+        assert!(text.contains(&expected), "{text}");
+        let bucket = "spark_application_submit_latency_seconds_histogram_bucket";
+        assert!(text.contains(&format!("\n{bucket}{{{labels},le=\"0.5\"}} 0\n")), "{text}");
+        assert!(text.contains(&format!("\n{bucket}{{{labels},le=\"4\"}} 1\n")), "{text}");
     }
 
     #[test]

@@ -1,0 +1,176 @@
+//! Writes the metrics of applications and executors in Prometheus' text format, version 0.0.4. `prometheus-client` cannot
+//! write them: the counters of Kubeflow's operator do not end in `_total`, and some of its metrics are summaries.
+
+use super::{Applications, Durations, Label, Labelled, Ledger, Options, Retry, Snapshot};
+use api::State;
+use std::fmt::Write;
+
+/// A sample: what follows the name of its family, the values of the configured labels, a further label, and the number.
+type Sample<'a> = (&'static str, &'a [String], Option<(&'static str, String)>, f64);
+
+impl Snapshot {
+    /// Returns all metrics in Prometheus' text format.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Ledger { options, applications, executors } = &self.0;
+        let mut text = Text { options, written: String::new() };
+        text.applications(applications);
+        let running = numbers(executors, |counts| counts.running);
+        text.family("spark_executor_running_count", "gauge", "Executors that run", running);
+        let help = "Executors that have ended well";
+        let succeeded = numbers(executors, |counts| counts.succeeded);
+        text.family("spark_executor_success_count", "counter", help, succeeded);
+        let failed = numbers(executors, |counts| counts.failed);
+        text.family("spark_executor_failure_count", "counter", "Executors that have failed", failed);
+        text.written
+    }
+}
+
+/// The text that is being written, and the options for the prefix and the labels of its metrics.
+struct Text<'a> {
+    options: &'a Options,
+    written: String,
+}
+
+impl Text<'_> {
+    fn applications(&mut self, applications: &Labelled<Applications>) {
+        for (name, help, count) in [
+            (
+                "spark_application_count",
+                "New applications that the operator has begun to handle",
+                (|counts: &Applications| counts.began) as fn(&Applications) -> u64,
+            ),
+            (
+                "spark_application_submit_count",
+                "Submissions that have made a driver, those of retries and re-runs included",
+                |counts| counts.submitted,
+            ),
+            (
+                "spark_application_failed_submission_count",
+                "Submissions that have failed, those that were tried again included",
+                |counts| counts.failed_submissions,
+            ),
+            ("spark_application_success_count", "Applications that have become COMPLETED", |counts| {
+                counts.succeeded
+            }),
+            (
+                "spark_application_failure_count",
+                "Applications that have become FAILED, without those that are tried again",
+                |counts| counts.failed,
+            ),
+        ] {
+            self.family(name, "counter", help, numbers(applications, count));
+        }
+
+        let help = "Runs and submissions that were tried again, by cause";
+        let retries = applications.iter().flat_map(|(values, (_, counts))| {
+            Retry::ALL.map(|retry| {
+                let cause = Some(("cause", retry.as_str().to_owned()));
+                ("", &values[..], cause, counts.retries.get(&retry).copied().unwrap_or_default() as f64)
+            })
+        });
+        self.family("spark_application_retries_total", "counter", help, retries);
+
+        let running = numbers(applications, |counts| in_state(counts, State::Running));
+        self.family("spark_application_running_count", "gauge", "Applications whose driver runs", running);
+        let states = applications.iter().flat_map(|(values, (_, counts))| {
+            State::ALL.map(|state| {
+                let label = if state == State::New { "NEW" } else { state.as_str() };
+                ("", &values[..], Some(("state", label.to_owned())), in_state(counts, state) as f64)
+            })
+        });
+        self.family("spark_applications", "gauge", "Applications that there are, by their state", states);
+
+        type Select = fn(&Applications) -> &Durations;
+        let Options { submit_latency_buckets, start_latency_buckets, .. } = self.options;
+        for (name, help, durations, bounds) in [
+            (
+                "spark_application_success_execution_time_seconds",
+                "From the last submission to COMPLETED, in seconds",
+                (|counts| &counts.success_times) as Select,
+                None,
+            ),
+            (
+                "spark_application_failure_execution_time_seconds",
+                "From the last submission to FAILED, in seconds",
+                |counts| &counts.failure_times,
+                None,
+            ),
+            (
+                "spark_application_submit_latency_seconds",
+                "From the creation of an application to its first submission, in seconds",
+                |counts| &counts.submit_latencies,
+                Some(submit_latency_buckets),
+            ),
+            (
+                "spark_application_start_latency_seconds",
+                "From the creation of an application until its first driver runs, in seconds",
+                |counts| &counts.start_latencies,
+                Some(start_latency_buckets),
+            ),
+        ] {
+            let all = applications.iter().map(|(values, (_, counts))| (values, durations(counts)));
+            let totals = all.clone().flat_map(|(values, durations)| durations.totals(values));
+            self.family(name, "summary", help, totals);
+            if let Some(bounds) = bounds {
+                let samples = all.flat_map(|(values, durations)| {
+                    durations.buckets(values, bounds).chain(durations.totals(values))
+                });
+                self.family(&format!("{name}_histogram"), "histogram", help, samples);
+            }
+        }
+    }
+
+    fn family<'a>(
+        &mut self,
+        name: &str,
+        kind: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = Sample<'a>>,
+    ) {
+        let name = self.options.prefix.name(name);
+        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+        for (suffix, values, more, number) in samples {
+            let labels = self.options.labels.iter().map(Label::as_str).zip(values);
+            let more = more.as_ref().map(|(label, value)| (*label, value));
+            let labels: Vec<_> = labels
+                .chain(more)
+                .map(|(label, value)| {
+                    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                    format!("{label}=\"{value}\"")
+                })
+                .collect();
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            self.line(format_args!("{name}{suffix}{labels} {number}"));
+        }
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        writeln!(self.written, "{line}").expect("writing to a String cannot fail");
+    }
+}
+
+/// Returns one number for each combination of values.
+fn numbers<T>(labelled: &Labelled<T>, number: impl Fn(&T) -> u64) -> impl Iterator<Item = Sample<'_>> {
+    labelled.iter().map(move |(values, (_, counts))| ("", &values[..], None, number(counts) as f64))
+}
+
+fn in_state(counts: &Applications, state: State) -> u64 {
+    counts.states.get(&state).copied().unwrap_or_default()
+}
+
+impl Durations {
+    /// Returns the number of durations up to each of `bounds`, and that of all.
+    fn buckets<'a>(&self, values: &'a [String], bounds: &[f64]) -> impl Iterator<Item = Sample<'a>> {
+        let buckets = bounds.iter().enumerate().map(move |(place, bound)| {
+            // Without an observation there are no buckets yet.
+            (bound.to_string(), self.buckets.get(place).copied().unwrap_or_default())
+        });
+        let buckets = buckets.chain([("+Inf".to_owned(), self.count)]);
+        buckets.map(move |(bound, count)| ("_bucket", values, Some(("le", bound)), count as f64))
+    }
+
+    fn totals<'a>(&self, values: &'a [String]) -> [Sample<'a>; 2] {
+        [("_sum", values, None, self.sum), ("_count", values, None, self.count as f64)]
+    }
+}
