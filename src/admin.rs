@@ -7,7 +7,6 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use plan::exposition;
 use std::{
     collections::BTreeMap,
     fmt::{self, Write},
@@ -126,7 +125,7 @@ pub fn metrics(path: &str, metrics: Metrics) -> Router {
             text
         });
         match written.await {
-            Ok(text) => ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response(),
+            Ok(text) => ([(CONTENT_TYPE, crate::metrics::CONTENT_TYPE)], text).into_response(),
             Err(bug) => (StatusCode::INTERNAL_SERVER_ERROR, bug.to_string()).into_response(),
         }
     });

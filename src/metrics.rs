@@ -1,7 +1,6 @@
 //! Creates the registry to which every part adds its metrics, and the metrics of the process as a whole.
 
 use crate::settings::VERSION;
-use plan::exposition;
 use procfs::process::{LimitValue, Process};
 use prometheus_client::{
     collector::Collector,
@@ -9,7 +8,10 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
     registry::Registry,
 };
-use std::fmt;
+use std::fmt::{self, Write};
+
+/// The content type of [`text()`].
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Returns a registry that contains the metrics of the process.
 #[must_use]
@@ -20,12 +22,40 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// Returns all metrics in Prometheus' text format.
+/// Returns all metrics in Prometheus' text format, version 0.0.4.
 #[must_use]
 pub fn text(registry: &Registry) -> String {
     let mut text = String::new();
     text::encode(&mut text, registry).expect("writing to a String cannot fail");
-    exposition::from_openmetrics(&text)
+    from_openmetrics(&text)
+}
+
+/// Translates OpenMetrics' text format into Prometheus' text format. In Prometheus' format a family has the same name
+/// as its samples, and there is no end marker.
+fn from_openmetrics(openmetrics: &str) -> String {
+    let mut text = String::with_capacity(openmetrics.len());
+    let mut help = "";
+    for line in openmetrics.lines() {
+        if let Some(of_family) = line.strip_prefix("# HELP ") {
+            // The HELP line is written only together with the TYPE line, because the sample names, and with them the
+            // name of the family, depend on the type.
+            help = of_family.split_once(' ').map_or("", |(_, help)| help);
+        } else if let Some((name, kind)) =
+            line.strip_prefix("# TYPE ").and_then(|family| family.split_once(' '))
+        {
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", kind),
+                "info" => ("_info", "gauge"),
+                _ => ("", kind),
+            };
+            writeln!(text, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}")
+                .expect("writing to a String cannot fail");
+        } else if !line.starts_with('#') {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
 }
 
 /// Reports the process metrics of Prometheus' own client libraries, under the same names, read from /proc whenever
@@ -78,7 +108,7 @@ impl Collector for ProcessCollector {
 
 #[cfg(test)]
 mod tests {
-    use super::{registry, text};
+    use super::{from_openmetrics, registry, text};
 
     #[test]
     fn the_process_tells_what_dashboards_ask_of_every_process() {
@@ -100,5 +130,16 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn families_are_called_what_their_samples_are() {
+        let openmetrics = "# HELP a_seconds Counts.\n# TYPE a_seconds counter\n# UNIT a_seconds seconds\n\
+            a_seconds_total{x=\"# y\"} 1\n# HELP build The version.\n# TYPE build info\nbuild_info{v=\"1\"} 1\n\
+            # HELP h How long.\n# TYPE h histogram\nh_sum 0.0\nh_count 0\nh_bucket{le=\"+Inf\"} 0\n# EOF\n";
+        let expected = "# HELP a_seconds_total Counts.\n# TYPE a_seconds_total counter\na_seconds_total{x=\"# y\"} 1\n\
+            # HELP build_info The version.\n# TYPE build_info gauge\nbuild_info{v=\"1\"} 1\n\
+            # HELP h How long.\n# TYPE h histogram\nh_sum 0.0\nh_count 0\nh_bucket{le=\"+Inf\"} 0\n";
+        assert_eq!(from_openmetrics(openmetrics), expected);
     }
 }

@@ -8,7 +8,6 @@ pub mod driver;
 pub mod events;
 pub mod executor_trial;
 pub mod executors;
-pub mod exposition;
 mod findings;
 pub mod gang;
 pub mod lifecycle;
