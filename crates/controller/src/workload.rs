@@ -4,12 +4,11 @@
 use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
+    encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{
-        MetricType,
+        MetricType, TypedMetric,
         counter::{ConstCounter, Counter},
-        family::Family,
-        gauge::{ConstGauge, Gauge},
+        gauge::ConstGauge,
         histogram::Histogram,
     },
     registry::Registry,
@@ -54,11 +53,10 @@ pub struct Workload {
     pub(super) at_once: u16,
     state: Arc<Mutex<State>>,
     adds: Counter,
-    retries: Counter,
     waited: Histogram,
-    /// The durations of reconciles, as a metric of the controller and as a metric of its queue.
-    worked: [Histogram; 2],
-    ends: Family<End, Counter>,
+    worked: Histogram,
+    /// The number of reconciles with each outcome.
+    ends: [Counter; Outcome::ALL.len()],
     panics: Counter,
 }
 
@@ -72,32 +70,6 @@ struct State {
     moved: Instant,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct End {
-    controller: &'static str,
-    result: &'static str,
-}
-
-/// The label of metrics about reconciles.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Controller {
-    controller: &'static str,
-}
-
-/// The label of metrics about queues.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Queue {
-    controller: &'static str,
-    name: &'static str,
-}
-
-impl Queue {
-    /// Returns the queue of a controller, which has its name.
-    const fn of(controller: &'static str) -> Self {
-        Self { controller, name: controller }
-    }
-}
-
 /// One reconcile, which ends when this value is dropped.
 pub(super) struct Work<'a> {
     workload: &'a Workload,
@@ -105,73 +77,30 @@ pub(super) struct Work<'a> {
     began: Instant,
 }
 
-/// How a reconcile has ended, in the categories of controller-runtime.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Outcome {
-    /// Nothing is left to do.
-    Done,
-    /// The object is to be reconciled again after some time.
-    Again,
-    Failed,
+api::words! {
+    /// How a reconcile has ended, in the categories of controller-runtime.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) enum Outcome {
+        /// Nothing is left to do.
+        Done = "success",
+        /// The object is to be reconciled again after some time.
+        Again = "requeue_after",
+        Failed = "error",
+    }
 }
 
 impl Workloads {
     /// Creates workloads that are measured in `registry`; `concurrency` is how many reconciles of applications may run
     /// at once.
     pub fn new(registry: &mut Registry, concurrency: u16) -> Self {
-        let buckets =
-            || Histogram::new([0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]);
-        let ends = Family::default();
-        let (adds, retries, panics) = (Family::default(), Family::default(), Family::default());
-        let waited = Family::new_with_constructor(buckets);
-        let worked = Family::new_with_constructor(buckets);
-        let worked_by_queue = Family::new_with_constructor(buckets);
-        let most = Family::<_, Gauge>::default();
-        let workload = |kind: &'static str, label: &'static str, at_once: u16| {
-            let state = State { waiting: HashMap::new(), running: HashMap::new(), moved: Instant::now() };
-            let (controller, queue) = (Controller { controller: label }, Queue::of(label));
-            most.get_or_create(&controller).set(i64::from(at_once));
-            let workload = Workload {
-                kind,
-                label,
-                at_once,
-                state: Arc::new(Mutex::new(state)),
-                adds: Counter::clone(&adds.get_or_create(&queue)),
-                retries: Counter::clone(&retries.get_or_create(&queue)),
-                waited: Histogram::clone(&waited.get_or_create(&queue)),
-                worked: [
-                    Histogram::clone(&worked.get_or_create(&controller)),
-                    Histogram::clone(&worked_by_queue.get_or_create(&queue)),
-                ],
-                ends: Family::clone(&ends),
-                panics: Counter::clone(&panics.get_or_create(&controller)),
-            };
-            for outcome in [Outcome::Done, Outcome::Again, Outcome::Failed] {
-                drop(ends.get_or_create(&workload.end(outcome)));
-            }
-            workload
-        };
         let workloads = Self {
-            applications: workload("SparkApplication", "sparkapplication", concurrency),
-            schedules: workload("ScheduledSparkApplication", "scheduledsparkapplication", SCHEDULES_AT_ONCE),
+            applications: Workload::new("SparkApplication", "sparkapplication", concurrency),
+            schedules: Workload::new(
+                "ScheduledSparkApplication",
+                "scheduledsparkapplication",
+                SCHEDULES_AT_ONCE,
+            ),
         };
-
-        registry.register("controller_runtime_reconcile", "Reconciles, by result", ends);
-        let help = "Reconciles that have hit a bug of the operator";
-        registry.register("controller_runtime_reconcile_panics", help, panics);
-        let help = "How long reconciles take, in seconds";
-        registry.register("controller_runtime_reconcile_time_seconds", help, worked);
-        registry.register("workqueue_work_duration_seconds", help, worked_by_queue);
-        let help = "How many reconciles may run at once";
-        registry.register("controller_runtime_max_concurrent_reconciles", help, most);
-        registry.register(
-            "workqueue_adds",
-            "Events after which an object was to be reconciled, also if it was in the queue already",
-            adds,
-        );
-        registry.register("workqueue_retries", "Reconciles that are tried again", retries);
-        let help = "How long objects wait for their reconcile, in seconds";
-        registry.register("workqueue_queue_duration_seconds", help, waited);
         registry.register_collector(Box::new(workloads.clone()));
         workloads
     }
@@ -186,9 +115,45 @@ impl Workloads {
     pub fn stuck(&self) -> impl Iterator<Item = String> {
         [&self.applications, &self.schedules].into_iter().filter_map(Workload::stuck)
     }
+
+    /// Writes a metric of each loop. Metrics of queues have a label more: the name of the queue, which is that of its
+    /// controller.
+    fn family<M: EncodeMetric + TypedMetric>(
+        &self,
+        encoder: &mut DescriptorEncoder,
+        name: &str,
+        help: &str,
+        metric: impl Fn(&Workload) -> M,
+    ) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(name, help, None, M::TYPE)?;
+        for workload in [&self.applications, &self.schedules] {
+            let mut labels = vec![("controller", workload.label)];
+            if name.starts_with("workqueue_") {
+                labels.push(("name", workload.label));
+            }
+            metric(workload).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
 }
 
 impl Workload {
+    fn new(kind: &'static str, label: &'static str, at_once: u16) -> Self {
+        let buckets = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+        let state = State { waiting: HashMap::new(), running: HashMap::new(), moved: Instant::now() };
+        Self {
+            kind,
+            label,
+            at_once,
+            state: Arc::new(Mutex::new(state)),
+            adds: Counter::default(),
+            waited: Histogram::new(buckets),
+            worked: Histogram::new(buckets),
+            ends: Default::default(),
+            panics: Counter::default(),
+        }
+    }
+
     /// Forgets the objects that were still waiting when a term as leader ended: another leader handles them.
     fn forget(&self) {
         self.state.lock().waiting.clear();
@@ -227,25 +192,21 @@ impl Workload {
         self.panics.inc();
     }
 
-    fn controller(&self) -> Controller {
-        Controller { controller: self.label }
+    /// Returns the number of reconciles that have ended like this.
+    fn ended(&self, outcome: Outcome) -> &Counter {
+        &self.ends[outcome as usize]
     }
 
-    fn end(&self, outcome: Outcome) -> End {
-        End { controller: self.label, result: outcome.as_str() }
+    /// Returns for how long each reconcile has been running.
+    fn running(&self) -> Vec<Duration> {
+        self.state.lock().running.values().map(Instant::elapsed).collect()
     }
 }
 
 impl Work<'_> {
     pub(super) fn end(self, outcome: Outcome) {
-        let worked = self.began.elapsed().as_secs_f64();
-        for histogram in &self.workload.worked {
-            histogram.observe(worked);
-        }
-        self.workload.ends.get_or_create(&self.workload.end(outcome)).inc();
-        if matches!(outcome, Outcome::Failed) {
-            self.workload.retries.inc();
-        }
+        self.workload.worked.observe(self.began.elapsed().as_secs_f64());
+        self.workload.ended(outcome).inc();
     }
 }
 
@@ -264,14 +225,6 @@ impl Outcome {
             Ok(None) => Self::Done,
             Ok(Some(_)) => Self::Again,
             Err(_) => Self::Failed,
-        }
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "success",
-            Self::Again => "requeue_after",
-            Self::Failed => "error",
         }
     }
 }
@@ -296,55 +249,51 @@ impl State {
 
 impl Collector for Workloads {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let workloads = [&self.applications, &self.schedules];
-        let measured = workloads.map(|workload| {
-            let state = workload.state.lock();
-            let ages = || state.running.values().map(Instant::elapsed);
-            let longest = ages().max().unwrap_or_default().as_secs_f64();
-            let unfinished = ages().sum::<Duration>().as_secs_f64();
-            [state.waiting.len() as f64, state.running.len() as f64, unfinished, longest]
-        });
-        let described = [
-            ("workqueue_depth", "Objects that wait for their reconcile"),
-            ("workqueue_active", "Reconciles that run"),
-            (
-                "workqueue_unfinished_work_seconds",
-                "How long the reconciles that run have taken together, in seconds",
-            ),
-            (
-                "workqueue_longest_running_processor_seconds",
-                "How long the oldest of them has taken, in seconds",
-            ),
-        ];
-        for (place, (name, help)) in described.into_iter().enumerate() {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (workload, values) in workloads.into_iter().zip(measured) {
-                let queue = Queue::of(workload.label);
-                ConstGauge::new(values[place]).encode(family.encode_family(&queue)?)?;
+        let (name, help) = ("controller_runtime_reconcile", "Reconciles, by result");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for workload in [&self.applications, &self.schedules] {
+            for outcome in Outcome::ALL {
+                let labels = [("controller", workload.label), ("result", outcome.as_str())];
+                workload.ended(outcome).encode(family.encode_family(&labels)?)?;
             }
         }
-        let (name, help) = ("controller_runtime_active_workers", "Reconciles that run");
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (workload, [_, running, ..]) in workloads.into_iter().zip(measured) {
-            ConstGauge::new(running).encode(family.encode_family(&workload.controller())?)?;
-        }
-        let failed =
-            workloads.map(|workload| workload.ends.get_or_create(&workload.end(Outcome::Failed)).get());
-        let described = [
-            ("controller_runtime_reconcile_errors", "Reconciles that have failed", failed),
-            (
-                "controller_runtime_terminal_reconcile_errors",
-                "Reconciles that have failed and are not tried again: none",
-                [0, 0],
-            ),
-        ];
-        for (name, help, counts) in described {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (workload, count) in workloads.into_iter().zip(counts) {
-                ConstCounter::new(count).encode(family.encode_family(&workload.controller())?)?;
-            }
-        }
-        Ok(())
+
+        let encoder = &mut encoder;
+        let failed = |of: &Workload| of.ended(Outcome::Failed).clone();
+        let help = "Reconciles that have failed";
+        self.family(encoder, "controller_runtime_reconcile_errors", help, failed)?;
+        let help = "Reconciles that have failed and are not tried again: none";
+        let none = |_: &Workload| ConstCounter::new(0_u64);
+        self.family(encoder, "controller_runtime_terminal_reconcile_errors", help, none)?;
+        let help = "Reconciles that have hit a bug of the operator";
+        self.family(encoder, "controller_runtime_reconcile_panics", help, |of| of.panics.clone())?;
+        let help = "How many reconciles may run at once";
+        let most = |of: &Workload| ConstGauge::new(i64::from(of.at_once));
+        self.family(encoder, "controller_runtime_max_concurrent_reconciles", help, most)?;
+
+        let help = "How long reconciles take, in seconds";
+        self.family(encoder, "controller_runtime_reconcile_time_seconds", help, |of| of.worked.clone())?;
+        self.family(encoder, "workqueue_work_duration_seconds", help, |of| of.worked.clone())?;
+        let help = "How long objects wait for their reconcile, in seconds";
+        self.family(encoder, "workqueue_queue_duration_seconds", help, |of| of.waited.clone())?;
+        let help = "Events after which an object was to be reconciled, also if it was in the queue already";
+        self.family(encoder, "workqueue_adds", help, |of| of.adds.clone())?;
+        self.family(encoder, "workqueue_retries", "Reconciles that are tried again", failed)?;
+
+        let waiting = |of: &Workload| ConstGauge::new(of.state.lock().waiting.len() as f64);
+        self.family(encoder, "workqueue_depth", "Objects that wait for their reconcile", waiting)?;
+        let running = |of: &Workload| ConstGauge::new(of.running().len() as f64);
+        self.family(encoder, "workqueue_active", "Reconciles that run", running)?;
+        self.family(encoder, "controller_runtime_active_workers", "Reconciles that run", running)?;
+        let help = "How long the reconciles that run have taken together, in seconds";
+        let sum = |of: &Workload| ConstGauge::new(of.running().iter().sum::<Duration>().as_secs_f64());
+        self.family(encoder, "workqueue_unfinished_work_seconds", help, sum)?;
+        let help = "How long the oldest of them has taken, in seconds";
+        let longest = |of: &Workload| {
+            let longest = of.running().into_iter().max().unwrap_or_default();
+            ConstGauge::new(longest.as_secs_f64())
+        };
+        self.family(encoder, "workqueue_longest_running_processor_seconds", help, longest)
     }
 }
 
@@ -377,6 +326,43 @@ mod tests {
         workload.waits("default", "gone");
         workload.remove("default", "gone");
         assert_eq!(after(100_000), None);
+    }
+
+    #[test]
+    fn metrics_of_reconciles_and_queues_have_the_names_of_controller_runtime() {
+        let mut registry = Registry::default();
+        let workloads = Workloads::new(&mut registry, 7);
+        let workload = &workloads.applications;
+        workload.waits("default", "pi");
+        workload.begin("default", "pi").end(Outcome::Failed);
+        workload.panicked();
+        workload.waits("default", "pi");
+        workload.waits("default", "pi");
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let controller = "controller=\"sparkapplication\"";
+        for sample in [
+            "controller_runtime_reconcile_total{CONTROLLER,result=\"success\"} 0",
+            "controller_runtime_reconcile_total{CONTROLLER,result=\"requeue_after\"} 0",
+            "controller_runtime_reconcile_total{CONTROLLER,result=\"error\"} 1",
+            "controller_runtime_reconcile_errors_total{CONTROLLER} 1",
+            "controller_runtime_terminal_reconcile_errors_total{CONTROLLER} 0",
+            "controller_runtime_reconcile_panics_total{CONTROLLER} 1",
+            "controller_runtime_max_concurrent_reconciles{CONTROLLER} 7",
+            "controller_runtime_reconcile_time_seconds_count{CONTROLLER} 1",
+            "controller_runtime_active_workers{CONTROLLER} 0.0",
+            "workqueue_work_duration_seconds_count{CONTROLLER,name=\"sparkapplication\"} 1",
+            "workqueue_queue_duration_seconds_count{CONTROLLER,name=\"sparkapplication\"} 1",
+            "workqueue_adds_total{CONTROLLER,name=\"sparkapplication\"} 3",
+            "workqueue_retries_total{CONTROLLER,name=\"sparkapplication\"} 1",
+            "workqueue_depth{CONTROLLER,name=\"sparkapplication\"} 1.0",
+            "workqueue_active{CONTROLLER,name=\"sparkapplication\"} 0.0",
+            "workqueue_unfinished_work_seconds{CONTROLLER,name=\"sparkapplication\"} 0.0",
+            "workqueue_longest_running_processor_seconds{CONTROLLER,name=\"sparkapplication\"} 0.0",
+        ] {
+            let line = sample.replace("CONTROLLER", controller);
+            assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+        }
     }
 
     #[test]
