@@ -20,12 +20,7 @@ pub struct ReviewMetrics {
     /// The reasons of denials so far: some fields have parts that the user has named.
     reasons: Arc<Mutex<BTreeSet<String>>>,
     durations: Family<Path, Histogram>,
-    of_controller_runtime: ControllerRuntimeMetrics,
-}
-
-/// The metrics of controller-runtime, which dashboards for Kubeflow's operator read.
-#[derive(Clone, Debug)]
-struct ControllerRuntimeMetrics {
+    // The metrics of controller-runtime, which dashboards for Kubeflow's operator read.
     requests: Family<Request, Counter>,
     latencies: Family<Webhook, Histogram>,
     in_flight: Family<Webhook, Gauge>,
@@ -112,11 +107,9 @@ impl ReviewMetrics {
             denials: Family::default(),
             reasons: Arc::default(),
             durations: Family::new_with_constructor(buckets),
-            of_controller_runtime: ControllerRuntimeMetrics {
-                requests: Family::default(),
-                latencies: Family::new_with_constructor(buckets),
-                in_flight: Family::default(),
-            },
+            requests: Family::default(),
+            latencies: Family::new_with_constructor(buckets),
+            in_flight: Family::default(),
         };
         let help = "Admission reviews, by path, kind of object, operation and result";
         registry.register("spark_operator_webhook_reviews", help, metrics.reviews.clone());
@@ -124,21 +117,18 @@ impl ReviewMetrics {
         registry.register("spark_operator_webhook_denials", help, metrics.denials.clone());
         let help = "How long reviews took from their last byte to their answer, in seconds";
         registry.register("spark_operator_webhook_review_duration_seconds", help, metrics.durations.clone());
-        let ControllerRuntimeMetrics { requests, latencies, in_flight } =
-            metrics.of_controller_runtime.clone();
         let help = "Admission requests, by webhook and HTTP status";
-        registry.register("controller_runtime_webhook_requests", help, requests);
+        registry.register("controller_runtime_webhook_requests", help, metrics.requests.clone());
         let help = "How long admission requests took, in seconds";
-        registry.register("controller_runtime_webhook_latency_seconds", help, latencies);
+        registry.register("controller_runtime_webhook_latency_seconds", help, metrics.latencies.clone());
         let help = "Admission requests that are being answered";
-        registry.register("controller_runtime_webhook_requests_in_flight", help, in_flight);
+        registry.register("controller_runtime_webhook_requests_in_flight", help, metrics.in_flight.clone());
         metrics
     }
 
     /// Records that a review begins.
     pub(super) fn begins(&self, path: &'static str) -> InFlight {
-        let in_flight =
-            self.of_controller_runtime.in_flight.get_or_create(&Webhook { webhook: path }).clone();
+        let in_flight = self.in_flight.get_or_create_owned(&Webhook { webhook: path });
         in_flight.inc();
         InFlight(in_flight)
     }
@@ -158,9 +148,8 @@ impl ReviewMetrics {
         self.reviews.get_or_create(&Review { path, kind, operation, result }).inc();
         self.durations.get_or_create(&Path { path }).observe(duration.as_secs_f64());
         let code = if matches!(outcome, Outcome::Unreadable) { "400" } else { "200" };
-        let ControllerRuntimeMetrics { requests, latencies, .. } = &self.of_controller_runtime;
-        requests.get_or_create(&Request { code, webhook: path }).inc();
-        latencies.get_or_create(&Webhook { webhook: path }).observe(duration.as_secs_f64());
+        self.requests.get_or_create(&Request { code, webhook: path }).inc();
+        self.latencies.get_or_create(&Webhook { webhook: path }).observe(duration.as_secs_f64());
     }
 
     /// Records that an object of `kind` is denied because of `subject`.
