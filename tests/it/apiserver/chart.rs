@@ -437,6 +437,60 @@ fn the_notes_list_the_keys_that_have_no_effect_as_in_kubeflows_chart() {
     assert!(known.ends_with(both), "{known}");
 }
 
+/// A mirrored image under another name was taken for this operator's: the hook failed with Kubeflow's "unknown command".
+#[test]
+#[ignore = "needs helm: make test"]
+fn the_image_of_kubeflows_operator_is_replaced_by_this_operators_and_the_notes_name_both() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (value, given, taken) in [
+        ("image.tag=2.4.0", "localhost/spark-operator:2.4.0", "localhost/spark-operator"),
+        ("image.registry=ghcr.io,image.tag=x", "ghcr.io/spark-operator:x", "localhost/spark-operator"),
+        (
+            "image.registry=ghcr.io,image.repository=kubeflow/spark-operator/controller,image.tag=v2.1.0",
+            "ghcr.io/kubeflow/spark-operator/controller:v2.1.0",
+            "localhost/spark-operator",
+        ),
+        (
+            "image.registry=,image.repository=docker.io/kubeflow/spark-operator,image.tag=v1beta2-1.3.8-3.1.1",
+            "docker.io/kubeflow/spark-operator:v1beta2-1.3.8-3.1.1",
+            "localhost/spark-operator",
+        ),
+        (
+            "image.registry=mirror:5000/a,image.repository=kubeflow/spark-operator/controller,image.tag=x",
+            "mirror:5000/a/kubeflow/spark-operator/controller:x",
+            "mirror:5000/a/spark-operator",
+        ),
+        (
+            "image.registry=mirror:5000,image.repository=b/spark,image.tag=2.5.1-h1",
+            "mirror:5000/b/spark:2.5.1-h1",
+            "mirror:5000/b/spark",
+        ),
+    ] {
+        let taken = format!("{taken}:{version}");
+        assert_eq!(images(&["--set", value]), [taken.as_str(); 3], "{value}");
+        let said = notes("image", &["--set", value]);
+        let sentence = format!("The image is {taken}, since image.* names Kubeflow's operator: {given}.\n");
+        assert!(said.contains(&sentence), "{value}: {said}");
+    }
+    for (value, taken) in [
+        ("image.registry=mirror:5000,image.tag=dev", "mirror:5000/spark-operator:dev"),
+        ("image.registry=,image.tag=x", "spark-operator:x"),
+        ("image.repository=notkubeflow/spark-operator,image.tag=2", "localhost/notkubeflow/spark-operator:2"),
+    ] {
+        assert_eq!(images(&["--set-string", value]), [taken; 3], "{value}");
+        let said = notes("image", &["--set-string", value]);
+        assert!(said.contains(&format!("The image is {taken}.\n")), "{value}: {said}");
+    }
+}
+
+/// Returns the images of the two Deployments and of the hook.
+fn images(arguments: &[&str]) -> Vec<String> {
+    let objects = rendered(RELEASE, arguments);
+    let workloads = objects.iter().filter(|object| object["spec"]["template"].is_object());
+    let images = workloads.map(|object| &object["spec"]["template"]["spec"]["containers"][0]["image"]);
+    images.map(|image| image.as_str().unwrap().to_owned()).collect()
+}
+
 /// A release in the cluster, but for its pods, which this level has no node for: the test starts their programs. Deleted
 /// when this value is dropped.
 struct Release {

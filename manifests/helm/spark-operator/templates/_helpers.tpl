@@ -65,26 +65,26 @@ app.kubernetes.io/component: {{ .half }}
 {{- end -}}
 {{- end -}}
 
-{{/* The names of the repository of Kubeflow's operator, whose image has none of this chart's commands */}}
-{{- define "spark-operator.kubeflowsRepository" -}}
-(^|/)kubeflow/spark-operator(/controller)?$
-{{- end -}}
-
-{{- define "spark-operator.isKubeflowsImage" -}}
-{{- if regexMatch (include "spark-operator.kubeflowsRepository" .) .Values.image.repository -}}true{{- end -}}
-{{- end -}}
-
-{{- define "spark-operator.image" -}}
+{{/* The image that the values name */}}
+{{- define "spark-operator.givenImage" -}}
 {{- $registry := .Values.image.registry | default "" -}}
-{{- $repository := .Values.image.repository -}}
-{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
-{{- if include "spark-operator.isKubeflowsImage" . -}}
-{{- /* A mirror keeps its path. Tags of Kubeflow's operator are versions of its own. */ -}}
-{{- $registry = ternary "localhost" $registry (has $registry (list "ghcr.io" "docker.io" "")) -}}
-{{- $repository = regexReplaceAll (include "spark-operator.kubeflowsRepository" .) $repository "${1}spark-operator" -}}
-{{- $tag = .Chart.AppVersion -}}
+{{- if $registry }}{{ $registry }}/{{ end }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion -}}
 {{- end -}}
-{{- if $registry }}{{ $registry }}/{{ end }}{{ $repository }}:{{ $tag -}}
+
+{{/*
+That image, or this operator's if it is Kubeflow's, which has none of this chart's commands: by its name, or, where a mirror has given it
+another one, by its tag, which is a version of Kubeflow's operator. A mirror keeps its path.
+*/}}
+{{- define "spark-operator.image" -}}
+{{- $given := include "spark-operator.givenImage" . -}}
+{{- $name := regexReplaceAll ":[^/]*$" $given "" -}}
+{{- $ours := regexReplaceAll "^((ghcr|docker)[.]io/)?kubeflow/spark-operator(/controller)?$|^(ghcr|docker)[.]io/spark-operator$" $name "localhost/spark-operator" -}}
+{{- $ours = regexReplaceAll "/kubeflow/spark-operator(/controller)?$" $ours "/spark-operator" -}}
+{{- if or (ne $ours $name) (regexMatch "^(v?2[.][0-9]+[.][0-9]+|v1beta[12]-)" (toString .Values.image.tag)) -}}
+{{- $ours }}:{{ .Chart.AppVersion -}}
+{{- else -}}
+{{- $given -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The namespaces that are named, as a YAML list */}}
