@@ -3,7 +3,7 @@
 //! the objects exist already.
 
 use crate::golden::{Golden, cases, data, yaml};
-use api::{DriverInfo, SparkApplication, State};
+use api::{DriverInfo, ObjectKey, SparkApplication, State};
 use clap::Parser;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
@@ -17,7 +17,6 @@ use plan::{
     validation::validate,
 };
 use serde_json::{Value, json};
-use spark_client::Child;
 use spark_operator::settings::{Command, Flags};
 use std::{fs, path::Path, time::Duration};
 
@@ -194,7 +193,7 @@ fn what_is_wanted_no_more_goes_and_what_is_not_the_applications_stays() {
     application.spec.driver_ingress_options.clear();
     let plan = next(&application, auxiliary(&standing), 1, &policy);
     let deleted =
-        |kind: &str, name: &str| AuxiliaryAction::Delete(Child { kind: kind.into(), name: name.into() });
+        |kind: &str, name: &str| AuxiliaryAction::Delete(ObjectKey { kind: kind.into(), name: name.into() });
     let expected = [deleted("Service", "pi-driver-8888"), deleted("Ingress", "pi-ing-8888")];
     assert_eq!(
         plan.auxiliary.iter().filter(|action| expected.contains(action)).count(),
@@ -276,7 +275,7 @@ fn what_the_admins_format_gives_to_a_web_ui_nobody_else_has_by_choosing_it() {
 #[test]
 fn what_fails_or_is_undone_is_tried_again_ever_more_rarely() {
     let (application, policy) = host_and_path();
-    let child = Child { kind: "Service".into(), name: "pi-ui-svc".into() };
+    let child = ObjectKey { kind: "Service".into(), name: "pi-ui-svc".into() };
     let mut tried: Option<Try> = None;
     let (mut tries, mut second) = (Vec::new(), 0);
     while second < 3600 {
@@ -285,7 +284,7 @@ fn what_fails_or_is_undone_is_tried_again_ever_more_rarely() {
             seen.tries.insert(child.clone(), tried.clone());
         }
         let plan = next(&application, seen, second, &policy);
-        if made(&plan).iter().any(|object| Child::of(object).as_ref() == Some(&child)) {
+        if made(&plan).iter().any(|object| ObjectKey::of(object).as_ref() == Some(&child)) {
             tries.push(second);
             let begun = Try::begun(tried.take(), at(second));
             assert!(begun.is_under_way);
@@ -312,7 +311,7 @@ fn of_a_kind_that_nobody_tells_of_one_is_made_once_a_run() {
         &policy,
     );
     assert_eq!(first.auxiliary.len(), 2);
-    let child = Child { kind: "Ingress".into(), name: "pi-ui-ingress".into() };
+    let child = ObjectKey { kind: "Ingress".into(), name: "pi-ui-ingress".into() };
     let begun = Try::begun(None, at(0));
     let mut seen = AuxiliaryObjects { unwatched, ..auxiliary(&made_with_owner(&first)[..1]) };
     let made = Try { is_under_way: false, made_for: first.status.submission_id.clone(), ..begun };

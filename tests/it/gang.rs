@@ -2,7 +2,7 @@
 
 use crate::golden::{Golden, data, yaml};
 use api::{
-    BatchSchedulerOptions, SparkApplication,
+    BatchSchedulerOptions, ObjectKey, SparkApplication,
     names::{annotation, label},
 };
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use plan::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use spark_client::{Child, Objects, read_properties};
+use spark_client::{Objects, read_properties};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Deserialize)]
@@ -162,7 +162,7 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
             let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
             let group = objects.children[1]["metadata"]["name"].as_str().unwrap();
             for object in &objects.children[..2] {
-                let kind = Child::of(object).unwrap().kind;
+                let kind = ObjectKey::of(object).unwrap().kind;
                 assert_eq!(GroupApi::of(&kind), Some(GroupApi::Kubernetes(version)), "{kind}");
             }
             let version = version.api_version().rsplit('/').next().unwrap();
@@ -192,7 +192,7 @@ fn without_the_webhook_too_the_operator_recognises_the_group_and_the_executors_o
     let SubmitRequest { run, by, .. } = chosen(&application, &policy).unwrap().request;
     let (By::Native(objects) | By::Pod { objects, .. }) = by;
     let group = objects.children.iter().find(|object| object["kind"] == "PodGroup").unwrap();
-    let group = Child::of(group).unwrap();
+    let group = ObjectKey::of(group).unwrap();
     let template = template(&objects, "driver");
     assert_eq!(template["metadata"]["annotations"], json!({annotation::POD_GROUP: group.name}));
     let gate = json!({annotation::SCHEDULING_GATE: "sparkoperator.k8s.io/gang"});

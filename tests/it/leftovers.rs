@@ -1,7 +1,7 @@
 //! Proves that all objects that a run has created, except its pods, are deleted when the run is over.
 
 use crate::native::program;
-use api::SparkApplication;
+use api::{ObjectKey, SparkApplication};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use plan::{
@@ -9,7 +9,7 @@ use plan::{
     pod_summary::PodSummary, run::Run, submission::SubmissionEnvironment, submission_plan::choose,
 };
 use serde_json::{Value, from_value, json};
-use spark_client::{Child, Environment, Objects};
+use spark_client::{Environment, Objects};
 use std::collections::BTreeSet;
 
 /// The volumes with PersistentVolumeClaims, and the name of each claim. Spark generates the name of the first for each
@@ -58,10 +58,10 @@ fn a_claim_that_has_a_name_of_the_users_stays() {
         made(program(json!({"sparkConf": claims()})), &SubmissionEnvironment::default());
     let driver = Driver::Pod { pod: Box::new(driver(&application, &objects)), complete: true };
     let deleted = deleted(&application, &Observed { driver, ..Observed::default() });
-    let is_claim = |child: &&Child| child.kind == "PersistentVolumeClaim";
+    let is_claim = |child: &&ObjectKey| child.kind == "PersistentVolumeClaim";
     let claims: Vec<_> = deleted.iter().filter(is_claim).map(|claim| claim.name.as_str()).collect();
     let made: Vec<_> =
-        objects.children.iter().filter_map(Child::of).filter(|child| is_claim(&child)).collect();
+        objects.children.iter().filter_map(ObjectKey::of).filter(|child| is_claim(&child)).collect();
     assert_eq!(made.len(), 2);
     assert!(claims.len() == 1 && claims[0].ends_with("-driver-pvc-1"), "{claims:?}");
 }
@@ -145,14 +145,14 @@ fn driver(application: &SparkApplication, objects: &Objects) -> PodSummary {
 
 /// Returns the objects that only this run uses and that the plan for `seen` does not delete. The claim with the user's
 /// name is not among them, because other runs may use it.
-fn left(application: &SparkApplication, objects: &Objects, seen: &Observed) -> Vec<Child> {
+fn left(application: &SparkApplication, objects: &Objects, seen: &Observed) -> Vec<ObjectKey> {
     let deleted = deleted(application, seen);
-    let of_user = Child { kind: "PersistentVolumeClaim".to_owned(), name: "data".to_owned() };
-    let made = objects.children.iter().filter_map(Child::of).filter(|child| *child != of_user);
+    let of_user = ObjectKey { kind: "PersistentVolumeClaim".to_owned(), name: "data".to_owned() };
+    let made = objects.children.iter().filter_map(ObjectKey::of).filter(|child| *child != of_user);
     made.filter(|child| !deleted.contains(child)).collect()
 }
 
-fn deleted(application: &SparkApplication, seen: &Observed) -> BTreeSet<Child> {
+fn deleted(application: &SparkApplication, seen: &Observed) -> BTreeSet<ObjectKey> {
     let plan = next(application, seen, Timestamp::UNIX_EPOCH, &policy());
     let children = plan.actions.into_iter().map(|action| match action {
         Action::DeleteChildren(children) => children,

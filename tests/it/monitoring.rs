@@ -2,7 +2,7 @@
 
 use crate::submission::pi;
 use api::{
-    SparkApplication,
+    ObjectKey, SparkApplication,
     names::{annotation, conf, label},
 };
 use plan::{
@@ -13,7 +13,7 @@ use plan::{
     submission_plan::{children, choose},
 };
 use serde_json::{Value, json};
-use spark_client::{Child, read_properties};
+use spark_client::read_properties;
 use std::collections::BTreeMap;
 
 const JAR: &str = "/prometheus/exporter.jar";
@@ -56,7 +56,7 @@ fn the_config_map_is_the_runs_own() {
     assert_eq!(metadata["ownerReferences"][0]["uid"], json!(application.metadata.uid));
     let labels = json!({label::APP_NAME: "pi", label::SUBMISSION_ID: run.id, label::CREATED_BY: "true"});
     assert_eq!(metadata["labels"], labels);
-    let child = Child { kind: "ConfigMap".to_owned(), name: "pi-prom-conf".to_owned() };
+    let child = ObjectKey { kind: "ConfigMap".to_owned(), name: "pi-prom-conf".to_owned() };
     assert_eq!(possible_child(&application), child);
     assert!(
         children(&application, &run, &policy(), &SubmissionEnvironment::default(), None).contains(&child)

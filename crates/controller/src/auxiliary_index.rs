@@ -9,7 +9,7 @@ use super::{
     pod_groups::{Coscheduling, PodGroup, Volcano},
     watch::Watching,
 };
-use api::{Lenient, names::label};
+use api::{Lenient, ObjectKey, names::label};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -24,7 +24,6 @@ use plan::{
     gang::{BatchSchedulers, GroupApi},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use spark_client::Child;
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 use tokio::{sync::watch as state, time::sleep};
 use tracing::warn;
@@ -45,7 +44,7 @@ pub(super) struct AuxiliaryIndex {
 /// All objects of one kind.
 #[derive(Debug)]
 struct Kind {
-    /// The kind, as [`Child`] has it.
+    /// The kind, as [`ObjectKey`] has it.
     name: String,
     objects: ApplicationIndex<AuxiliaryObject>,
     state: state::Sender<State>,
@@ -120,7 +119,7 @@ impl AuxiliaryIndex {
     }
 
     /// Whether a watch reports the changes of this object.
-    pub(super) fn watches(&self, child: &Child) -> bool {
+    pub(super) fn watches(&self, child: &ObjectKey) -> bool {
         let kind = self.kinds().find(|kind| kind.name == child.kind);
         kind.is_some_and(|kind| *kind.state.borrow() == State::Known)
     }
@@ -161,7 +160,7 @@ trait Followed:
     + Send
     + 'static
 {
-    /// The kind, as [`Child`] has it.
+    /// The kind, as [`ObjectKey`] has it.
     fn name() -> String {
         Self::kind(&()).into_owned()
     }

@@ -9,7 +9,7 @@ use super::{
     queue::Queue,
     watch::Readable,
 };
-use api::{Lenient, SparkApplication};
+use api::{Lenient, ObjectKey, SparkApplication};
 use jiff::Timestamp;
 use kube::{
     Resource, ResourceExt,
@@ -22,7 +22,6 @@ use plan::{
     events,
 };
 use serde_json::Value;
-use spark_client::Child;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
@@ -67,7 +66,7 @@ struct OfApplication {
     /// neither has nor asks for any.
     asked: Option<AskedAddresses>,
     /// The latest attempt to change each of its objects.
-    done: BTreeMap<Child, Done>,
+    done: BTreeMap<ObjectKey, Done>,
 }
 
 /// The latest attempt to create, repair or delete one object.
@@ -107,7 +106,7 @@ impl AuxiliaryWorker {
         let known = if has_addresses { Some(known.entry(uid).or_default()) } else { known.get_mut(&uid) };
         let Some(known) = known else { return AuxiliaryObjects { there, unwatched, ..Default::default() } };
         known.asked = Some(asked);
-        let tried = |(child, done): (&Child, &Done)| (child.clone(), done.tried.clone());
+        let tried = |(child, done): (&ObjectKey, &Done)| (child.clone(), done.tried.clone());
         AuxiliaryObjects { there, unwatched, tries: known.done.iter().map(tried).collect() }
     }
 
@@ -189,10 +188,10 @@ fn bounded(text: &str) -> Result<Value, String> {
     Lenient::<Value>::parse(object).0.0.map_err(|invalid| invalid.error)
 }
 
-fn child(auxiliary: &AuxiliaryAction) -> Child {
+fn child(auxiliary: &AuxiliaryAction) -> ObjectKey {
     match auxiliary {
         AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
-            Child::of(object).unwrap_or_default()
+            ObjectKey::of(object).unwrap_or_default()
         }
         AuxiliaryAction::Delete(child) => child.clone(),
     }
@@ -203,7 +202,7 @@ impl Inner {
         &self,
         application: &SparkApplication,
         run: String,
-        child: &Child,
+        child: &ObjectKey,
         auxiliary: AuxiliaryAction,
         taken: Option<String>,
     ) {
@@ -286,7 +285,7 @@ impl Inner {
 
     /// Records how the work on an object has ended. Returns whether to report a failure to the user: not if the
     /// previous attempt for the same run has failed for the same reason.
-    fn end(&self, uid: &str, run: &str, child: &Child, is_made: bool, why: Option<&str>) -> bool {
+    fn end(&self, uid: &str, run: &str, child: &ObjectKey, is_made: bool, why: Option<&str>) -> bool {
         let mut known = self.known.lock();
         let Some(done) = known.get_mut(uid).and_then(|known| known.done.get_mut(child)) else { return false };
         done.tried.is_under_way = false;
@@ -304,7 +303,7 @@ impl Inner {
         &self,
         namespace: &str,
         uid: &str,
-        child: &Child,
+        child: &ObjectKey,
         auxiliary: AuxiliaryAction,
     ) -> Result<(), String> {
         match auxiliary {
@@ -319,7 +318,13 @@ impl Inner {
         }
     }
 
-    async fn make(&self, namespace: &str, uid: &str, child: &Child, object: &Value) -> Result<(), String> {
+    async fn make(
+        &self,
+        namespace: &str,
+        uid: &str,
+        child: &ObjectKey,
+        object: &Value,
+    ) -> Result<(), String> {
         let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
         let request = Request::new(path(&child.kind, namespace)).create(&PostParams::default(), body);
         let failed = |error: &kube::Error| in_words("create", child, error);
@@ -344,7 +349,7 @@ impl Inner {
         }
     }
 
-    async fn patch(&self, namespace: &str, child: &Child, patch: &Value) -> Result<(), String> {
+    async fn patch(&self, namespace: &str, child: &ObjectKey, patch: &Value) -> Result<(), String> {
         let request = Request::new(path(&child.kind, namespace));
         let request = request.patch(&child.name, &PatchParams::default(), &Patch::Merge(patch));
         match send(&self.cluster.client, request).await {

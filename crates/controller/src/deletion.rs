@@ -84,7 +84,7 @@ mod tests {
         execute::Progress::{Done, NextTurn},
         pods::KeptPod,
     };
-    use api::SparkApplication;
+    use api::{ObjectKey, SparkApplication};
     use http::{Request, Response};
     use jiff::tz::TimeZone;
     use kube::{
@@ -94,7 +94,6 @@ mod tests {
     use plan::{application_metrics::Options, namespaces::Namespaces};
     use prometheus_client::registry::Registry;
     use serde_json::{Value, from_value, json};
-    use spark_client::Child;
     use watches::Watches;
 
     /// Method and path of each request.
@@ -225,7 +224,7 @@ mod tests {
     async fn of_many_children_each_turn_deletes_some_and_the_last_one_the_rest() {
         let (context, asked) = context(None);
         let application: SparkApplication = from_value(application()).unwrap();
-        let child = |i| Child { kind: "ConfigMap".to_owned(), name: format!("child-{i}") };
+        let child = |i| ObjectKey { kind: "ConfigMap".to_owned(), name: format!("child-{i}") };
         let children: Vec<_> = (0..130).map(child).collect();
         let mut seen = Vec::new();
         for (number, progress) in [(64, NextTurn), (64, NextTurn), (2, Done)] {

@@ -2,7 +2,7 @@
 //! waits for an object that does not exist. Each creation can be repeated, because the names are derived from the run.
 
 use super::calls::{self, metadata_at, only, send};
-use api::{SparkApplication, names::label};
+use api::{ObjectKey, SparkApplication, names::label};
 use backon::{ExponentialBuilder, Retryable};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::{
@@ -16,7 +16,6 @@ use k8s_openapi::{
 use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
 use plan::gang::{GroupApi, Obstacle};
 use serde_json::Value;
-use spark_client::Child;
 use std::time::Duration;
 use tokio::{
     sync::{Mutex, MutexGuard},
@@ -53,7 +52,7 @@ type Metadata = calls::Metadata<Pod>;
 /// An object to be created, as it is sent: a tree of it takes up to ten times the memory.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    child: Child,
+    child: ObjectKey,
     /// The submission id in its label.
     run: Option<String>,
     body: Vec<u8>,
@@ -62,7 +61,7 @@ pub(super) struct Prepared {
 impl Prepared {
     pub(super) fn of(object: &Value) -> Self {
         Self {
-            child: Child::of(object).unwrap_or_default(),
+            child: ObjectKey::of(object).unwrap_or_default(),
             run: object["metadata"]["labels"][label::SUBMISSION_ID].as_str().map(str::to_owned),
             body: serde_json::to_vec(object).expect("a JSON value is JSON"),
         }
@@ -130,11 +129,11 @@ pub(super) async fn make(
     Err(Error::Failed(still_goes(&object.child)))
 }
 
-pub(super) fn still_goes(Child { kind, name }: &Child) -> String {
+pub(super) fn still_goes(ObjectKey { kind, name }: &ObjectKey) -> String {
     format!("{kind} {name} of an earlier run is still being deleted")
 }
 
-pub(super) fn is_taken(Child { kind, name }: &Child) -> String {
+pub(super) fn is_taken(ObjectKey { kind, name }: &ObjectKey) -> String {
     format!("{kind} {name} already exists and is not this application's: delete it")
 }
 
@@ -144,9 +143,9 @@ pub(super) async fn delete(
     client: &Client,
     namespace: &str,
     owner: &str,
-    children: &[Child],
+    children: &[ObjectKey],
 ) -> Result<(), kube::Error> {
-    let delete = async |child: &Child| match delete_owned(client, namespace, owner, child).await {
+    let delete = async |child: &ObjectKey| match delete_owned(client, namespace, owner, child).await {
         Err(kube::Error::Api(status)) if status.is_forbidden() => {
             warn!(kind = child.kind, name = child.name, %status, "not deleted");
             Ok(())
@@ -163,7 +162,7 @@ pub(super) async fn delete_owned(
     client: &Client,
     namespace: &str,
     owner: &str,
-    child: &Child,
+    child: &ObjectKey,
 ) -> Result<(), kube::Error> {
     match metadata(client, namespace, child).await? {
         Some(there) if is_owned(&there, owner) => delete_that(client, namespace, child, &there).await,
@@ -262,7 +261,11 @@ async fn is_of_predecessor(
 }
 
 /// Returns an object's metadata; none if the object does not exist.
-async fn metadata(client: &Client, namespace: &str, child: &Child) -> Result<Option<Metadata>, kube::Error> {
+async fn metadata(
+    client: &Client,
+    namespace: &str,
+    child: &ObjectKey,
+) -> Result<Option<Metadata>, kube::Error> {
     metadata_at(client, &path(&child.kind, namespace), &child.name).await
 }
 
@@ -275,7 +278,7 @@ fn is_owned(there: &Metadata, owner: &str) -> bool {
 async fn delete_that(
     client: &Client,
     namespace: &str,
-    child: &Child,
+    child: &ObjectKey,
     there: &Metadata,
 ) -> Result<(), kube::Error> {
     let request = Request::new(path(&child.kind, namespace)).delete(&child.name, &only(there.uid()));
@@ -290,12 +293,12 @@ pub(super) fn already_exists(error: &kube::Error) -> bool {
 }
 
 /// Describes a failure for the user: the object that was to be made, and the API server's own message.
-fn failed(what: &str, child: &Child, error: &kube::Error) -> Error {
+fn failed(what: &str, child: &ObjectKey, error: &kube::Error) -> Error {
     Error::Failed(in_words(what, child, error))
 }
 
 /// Describes a failure for the user: `what` was to be done with the object, and the API server's own message.
-pub(super) fn in_words(what: &str, Child { kind, name }: &Child, error: &kube::Error) -> String {
+pub(super) fn in_words(what: &str, ObjectKey { kind, name }: &ObjectKey, error: &kube::Error) -> String {
     let why = match error {
         kube::Error::Api(status) => {
             // For a kind that does not exist, the API server answers without the name of the object.

@@ -1,12 +1,11 @@
 //! Keeps what a reconcile loop has to remember about each object between two reconciles.
 
 use super::Error;
-use api::version;
+use api::{ObjectKey, version};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use parking_lot::Mutex;
 use plan::pod_summary::PodSummary;
-use spark_client::Child;
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     time::Duration,
@@ -40,7 +39,7 @@ pub(super) struct Note {
     /// The uid of the last driver that a reconcile has seen as ended.
     pub ended_driver: Option<String>,
     /// The children that were deleted in earlier turns of a plan that is not carried out yet.
-    pub deleted: BTreeSet<Child>,
+    pub deleted: BTreeSet<ObjectKey>,
     /// How many times in a row the reconcile has failed.
     pub failures: u32,
 }

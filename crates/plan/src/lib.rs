@@ -27,7 +27,7 @@ pub mod submission_pod;
 pub mod takeover;
 pub mod validation;
 
-use api::{SparkApplicationStatus, names::label};
+use api::{ObjectKey, SparkApplicationStatus, names::label};
 use auxiliary::{AuxiliaryAction, AuxiliaryObjects, Exposure};
 use events::Event;
 use executor_trial::Trial;
@@ -38,7 +38,7 @@ use lifecycle::{Exchanges, Waits};
 use pod_summary::PodSummary;
 use run::{Run, SubmissionId};
 use serde_json::Value;
-use spark_client::{Child, Objects, Reason};
+use spark_client::{Objects, Reason};
 use std::time::Duration;
 use submission::SubmissionEnvironment;
 use submission_plan::Submitter;
@@ -154,7 +154,7 @@ pub enum Action {
     /// Creates the placeholders with these numbers, unless they exist.
     MakePlaceholders { placeholders: Box<Placeholders>, numbers: Vec<u32> },
     /// Deletes those of the listed objects that exist. The operator has created them for a run in addition to its pods.
-    DeleteChildren(Vec<Child>),
+    DeleteChildren(Vec<ObjectKey>),
     /// Deletes the pod with this name if it still has this uid.
     DeletePod { name: String, uid: String },
     /// Makes the scheduler reserve room for a pod that is not placed yet, on this node.

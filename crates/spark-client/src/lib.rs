@@ -94,36 +94,6 @@ pub struct Objects {
     pub children: Vec<Value>,
 }
 
-/// The kind and name of an object that belongs to a submission in addition to the driver's pod. A kind of
-/// [`Child::AMBIGUOUS`] has the API group after it, as kubectl takes it: `PodGroup.scheduling.volcano.sh`; if the version
-/// depends on the cluster, with the version between them: `PodGroup.v1beta1.scheduling.k8s.io`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Child {
-    pub kind: String,
-    pub name: String,
-}
-
-impl Child {
-    /// The kinds that several API groups have.
-    const AMBIGUOUS: [&str; 2] = ["PodGroup", "Workload"];
-    /// The API group whose version depends on the cluster.
-    const VERSIONED: &str = "scheduling.k8s.io";
-
-    /// Returns the kind and name of `object`; `None` if one of them is missing.
-    #[must_use]
-    pub fn of(object: &Value) -> Option<Self> {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let mut kind = text(&object["kind"])?;
-        if Self::AMBIGUOUS.contains(&&*kind)
-            && let Some((group, version)) = object["apiVersion"].as_str()?.split_once('/')
-        {
-            let version = if group == Self::VERSIONED { format!("{version}.") } else { String::new() };
-            kind = format!("{kind}.{version}{group}");
-        }
-        Some(Self { kind, name: text(&object["metadata"]["name"])? })
-    }
-}
-
 /// One of Spark's feature steps: a function that adds the fields for one concern to the driver.
 type Step = fn(&Context, &mut Driver) -> Result<(), NotNative>;
 

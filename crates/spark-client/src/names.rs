@@ -1,7 +1,7 @@
 //! Determines the names of a submission's objects.
 
-use super::{Child, Ids, conf::Conf, not_native::NotNative};
-use api::{LONGEST_LABEL, names::conf};
+use super::{Ids, conf::Conf, not_native::NotNative};
+use api::{LONGEST_LABEL, ObjectKey, names::conf};
 
 /// The suffixes of the names of objects that steps may add to the driver's pod.
 pub(super) mod suffix {
@@ -28,7 +28,7 @@ pub(super) struct Names {
 /// properties were. Not included are claims, whose names depend on the properties, and the Secrets and the ConfigMap of
 /// `krb5.conf` that are created from the submitter's files: the operator reads no such files.
 #[must_use]
-pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<Child> {
+pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<ObjectKey> {
     let prefix = prefix(app_name, &ids.prefix);
     let prefixed = |suffix: &str| format!("{prefix}-{suffix}");
     [
@@ -38,7 +38,7 @@ pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<Child> {
         ("ConfigMap", prefixed(suffix::HADOOP)),
         ("NetworkPolicy", prefixed(suffix::POLICY)),
     ]
-    .map(|(kind, name)| Child { kind: kind.to_owned(), name })
+    .map(|(kind, name)| ObjectKey { kind: kind.to_owned(), name })
     .into()
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{decision::Decision, explorer::Folding};
 use api::{
-    SparkApplication, SparkApplicationStatus, State,
+    ObjectKey, SparkApplication, SparkApplicationStatus, State,
     names::{annotation, label},
 };
 use jiff::Timestamp;
@@ -33,7 +33,6 @@ use plan::{
     submission_pod,
 };
 use serde_json::{Value, json};
-use spark_client::Child;
 use std::{
     collections::{BTreeMap, HashMap},
     hash::BuildHasherDefault,
@@ -354,7 +353,7 @@ impl Oracle {
             Action::StopSubmission => Act::StopSubmission,
             Action::Make(_) => Act::Make,
             Action::DeleteChildren(children) => {
-                let deleted = |name: &String| children.iter().any(|child: &Child| child.name == *name);
+                let deleted = |name: &String| children.iter().any(|child: &ObjectKey| child.name == *name);
                 let ordinals = self.config_maps.iter().filter(|(_, name)| deleted(name));
                 Act::DeleteChildren {
                     config_maps: ordinals.map(|(ordinal, _)| 1 << ordinal).sum(),

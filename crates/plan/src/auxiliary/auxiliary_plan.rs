@@ -14,11 +14,10 @@ use crate::{
     gang::{self, GroupApi},
     pod_summary::GroupName,
 };
-use api::{DriverInfo, SparkApplication, SparkApplicationStatus, State, names::label};
+use api::{DriverInfo, ObjectKey, SparkApplication, SparkApplicationStatus, State, names::label};
 use jiff::Timestamp;
 use k8s_openapi::api::networking::v1::IngressTLS;
 use serde_json::{Map, Value, json};
-use spark_client::Child;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -32,13 +31,13 @@ pub enum AuxiliaryAction {
     /// Changes an object by this merge patch, which contains the object's kind, its name and its expected uid.
     Mend(Value),
     /// Deletes the object, if it belongs to this application.
-    Delete(Child),
+    Delete(ObjectKey),
 }
 
 /// A Service, an Ingress or a PodGroup of an application, reduced to the facts on which decisions depend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuxiliaryObject {
-    pub child: Child,
+    pub child: ObjectKey,
     pub uid: String,
     /// The uid of the application that controls the object.
     pub owner: String,
@@ -61,7 +60,7 @@ pub struct AuxiliaryObjects {
     /// The kinds that are not watched, because the cluster does not have the kind or the operator may not watch it.
     pub unwatched: Vec<String>,
     /// The attempts of this process to create, change or delete each object.
-    pub tries: BTreeMap<Child, Try>,
+    pub tries: BTreeMap<ObjectKey, Try>,
 }
 
 /// The attempts to create, change or delete one object.
@@ -116,7 +115,7 @@ impl AuxiliaryObject {
         let owner =
             owners.iter().find(|owner| owner["controller"] == true && owner["kind"] == APPLICATION)?;
         let auxiliary = Self {
-            child: Child { kind: kind.to_owned(), name: text(&metadata["name"])? },
+            child: ObjectKey { kind: kind.to_owned(), name: text(&metadata["name"])? },
             uid: text(&metadata["uid"]).unwrap_or_default(),
             owner: text(&owner["uid"])?,
             terminating: !metadata["deletionTimestamp"].is_null(),
@@ -248,9 +247,9 @@ pub fn plan(
     }
     let all: BTreeMap<_, _> = there(application, seen).map(|object| (&object.child, object)).collect();
     let group =
-        group.filter(|group| Child::of(group).is_some_and(|group| !seen.unwatched.contains(&group.kind)));
+        group.filter(|group| ObjectKey::of(group).is_some_and(|group| !seen.unwatched.contains(&group.kind)));
     for object in wanted(application, status, policy).into_iter().chain(group) {
-        let Some(child) = Child::of(&object) else { continue };
+        let Some(child) = ObjectKey::of(&object) else { continue };
         let next = match all.get(&child) {
             Some(there) if there.terminating => None,
             Some(there) => mend(&object, there).map(AuxiliaryAction::Mend),
@@ -280,7 +279,7 @@ impl AuxiliaryObjects {
     }
 
     /// Whether this process has created the object for the present run, for objects of kinds that are not watched.
-    fn has_made(&self, child: &Child, status: &SparkApplicationStatus) -> bool {
+    fn has_made(&self, child: &ObjectKey, status: &SparkApplicationStatus) -> bool {
         let made_for = || self.tries.get(child).and_then(|tried| tried.made_for.as_ref());
         self.unwatched.contains(&child.kind)
             && status.submission_id.is_some()
@@ -296,7 +295,7 @@ struct Due<'a> {
 }
 
 impl Due<'_> {
-    fn take_if_due(&mut self, child: &Child) -> bool {
+    fn take_if_due(&mut self, child: &ObjectKey) -> bool {
         let Some(tried) = self.seen.tries.get(child) else { return true };
         let rest = tried.rest(self.now);
         // No reconcile is planned for an attempt that is running: the worker requests one when the attempt has ended.
@@ -310,7 +309,11 @@ impl Due<'_> {
 
 /// Returns the objects that are not deleted. They are kept between two runs and after the last run, so that addresses
 /// do not change, but not while the application is suspended.
-fn kept(application: &SparkApplication, status: &SparkApplicationStatus, policy: &Policy) -> BTreeSet<Child> {
+fn kept(
+    application: &SparkApplication,
+    status: &SparkApplicationStatus,
+    policy: &Policy,
+) -> BTreeSet<ObjectKey> {
     match status.application_state.state {
         State::Suspended => return BTreeSet::new(),
         State::Completed | State::Failed if policy.exposure.ends_with_run => return BTreeSet::new(),
@@ -319,8 +322,8 @@ fn kept(application: &SparkApplication, status: &SparkApplicationStatus, policy:
     let id = status.spark_application_id.as_deref();
     let of_exposed = |exposed: ExposedPort| {
         let has_address = exposed.url_format.is_some() && exposed.url(application, id).is_ok();
-        let service = Child { kind: SERVICE.to_owned(), name: exposed.service };
-        let ingress = Child { kind: INGRESS.to_owned(), name: exposed.ingress };
+        let service = ObjectKey { kind: SERVICE.to_owned(), name: exposed.service };
+        let ingress = ObjectKey { kind: INGRESS.to_owned(), name: exposed.ingress };
         [Some(service), has_address.then_some(ingress)].into_iter().flatten()
     };
     ui(application, policy).into_iter().chain(others(application, policy)).flat_map(of_exposed).collect()
@@ -347,7 +350,8 @@ impl AskedAddresses {
         let kept = kept(application, status, policy);
         let of_exposed = |exposed: ExposedPort| {
             let ingress = ingress(application, status, &exposed, policy);
-            let ingress = ingress.filter(|ingress| Child::of(ingress).is_some_and(|it| kept.contains(&it)));
+            let ingress =
+                ingress.filter(|ingress| ObjectKey::of(ingress).is_some_and(|it| kept.contains(&it)));
             ingress.as_ref().map(addresses).unwrap_or_default()
         };
         Self {
@@ -395,7 +399,7 @@ pub fn note(
         there(application, seen).find(|there| there.child.kind == kind && there.child.name == name)
     };
     let is_made = |kind: &str, name: &str| {
-        seen.has_made(&Child { kind: kind.to_owned(), name: name.to_owned() }, status)
+        seen.has_made(&ObjectKey { kind: kind.to_owned(), name: name.to_owned() }, status)
     };
     let mut info = DriverInfo { pod_name, ..status.driver_info.clone() };
     let service = standing(SERVICE, &exposed.service);

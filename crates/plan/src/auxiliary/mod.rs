@@ -9,7 +9,7 @@ mod service_and_ingress;
 mod url_format;
 
 use crate::{Policy, owned::owned};
-use api::{SparkApplication, names::label};
+use api::{ObjectKey, SparkApplication, names::label};
 pub use auxiliary_plan::{
     AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend, note, note_end, plan,
 };
@@ -17,7 +17,6 @@ pub use exposure::{Exposure, has_id_in_ui_path, is_ui_off, ui_path, ui_port, wit
 pub use exposure_rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
 pub use service_and_ingress::addresses;
-use spark_client::Child;
 pub use url_format::{Url, UrlFormat, Variables};
 
 /// Returns the objects that a reconcile has to create itself once a driver called `driver` exists.
@@ -31,7 +30,7 @@ pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<
 
 /// Returns the objects that may have been created for a driver called `driver`, whatever the spec asks for now.
 #[must_use]
-pub fn possible(driver: &str, policy: &Policy) -> Vec<Child> {
-    let budget = || Child { kind: disruption_budget::KIND.to_owned(), name: driver.to_owned() };
+pub fn possible(driver: &str, policy: &Policy) -> Vec<ObjectKey> {
+    let budget = || ObjectKey { kind: disruption_budget::KIND.to_owned(), name: driver.to_owned() };
     Vec::from_iter(policy.has_driver_pdb.then(budget))
 }

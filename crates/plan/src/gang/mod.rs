@@ -19,7 +19,7 @@ use crate::{
     pod_summary::{GroupName, PodSummary},
 };
 use api::{
-    Role, SparkApplication, SparkPodSpec,
+    ObjectKey, Role, SparkApplication, SparkPodSpec,
     excerpt::{self, LONGEST_EXPLANATION},
     names::{annotation, batch_scheduler, label},
     quantity, stated,
@@ -28,7 +28,6 @@ use k8s_openapi::api::core::v1::Pod;
 pub use kubernetes::{Placeholders, PodGroupVersion};
 pub use seat::Seat;
 use serde_json::{Map, Value, json};
-use spark_client::Child;
 use std::{borrow::Cow, collections::BTreeMap};
 
 /// The admin's settings: the batch schedulers that applications may name.
@@ -74,16 +73,16 @@ impl GroupApi {
         }
     }
 
-    /// Returns the kind of its PodGroups, as [`Child`] has it.
+    /// Returns the kind of its PodGroups, as [`ObjectKey`] has it.
     #[must_use]
     pub fn kind(self) -> String {
         self.kind_of(KIND)
     }
 
-    /// Returns a kind of this API group, as [`Child`] has it.
+    /// Returns a kind of this API group, as [`ObjectKey`] has it.
     fn kind_of(self, kind: &str) -> String {
         let object = json!({"apiVersion": self.version(), "kind": kind, "metadata": {"name": ""}});
-        Child::of(&object).unwrap_or_default().kind
+        ObjectKey::of(&object).unwrap_or_default().kind
     }
 
     /// Returns the API group whose PodGroups or Workloads have this kind; none if it is another kind.
@@ -251,7 +250,7 @@ pub fn wanted(
     let objects = of(application, submission_id, None, defaults, policy).ok()?.objects.into_iter();
     // An admin may have changed the default since the driver was created.
     objects.into_iter().find(|object| {
-        Child::of(object).is_some_and(|child| child.kind == named.kind && child.name == named.name)
+        ObjectKey::of(object).is_some_and(|child| child.kind == named.kind && child.name == named.name)
     })
 }
 
@@ -346,7 +345,7 @@ pub fn possible(
     submission_id: &str,
     policy: &Policy,
     driver: Option<&PodSummary>,
-) -> Vec<Child> {
+) -> Vec<ObjectKey> {
     let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
     let named = |api: GroupApi| match api {
         GroupApi::Volcano => volcano::name(application),
@@ -367,13 +366,13 @@ pub fn possible(
         (None, None) => Vec::new(),
     };
     let children = |api: GroupApi| match api {
-        GroupApi::Volcano | GroupApi::Coscheduling => vec![Child { kind: api.kind(), name: named(api) }],
+        GroupApi::Volcano | GroupApi::Coscheduling => vec![ObjectKey { kind: api.kind(), name: named(api) }],
         // The cluster may have been upgraded since.
         GroupApi::Kubernetes(_) => {
             let kinds = PodGroupVersion::ALL
                 .into_iter()
                 .flat_map(|version| KINDS.map(|(kind, _)| GroupApi::Kubernetes(version).kind_of(kind)));
-            kinds.map(|kind| Child { kind, name: named(api) }).collect()
+            kinds.map(|kind| ObjectKey { kind, name: named(api) }).collect()
         }
     };
     apis.into_iter().flat_map(children).collect()

@@ -14,10 +14,9 @@ use crate::{
     run::Run,
     submission_plan, submission_pod,
 };
-use api::{ApplicationState, Role, SparkApplicationStatus, State};
+use api::{ApplicationState, ObjectKey, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use spark_client::{self, Child};
 use std::time::Duration;
 
 impl Pass<'_> {
@@ -200,7 +199,7 @@ impl Pass<'_> {
             let others = possible.filter(|child| !children.contains(child)).collect::<Vec<_>>();
             children.extend(others);
         }
-        let made = |config_map: &String| children.iter().any(|child: &Child| child.name == *config_map);
+        let made = |config_map: &String| children.iter().any(|child: &ObjectKey| child.name == *config_map);
         // Objects that `spark-submit` created are owned by the driver's pod and are deleted together with it. In that
         // case, the operator deletes only what it created before the driver's pod existed.
         let is_ours = match &self.seen.driver {

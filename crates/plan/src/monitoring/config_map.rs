@@ -3,13 +3,12 @@
 
 use crate::{owned::owned, run::Run};
 use api::{
-    SparkApplication,
+    ObjectKey, SparkApplication,
     monitoring::{EXPORTER_CONFIGURATION, METRICS_PROPERTIES, Monitoring, config_map_name},
     names::label,
     stated,
 };
 use serde_json::{Map, Value, json};
-use spark_client::Child;
 
 const KIND: &str = "ConfigMap";
 
@@ -40,6 +39,6 @@ pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
 
 /// Returns the ConfigMap that may have been created for a run of the application, whatever the spec asks for now.
 #[must_use]
-pub fn possible_child(application: &SparkApplication) -> Child {
-    Child { kind: KIND.to_owned(), name: config_map_name(application) }
+pub fn possible_child(application: &SparkApplication) -> ObjectKey {
+    ObjectKey { kind: KIND.to_owned(), name: config_map_name(application) }
 }

@@ -9,9 +9,9 @@ use crate::{
     submission_pod,
     validation::validate,
 };
-use api::SparkApplication;
+use api::{ObjectKey, SparkApplication};
 use jiff::Timestamp;
-use spark_client::{self, Child, Line, possible_children};
+use spark_client::{self, Line, possible_children};
 
 const CLAIM: &str = "PersistentVolumeClaim";
 
@@ -35,7 +35,7 @@ pub fn children(
     policy: &Policy,
     submission_environment: &SubmissionEnvironment,
     driver: Option<&PodSummary>,
-) -> Vec<Child> {
+) -> Vec<ObjectKey> {
     let name = application.metadata.name.as_deref().unwrap_or_default();
     let ids = run.ids();
     let possible = possible_children(name, &ids);
@@ -50,12 +50,13 @@ pub fn children(
         (None, Ok(Submitter::Auto) | Err(_)) => (true, true),
     };
 
-    let mut named: Vec<_> = monitoring::config_map(application, run).iter().filter_map(Child::of).collect();
+    let mut named: Vec<_> =
+        monitoring::config_map(application, run).iter().filter_map(ObjectKey::of).collect();
     named.extend(gang::possible(application, run.id.as_str(), policy, driver));
     if by_operator {
         let has_policy = Line::nearest(&application.spec.spark_version).0 >= Line::V4_2;
         named.extend(possible.into_iter().filter(|child| has_policy || child.kind != "NetworkPolicy"));
-        let is_ours = |claim: &Child| claim.name.contains(&ids.prefix);
+        let is_ours = |claim: &ObjectKey| claim.name.contains(&ids.prefix);
         let claims = match driver.filter(|_| is_native.is_some()) {
             Some(driver) => driver.claims.iter().map(|name| claim(name.clone())).collect(),
             None => planned_claims(application, run, policy, submission_environment),
@@ -68,8 +69,8 @@ pub fn children(
     named
 }
 
-fn claim(name: String) -> Child {
-    Child { kind: CLAIM.to_owned(), name }
+fn claim(name: String) -> ObjectKey {
+    ObjectKey { kind: CLAIM.to_owned(), name }
 }
 
 /// Returns the claims that are created for the driver of `run`; empty if its submission cannot be planned.
@@ -78,11 +79,11 @@ fn planned_claims(
     run: &Run,
     policy: &Policy,
     submission_environment: &SubmissionEnvironment,
-) -> Vec<Child> {
+) -> Vec<ObjectKey> {
     let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
     let Ok(application) = validate(application) else { return Vec::new() };
     let planned = native(application, run, policy, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
         .and_then(|submission| spark_client::objects(&submission));
     let children = planned.map(|objects| objects.children).unwrap_or_default();
-    children.iter().filter_map(Child::of).filter(|child| child.kind == CLAIM).collect()
+    children.iter().filter_map(ObjectKey::of).filter(|child| child.kind == CLAIM).collect()
 }

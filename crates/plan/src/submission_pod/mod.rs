@@ -20,11 +20,11 @@ use super::{
     submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, spark_submit},
 };
 use api::{
-    SparkApplication,
+    ObjectKey, SparkApplication,
     names::{annotation, label, role},
 };
 use serde_json::{Map, Value, json};
-use spark_client::{Child, Objects};
+use spark_client::Objects;
 pub use state::{State, state};
 use std::time::Duration;
 
@@ -111,8 +111,8 @@ pub fn name(application: &SparkApplication, run: &Run) -> String {
 
 /// Returns the ConfigMap of the submission pod called `name`.
 #[must_use]
-pub fn config_map(name: &str) -> Child {
-    Child { kind: CONFIG_MAP.to_owned(), name: name.to_owned() }
+pub fn config_map(name: &str) -> ObjectKey {
+    ObjectKey { kind: CONFIG_MAP.to_owned(), name: name.to_owned() }
 }
 
 impl PodSummary {

@@ -3,9 +3,10 @@
 
 use super::{listing, manifest::Found};
 use crate::yaml;
+use api::ObjectKey;
 use serde_json::Value;
 use similar::TextDiff;
-use spark_client::{Child, Objects};
+use spark_client::Objects;
 use std::{collections::BTreeMap, iter};
 
 const EXPLANATION: &str = "\
@@ -46,7 +47,7 @@ fn shown<'a>(
     objects: impl Iterator<Item = &'a Value>,
 ) -> anyhow::Result<Vec<(String, String)>> {
     let shown = objects.filter_map(|object| {
-        let Child { kind, name } = Child::of(object)?;
+        let ObjectKey { kind, name } = ObjectKey::of(object)?;
         let mut object = listing::placed(found, object);
         let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
         for owner in owners.into_iter().flatten().filter_map(Value::as_object_mut) {

@@ -3,11 +3,14 @@
 
 use super::manifest::{Found, without_unknown_owners};
 use crate::yaml;
-use api::names::{label, role};
+use api::{
+    ObjectKey,
+    names::{label, role},
+};
 use kube::ResourceExt;
 use plan::gang::GroupApi;
 use serde_json::Value;
-use spark_client::{Child, NotNative, Objects};
+use spark_client::{NotNative, Objects};
 use std::{fmt::Write, iter};
 
 /// The mark before each line of the script that is run.
@@ -70,7 +73,7 @@ pub(super) fn spark_submit(
 /// Whether `object` is about the group of a batch scheduler.
 pub(super) fn is_of_group(object: &Value) -> bool {
     let is_placeholder = object["metadata"]["labels"][label::SPARK_ROLE] == role::PLACEHOLDER;
-    is_placeholder || Child::of(object).is_some_and(|child| GroupApi::of(&child.kind).is_some())
+    is_placeholder || ObjectKey::of(object).is_some_and(|child| GroupApi::of(&child.kind).is_some())
 }
 
 /// Whether `object` is one that the operator creates before the pod of `spark-submit`.
