@@ -3,7 +3,7 @@
 //! the objects exist already.
 
 use crate::golden::{Golden, cases, data, yaml};
-use api::{DriverInfo, ObjectKey, SparkApplication, State};
+use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, State};
 use clap::Parser;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
@@ -192,9 +192,9 @@ fn what_is_wanted_no_more_goes_and_what_is_not_the_applications_stays() {
     let mut standing = made_with_owner(&before);
     application.spec.driver_ingress_options.clear();
     let plan = next(&application, auxiliary(&standing), 1, &policy);
-    let deleted =
-        |kind: &str, name: &str| AuxiliaryAction::Delete(ObjectKey { kind: kind.into(), name: name.into() });
-    let expected = [deleted("Service", "pi-driver-8888"), deleted("Ingress", "pi-ing-8888")];
+    let deleted = |kind: ObjectKind, name: &str| AuxiliaryAction::Delete(kind.named(name));
+    let expected =
+        [deleted(ObjectKind::SERVICE, "pi-driver-8888"), deleted(ObjectKind::INGRESS, "pi-ing-8888")];
     assert_eq!(
         plan.auxiliary.iter().filter(|action| expected.contains(action)).count(),
         2,
@@ -275,7 +275,7 @@ fn what_the_admins_format_gives_to_a_web_ui_nobody_else_has_by_choosing_it() {
 #[test]
 fn what_fails_or_is_undone_is_tried_again_ever_more_rarely() {
     let (application, policy) = host_and_path();
-    let child = ObjectKey { kind: "Service".into(), name: "pi-ui-svc".into() };
+    let child = ObjectKind::SERVICE.named("pi-ui-svc");
     let mut tried: Option<Try> = None;
     let (mut tries, mut second) = (Vec::new(), 0);
     while second < 3600 {
@@ -303,7 +303,7 @@ fn what_fails_or_is_undone_is_tried_again_ever_more_rarely() {
 #[test]
 fn of_a_kind_that_nobody_tells_of_one_is_made_once_a_run() {
     let (application, policy) = host_and_path();
-    let unwatched = vec!["Ingress".to_owned()];
+    let unwatched = vec![ObjectKind::INGRESS];
     let first = next(
         &application,
         AuxiliaryObjects { unwatched: unwatched.clone(), ..AuxiliaryObjects::default() },
@@ -311,7 +311,7 @@ fn of_a_kind_that_nobody_tells_of_one_is_made_once_a_run() {
         &policy,
     );
     assert_eq!(first.auxiliary.len(), 2);
-    let child = ObjectKey { kind: "Ingress".into(), name: "pi-ui-ingress".into() };
+    let child = ObjectKind::INGRESS.named("pi-ui-ingress");
     let begun = Try::begun(None, at(0));
     let mut seen = AuxiliaryObjects { unwatched, ..auxiliary(&made_with_owner(&first)[..1]) };
     let made = Try { is_under_way: false, made_for: first.status.submission_id.clone(), ..begun };
@@ -495,7 +495,7 @@ fn made_with_owner(plan: &Plan) -> Vec<Value> {
 }
 
 fn auxiliary(objects: &[Value]) -> AuxiliaryObjects {
-    let read = |object: &Value| AuxiliaryObject::of(object["kind"].as_str().unwrap(), object).unwrap().1;
+    let read = |object: &Value| AuxiliaryObject::of(&ObjectKey::of(object).unwrap().kind, object).unwrap().1;
     AuxiliaryObjects { there: objects.iter().map(read).collect(), ..AuxiliaryObjects::default() }
 }
 

@@ -502,8 +502,7 @@ fn only_groups_with_the_operators_own_names_are_deleted_with_a_run() {
         let driver = driver
             .map(|metadata| PodSummary::of(&serde_json::from_value(json!({"metadata": metadata})).unwrap()));
         let all = possible(&application, "abcdefgh-run", &policy, driver.as_ref()).into_iter();
-        let names: BTreeSet<_> =
-            all.map(|child| format!("{} {}", child.kind.split('.').next().unwrap(), child.name)).collect();
+        let names: BTreeSet<_> = all.map(|child| format!("{} {}", child.kind.kind, child.name)).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
     let marked = |labels: Value, annotations: Value| {

@@ -1,7 +1,7 @@
 //! Proves that all objects that a run has created, except its pods, are deleted when the run is over.
 
 use crate::native::program;
-use api::{ObjectKey, SparkApplication};
+use api::{ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use plan::{
@@ -58,7 +58,7 @@ fn a_claim_that_has_a_name_of_the_users_stays() {
         made(program(json!({"sparkConf": claims()})), &SubmissionEnvironment::default());
     let driver = Driver::Pod { pod: Box::new(driver(&application, &objects)), complete: true };
     let deleted = deleted(&application, &Observed { driver, ..Observed::default() });
-    let is_claim = |child: &&ObjectKey| child.kind == "PersistentVolumeClaim";
+    let is_claim = |child: &&ObjectKey| child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM;
     let claims: Vec<_> = deleted.iter().filter(is_claim).map(|claim| claim.name.as_str()).collect();
     let made: Vec<_> =
         objects.children.iter().filter_map(ObjectKey::of).filter(|child| is_claim(&child)).collect();
@@ -147,7 +147,7 @@ fn driver(application: &SparkApplication, objects: &Objects) -> PodSummary {
 /// name is not among them, because other runs may use it.
 fn left(application: &SparkApplication, objects: &Objects, seen: &Observed) -> Vec<ObjectKey> {
     let deleted = deleted(application, seen);
-    let of_user = ObjectKey { kind: "PersistentVolumeClaim".to_owned(), name: "data".to_owned() };
+    let of_user = ObjectKind::PERSISTENT_VOLUME_CLAIM.named("data");
     let made = objects.children.iter().filter_map(ObjectKey::of).filter(|child| *child != of_user);
     made.filter(|child| !deleted.contains(child)).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::submission::pi;
 use api::{
-    ObjectKey, SparkApplication,
+    ObjectKind, SparkApplication,
     names::{annotation, conf, label},
 };
 use plan::{
@@ -56,7 +56,7 @@ fn the_config_map_is_the_runs_own() {
     assert_eq!(metadata["ownerReferences"][0]["uid"], json!(application.metadata.uid));
     let labels = json!({label::APP_NAME: "pi", label::SUBMISSION_ID: run.id, label::CREATED_BY: "true"});
     assert_eq!(metadata["labels"], labels);
-    let child = ObjectKey { kind: "ConfigMap".to_owned(), name: "pi-prom-conf".to_owned() };
+    let child = ObjectKind::CONFIG_MAP.named("pi-prom-conf");
     assert_eq!(possible_child(&application), child);
     assert!(
         children(&application, &run, &policy(), &SubmissionEnvironment::default(), None).contains(&child)

@@ -56,7 +56,7 @@ pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
 pub use lenient::Lenient;
 pub use names::role::Role;
-pub use object_key::ObjectKey;
+pub use object_key::{ObjectKey, ObjectKind};
 pub use object_name::{LONGEST_LABEL, LONGEST_NAME, is_object_name, is_segment};
 pub use pod::{
     DriverSpec, ExecutorSpec, GpuSpec, NameKey, NamePath, Port, SecretInfo, SecretType, SparkPodSpec,

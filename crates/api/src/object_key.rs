@@ -1,35 +1,121 @@
-//! The keys of objects in a namespace.
+//! The keys of objects in a namespace: kind and name.
 
+use kube_core::{ApiResource, DynamicObject, GroupVersionKind, Resource};
+use serde::Deserialize;
 use serde_json::Value;
+use std::{borrow::Cow, fmt};
 
-/// The kind and name of an object. A kind that several API groups have has the group after it, as kubectl takes it:
-/// `PodGroup.scheduling.volcano.sh`; if the version depends on the cluster, with the version between them:
-/// `PodGroup.v1beta1.scheduling.k8s.io`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// A kind of objects in namespaces, in one version of its API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectKind {
+    /// API group and version with a slash between them; the version alone in Kubernetes' core group: `v1`.
+    pub api_version: Cow<'static, str>,
+    /// The kind without its API group: `ConfigMap`.
+    pub kind: Cow<'static, str>,
+}
+
+/// The kind and name of an object in a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct ObjectKey {
-    /// The kind, as above.
-    pub kind: String,
-    /// The name of the object in its namespace.
+    /// The object's kind.
+    pub kind: ObjectKind,
+    /// The object's name.
     pub name: String,
 }
 
-impl ObjectKey {
-    /// The kinds that several API groups have.
-    const AMBIGUOUS: [&str; 2] = ["PodGroup", "Workload"];
-    /// The API group whose version depends on the cluster.
-    const VERSIONED: &str = "scheduling.k8s.io";
+#[expect(missing_docs, reason = "each has the name of its kind")]
+impl ObjectKind {
+    pub const CONFIG_MAP: Self = Self::new("v1", "ConfigMap");
+    pub const INGRESS: Self = Self::new("networking.k8s.io/v1", "Ingress");
+    pub const NETWORK_POLICY: Self = Self::new("networking.k8s.io/v1", "NetworkPolicy");
+    pub const PERSISTENT_VOLUME_CLAIM: Self = Self::new("v1", "PersistentVolumeClaim");
+    pub const POD_DISRUPTION_BUDGET: Self = Self::new("policy/v1", "PodDisruptionBudget");
+    pub const SERVICE: Self = Self::new("v1", "Service");
+}
 
-    /// Returns the kind and name of `object`; `None` if one of them is missing.
+impl ObjectKind {
+    /// Returns the kind with this API version.
+    #[must_use]
+    pub const fn new(api_version: &'static str, kind: &'static str) -> Self {
+        Self { api_version: Cow::Borrowed(api_version), kind: Cow::Borrowed(kind) }
+    }
+
+    /// Returns the key of the object of this kind with this name.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> ObjectKey {
+        ObjectKey { kind: self, name: name.into() }
+    }
+
+    /// Returns the path of the objects of this kind in a namespace.
+    #[must_use]
+    pub fn path(&self, namespace: &str) -> String {
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &self.kind));
+        DynamicObject::url_path(&resource, Some(namespace))
+    }
+}
+
+impl ObjectKey {
+    /// Returns the key of `object`; none if the object lacks a part of it.
     #[must_use]
     pub fn of(object: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let mut kind = text(&object["kind"])?;
-        if Self::AMBIGUOUS.contains(&&*kind)
-            && let Some((group, version)) = object["apiVersion"].as_str()?.split_once('/')
-        {
-            let version = if group == Self::VERSIONED { format!("{version}.") } else { String::new() };
-            kind = format!("{kind}.{version}{group}");
+        let (api_version, kind) = (text(&object["apiVersion"])?.into(), text(&object["kind"])?.into());
+        Some(ObjectKind { api_version, kind }.named(text(&object["metadata"]["name"])?))
+    }
+}
+
+impl fmt::Display for ObjectKind {
+    /// Writes the kind, and the API group after it unless Kubernetes itself has the kind: `PodGroup.scheduling.volcano.sh`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kind)?;
+        match self.api_version.split_once('/') {
+            Some((group, _)) if !["networking.k8s.io", "policy"].contains(&group) => write!(f, ".{group}"),
+            _ => Ok(()),
         }
-        Some(Self { kind, name: text(&object["metadata"]["name"])? })
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ObjectKind;
+
+    #[test]
+    fn a_kind_has_the_path_that_the_api_server_has_for_it_and_a_text_that_is_its_alone() {
+        let group = ObjectKind::new("scheduling.volcano.sh/v1beta1", "PodGroup");
+        for (kind, path, text) in [
+            (ObjectKind::CONFIG_MAP, "/api/v1/namespaces/a/configmaps", "ConfigMap"),
+            (ObjectKind::INGRESS, "/apis/networking.k8s.io/v1/namespaces/a/ingresses", "Ingress"),
+            (
+                ObjectKind::NETWORK_POLICY,
+                "/apis/networking.k8s.io/v1/namespaces/a/networkpolicies",
+                "NetworkPolicy",
+            ),
+            (
+                ObjectKind::PERSISTENT_VOLUME_CLAIM,
+                "/api/v1/namespaces/a/persistentvolumeclaims",
+                "PersistentVolumeClaim",
+            ),
+            (
+                ObjectKind::POD_DISRUPTION_BUDGET,
+                "/apis/policy/v1/namespaces/a/poddisruptionbudgets",
+                "PodDisruptionBudget",
+            ),
+            (ObjectKind::SERVICE, "/api/v1/namespaces/a/services", "Service"),
+            (
+                group,
+                "/apis/scheduling.volcano.sh/v1beta1/namespaces/a/podgroups",
+                "PodGroup.scheduling.volcano.sh",
+            ),
+        ] {
+            assert_eq!((&*kind.path("a"), &*kind.to_string()), (path, text));
+        }
     }
 }

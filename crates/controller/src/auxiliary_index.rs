@@ -9,7 +9,7 @@ use super::{
     pod_groups::{Coscheduling, PodGroup, Volcano},
     watch::Watching,
 };
-use api::{Lenient, ObjectKey, names::label};
+use api::{Lenient, ObjectKey, ObjectKind, names::label};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -44,8 +44,7 @@ pub(super) struct AuxiliaryIndex {
 /// All objects of one kind.
 #[derive(Debug)]
 struct Kind {
-    /// The kind, as [`ObjectKey`] has it.
-    name: String,
+    kind: ObjectKind,
     objects: ApplicationIndex<AuxiliaryObject>,
     state: state::Sender<State>,
 }
@@ -62,11 +61,11 @@ enum State {
 impl AuxiliaryIndex {
     /// Creates an empty index of Services and Ingresses, and of the PodGroups of `schedulers`.
     pub(super) fn new(schedulers: Option<&BatchSchedulers>) -> Self {
-        let kind = |name: String| Arc::new(Kind::new(name));
+        let kind = |kind: ObjectKind| Arc::new(Kind::new(kind));
         let groups = schedulers.map(BatchSchedulers::group_apis).unwrap_or_default();
         Self {
-            services: kind(Service::kind(&()).into_owned()),
-            ingresses: kind(Ingress::kind(&()).into_owned()),
+            services: kind(ObjectKind::SERVICE),
+            ingresses: kind(ObjectKind::INGRESS),
             groups: groups.into_iter().map(|group| (group, kind(group.kind()))).collect(),
         }
     }
@@ -84,12 +83,12 @@ impl AuxiliaryIndex {
     }
 
     /// Returns the objects of an application, and the kinds that are not watched.
-    pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<AuxiliaryObject>, Vec<String>) {
+    pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<AuxiliaryObject>, Vec<ObjectKind>) {
         let (mut there, mut unwatched) = (Vec::new(), Vec::new());
         for kind in self.kinds() {
             match *kind.state.borrow() {
                 State::Known => there.extend(kind.objects.of(namespace, application).into_values()),
-                State::Begins | State::Unwatched => unwatched.push(kind.name.clone()),
+                State::Begins | State::Unwatched => unwatched.push(kind.kind.clone()),
             }
         }
         (there, unwatched)
@@ -120,7 +119,7 @@ impl AuxiliaryIndex {
 
     /// Whether a watch reports the changes of this object.
     pub(super) fn watches(&self, child: &ObjectKey) -> bool {
-        let kind = self.kinds().find(|kind| kind.name == child.kind);
+        let kind = self.kinds().find(|kind| kind.kind == child.kind);
         kind.is_some_and(|kind| *kind.state.borrow() == State::Known)
     }
 
@@ -160,26 +159,12 @@ trait Followed:
     + Send
     + 'static
 {
-    /// The kind, as [`ObjectKey`] has it.
-    fn name() -> String {
-        Self::kind(&()).into_owned()
-    }
 }
 
 impl Followed for Service {}
 impl Followed for Ingress {}
-
-impl Followed for PodGroup<Volcano> {
-    fn name() -> String {
-        GroupApi::Volcano.kind()
-    }
-}
-
-impl Followed for PodGroup<Coscheduling> {
-    fn name() -> String {
-        GroupApi::Coscheduling.kind()
-    }
-}
+impl Followed for PodGroup<Volcano> {}
+impl Followed for PodGroup<Coscheduling> {}
 
 /// An object with the name of its application; none if no application controls it or if it cannot be read: the operator
 /// does not repair it and shows it in no status.
@@ -188,7 +173,7 @@ type OfApplication = Option<(String, AuxiliaryObject)>;
 impl<K: Followed> Keep<K> for OfApplication {
     fn of(object: &Lenient<K>, _: Box<str>) -> Self {
         let json = serde_json::to_value(object.0.as_ref().ok()?).expect("an object is JSON");
-        AuxiliaryObject::of(&K::name(), &json)
+        AuxiliaryObject::of(&ObjectKind { api_version: K::api_version(&()), kind: K::kind(&()) }, &json)
     }
 }
 
@@ -222,8 +207,8 @@ impl Record for AuxiliaryObject {
 }
 
 impl Kind {
-    fn new(name: String) -> Self {
-        Self { name, objects: ApplicationIndex::default(), state: state::Sender::new(State::Begins) }
+    fn new(kind: ObjectKind) -> Self {
+        Self { kind, objects: ApplicationIndex::default(), state: state::Sender::new(State::Begins) }
     }
 
     /// Handles a failure of the watch. Returns whether the kind cannot be watched at all; in that case `synced` does
@@ -233,10 +218,10 @@ impl Kind {
         if is_missing {
             // The watch is retried for ever, and the failure is logged once.
             if self.state.send_replace(State::Unwatched) != State::Unwatched {
-                warn!(kind = self.name, %error, "not watched: what becomes of them is not known, nor mended");
+                warn!(kind = %self.kind, %error, "not watched: what becomes of them is not known, nor mended");
             }
         } else {
-            warn!(kind = self.name, %error, "the watch is retried");
+            warn!(kind = %self.kind, %error, "the watch is retried");
         }
         is_missing
     }
@@ -268,7 +253,7 @@ mod tests {
             let status = ApiStatus { code, ..ApiStatus::failure("404 page not found", "in no known words") };
             watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
         };
-        let kind = Kind::new("Ingress".to_owned());
+        let kind = Kind::new(ObjectKind::INGRESS);
         assert!(!kind.is_missing(&failed(503)));
         assert_eq!(*kind.state.borrow(), State::Begins);
         for code in [403, 404] {

@@ -5,7 +5,7 @@ use super::{
     ApplicationRef, Cluster, Watched,
     application_index::ApplicationKey,
     calls::send,
-    objects::{already_exists, delete_owned, in_words, is_taken, path, still_goes},
+    objects::{already_exists, delete_owned, in_words, is_taken, still_goes},
     queue::Queue,
     watch::Readable,
 };
@@ -218,12 +218,12 @@ impl Inner {
         };
         let why = match done.await {
             Ok(Ok(Ok(()))) => {
-                debug!(kind = child.kind, name = child.name, "done in the background");
+                debug!(kind = %child.kind, name = child.name, "done in the background");
                 None
             }
             Ok(Ok(Err(why))) => Some(why),
             Ok(Err(bug)) => Some(bug.to_string()),
-            Err(_) => Some(format!("the API server does not answer about {} {}", child.kind, child.name)),
+            Err(_) => Some(format!("the API server does not answer about {child}")),
         };
         let is_news = self.end(&uid, &run, child, is_made, why.as_deref());
         if let Some(why) = why.as_ref().filter(|_| is_news) {
@@ -326,14 +326,14 @@ impl Inner {
         object: &Value,
     ) -> Result<(), String> {
         let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
-        let request = Request::new(path(&child.kind, namespace)).create(&PostParams::default(), body);
+        let request = Request::new(child.kind.path(namespace)).create(&PostParams::default(), body);
         let failed = |error: &kube::Error| in_words("create", child, error);
         match send(&self.cluster.client, request).await {
             Ok(_) => return Ok(()),
             Err(error) if already_exists(&error) => {}
             Err(error) => return Err(failed(&error)),
         }
-        let request = Request::new(path(&child.kind, namespace)).get(&child.name, &GetParams::default());
+        let request = Request::new(child.kind.path(namespace)).get(&child.name, &GetParams::default());
         let there: Value = match send(&self.cluster.client, request).await {
             Ok(text) => bounded(&text)?,
             Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
@@ -350,7 +350,7 @@ impl Inner {
     }
 
     async fn patch(&self, namespace: &str, child: &ObjectKey, patch: &Value) -> Result<(), String> {
-        let request = Request::new(path(&child.kind, namespace));
+        let request = Request::new(child.kind.path(namespace));
         let request = request.patch(&child.name, &PatchParams::default(), &Patch::Merge(patch));
         match send(&self.cluster.client, request).await {
             // The object is gone, or another object has its name by now: the watch reports that.

@@ -84,7 +84,7 @@ mod tests {
         execute::Progress::{Done, NextTurn},
         pods::KeptPod,
     };
-    use api::{ObjectKey, SparkApplication};
+    use api::{ObjectKind, SparkApplication};
     use http::{Request, Response};
     use jiff::tz::TimeZone;
     use kube::{
@@ -224,7 +224,7 @@ mod tests {
     async fn of_many_children_each_turn_deletes_some_and_the_last_one_the_rest() {
         let (context, asked) = context(None);
         let application: SparkApplication = from_value(application()).unwrap();
-        let child = |i| ObjectKey { kind: "ConfigMap".to_owned(), name: format!("child-{i}") };
+        let child = |i| ObjectKind::CONFIG_MAP.named(format!("child-{i}"));
         let children: Vec<_> = (0..130).map(child).collect();
         let mut seen = Vec::new();
         for (number, progress) in [(64, NextTurn), (64, NextTurn), (2, Done)] {

@@ -2,17 +2,10 @@
 //! waits for an object that does not exist. Each creation can be repeated, because the names are derived from the run.
 
 use super::calls::{self, metadata_at, only, send};
-use api::{ObjectKey, SparkApplication, names::label};
+use api::{ObjectKey, ObjectKind, SparkApplication, names::label};
 use backon::{ExponentialBuilder, Retryable};
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::{
-    api::{
-        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service},
-        networking::v1::{Ingress, NetworkPolicy},
-        policy::v1::PodDisruptionBudget,
-    },
-    apimachinery::pkg::apis::meta::v1::OwnerReference,
-};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
 use plan::gang::{GroupApi, Obstacle};
 use serde_json::Value;
@@ -129,12 +122,12 @@ pub(super) async fn make(
     Err(Error::Failed(still_goes(&object.child)))
 }
 
-pub(super) fn still_goes(ObjectKey { kind, name }: &ObjectKey) -> String {
-    format!("{kind} {name} of an earlier run is still being deleted")
+pub(super) fn still_goes(child: &ObjectKey) -> String {
+    format!("{child} of an earlier run is still being deleted")
 }
 
-pub(super) fn is_taken(ObjectKey { kind, name }: &ObjectKey) -> String {
-    format!("{kind} {name} already exists and is not this application's: delete it")
+pub(super) fn is_taken(child: &ObjectKey) -> String {
+    format!("{child} already exists and is not this application's: delete it")
 }
 
 /// Deletes those of `children` that belong to the application with the uid `owner`. A child that is gone counts as
@@ -147,7 +140,7 @@ pub(super) async fn delete(
 ) -> Result<(), kube::Error> {
     let delete = async |child: &ObjectKey| match delete_owned(client, namespace, owner, child).await {
         Err(kube::Error::Api(status)) if status.is_forbidden() => {
-            warn!(kind = child.kind, name = child.name, %status, "not deleted");
+            warn!(kind = %child.kind, name = child.name, %status, "not deleted");
             Ok(())
         }
         deleted => deleted,
@@ -178,7 +171,7 @@ async fn post(
     Prepared { child, body, .. }: &Prepared,
     in_flight: &InFlight,
 ) -> Result<(), kube::Error> {
-    let path = &*path(&child.kind, namespace);
+    let path = &*child.kind.path(namespace);
     let create = || async move {
         let request = Request::new(path).create(&PostParams::default(), body.clone());
         let _sent = in_flight.none().await;
@@ -219,7 +212,7 @@ async fn is_there(
     owner: &str,
     Prepared { child, run, .. }: &Prepared,
 ) -> Result<bool, Error> {
-    if child.kind == "PersistentVolumeClaim" {
+    if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {
         return Ok(true);
     }
     let there = patiently(&child.name, || metadata(client, namespace, child)).await;
@@ -266,7 +259,7 @@ async fn metadata(
     namespace: &str,
     child: &ObjectKey,
 ) -> Result<Option<Metadata>, kube::Error> {
-    metadata_at(client, &path(&child.kind, namespace), &child.name).await
+    metadata_at(client, &child.kind.path(namespace), &child.name).await
 }
 
 fn is_owned(there: &Metadata, owner: &str) -> bool {
@@ -281,10 +274,10 @@ async fn delete_that(
     child: &ObjectKey,
     there: &Metadata,
 ) -> Result<(), kube::Error> {
-    let request = Request::new(path(&child.kind, namespace)).delete(&child.name, &only(there.uid()));
+    let request = Request::new(child.kind.path(namespace)).delete(&child.name, &only(there.uid()));
     match send(client, request).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        deleted => deleted.map(|_| debug!(kind = child.kind, name = child.name, "deleted")),
+        deleted => deleted.map(|_| debug!(kind = %child.kind, name = child.name, "deleted")),
     }
 }
 
@@ -298,7 +291,7 @@ fn failed(what: &str, child: &ObjectKey, error: &kube::Error) -> Error {
 }
 
 /// Describes a failure for the user: `what` was to be done with the object, and the API server's own message.
-pub(super) fn in_words(what: &str, ObjectKey { kind, name }: &ObjectKey, error: &kube::Error) -> String {
+pub(super) fn in_words(what: &str, child: &ObjectKey, error: &kube::Error) -> String {
     let why = match error {
         kube::Error::Api(status) => {
             // For a kind that does not exist, the API server answers without the name of the object.
@@ -308,28 +301,11 @@ pub(super) fn in_words(what: &str, ObjectKey { kind, name }: &ObjectKey, error: 
                 404 if !has_name => Some(Obstacle::NoKind),
                 _ => None,
             };
-            let advice = obstacle.and_then(|obstacle| Some(GroupApi::of(kind)?.advice(obstacle)));
+            let advice = obstacle.and_then(|obstacle| Some(GroupApi::of(&child.kind)?.advice(obstacle)));
             let advice = advice.unwrap_or_default();
             format!("{}{advice}", status.message.trim_end())
         }
         error => error.to_string(),
     };
-    format!("failed to {what} {kind} {name}: {why}")
-}
-
-pub(super) fn path(kind: &str, namespace: &str) -> String {
-    let namespace = Some(namespace);
-    match kind {
-        "ConfigMap" => ConfigMap::url_path(&(), namespace),
-        "Service" => Service::url_path(&(), namespace),
-        "Secret" => Secret::url_path(&(), namespace),
-        "PersistentVolumeClaim" => PersistentVolumeClaim::url_path(&(), namespace),
-        "Ingress" => Ingress::url_path(&(), namespace),
-        "NetworkPolicy" => NetworkPolicy::url_path(&(), namespace),
-        "PodDisruptionBudget" => PodDisruptionBudget::url_path(&(), namespace),
-        kind => match GroupApi::of(kind).zip(namespace) {
-            Some((api, namespace)) => api.path(kind, namespace),
-            None => Pod::url_path(&(), namespace),
-        },
-    }
+    format!("failed to {what} {child}: {why}")
 }

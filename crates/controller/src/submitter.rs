@@ -321,7 +321,7 @@ mod tests {
             "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
         }))
         .unwrap();
-        let object = |kind: &str| json!({"kind": kind, "metadata": {"name": "pi"}});
+        let object = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "pi"}});
         let objects = Objects { pod: object("Pod"), children: vec![object("ConfigMap")] };
         let request = SubmitRequest {
             run: Run::next(&application),

@@ -3,7 +3,7 @@
 
 use crate::gang::{self, Seat};
 use api::{
-    LONGEST_NAME, Role, SparkApplication,
+    LONGEST_NAME, ObjectKey, Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
     is_object_name,
     names::{finalizer, label, role, volume},
@@ -60,17 +60,9 @@ pub struct PodSummary {
     /// for a single driver.
     pub claims: Vec<String>,
     /// The object that groups a driver with its executors for a batch scheduler.
-    pub group: Option<Box<GroupName>>,
+    pub group: Option<Box<ObjectKey>>,
     /// The room that a placeholder holds, or that is held for an executor.
     pub seat: Option<Box<Seat>>,
-}
-
-/// The kind and name of the object by which a batch scheduler groups pods.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct GroupName {
-    /// The kind with its API group: `PodGroup.scheduling.volcano.sh`.
-    pub kind: String,
-    pub name: String,
 }
 
 /// The owner that controls a pod.

@@ -1,7 +1,7 @@
 //! Determines the names of a submission's objects.
 
 use super::{Ids, conf::Conf, not_native::NotNative};
-use api::{LONGEST_LABEL, ObjectKey, names::conf};
+use api::{LONGEST_LABEL, ObjectKey, ObjectKind, names::conf};
 
 /// The suffixes of the names of objects that steps may add to the driver's pod.
 pub(super) mod suffix {
@@ -32,13 +32,12 @@ pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<ObjectKey> {
     let prefix = prefix(app_name, &ids.prefix);
     let prefixed = |suffix: &str| format!("{prefix}-{suffix}");
     [
-        ("ConfigMap", config_map(ids)),
-        ("Service", service(&prefix, ids)),
-        ("ConfigMap", prefixed(suffix::EXECUTOR_TEMPLATE)),
-        ("ConfigMap", prefixed(suffix::HADOOP)),
-        ("NetworkPolicy", prefixed(suffix::POLICY)),
+        ObjectKind::CONFIG_MAP.named(config_map(ids)),
+        ObjectKind::SERVICE.named(service(&prefix, ids)),
+        ObjectKind::CONFIG_MAP.named(prefixed(suffix::EXECUTOR_TEMPLATE)),
+        ObjectKind::CONFIG_MAP.named(prefixed(suffix::HADOOP)),
+        ObjectKind::NETWORK_POLICY.named(prefixed(suffix::POLICY)),
     ]
-    .map(|(kind, name)| ObjectKey { kind: kind.to_owned(), name })
     .into()
 }
 

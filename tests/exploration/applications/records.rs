@@ -8,7 +8,7 @@ use api::{Role, SparkApplication};
 use plan::{
     Policy,
     gang::GroupApi,
-    pod_summary::{Controller, Ended, GroupName, Phase as PodPhase, PodSummary, Waiting},
+    pod_summary::{Controller, Ended, Phase as PodPhase, PodSummary, Waiting},
     run::Run,
     submission::{self, SubmissionEnvironment},
     validation::validate,
@@ -29,9 +29,7 @@ impl Oracle {
             submission_id: Some(self.ids[&run].to_string()),
             controller: Some(controller("SparkApplication", "pi", UID)),
             protected: pod.protected,
-            group: self.is_grouped().then(|| {
-                Box::new(GroupName { kind: GroupApi::Volcano.kind(), name: "spark-pi-pg".to_owned() })
-            }),
+            group: self.is_grouped().then(|| Box::new(GroupApi::Volcano.kind().named("spark-pi-pg"))),
             driver_config_map: Some(config_map),
             ..record
         }

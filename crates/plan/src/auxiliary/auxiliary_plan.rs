@@ -7,14 +7,13 @@
 
 use super::{
     exposure::{ExposedPort, others, ui},
-    service_and_ingress::{INGRESS, SERVICE, addresses, ingress, wanted},
+    service_and_ingress::{addresses, ingress, wanted},
 };
 use crate::{
     Policy, between,
     gang::{self, GroupApi},
-    pod_summary::GroupName,
 };
-use api::{DriverInfo, ObjectKey, SparkApplication, SparkApplicationStatus, State, names::label};
+use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State, names::label};
 use jiff::Timestamp;
 use k8s_openapi::api::networking::v1::IngressTLS;
 use serde_json::{Map, Value, json};
@@ -58,7 +57,7 @@ pub struct AuxiliaryObject {
 pub struct AuxiliaryObjects {
     pub there: Vec<AuxiliaryObject>,
     /// The kinds that are not watched, because the cluster does not have the kind or the operator may not watch it.
-    pub unwatched: Vec<String>,
+    pub unwatched: Vec<ObjectKind>,
     /// The attempts of this process to create, change or delete each object.
     pub tries: BTreeMap<ObjectKey, Try>,
 }
@@ -108,14 +107,14 @@ impl AuxiliaryObject {
     /// Reads a Service or an Ingress. Returns it together with the name of the application that controls it; none if no
     /// application controls it.
     #[must_use]
-    pub fn of(kind: &str, object: &Value) -> Option<(String, Self)> {
+    pub fn of(kind: &ObjectKind, object: &Value) -> Option<(String, Self)> {
         let metadata = &object["metadata"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let owners = metadata["ownerReferences"].as_array()?;
         let owner =
             owners.iter().find(|owner| owner["controller"] == true && owner["kind"] == APPLICATION)?;
         let auxiliary = Self {
-            child: ObjectKey { kind: kind.to_owned(), name: text(&metadata["name"])? },
+            child: kind.clone().named(text(&metadata["name"])?),
             uid: text(&metadata["uid"]).unwrap_or_default(),
             owner: text(&owner["uid"])?,
             terminating: !metadata["deletionTimestamp"].is_null(),
@@ -136,9 +135,9 @@ const APPLICATION: &str = "SparkApplication";
 
 /// Returns the fields of an object that the operator sets. Fields to which the API server has added its defaults are
 /// reduced to the parts that the operator sets.
-fn content(kind: &str, object: &Value) -> Value {
+fn content(kind: &ObjectKind, object: &Value) -> Value {
     let spec = &object["spec"];
-    let spec = if kind == SERVICE {
+    let spec = if *kind == ObjectKind::SERVICE {
         let ports = spec["ports"].as_array().into_iter().flatten();
         let ports = ports.map(
             |port| json!({"name": port["name"], "port": port["port"], "targetPort": port["targetPort"]}),
@@ -272,10 +271,9 @@ fn there<'a>(
 impl AuxiliaryObjects {
     /// Returns what a PodGroup waits for, with its name; none if it does not wait or is not known.
     #[must_use]
-    pub fn waiting(&self, GroupName { kind, name }: &GroupName) -> Option<String> {
-        let group =
-            self.there.iter().find(|object| object.child.kind == *kind && object.child.name == *name)?;
-        Some(format!("PodGroup {name}: {}", group.waiting.as_ref()?))
+    pub fn waiting(&self, group: &ObjectKey) -> Option<String> {
+        let there = self.there.iter().find(|object| object.child == *group)?;
+        Some(format!("PodGroup {}: {}", group.name, there.waiting.as_ref()?))
     }
 
     /// Whether this process has created the object for the present run, for objects of kinds that are not watched.
@@ -322,8 +320,8 @@ fn kept(
     let id = status.spark_application_id.as_deref();
     let of_exposed = |exposed: ExposedPort| {
         let has_address = exposed.url_format.is_some() && exposed.url(application, id).is_ok();
-        let service = ObjectKey { kind: SERVICE.to_owned(), name: exposed.service };
-        let ingress = ObjectKey { kind: INGRESS.to_owned(), name: exposed.ingress };
+        let service = ObjectKind::SERVICE.named(exposed.service);
+        let ingress = ObjectKind::INGRESS.named(exposed.ingress);
         [Some(service), has_address.then_some(ingress)].into_iter().flatten()
     };
     ui(application, policy).into_iter().chain(others(application, policy)).flat_map(of_exposed).collect()
@@ -395,17 +393,14 @@ pub fn note(
         status.driver_info = DriverInfo { pod_name, ..DriverInfo::default() };
         return;
     };
-    let standing = |kind: &str, name: &str| {
-        there(application, seen).find(|there| there.child.kind == kind && there.child.name == name)
-    };
-    let is_made = |kind: &str, name: &str| {
-        seen.has_made(&ObjectKey { kind: kind.to_owned(), name: name.to_owned() }, status)
-    };
+    let standing = |key: &ObjectKey| there(application, seen).find(|there| there.child == *key);
+    let is_made = |key: &ObjectKey| standing(key).is_some() || seen.has_made(key, status);
+    let (service, ingress) =
+        (ObjectKind::SERVICE.named(&*exposed.service), ObjectKind::INGRESS.named(&*exposed.ingress));
     let mut info = DriverInfo { pod_name, ..status.driver_info.clone() };
-    let service = standing(SERVICE, &exposed.service);
-    if service.is_some() || is_made(SERVICE, &exposed.service) {
+    if is_made(&service) {
         info.web_ui_port = Some(exposed.port);
-        info.web_ui_address = service.and_then(|service| service.cluster_ip.as_ref()).map(|ip| {
+        info.web_ui_address = standing(&service).and_then(|service| service.cluster_ip.as_ref()).map(|ip| {
             if ip.contains(':') {
                 format!("[{ip}]:{}", exposed.port)
             } else {
@@ -416,7 +411,7 @@ pub fn note(
     }
     match exposed.url(application, status.spark_application_id.as_deref()) {
         Ok(Some(url)) => {
-            if standing(INGRESS, &exposed.ingress).is_some() || is_made(INGRESS, &exposed.ingress) {
+            if is_made(&ingress) {
                 info.web_ui_ingress_address = Some(exposed.address(&url));
                 info.web_ui_ingress_name = Some(exposed.ingress);
             }

@@ -6,14 +6,12 @@ use api::{
 };
 use serde_json::{Value, json};
 
-pub(super) const KIND: &str = "PodDisruptionBudget";
-
 /// Returns the same PodDisruptionBudget that Kubeflow's operator creates, without its owner and labels: it has the name
 /// of the driver's pod, and at least one driver must be available.
 pub(super) fn disruption_budget(application: &SparkApplication, driver: &str) -> Value {
     json!({
         "apiVersion": "policy/v1",
-        "kind": KIND,
+        "kind": "PodDisruptionBudget",
         "metadata": {"name": driver},
         "spec": {
             "minAvailable": 1,

@@ -9,7 +9,7 @@ mod service_and_ingress;
 mod url_format;
 
 use crate::{Policy, owned::owned};
-use api::{ObjectKey, SparkApplication, names::label};
+use api::{ObjectKey, ObjectKind, SparkApplication, names::label};
 pub use auxiliary_plan::{
     AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend, note, note_end, plan,
 };
@@ -31,6 +31,6 @@ pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<
 /// Returns the objects that may have been created for a driver called `driver`, whatever the spec asks for now.
 #[must_use]
 pub fn possible(driver: &str, policy: &Policy) -> Vec<ObjectKey> {
-    let budget = || ObjectKey { kind: disruption_budget::KIND.to_owned(), name: driver.to_owned() };
+    let budget = || ObjectKind::POD_DISRUPTION_BUDGET.named(driver);
     Vec::from_iter(policy.has_driver_pdb.then(budget))
 }

@@ -9,9 +9,6 @@ use api::{
 };
 use serde_json::{Value, json};
 
-pub(super) const SERVICE: &str = "Service";
-pub(super) const INGRESS: &str = "Ingress";
-
 /// The regular expression that is appended to the path of an Ingress, so that it matches the path and everything below
 /// it. The second group is the part below the path.
 const BELOW: &str = "(/|$)(.*)";
@@ -46,7 +43,7 @@ fn service(application: &SparkApplication, exposed: &ExposedPort) -> Value {
     }
     json!({
         "apiVersion": "v1",
-        "kind": SERVICE,
+        "kind": "Service",
         "metadata": metadata,
         "spec": {
             "type": exposed.service_type(),
@@ -87,7 +84,7 @@ pub(super) fn ingress(
     }
     Some(json!({
         "apiVersion": "networking.k8s.io/v1",
-        "kind": INGRESS,
+        "kind": "Ingress",
         "metadata": metadata,
         "spec": spec,
     }))

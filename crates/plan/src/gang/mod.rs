@@ -16,10 +16,10 @@ use crate::{
     findings::Refusal,
     owned::owned,
     pod_requests::{Amounts, PodRequests},
-    pod_summary::{GroupName, PodSummary},
+    pod_summary::PodSummary,
 };
 use api::{
-    ObjectKey, Role, SparkApplication, SparkPodSpec,
+    ObjectKey, ObjectKind, Role, SparkApplication, SparkPodSpec,
     excerpt::{self, LONGEST_EXPLANATION},
     names::{annotation, batch_scheduler, label},
     quantity, stated,
@@ -73,38 +73,17 @@ impl GroupApi {
         }
     }
 
-    /// Returns the kind of its PodGroups, as [`ObjectKey`] has it.
+    /// Returns the kind of its PodGroups.
     #[must_use]
-    pub fn kind(self) -> String {
-        self.kind_of(KIND)
-    }
-
-    /// Returns a kind of this API group, as [`ObjectKey`] has it.
-    fn kind_of(self, kind: &str) -> String {
-        let object = json!({"apiVersion": self.version(), "kind": kind, "metadata": {"name": ""}});
-        ObjectKey::of(&object).unwrap_or_default().kind
+    pub const fn kind(self) -> ObjectKind {
+        ObjectKind::new(self.version(), KIND)
     }
 
     /// Returns the API group whose PodGroups or Workloads have this kind; none if it is another kind.
-    /// Allocates nothing, because it is called for every event of a Service.
     #[must_use]
-    pub fn of(kind: &str) -> Option<Self> {
-        let (kind, place) = kind.split_once('.')?;
-        KINDS.iter().find(|(known, _)| *known == kind)?;
-        Self::ALL.into_iter().find(|api| {
-            let (group, version) = api.version().split_once('/').unwrap_or_default();
-            match api {
-                Self::Kubernetes(_) => place.split_once('.') == Some((version, group)),
-                Self::Volcano | Self::Coscheduling => place == group,
-            }
-        })
-    }
-
-    /// Returns the path of the objects of `kind`, which is one of this API group, in a namespace.
-    #[must_use]
-    pub fn path(self, kind: &str, namespace: &str) -> String {
-        let plural = KINDS.iter().find(|(name, _)| kind.starts_with(name)).map_or("", |(_, plural)| plural);
-        format!("/apis/{}/namespaces/{namespace}/{plural}", self.version())
+    pub fn of(kind: &ObjectKind) -> Option<Self> {
+        let is_its = |api: &Self| KINDS.contains(&&*kind.kind) && kind.api_version == api.version();
+        Self::ALL.into_iter().find(is_its)
     }
 
     fn group(self, name: &str, spec: &Value) -> Value {
@@ -242,16 +221,14 @@ pub fn wanted(
     defaults: &str,
     policy: &Policy,
 ) -> Option<Value> {
-    let named = driver.group.as_ref()?;
+    let named = driver.group.as_deref()?;
     // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
     if matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_))) {
         return None;
     }
     let objects = of(application, submission_id, None, defaults, policy).ok()?.objects.into_iter();
     // An admin may have changed the default since the driver was created.
-    objects.into_iter().find(|object| {
-        ObjectKey::of(object).is_some_and(|child| child.kind == named.kind && child.name == named.name)
-    })
+    objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(named))
 }
 
 /// Returns the placeholders of the run with this submission id whose driver is `driver`; empty if the run has none.
@@ -366,13 +343,13 @@ pub fn possible(
         (None, None) => Vec::new(),
     };
     let children = |api: GroupApi| match api {
-        GroupApi::Volcano | GroupApi::Coscheduling => vec![ObjectKey { kind: api.kind(), name: named(api) }],
+        GroupApi::Volcano | GroupApi::Coscheduling => vec![api.kind().named(named(api))],
         // The cluster may have been upgraded since.
         GroupApi::Kubernetes(_) => {
             let kinds = PodGroupVersion::ALL
                 .into_iter()
-                .flat_map(|version| KINDS.map(|(kind, _)| GroupApi::Kubernetes(version).kind_of(kind)));
-            kinds.map(|kind| ObjectKey { kind, name: named(api) }).collect()
+                .flat_map(|version| KINDS.map(|kind| ObjectKind::new(version.api_version(), kind)));
+            kinds.map(|kind| kind.named(named(api))).collect()
         }
     };
     apis.into_iter().flat_map(children).collect()
@@ -381,9 +358,9 @@ pub fn possible(
 /// Returns the PodGroup that the labels and annotations of a driver name. Only the operator sets the annotation of
 /// Kubernetes' own gangs.
 #[must_use]
-pub fn group_of(Pod { metadata, .. }: &Pod) -> Option<GroupName> {
+pub fn group_of(Pod { metadata, .. }: &Pod) -> Option<ObjectKey> {
     let named = |entries: &Option<BTreeMap<String, String>>, key: &str, api: GroupApi| {
-        Some(GroupName { kind: api.kind(), name: entries.as_ref()?.get(key)?.clone() })
+        Some(api.kind().named(entries.as_ref()?.get(key)?))
     };
     let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
     if let Some(own) = named(&metadata.annotations, annotation::POD_GROUP, kubernetes) {
@@ -394,7 +371,7 @@ pub fn group_of(Pod { metadata, .. }: &Pod) -> Option<GroupName> {
     // A driver can be in the operator's group of one scheduler and have the user's mark of another one.
     let application = metadata.labels.as_ref().and_then(|labels| labels.get(label::APP_NAME));
     let is_operators =
-        |group: &GroupName| application.is_some_and(|name| group.name == coscheduling::name_of(name));
+        |group: &ObjectKey| application.is_some_and(|name| group.name == coscheduling::name_of(name));
     coscheduling.clone().filter(is_operators).or(volcano).or(coscheduling)
 }
 
@@ -455,8 +432,8 @@ fn without_marks(application: &SparkApplication) -> Cow<'_, SparkApplication> {
 
 /// The kind of the objects that group pods, in several API groups.
 const KIND: &str = "PodGroup";
-/// The kinds of objects about groups, and their plurals.
-const KINDS: [(&str, &str); 2] = [(KIND, "podgroups"), ("Workload", "workloads")];
+/// The kinds of objects about groups.
+const KINDS: [&str; 2] = [KIND, "Workload"];
 /// Why no application can be in a gang of Kubernetes' own.
 const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or \
                              later, the feature gate GenericWorkload, and scheduling.k8s.io/v1beta1 (v1alpha2 in 1.36) in --runtime-config";

@@ -3,14 +3,12 @@
 
 use crate::{owned::owned, run::Run};
 use api::{
-    ObjectKey, SparkApplication,
+    ObjectKey, ObjectKind, SparkApplication,
     monitoring::{EXPORTER_CONFIGURATION, METRICS_PROPERTIES, Monitoring, config_map_name},
     names::label,
     stated,
 };
 use serde_json::{Map, Value, json};
-
-const KIND: &str = "ConfigMap";
 
 /// The default `metrics.properties`: it exposes all metrics of Spark and of the JVM as JMX beans.
 const DEFAULT_PROPERTIES: &str = include_str!("metrics.properties");
@@ -33,12 +31,12 @@ pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
         files.insert(EXPORTER_CONFIGURATION.to_owned(), text.into());
     }
     let metadata = json!({"name": config_map_name(application)});
-    let object = || json!({"apiVersion": "v1", "kind": KIND, "metadata": metadata, "data": files});
+    let object = || json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files});
     (!files.is_empty()).then(|| owned(object(), application, Some(run.id.as_str()), label::CREATED_BY))
 }
 
 /// Returns the ConfigMap that may have been created for a run of the application, whatever the spec asks for now.
 #[must_use]
 pub fn possible_child(application: &SparkApplication) -> ObjectKey {
-    ObjectKey { kind: KIND.to_owned(), name: config_map_name(application) }
+    ObjectKind::CONFIG_MAP.named(config_map_name(application))
 }

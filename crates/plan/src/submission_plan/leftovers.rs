@@ -9,11 +9,9 @@ use crate::{
     submission_pod,
     validation::validate,
 };
-use api::{ObjectKey, SparkApplication};
+use api::{ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
 use spark_client::{self, Line, possible_children};
-
-const CLAIM: &str = "PersistentVolumeClaim";
 
 /// Returns the objects that the operator may have created for `run` in addition to pods: those that
 /// [`objects`](crate::submission::objects) returns in addition to the driver's pod, or the ConfigMap of the submission
@@ -55,10 +53,14 @@ pub fn children(
     named.extend(gang::possible(application, run.id.as_str(), policy, driver));
     if by_operator {
         let has_policy = Line::nearest(&application.spec.spark_version).0 >= Line::V4_2;
-        named.extend(possible.into_iter().filter(|child| has_policy || child.kind != "NetworkPolicy"));
+        named.extend(
+            possible.into_iter().filter(|child| has_policy || child.kind != ObjectKind::NETWORK_POLICY),
+        );
         let is_ours = |claim: &ObjectKey| claim.name.contains(&ids.prefix);
         let claims = match driver.filter(|_| is_native.is_some()) {
-            Some(driver) => driver.claims.iter().map(|name| claim(name.clone())).collect(),
+            Some(driver) => {
+                driver.claims.iter().map(|name| ObjectKind::PERSISTENT_VOLUME_CLAIM.named(name)).collect()
+            }
             None => planned_claims(application, run, policy, submission_environment),
         };
         named.extend(claims.into_iter().filter(is_ours));
@@ -67,10 +69,6 @@ pub fn children(
         named.push(submission_pod::config_map(&submission_pod::name(application, run)));
     }
     named
-}
-
-fn claim(name: String) -> ObjectKey {
-    ObjectKey { kind: CLAIM.to_owned(), name }
 }
 
 /// Returns the claims that are created for the driver of `run`; empty if its submission cannot be planned.
@@ -85,5 +83,9 @@ fn planned_claims(
     let planned = native(application, run, policy, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
         .and_then(|submission| spark_client::objects(&submission));
     let children = planned.map(|objects| objects.children).unwrap_or_default();
-    children.iter().filter_map(ObjectKey::of).filter(|child| child.kind == CLAIM).collect()
+    children
+        .iter()
+        .filter_map(ObjectKey::of)
+        .filter(|child| child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM)
+        .collect()
 }

@@ -20,7 +20,7 @@ use super::{
     submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, spark_submit},
 };
 use api::{
-    ObjectKey, SparkApplication,
+    ObjectKey, ObjectKind, SparkApplication,
     names::{annotation, label, role},
 };
 use serde_json::{Map, Value, json};
@@ -88,7 +88,7 @@ pub fn objects(
     let data: Map<_, _> = files.into_iter().map(|file| (file.key, Value::from(file.content))).collect();
     let config_map = json!({
         "apiVersion": "v1",
-        "kind": CONFIG_MAP,
+        "kind": "ConfigMap",
         "metadata": metadata,
         "immutable": true,
         "data": data,
@@ -96,8 +96,6 @@ pub fn objects(
     let own = |object| owned(object, &application, Some(run.id.as_str()), label::LAUNCHED_BY);
     Ok(Objects { pod: own(pod), children: vec![own(config_map)] })
 }
-
-const CONFIG_MAP: &str = "ConfigMap";
 
 /// Returns the name of the submission pod of `run` and of its ConfigMap: `<application>-<16 hexadecimal
 /// digits>-submission`. The name depends only on the application and the run's ordinal. So if the spec is edited twice
@@ -112,7 +110,7 @@ pub fn name(application: &SparkApplication, run: &Run) -> String {
 /// Returns the ConfigMap of the submission pod called `name`.
 #[must_use]
 pub fn config_map(name: &str) -> ObjectKey {
-    ObjectKey { kind: CONFIG_MAP.to_owned(), name: name.to_owned() }
+    ObjectKind::CONFIG_MAP.named(name)
 }
 
 impl PodSummary {
