@@ -158,7 +158,7 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
                 SubmissionEnvironment { pod_groups: Some(version), ..SubmissionEnvironment::default() };
             let run = Run::next(&application);
             let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
-            let placeholders = chosen.request.placeholders.iter();
+            let placeholders = chosen.request.copies.iter();
             let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
             let group = objects.children[1]["metadata"]["name"].as_str().unwrap();
             for object in &objects.children[..2] {
@@ -261,7 +261,7 @@ fn without_pod_groups_in_the_cluster_the_submission_fails_with_what_helps() {
 #[test]
 fn a_gang_with_more_executors_than_there_may_be_placeholders_is_refused_with_the_number() {
     let gang = |spec: &Value| chosen_by_kubernetes(spec, &json!({}));
-    let placeholders = |spec: &Value| gang(spec).map(|chosen| chosen.request.placeholders.iter().count());
+    let placeholders = |spec: &Value| gang(spec).map(|chosen| chosen.request.copies.iter().count());
     assert_eq!(placeholders(&json!({"executor": {"instances": 1000}})), Ok(1000));
     for spec in [
         json!({"executor": {"instances": 2_000_000_000}}),
@@ -286,7 +286,7 @@ fn placeholders_have_the_labels_that_the_user_gives_to_executors_in_any_way() {
         "sparkConf": {"spark.kubernetes.executor.label.by-property": "x"},
     });
     let chosen = chosen_by_kubernetes(&spec, &json!({"by-application": "x"})).unwrap();
-    let placeholders: Vec<_> = chosen.request.placeholders.iter().collect();
+    let placeholders: Vec<_> = chosen.request.copies.iter().collect();
     let [_, placeholder] = &placeholders[..] else { panic!("{placeholders:?}") };
     let labels = json!({
         "by-field": "x", "by-template": "x", "by-property": "x", "by-application": "x",
@@ -315,7 +315,7 @@ fn placeholders_have_image_account_annotations_and_limits_of_their_executors() {
     });
     let placeholder = |spec: &Value| {
         let chosen = chosen_by_kubernetes(spec, &json!({})).unwrap();
-        chosen.request.placeholders.iter().next().unwrap()
+        chosen.request.copies.iter().next().unwrap()
     };
     let pod = placeholder(&spec);
     let annotations = json!({"sidecar.istio.io/inject": "false", "team": "data", "by-property": "x"});
@@ -343,7 +343,7 @@ fn a_placeholder_asks_for_what_init_containers_of_its_executor_need() {
     let mesh = json!({"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}});
     let executor = json!({"memory": "512m", "coreLimit": "1", "initContainers": [mesh, load]});
     let chosen = chosen_by_kubernetes(&json!({"executor": executor}), &json!({})).unwrap();
-    let pod = chosen.request.placeholders.iter().next().unwrap();
+    let pod = chosen.request.copies.iter().next().unwrap();
     let resources: Vec<_> = pod["spec"]["containers"]
         .as_array()
         .unwrap()
@@ -380,7 +380,7 @@ fn placeholders_have_the_scheduler_that_properties_give_to_the_driver() {
     ] {
         let chosen = chosen_by_kubernetes(&json!({"sparkConf": {property: "other"}}), &json!({})).unwrap();
         let By::Native(objects) = &chosen.request.by else { panic!("{chosen:?}") };
-        let placeholder = chosen.request.placeholders.iter().next().unwrap();
+        let placeholder = chosen.request.copies.iter().next().unwrap();
         let schedulers = [&objects.pod, &placeholder].map(|pod| &pod["spec"]["schedulerName"]);
         assert_eq!(schedulers, [&scheduler, &scheduler], "{property}");
     }
@@ -424,7 +424,7 @@ fn the_sums_contain_what_the_admins_defaults_set() {
             // Another spec has another submission id.
             let run = Run::next(&application(&json!({})));
             let chosen = chosen_for(&run, &application(&spec), &policy, defaults).unwrap();
-            let placeholders: Vec<_> = chosen.request.placeholders.iter().collect();
+            let placeholders: Vec<_> = chosen.request.copies.iter().collect();
             let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
             let marks = ["driver", "executor"].map(|role| marks(&properties(&objects), role));
             let groups: Vec<_> =

@@ -331,7 +331,7 @@ fn a_plan_makes_some_of_many_lost_placeholders() {
     let now = begin() + step.at;
     let seen = observed(&step.observed, &application, now);
     let plan = lifecycle::next(&application, &seen, now, &policy(story.policy));
-    let [Action::MakePlaceholders { numbers, .. }] = &plan.actions[..] else { panic!("{plan:?}") };
+    let [Action::MakeCopies { numbers, .. }] = &plan.actions[..] else { panic!("{plan:?}") };
     assert_eq!(*numbers, (2..=101).collect::<Vec<_>>());
 }
 
@@ -424,7 +424,7 @@ fn shown(action: &Action) -> String {
         Action::Nominate { name, node, .. } => format!("nominate {name} to {node}"),
         Action::Ungate { name, .. } => format!("ungate {name}"),
         Action::Make(objects) => format!("make {} objects", objects.len()),
-        Action::MakePlaceholders { numbers, .. } => format!("make placeholders {numbers:?}"),
+        Action::MakeCopies { numbers, .. } => format!("make placeholders {numbers:?}"),
         Action::DeleteChildren(_) => "delete children".to_owned(),
         Action::ProtectDriver { uid, protect, .. } => {
             format!("{} driver {uid}", if *protect { "protect" } else { "release" })
@@ -485,8 +485,8 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
             Action::Nominate { name, node, .. } => seat(&mut seen, name).nominated = Some(node.clone()),
             Action::Ungate { name, .. } => seat(&mut seen, name).is_gated = false,
             Action::Make(_) => seen.made = true,
-            Action::MakePlaceholders { placeholders, numbers } => {
-                let made = numbers.iter().map(|number| placeholders.with_number(*number));
+            Action::MakeCopies { copies, numbers } => {
+                let made = numbers.iter().map(|number| copies.with_number(*number));
                 let made = made.map(|pod| PodSummary::of(&serde_json::from_value(pod).unwrap()));
                 seen.placeholders.extend(made);
             }

@@ -228,7 +228,8 @@ impl Inner {
         let is_news = self.end(&uid, &run, child, is_made, why.as_deref());
         if let Some(why) = why.as_ref().filter(|_| is_news) {
             warn!(namespace, application = application.name_any(), why, "not done");
-            self.cluster.events.send(application, &run, &events::not_made(why), super::now()).await;
+            let event = events::not_made(why, events::RUNS_ON);
+            self.cluster.events.send(application, &run, &event, super::now()).await;
         }
         if why.is_some() || !self.cluster.auxiliary.watches(child) {
             self.queue.push(&namespace, &application.name_any());

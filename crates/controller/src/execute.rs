@@ -14,10 +14,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, Patch, Preconditions},
 };
-use plan::{
-    Action,
-    events::{self, Event},
-};
+use plan::{Action, events};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -39,13 +36,13 @@ pub(super) async fn execute(
         Action::StopSubmission => context.submitter.stop_one(&uid),
         Action::Make(objects) => {
             let run = run_of(application);
-            if make(context, application, objects.into_iter(), events::not_made).await {
+            if make(context, application, objects.into_iter(), events::RUNS_ON).await {
                 context.memory.with(&uid, |note| note.made_for = Some(run));
             }
         }
-        Action::MakePlaceholders { placeholders, numbers } => {
-            let lost = numbers.into_iter().map(|number| placeholders.with_number(number));
-            make(context, application, lost, events::placeholder_not_made).await;
+        Action::MakeCopies { copies, numbers } => {
+            let missing = numbers.into_iter().map(|number| copies.with_number(number));
+            make(context, application, missing, copies.meanwhile).await;
         }
         Action::DeleteChildren(mut children) => {
             context.memory.with(&uid, |note| children.retain(|child| !note.deleted.contains(child)));
@@ -140,13 +137,13 @@ async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Res
     calls::patch_metadata(pods, name, &Patch::Merge(patch)).await
 }
 
-/// Creates objects without which the application goes on. After the first failure, reports it to the user by the event
-/// `not_made` and skips the remaining objects. Returns whether all objects exist.
+/// Creates objects. After the first failure, reports it to the user with what becomes of the application `meanwhile`, and
+/// skips the remaining objects. Returns whether all objects exist.
 async fn make(
     context: &Context,
     application: &SparkApplication,
     objects: impl Iterator<Item = Value>,
-    not_made: fn(&str) -> Event,
+    meanwhile: &str,
 ) -> bool {
     /// How long the creation of one object may take. The next reconcile retries.
     const PATIENCE: Duration = Duration::from_secs(5);
@@ -165,7 +162,8 @@ async fn make(
             Err(_) => format!("failed to create {}: the API server does not answer", object["kind"]),
         };
         warn!(why, "not made");
-        context.cluster.events.send(application, &run_of(application), &not_made(&why), super::now()).await;
+        let event = events::not_made(&why, meanwhile);
+        context.cluster.events.send(application, &run_of(application), &event, super::now()).await;
         return false;
     }
     true

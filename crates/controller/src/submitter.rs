@@ -14,7 +14,7 @@ use api::SparkApplication;
 use kube::{Client, Resource, ResourceExt};
 use parking_lot::Mutex;
 use plan::{
-    By, Submission, SubmissionProgress, SubmitRequest, gang::Placeholders, submission_plan::Submitter as Kind,
+    By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, submission_plan::Submitter as Kind,
 };
 use spark_client::Reason;
 use std::{
@@ -65,16 +65,16 @@ struct Means {
 struct Planned {
     submitter: Kind,
     fallback: Option<Reason>,
-    /// In the order in which they are created; the pod comes after the placeholders.
+    /// In the order in which they are created; the pod comes after the copies.
     children: Vec<Prepared>,
-    placeholders: Placeholders,
+    copies: Copies,
     pod: Prepared,
     /// The progress when all objects are created.
     done: SubmissionProgress,
 }
 
 impl Planned {
-    fn of(by: By, placeholders: Placeholders) -> Self {
+    fn of(by: By, copies: Copies) -> Self {
         let (submitter, done) = (by.submitter(), by.progress());
         let (objects, fallback) = match by {
             By::Native(objects) => (objects, None),
@@ -82,12 +82,12 @@ impl Planned {
         };
         let pod = Prepared::of(&objects.pod);
         let children = objects.children.into_iter().map(|child| Prepared::of(&child)).collect();
-        Self { submitter, fallback, children, placeholders, pod, done }
+        Self { submitter, fallback, children, copies, pod, done }
     }
 
     fn len(&self) -> usize {
-        let placeholder = self.placeholders.iter().next().map_or(0, |pod| PARSED * Prepared::of(&pod).len());
-        self.pod.len() + placeholder + self.children.iter().map(Prepared::len).sum::<usize>()
+        let copy = self.copies.iter().next().map_or(0, |pod| PARSED * Prepared::of(&pod).len());
+        self.pod.len() + copy + self.children.iter().map(Prepared::len).sum::<usize>()
     }
 }
 
@@ -137,7 +137,7 @@ impl Submitter {
 
     /// Starts a submission, unless it is running already. Ends an older submission of the same application.
     pub(super) fn start(&self, application: &SparkApplication, request: SubmitRequest) {
-        let SubmitRequest { run, by, placeholders } = request;
+        let SubmitRequest { run, by, copies } = request;
         let uid = application.uid().unwrap_or_default();
         let cancel = CancellationToken::new();
         let mut submissions = self.submissions.lock();
@@ -150,7 +150,7 @@ impl Submitter {
 
         let application =
             ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
-        let planned = Planned::of(by, placeholders);
+        let planned = Planned::of(by, copies);
         let place = self.room.take(application.namespace.as_deref().unwrap_or_default(), planned.len());
         let span = info_span!(parent: None, "submit",
             namespace = application.namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
@@ -227,7 +227,7 @@ impl Means {
         planned: Planned,
         in_flight: &InFlight,
     ) -> SubmissionProgress {
-        let Planned { submitter, fallback, children, placeholders, pod, done } = planned;
+        let Planned { submitter, fallback, children, copies, pod, done } = planned;
         let mut measured = self.metrics.waiting(submitter);
         if let Some(reason) = fallback {
             self.metrics.fell_back(reason);
@@ -239,8 +239,8 @@ impl Means {
             for child in &children {
                 objects::make(&self.client, namespace, uid, child, in_flight).await?;
             }
-            for placeholder in placeholders.iter() {
-                objects::make(&self.client, namespace, uid, &Prepared::of(&placeholder), in_flight).await?;
+            for copy in copies.iter() {
+                objects::make(&self.client, namespace, uid, &Prepared::of(&copy), in_flight).await?;
             }
             if submitter == Kind::Native {
                 objects::make_driver(&self.client, namespace, &pod, in_flight).await
@@ -326,7 +326,7 @@ mod tests {
         let request = SubmitRequest {
             run: Run::next(&application),
             by: By::Pod { objects, fallback: None },
-            placeholders: Placeholders::default(),
+            copies: Copies::default(),
         };
         submitter.start(&application, request);
 

@@ -200,18 +200,14 @@ pub(super) fn executor_too_large(pod: &str, excess: &str) -> Event {
     Event::of_pod(Severity::Warning, "SparkExecutorTooLarge", pod, note)
 }
 
-/// Returns the event for an object that belongs to a run in addition to its pods and could not be created. The run
-/// continues without the object.
-#[must_use]
-pub fn not_made(why: &str) -> Event {
-    let note = format!("{why}; it is tried again, and the application runs on");
-    Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", note)
-}
+/// The note about an object without which the application goes on: see [`not_made`].
+pub const RUNS_ON: &str = "the application runs on";
 
-/// Returns the event for a placeholder that is lost and could not be created again.
+/// Returns the event for an object that belongs to a run in addition to its pods and could not be created. `meanwhile` is
+/// what becomes of the application until the object exists.
 #[must_use]
-pub fn placeholder_not_made(why: &str) -> Event {
-    let note = format!("{why}; it is tried again, and until then driver and placeholders wait");
+pub fn not_made(why: &str, meanwhile: &str) -> Event {
+    let note = format!("{why}; it is tried again, and {meanwhile}");
     Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", note)
 }
 

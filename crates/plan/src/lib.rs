@@ -3,6 +3,7 @@
 
 pub mod application_metrics;
 pub mod auxiliary;
+pub mod copies;
 pub mod digest;
 pub mod driver;
 pub mod events;
@@ -29,10 +30,11 @@ pub mod validation;
 
 use api::{ObjectKey, SparkApplicationStatus, names::label};
 use auxiliary::{AuxiliaryAction, AuxiliaryObjects, Exposure};
+use copies::Copies;
 use events::Event;
 use executor_trial::Trial;
 use executors::ExecutorLimits;
-use gang::{BatchSchedulers, Placeholders};
+use gang::BatchSchedulers;
 use jiff::Timestamp;
 use lifecycle::{Exchanges, Waits};
 use pod_summary::PodSummary;
@@ -151,8 +153,8 @@ pub enum Action {
     StopSubmission,
     /// Creates these objects, unless they exist. If that fails, the run goes on without them.
     Make(Vec<Value>),
-    /// Creates the placeholders with these numbers, unless they exist.
-    MakePlaceholders { placeholders: Box<Placeholders>, numbers: Vec<u32> },
+    /// Creates the copies with these numbers, unless they exist.
+    MakeCopies { copies: Box<Copies>, numbers: Vec<u32> },
     /// Deletes those of the listed objects that exist. The operator has created them for a run in addition to its pods.
     DeleteChildren(Vec<ObjectKey>),
     /// Deletes the pod with this name if it still has this uid.
@@ -172,8 +174,8 @@ pub enum Action {
 pub struct SubmitRequest {
     pub run: Run,
     pub by: By,
-    /// The placeholders that are created before the pod, and after all other objects.
-    pub placeholders: Placeholders,
+    /// Pods that are created before the pod of `by`, and after all other objects.
+    pub copies: Copies,
 }
 
 /// Who creates the objects of a run.

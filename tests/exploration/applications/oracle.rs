@@ -376,7 +376,7 @@ impl Oracle {
                 Act::Protect { name: number_of(name), uid: uid[1..].parse().unwrap(), protect: *protect }
             }
             Action::DeleteApplication => Act::DeleteApplication,
-            Action::MakePlaceholders { .. } | Action::Nominate { .. } | Action::Ungate { .. } => {
+            Action::MakeCopies { .. } | Action::Nominate { .. } | Action::Ungate { .. } => {
                 unreachable!("no application of the model is in a gang: {action:?}")
             }
         }

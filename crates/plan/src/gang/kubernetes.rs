@@ -9,7 +9,10 @@
 //! Executors are in no gang: the scheduler would enforce the number of members again for each executor that is replaced,
 //! and executors of an application that has shrunk would never be placed.
 
-use crate::pod_requests::{Amounts, PlannedPod, PodClaim, PodRequests};
+use crate::{
+    copies::Copies,
+    pod_requests::{Amounts, PlannedPod, PodClaim, PodRequests},
+};
 use api::{
     SparkApplication,
     names::{annotation, batch_scheduler, conf, label, role},
@@ -48,46 +51,6 @@ const MOST: u32 = 1000;
 /// elsewhere, the placeholder is deleted before.
 const LONGEST_LIFE: u32 = 15 * 60;
 
-/// The placeholders of a run, which differ only in their numbers. There may be many of them, so each is built when it is
-/// needed.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Placeholders {
-    /// A placeholder without its name and without its number.
-    pod: Value,
-    group: String,
-    count: u32,
-}
-
-impl Placeholders {
-    /// Returns the placeholders in the order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = Value> {
-        (1..=self.count).map(|number| self.with_number(number))
-    }
-
-    /// Returns the placeholder for the executor with this number.
-    #[must_use]
-    pub fn with_number(&self, number: u32) -> Value {
-        let mut pod = self.pod.clone();
-        pod["metadata"]["name"] = self.name(number).into();
-        pod["metadata"]["labels"][label::SPARK_EXEC_ID] = number.to_string().into();
-        pod
-    }
-
-    /// Returns the numbers of the placeholders whose names `is_there` does not know.
-    pub fn missing(&self, is_there: impl Fn(&str) -> bool) -> Vec<u32> {
-        (1..=self.count).filter(|number| !is_there(&self.name(*number))).collect()
-    }
-
-    fn name(&self, number: u32) -> String {
-        format!("{}-placeholder-{number}", self.group)
-    }
-
-    /// Applies `change` to each placeholder.
-    pub(super) fn map(self, change: impl FnOnce(Value) -> Value) -> Self {
-        if self.count == 0 { self } else { Self { pod: change(self.pod), ..self } }
-    }
-}
-
 /// The name of the only template in the Workload.
 const TEMPLATE: &str = "driver-and-executors";
 
@@ -109,7 +72,7 @@ pub(super) fn objects(
     requests: &PodRequests,
     version: PodGroupVersion,
     submission_id: &str,
-) -> Result<(Vec<Value>, Placeholders), String> {
+) -> Result<(Vec<Value>, Copies), String> {
     let count = requests.initial;
     if count > MOST {
         return Err(format!(
@@ -156,7 +119,12 @@ pub(super) fn objects(
     });
     let object = |kind: &str, spec: Value| json!({"apiVersion": version.api_version(), "kind": kind, "metadata": {"name": name}, "spec": spec});
     let workload = object("Workload", json!({"controllerRef": controller, "podGroupTemplates": [template]}));
-    let placeholders = Placeholders { pod: placeholder(&name, requests), group: name.clone(), count };
+    let placeholders = Copies {
+        template: placeholder(&name, requests),
+        prefix: format!("{name}-placeholder-"),
+        count,
+        meanwhile: "until then driver and placeholders wait",
+    };
     Ok((vec![workload, object("PodGroup", group)], placeholders))
 }
 

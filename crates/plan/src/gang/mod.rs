@@ -13,6 +13,7 @@ mod yunikorn;
 
 use crate::{
     Policy,
+    copies::Copies,
     findings::Refusal,
     owned::owned,
     pod_requests::{Amounts, PodRequests},
@@ -25,7 +26,7 @@ use api::{
     quantity, stated,
 };
 use k8s_openapi::api::core::v1::Pod;
-pub use kubernetes::{Placeholders, PodGroupVersion};
+pub use kubernetes::PodGroupVersion;
 pub use seat::Seat;
 use serde_json::{Map, Value, json};
 use std::{borrow::Cow, collections::BTreeMap};
@@ -123,7 +124,7 @@ pub enum Obstacle {
 pub struct Gang<'a> {
     pub application: Cow<'a, SparkApplication>,
     pub objects: Vec<Value>,
-    pub placeholders: Placeholders,
+    pub placeholders: Copies,
 }
 
 impl BatchSchedulers {
@@ -239,10 +240,10 @@ pub(crate) fn placeholders(
     driver: &PodSummary,
     defaults: &str,
     policy: &Policy,
-) -> Placeholders {
+) -> Copies {
     let api = driver.group.as_ref().and_then(|group| GroupApi::of(&group.kind));
     if !matches!(api, Some(GroupApi::Kubernetes(_))) {
-        return Placeholders::default();
+        return Copies::default();
     }
     // They are the same in all versions.
     let gang = of(application, submission_id, Some(PodGroupVersion::V1beta1), defaults, policy);
@@ -276,8 +277,7 @@ pub fn of<'a>(
     defaults: &str,
     policy: &Policy,
 ) -> Result<Gang<'a>, String> {
-    let alone =
-        |application| Gang { application, objects: Vec::new(), placeholders: Placeholders::default() };
+    let alone = |application| Gang { application, objects: Vec::new(), placeholders: Copies::default() };
     let application = without_marks(application);
     let Some(settings) = &policy.batch_schedulers else { return Ok(alone(application)) };
     let Some((name, scheduler)) = settings.of(&application)? else { return Ok(alone(application)) };
@@ -293,7 +293,8 @@ pub fn of<'a>(
     }
     let requests = PodRequests::of(&grouped, defaults)
         .map_err(|error| Refusal(error.findings("the sums of the batch scheduler")).brief())?;
-    let mut placeholders = Placeholders::default();
+    let own = |object| owned(object, &application, Some(submission_id), label::CREATED_BY);
+    let mut placeholders = Copies::default();
     let objects = match scheduler {
         BatchScheduler::Volcano => vec![volcano::group(&mut grouped, &requests)],
         BatchScheduler::Coscheduling => vec![coscheduling::group(&mut grouped, &requests)?],
@@ -305,12 +306,15 @@ pub fn of<'a>(
             let version = version.ok_or_else(|| NO_POD_GROUPS.to_owned())?;
             let objects;
             (objects, placeholders) = kubernetes::objects(&mut grouped, &requests, version, submission_id)?;
+            placeholders.template = own(placeholders.template);
             objects
         }
     };
-    let own = |object| owned(object, &application, Some(submission_id), label::CREATED_BY);
-    let (objects, placeholders) = (objects.into_iter().map(own).collect(), placeholders.map(own));
-    Ok(Gang { application: Cow::Owned(grouped), objects, placeholders })
+    Ok(Gang {
+        application: Cow::Owned(grouped),
+        objects: objects.into_iter().map(own).collect(),
+        placeholders,
+    })
 }
 
 /// Returns the objects that the operator may have made to group the pods of the run with this submission id: those of the

@@ -93,17 +93,16 @@ impl Pass<'_> {
         if driver.phase != Phase::Pending || driver.assigned.is_some() || driver.terminating {
             return;
         }
-        let placeholders = gang::placeholders(self.application, run, driver, defaults, self.policy);
+        let copies = gang::placeholders(self.application, run, driver, defaults, self.policy);
         let there: BTreeSet<_> = self.seen.placeholders.iter().map(|pod| &*pod.name).collect();
-        let mut numbers = placeholders.missing(|name| there.contains(name));
+        let mut numbers = copies.missing(|name| there.contains(name));
         numbers.truncate(AT_ONCE);
         if numbers.is_empty() {
             return;
         }
         let (is_lost, rest) = self.elapsed(driver.created, LOST);
         if is_lost {
-            let placeholders = Box::new(placeholders);
-            plan.actions.push(Action::MakePlaceholders { placeholders, numbers });
+            plan.actions.push(Action::MakeCopies { copies: Box::new(copies), numbers });
         }
         plan.wake = plan.wake.into_iter().chain(rest.or(Some(AGAIN))).min();
     }

@@ -95,7 +95,7 @@ pub fn choose(
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
     let SubmissionEnvironment { pod_groups, defaults, .. } = submission_environment;
-    let Gang { application, objects: group, placeholders } =
+    let Gang { application, objects: group, placeholders: copies } =
         gang::of(application, run.id.as_str(), *pod_groups, defaults, policy)?;
     let application = &*application;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
@@ -104,7 +104,7 @@ pub fn choose(
         by.objects_mut().children.splice(0..0, group);
         notes.extend(without_webhook(application, policy));
         notes.extend(without_path(application, &by, policy));
-        let request = SubmitRequest { run: run.clone(), by, placeholders };
+        let request = SubmitRequest { run: run.clone(), by, copies };
         Chosen { request, events: notes.iter().map(|note| events::submission_note(note)).collect() }
     };
     let by_pod = |fallback| {

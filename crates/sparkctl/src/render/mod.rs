@@ -95,7 +95,7 @@ impl Flags {
             anyhow!("{} cannot be {what}: {why}", found.title)
         };
         let submitter = if self.diff { Some(Submitter::Native) } else { self.submitter };
-        let Chosen { request: SubmitRequest { run, by, placeholders }, events } =
+        let Chosen { request: SubmitRequest { run, by, copies }, events } =
             self.chosen(found, submitter).map_err(refused)?;
         let notes: Vec<_> = events.iter().map(|event| event.note.as_str()).collect();
         // As in `choose`, spark-submit is given the application as the batch scheduler wants it. The run remains that of
@@ -112,11 +112,11 @@ impl Flags {
                 difference::difference(found, &notes, &theirs, &ours)
             }
             By::Native(mut objects) => {
-                objects.children.extend(placeholders.iter());
+                objects.children.extend(copies.iter());
                 listing::native(found, &notes, &objects)
             }
             By::Pod { objects: Objects { pod, mut children }, .. } => {
-                children.extend(placeholders.iter());
+                children.extend(copies.iter());
                 let command = spark_submit(application, &run, &policy, "");
                 let command = command.map_err(|refusal| refused(refusal.brief()))?;
                 let script = command::script(found, &command)?;

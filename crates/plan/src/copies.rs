@@ -1,0 +1,42 @@
+//! Pods of a run that differ only in their numbers.
+
+use api::names::label;
+use serde_json::Value;
+
+/// The copies of one pod. There may be many of them, so each is built when it is needed. Their number is the value of the
+/// label `spark-exec-id`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Copies {
+    /// A copy without its name and without its number.
+    pub template: Value,
+    /// The beginning of all names; the number of the copy follows, from 1.
+    pub prefix: String,
+    pub count: u32,
+    /// The end of the message to the user that a copy cannot be made: what becomes of the application until then.
+    pub meanwhile: &'static str,
+}
+
+impl Copies {
+    /// Returns the copies in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = Value> {
+        (1..=self.count).map(|number| self.with_number(number))
+    }
+
+    /// Returns the copy with this number.
+    #[must_use]
+    pub fn with_number(&self, number: u32) -> Value {
+        let mut pod = self.template.clone();
+        pod["metadata"]["name"] = self.name(number).into();
+        pod["metadata"]["labels"][label::SPARK_EXEC_ID] = number.to_string().into();
+        pod
+    }
+
+    /// Returns the numbers of the copies whose names `is_there` does not know.
+    pub fn missing(&self, is_there: impl Fn(&str) -> bool) -> Vec<u32> {
+        (1..=self.count).filter(|number| !is_there(&self.name(*number))).collect()
+    }
+
+    fn name(&self, number: u32) -> String {
+        format!("{}{number}", self.prefix)
+    }
+}
