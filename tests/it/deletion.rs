@@ -3,7 +3,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plan::{
-    Action, Policy,
+    Action, PodPatch, Policy,
     lifecycle::{after_deletion, leave},
     pod_summary::PodSummary,
 };
@@ -125,7 +125,7 @@ fn shown(actions: Vec<Action>) -> Vec<String> {
         Action::DeletePod { name, uid } if name != "pi-driver" => format!("delete {name} of {uid}"),
         Action::DeletePod { uid, .. } => format!("delete driver of {uid}"),
         Action::ProtectDriver { uid, protect: false, .. } => format!("release driver of {uid}"),
-        Action::Ungate { name, .. } => format!("ungate {name}"),
+        Action::PatchPod { name, patch: PodPatch::Spec(_), .. } => format!("ungate {name}"),
         other => panic!("{other:?}"),
     });
     shown.collect()

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use plan::{
-    Action, Observed, Plan,
+    Action, Observed, Plan, PodPatch,
     lifecycle::{Blocker, ExchangeMemory, Exchanges, Wait, Waits},
     pod_summary::PodSummary,
 };
@@ -34,7 +34,8 @@ fn times_count_from_the_moment_in_which_the_process_first_sees_a_pod() {
 fn a_nomination_counts_from_its_decision_on_for_its_own_application_and_for_others() {
     let mut memory = ExchangeMemory::default();
     let gated = || executor("e1", &json!({"isGated": true}));
-    let nominate = Action::Nominate { name: "e1".to_owned(), uid: "e1".to_owned(), node: "n1".to_owned() };
+    let patch = PodPatch::Status(json!({"status": {"nominatedNodeName": "n1"}}));
+    let nominate = Action::PatchPod { name: "e1".to_owned(), uid: "e1".to_owned(), patch };
     decided(&mut memory, vec![gated()], Vec::new(), 0, &[nominate]);
     let seen = decided(&mut memory, vec![gated()], Vec::new(), 1, &[]);
     assert_eq!(seen.waits, waits("e1", 0, Some("n1")));

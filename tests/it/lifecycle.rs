@@ -5,7 +5,7 @@ use crate::golden::{data, yaml};
 use api::{ExecutorState, RunRecord, SparkApplication, State};
 use jiff::{SignedDuration, Timestamp};
 use plan::{
-    Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
+    Action, Driver, Observed, Plan, PodPatch, Policy, Submission, SubmissionProgress,
     auxiliary::AuxiliaryObjects,
     events::Event,
     executor_trial::Trial,
@@ -421,8 +421,10 @@ fn shown(action: &Action) -> String {
             format!("delete {uid}")
         }
         Action::DeletePod { uid, .. } => format!("delete driver {uid}"),
-        Action::Nominate { name, node, .. } => format!("nominate {name} to {node}"),
-        Action::Ungate { name, .. } => format!("ungate {name}"),
+        Action::PatchPod { name, patch, .. } => match nomination(patch) {
+            Some(node) => format!("nominate {name} to {node}"),
+            None => format!("ungate {name}"),
+        },
         Action::Make(objects) => format!("make {} objects", objects.len()),
         Action::MakeCopies { numbers, .. } => format!("make placeholders {numbers:?}"),
         Action::DeleteChildren(_) => "delete children".to_owned(),
@@ -431,6 +433,12 @@ fn shown(action: &Action) -> String {
         }
         Action::DeleteApplication => "delete application".to_owned(),
     }
+}
+
+/// Returns the node to which a pod is nominated by `patch`; none if it loses its gate.
+fn nomination(patch: &PodPatch) -> Option<&str> {
+    let PodPatch::Status(patch) = patch else { return None };
+    patch["status"]["nominatedNodeName"].as_str()
 }
 
 /// Returns an event's reason, and also its note if `expected` has one (`Reason: note`), so that both can be compared.
@@ -482,8 +490,10 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                 Driver::Pod { pod, .. } => pod.protected = *protect,
                 other => panic!("{action:?} of {other:?}"),
             },
-            Action::Nominate { name, node, .. } => seat(&mut seen, name).nominated = Some(node.clone()),
-            Action::Ungate { name, .. } => seat(&mut seen, name).is_gated = false,
+            Action::PatchPod { name, patch, .. } => match nomination(patch) {
+                Some(node) => seat(&mut seen, name).nominated = Some(node.to_owned()),
+                None => seat(&mut seen, name).is_gated = false,
+            },
             Action::Make(_) => seen.made = true,
             Action::MakeCopies { copies, numbers } => {
                 let made = numbers.iter().map(|number| copies.with_number(*number));

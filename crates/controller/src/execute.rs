@@ -5,16 +5,13 @@ use super::{
     Context, Error, calls,
     objects::{self, InFlight, Prepared},
 };
-use api::{
-    SparkApplication,
-    names::{batch_scheduler, finalizer},
-};
+use api::{SparkApplication, names::finalizer};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, Patch, Preconditions},
 };
-use plan::{Action, events};
+use plan::{Action, PodPatch, events};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -63,10 +60,9 @@ pub(super) async fn execute(
             delete(&applications, &application.name_any(), preconditions).await?;
             info!("deleted: its time to live is over");
         }
-        action @ (Action::DeletePod { .. }
-        | Action::Nominate { .. }
-        | Action::Ungate { .. }
-        | Action::ProtectDriver { .. }) => about_pods(&context.cluster.client, &namespace, action).await?,
+        action @ (Action::DeletePod { .. } | Action::PatchPod { .. } | Action::ProtectDriver { .. }) => {
+            about_pods(&context.cluster.client, &namespace, action).await?;
+        }
     }
     Ok(Progress::Done)
 }
@@ -92,27 +88,26 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
         Action::ProtectDriver { name, uid, protect } => {
             ("PATCH of the driver pod's finalizers", protected(&pods, name, uid, *protect).await)
         }
-        Action::Nominate { name, uid, node } => {
-            let patch = json!({"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}});
-            (
-                "PATCH of an executor's nomination",
-                calls::patch_status(&pods, name, &Patch::Merge(patch)).await,
-            )
-        }
-        Action::Ungate { name, uid } => {
-            // Other gates stay.
-            let gates = json!([{"$patch": "delete", "name": batch_scheduler::GATE}]);
-            let patch = json!({"metadata": {"uid": uid}, "spec": {"schedulingGates": gates}});
-            ("PATCH of an executor's gates", calls::patch(&pods, name, &Patch::Strategic(patch)).await)
+        Action::PatchPod { name, uid, patch } => {
+            let only = |patch: &Value| {
+                let mut patch = patch.clone();
+                patch["metadata"]["uid"] = uid.as_str().into();
+                patch
+            };
+            let done = match patch {
+                PodPatch::Spec(patch) => calls::patch(&pods, name, &Patch::Strategic(only(patch))).await,
+                PodPatch::Status(patch) => calls::patch_status(&pods, name, &Patch::Merge(only(patch))).await,
+            };
+            ("PATCH of a pod", done)
         }
         _ => return Ok(()),
     };
     match done {
-        // The room is not reserved then, and the executor is placed all the same.
         Err(kube::Error::Api(status))
-            if status.is_forbidden() && matches!(action, Action::Nominate { .. }) =>
+            if status.is_forbidden()
+                && matches!(action, Action::PatchPod { patch: PodPatch::Status(_), .. }) =>
         {
-            warn!(%status, "the executor is not nominated");
+            warn!(%status, "the status of a pod is not changed");
             Ok(())
         }
         // The pod is gone already, or another pod has its name by now.

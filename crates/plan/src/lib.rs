@@ -159,14 +159,21 @@ pub enum Action {
     DeleteChildren(Vec<ObjectKey>),
     /// Deletes the pod with this name if it still has this uid.
     DeletePod { name: String, uid: String },
-    /// Makes the scheduler reserve room for a pod that is not placed yet, on this node.
-    Nominate { name: String, uid: String, node: String },
-    /// Lets the scheduler place an executor: removes the gate with which it was created.
-    Ungate { name: String, uid: String },
+    /// Changes the pod with this name if it still has this uid.
+    PatchPod { name: String, uid: String, patch: PodPatch },
     /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, or removes that finalizer.
     ProtectDriver { name: String, uid: String, protect: bool },
     /// Deletes the application itself, unless it has changed since it was read.
     DeleteApplication,
+}
+
+/// A change of a pod, without the pod's name and uid.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PodPatch {
+    /// A strategic merge patch of the pod itself.
+    Spec(Value),
+    /// A merge patch (RFC 7386) of the pod's status. If the operator may not change it, the status stays as it is.
+    Status(Value),
 }
 
 /// Everything that is needed to submit one run.

@@ -376,7 +376,7 @@ impl Oracle {
                 Act::Protect { name: number_of(name), uid: uid[1..].parse().unwrap(), protect: *protect }
             }
             Action::DeleteApplication => Act::DeleteApplication,
-            Action::MakeCopies { .. } | Action::Nominate { .. } | Action::Ungate { .. } => {
+            Action::MakeCopies { .. } | Action::PatchPod { .. } => {
                 unreachable!("no application of the model is in a gang: {action:?}")
             }
         }

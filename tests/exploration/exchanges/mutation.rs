@@ -1,7 +1,7 @@
 //! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
 //! plan, or in what is remembered of it.
 
-use plan::{Action, Observed, Plan, lifecycle::Exchanges};
+use plan::{Action, Observed, Plan, PodPatch, lifecycle::Exchanges};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
@@ -41,13 +41,17 @@ impl Mutation {
     /// Applies the bug to the plan of the decision core.
     pub fn of_plan(self, plan: &mut Plan) {
         match self {
-            Self::NotNominated => plan.actions.retain(|action| !matches!(action, Action::Nominate { .. })),
+            Self::NotNominated => plan.actions.retain(|action| !nominates(action)),
             Self::NoTimer => plan.wake = None,
             Self::PlaceholdersLeft => {
-                let nominates = plan.actions.iter().any(|action| matches!(action, Action::Nominate { .. }));
-                plan.actions.retain(|action| nominates || !matches!(action, Action::DeletePod { .. }));
+                let begins = plan.actions.iter().any(nominates);
+                plan.actions.retain(|action| begins || !matches!(action, Action::DeletePod { .. }));
             }
             _ => {}
         }
     }
+}
+
+const fn nominates(action: &Action) -> bool {
+    matches!(action, Action::PatchPod { patch: PodPatch::Status(_), .. })
 }

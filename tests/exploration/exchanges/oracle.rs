@@ -9,7 +9,7 @@ use crate::template;
 use api::SparkApplication;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
-    Action, Driver, Observed, Policy,
+    Action, Driver, Observed, PodPatch, Policy,
     auxiliary::AuxiliaryObjects,
     gang,
     lifecycle::{self, Blocker, ExchangeMemory, Exchanges, Wait, Waits},
@@ -249,8 +249,11 @@ fn pod(what: &str, number: usize) -> PodSummary {
 fn act(action: &Action) -> Act {
     let pair = |name: &str| name.rsplit_once('-').unwrap().1.parse().unwrap();
     match action {
-        Action::Nominate { name, node, .. } => Act::Nominate { pair: pair(name), node: number(node) },
-        Action::Ungate { name, .. } => Act::Ungate(pair(name)),
+        Action::PatchPod { name, patch: PodPatch::Status(patch), .. } => {
+            let node = patch["status"]["nominatedNodeName"].as_str().unwrap();
+            Act::Nominate { pair: pair(name), node: number(node) }
+        }
+        Action::PatchPod { name, patch: PodPatch::Spec(_), .. } => Act::Ungate(pair(name)),
         Action::DeletePod { name, .. } if name.starts_with("placeholder") => {
             Act::DeletePlaceholder(pair(name))
         }

@@ -28,6 +28,7 @@ use api::{
 use k8s_openapi::api::core::v1::Pod;
 pub use kubernetes::PodGroupVersion;
 pub use seat::Seat;
+pub(crate) use seat::{nominate, nomination, ungate};
 use serde_json::{Map, Value, json};
 use std::{borrow::Cow, collections::BTreeMap};
 

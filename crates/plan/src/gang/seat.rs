@@ -1,12 +1,17 @@
 //! The room of one executor, as its placeholder and the executor itself show it.
 
-use crate::pod_requests::{Amounts, PodClaim};
+use crate::{
+    Action, PodPatch,
+    pod_requests::{Amounts, PodClaim},
+    pod_summary::PodSummary,
+};
 use api::{
     names::{annotation, batch_scheduler, label, role},
     quantity,
 };
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
+use serde_json::json;
 
 /// The room that a placeholder holds, or that is held for an executor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -68,4 +73,26 @@ impl Seat {
         let [asked, held] = [*asked, held(name)].map(|amount| quantity::of_resource(name, amount));
         Some(format!("{asked} {name} instead of {held}"))
     }
+}
+
+/// Returns the action that makes the scheduler reserve room for a pod that is not placed yet, on this node.
+pub(crate) fn nominate(pod: &PodSummary, node: &str) -> Action {
+    patched(pod, PodPatch::Status(json!({"status": {"nominatedNodeName": node}})))
+}
+
+/// Returns the uid of the pod that `action` nominates, and the node; none if it is another action.
+pub(crate) fn nomination(action: &Action) -> Option<(&str, &str)> {
+    let Action::PatchPod { uid, patch: PodPatch::Status(patch), .. } = action else { return None };
+    Some((uid, patch["status"]["nominatedNodeName"].as_str()?))
+}
+
+/// Returns the action that lets the scheduler place an executor: it removes the gate with which the executor was created,
+/// and no gate of others.
+pub(crate) fn ungate(pod: &PodSummary) -> Action {
+    let gates = json!([{"$patch": "delete", "name": batch_scheduler::GATE}]);
+    patched(pod, PodPatch::Spec(json!({"spec": {"schedulingGates": gates}})))
+}
+
+fn patched(PodSummary { name, uid, .. }: &PodSummary, patch: PodPatch) -> Action {
+    Action::PatchPod { name: name.clone(), uid: uid.clone(), patch }
 }

@@ -25,7 +25,7 @@ use super::Pass;
 use crate::{
     Action, Observed, Plan,
     events::{self, Event},
-    gang::Seat,
+    gang::{self, Seat},
     pod_summary::PodSummary,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -139,10 +139,10 @@ impl Waits {
     /// Adds the nominations among `actions`.
     fn add(&mut self, actions: &[Action]) {
         for action in actions {
-            if let Action::Nominate { uid, node, .. } = action
+            if let Some((uid, node)) = gang::nomination(action)
                 && let Some(wait) = self.0.get_mut(uid)
             {
-                wait.nominated = Some(node.clone());
+                wait.nominated = Some(node.to_owned());
             }
         }
     }
@@ -281,7 +281,7 @@ impl<'a> Exchanging<'a> {
                 plan.events.extend(self.too_large(executor, seat));
                 ungated.uids.insert(&executor.uid);
                 ungated.nodes.extend(&seat.nominated);
-                plan.actions.push(Pass::ungate(executor));
+                plan.actions.push(gang::ungate(executor));
             } else {
                 // No watch event of this application reports the end of another application's exchange.
                 let soon = is_ready.then_some(A_MOMENT);
@@ -321,8 +321,7 @@ impl<'a> Exchanging<'a> {
                     plan.wake = plan.wake.into_iter().chain(soon).min();
                     continue;
                 }
-                let (name, uid) = (executor.name.clone(), executor.uid.clone());
-                plan.actions.push(Action::Nominate { name, uid, node: node.clone() });
+                plan.actions.push(gang::nominate(executor, node));
             }
             plan.actions.extend(Pass::delete_pod(placeholder));
         }

@@ -277,11 +277,6 @@ impl Pass<'_> {
         (!pod.terminating).then(delete)
     }
 
-    /// Returns the action that removes the gate of gangs from an executor.
-    fn ungate(pod: &PodSummary) -> Action {
-        Action::Ungate { name: pod.name.clone(), uid: pod.uid.clone() }
-    }
-
     /// Whether a submission of this application is running, for any run.
     fn is_submitting(&self) -> bool {
         let progress = self.seen.submission.as_ref().map(|submission| &submission.progress);
@@ -396,8 +391,7 @@ pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
 
 /// Lets the executors among `pods` be placed wherever there is room.
 fn ungate_all<'a>(pods: impl IntoIterator<Item = &'a PodSummary>) -> impl Iterator<Item = Action> {
-    let gated = pods.into_iter().filter(|pod| pod.is_gated());
-    gated.map(Pass::ungate)
+    pods.into_iter().filter(|pod| pod.is_gated()).map(gang::ungate)
 }
 
 fn release(driver: &PodSummary) -> Action {
