@@ -161,8 +161,10 @@ fn pod(name: &str, role: &str, uid: &str, controller: &Value) -> Value {
 /// Returns a placeholder of this owner. The pod has the same uid as the owner.
 fn placeholder(controller: &Value) -> PodSummary {
     let uid = controller["uid"].as_str().unwrap_or("nobody");
-    let seat = json!({"isPlaceholder": true, "node": "n1"});
-    let pod = json!({"name": "placeholder", "uid": uid, "application": "pi", "controller": controller, "seat": seat});
+    let particulars = json!({"role": "placeholder", "placement": {"node": "n1"}});
+    let pod = json!({
+        "name": "placeholder", "uid": uid, "application": "pi", "controller": controller, "particulars": particulars,
+    });
     from_value(pod).unwrap()
 }
 
@@ -171,5 +173,6 @@ fn gated() -> PodSummary {
 }
 
 fn gated_of(driver: &str) -> PodSummary {
-    PodSummary { seat: from_value(json!({"isGated": true})).unwrap(), ..executor(driver) }
+    let particulars = json!({"placement": {"gate": "sparkoperator.k8s.io/gang"}});
+    PodSummary { particulars: from_value(particulars).unwrap(), ..executor(driver) }
 }

@@ -1,5 +1,6 @@
 //! Tests what is remembered between two decisions about executors that take the room of placeholders.
 
+use api::names::batch_scheduler::GATE;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Observed, Plan, PodPatch,
@@ -13,7 +14,7 @@ use serde_json::{Value, from_value, json};
 #[test]
 fn times_count_from_the_moment_in_which_the_process_first_sees_a_pod() {
     let mut memory = ExchangeMemory::default();
-    let executor = || executor("e1", &json!({"isGated": true}));
+    let executor = || executor("e1", &json!({"gate": GATE}));
     let blocked = Exchanges { to_be_placed: ["n1".to_owned()].into(), ..Exchanges::default() };
     let free = Exchanges::default();
     for (second, exchanges) in [(0, &blocked), (59, &blocked), (60, &free), (3600, &free)] {
@@ -33,7 +34,7 @@ fn times_count_from_the_moment_in_which_the_process_first_sees_a_pod() {
 #[test]
 fn a_nomination_counts_from_its_decision_on_for_its_own_application_and_for_others() {
     let mut memory = ExchangeMemory::default();
-    let gated = || executor("e1", &json!({"isGated": true}));
+    let gated = || executor("e1", &json!({"gate": GATE}));
     let patch = PodPatch::Status(json!({"status": {"nominatedNodeName": "n1"}}));
     let nominate = Action::PatchPod { name: "e1".to_owned(), uid: "e1".to_owned(), patch };
     decided(&mut memory, vec![gated()], Vec::new(), 0, &[nominate]);
@@ -46,7 +47,7 @@ fn a_nomination_counts_from_its_decision_on_for_its_own_application_and_for_othe
     };
     assert_eq!(of_other(&mut memory), ["n1"]);
     // The watch reports it.
-    let reported = executor("e1", &json!({"isGated": true, "nominated": "n1"}));
+    let reported = executor("e1", &json!({"gate": GATE, "nominated": "n1"}));
     let seen = decided(&mut memory, vec![reported], Vec::new(), 3, &[]);
     assert_eq!(seen.waits, waits("e1", 0, None));
     assert_eq!(of_other(&mut memory), Vec::<String>::new());
@@ -76,10 +77,12 @@ fn plan(actions: &[Action]) -> Plan {
     }
 }
 
-fn executor(uid: &str, seat: &Value) -> PodSummary {
-    let pod =
-        json!({"name": uid, "uid": uid, "role": "executor", "created": "2020-01-01T00:00:00Z", "seat": seat});
-    from_value(pod).unwrap()
+fn executor(uid: &str, placement: &Value) -> PodSummary {
+    from_value(json!({
+        "name": uid, "uid": uid, "role": "executor", "created": "2020-01-01T00:00:00Z",
+        "particulars": {"placement": placement},
+    }))
+    .unwrap()
 }
 
 fn blocker(uid: &str, node: &str) -> Blocker {

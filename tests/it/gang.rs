@@ -8,7 +8,8 @@ use api::{
 use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
-    gang::{BatchSchedulers, GroupApi, PodGroupVersion, Seat, possible},
+    gang::{BatchSchedulers, GroupApi, PodGroupVersion, excess, possible},
+    particulars::Placement,
     pod_summary::PodSummary,
     run::Run,
     submission::SubmissionEnvironment,
@@ -539,7 +540,7 @@ fn a_placeholder_holds_room_only_once_the_kubelet_has_accepted_it() {
             "spec": {"nodeName": "n1", "containers": [{"name": "a", "resources": {"limits": {"cpu": "1"}, "requests": {"memory": "1Ki"}}}]},
         });
         json_patch::merge(&mut pod, &differs);
-        Seat::of(&serde_json::from_value(pod).unwrap()).unwrap()
+        placement(pod).unwrap()
     };
     assert_eq!(seat(json!({})).node, None);
     let accepted = seat(json!({"status": {"startTime": "2026-11-21T08:00:00Z"}}));
@@ -554,10 +555,10 @@ fn a_placeholder_holds_room_only_once_the_kubelet_has_accepted_it() {
         seat(json!({"metadata": {"labels": {"spark-role": "executor"}}, "spec": spec}))
     };
     let gate = "sparkoperator.k8s.io/gang";
-    let excess = |cpu: &str| executor(cpu, &[gate]).excess(&accepted);
+    let excess = |cpu: &str| excess(&executor(cpu, &[gate]), &accepted);
     assert_eq!([excess("1"), excess("1100m")], [None, Some("1100m cpu instead of 1".to_owned())]);
     let gated = [&[gate][..], &[gate, "tenant/hold"]].map(|gates| executor("1", gates));
-    assert_eq!(gated.map(|seat| (seat.is_gated, seat.has_other_gates)), [(true, false), (true, true)]);
+    assert_eq!(gated.map(|seat| (seat.gate.is_some(), seat.has_other_gates)), [(true, false), (true, true)]);
 }
 
 /// The scheduler nominates each pod whose volumes it waits for. Only an executor that had the gate is waited for.
@@ -569,11 +570,15 @@ fn a_nominated_pod_takes_part_in_exchanges_only_if_it_is_a_gangs() {
             "spec": {"containers": [{"name": "a"}]},
             "status": {"nominatedNodeName": "n1"},
         });
-        Seat::of(&serde_json::from_value(pod).unwrap()).map(|seat| seat.nominated.unwrap())
+        placement(pod).map(|seat| seat.nominated.unwrap())
     };
     assert_eq!(seat(json!({})), None);
     let gated = json!({"sparkoperator.k8s.io/scheduling-gate": "sparkoperator.k8s.io/gang"});
     assert_eq!(seat(gated).as_deref(), Some("n1"));
+}
+
+fn placement(pod: Value) -> Option<Placement> {
+    PodSummary::of(&serde_json::from_value(pod).unwrap()).placement().cloned()
 }
 
 #[derive(Deserialize)]

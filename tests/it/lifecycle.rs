@@ -10,8 +10,9 @@ use plan::{
     events::Event,
     executor_trial::Trial,
     executors::ExecutorLimits,
-    gang::{BatchSchedulers, Seat},
+    gang::{BatchSchedulers, is_gated},
     lifecycle::{self, Exchanges, Wait, Waits, questions},
+    particulars::Placement,
     pod_summary::{Phase, PodSummary},
     run::{Run, SubmissionId},
     submission::SubmissionEnvironment,
@@ -491,8 +492,8 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                 other => panic!("{action:?} of {other:?}"),
             },
             Action::PatchPod { name, patch, .. } => match nomination(patch) {
-                Some(node) => seat(&mut seen, name).nominated = Some(node.to_owned()),
-                None => seat(&mut seen, name).is_gated = false,
+                Some(node) => placement(&mut seen, name).nominated = Some(node.to_owned()),
+                None => placement(&mut seen, name).gate = None,
             },
             Action::Make(_) => seen.made = true,
             Action::MakeCopies { copies, numbers } => {
@@ -507,9 +508,9 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
     seen
 }
 
-fn seat<'a>(seen: &'a mut Observed, executor: &str) -> &'a mut Seat {
+fn placement<'a>(seen: &'a mut Observed, executor: &str) -> &'a mut Placement {
     let executor = seen.executors.iter_mut().find(|pod| pod.name == executor).expect(executor);
-    executor.seat.as_mut().expect("it is gated")
+    executor.particulars.as_mut().unwrap().placement.as_mut().expect("it is gated")
 }
 
 /// Applies an edit to the spec. Fields that the edit removes are null.
@@ -581,7 +582,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         Box::new(record(pod, differs, &id))
     });
     let executors: Vec<_> = executors.collect();
-    let gated = executors.iter().filter(|pod| pod.is_gated());
+    let gated = executors.iter().filter(|pod| is_gated(pod));
     let waits = gated.map(|pod| {
         let since = seen.waiting_since.get(&pod.name).copied().or(pod.created).unwrap_or(now);
         (pod.uid.clone(), Wait { since, nominated: seen.nominations.get(&pod.name).cloned() })

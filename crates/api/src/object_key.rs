@@ -1,13 +1,11 @@
 //! The keys of objects in a namespace: kind and name.
 
 use kube_core::{ApiResource, DynamicObject, GroupVersionKind, Resource};
-use serde::Deserialize;
 use serde_json::Value;
 use std::{borrow::Cow, fmt};
 
 /// A kind of objects in namespaces, in one version of its API.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKind {
     /// API group and version with a slash between them; the version alone in Kubernetes' core group: `v1`.
     pub api_version: Cow<'static, str>,
@@ -16,7 +14,7 @@ pub struct ObjectKind {
 }
 
 /// The kind and name of an object in a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// The object's kind.
     pub kind: ObjectKind,

@@ -5,7 +5,7 @@ use api::SparkApplication;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use parking_lot::Mutex;
-use plan::{Observed, Plan, lifecycle::ExchangeMemory, pod_summary::PodSummary};
+use plan::{Observed, Plan, gang::is_gated, lifecycle::ExchangeMemory};
 use std::collections::HashSet;
 
 /// The memory of exchanges. The lock is held while an application with gated executors is decided about.
@@ -24,7 +24,7 @@ impl ExchangeTurns {
         decide: impl FnOnce(&Observed) -> Plan,
     ) -> Plan {
         let uid = application.uid().unwrap_or_default();
-        if !seen.executors.iter().any(PodSummary::is_gated) {
+        if !seen.executors.iter().any(is_gated) {
             self.forget(&uid);
             return decide(seen);
         }

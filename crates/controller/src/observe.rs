@@ -55,8 +55,8 @@ pub(super) async fn observe(
         progress,
         Some(SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) })
     );
-    let placeholders: Vec<_> = cached.values().filter(|pod| pod.is_placeholder()).cloned().collect();
-    cached.retain(|_, pod| !pod.is_placeholder());
+    let placeholders: Vec<_> = cached.values().filter(|pod| gang::is_placeholder(pod)).cloned().collect();
+    cached.retain(|_, pod| !gang::is_placeholder(pod));
     let mut submission_pods: Vec<_> = cached.values().filter(|pod| pod.submits).cloned().collect();
     let is_submitted =
         |run: &Run, pods: &[PodSummary]| pods.iter().any(|pod| pod.submits_for(&uid, run.id.as_str()));

@@ -78,7 +78,9 @@ impl PodIndex {
     pub(super) fn blockers_of_others(&self, namespace: &str, application: &str) -> Vec<Blocker> {
         let mut all = Vec::new();
         for ((of, name), pods) in self.pods.read().iter() {
-            if (&**of, &**name) != (namespace, application) && pods.values().any(|pod| pod.seat.is_some()) {
+            if (&**of, &**name) != (namespace, application)
+                && pods.values().any(|pod| pod.placement().is_some())
+            {
                 all.extend(Blocker::among(pods.values()));
             }
         }

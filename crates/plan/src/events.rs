@@ -191,7 +191,7 @@ pub(super) fn executors_refused(name: &str, why: &str) -> Event {
 }
 
 /// Returns the event for an executor of a gang that asks for more than its placeholder holds: `excess`, as
-/// `gang::Seat` returns it.
+/// `gang::excess` returns it.
 pub(super) fn executor_too_large(pod: &str, excess: &str) -> Event {
     let note = format!(
         "Executor {pod} asks for more than its placeholder: {excess}. No room is reserved for such executors, which are placed \

@@ -15,6 +15,8 @@ pub mod lifecycle;
 pub mod monitoring;
 pub mod namespaces;
 mod owned;
+pub mod particulars;
+pub mod pod_claim;
 pub mod pod_requests;
 pub mod pod_summary;
 mod precision;

@@ -1,9 +1,9 @@
 //! Reduces a pod to the facts that the operator needs, about half a kilobyte. The caches contain these records instead
 //! of pods.
 
-use crate::gang::{self, Seat};
+use crate::particulars::{Particulars, Placement};
 use api::{
-    LONGEST_NAME, ObjectKey, Role, SparkApplication,
+    LONGEST_NAME, Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
     is_object_name,
     names::{finalizer, label, role, volume},
@@ -17,7 +17,7 @@ use k8s_openapi::{
 use kube_core::Resource;
 use serde::Deserialize;
 
-/// A driver, executor, submission pod or placeholder.
+/// A driver, executor or submission pod, or a pod of an extension.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PodSummary {
@@ -25,7 +25,7 @@ pub struct PodSummary {
     pub uid: String,
     /// The label `sparkoperator.k8s.io/app-name`: the name of the SparkApplication.
     pub application: Option<String>,
-    /// Driver or executor; none for a submission pod or a placeholder.
+    /// Driver or executor; none for any other pod.
     #[serde(with = "role_word")]
     pub role: Option<Role>,
     /// Whether the pod is a submission pod: a pod in which `spark-submit` runs.
@@ -59,10 +59,8 @@ pub struct PodSummary {
     /// The names of the PersistentVolumeClaims that a driver mounts, limited to those names that Spark gives to claims
     /// for a single driver.
     pub claims: Vec<String>,
-    /// The object that groups a driver with its executors for a batch scheduler.
-    pub group: Option<Box<ObjectKey>>,
-    /// The room that a placeholder holds, or that is held for an executor.
-    pub seat: Option<Box<Seat>>,
+    /// What extensions have put on the pod.
+    pub particulars: Option<Box<Particulars>>,
 }
 
 /// The owner that controls a pod.
@@ -167,8 +165,7 @@ impl PodSummary {
                 .take(MOST_CLAIMS)
                 .cloned()
                 .collect(),
-            group: (role == Some(Role::Driver)).then(|| gang::group_of(pod)).flatten().map(Box::new),
-            seat: Seat::of(pod).map(Box::new),
+            particulars: Particulars::of(pod, role, spark_role.as_deref()).map(Box::new),
         }
     }
 
@@ -217,22 +214,29 @@ impl PodSummary {
         })
     }
 
-    /// Whether the pod is a placeholder: it holds room for an executor.
+    /// Returns the label or annotation of a driver that an extension looks for: see [`Particulars::marks`].
     #[must_use]
-    pub fn is_placeholder(&self) -> bool {
-        self.seat.as_ref().is_some_and(|seat| seat.is_placeholder)
+    pub fn mark(&self, key: &str) -> Option<&str> {
+        let mut marks = self.particulars.as_ref()?.marks.iter();
+        marks.find(|(mark, _)| mark == key).map(|(_, value)| &**value)
+    }
+
+    /// Returns the role of a pod that Spark does not know: see [`Particulars::role`].
+    #[must_use]
+    pub fn other_role(&self) -> Option<&str> {
+        self.particulars.as_ref()?.role.as_deref()
+    }
+
+    /// Returns the place of a pod that waits for one, or holds one for another pod.
+    #[must_use]
+    pub fn placement(&self) -> Option<&Placement> {
+        self.particulars.as_ref()?.placement.as_ref()
     }
 
     /// Whether the pod has ended: it holds no room on its node any more.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
-    }
-
-    /// Whether the gate of gangs still keeps the pod from being placed.
-    #[must_use]
-    pub fn is_gated(&self) -> bool {
-        self.seat.as_ref().is_some_and(|seat| seat.is_gated)
     }
 
     /// Whether the application with this uid controls the pod.

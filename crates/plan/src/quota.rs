@@ -7,7 +7,8 @@
 use super::{
     By, Policy,
     findings::Invalid,
-    pod_requests::{Error, PodClaim, PodRequests, is_counted},
+    pod_claim::{PodClaim, is_counted},
+    pod_requests::{Error, PodRequests},
     run::Run,
     submission::SubmissionEnvironment,
     submission_plan::choose,

@@ -4,10 +4,10 @@ use super::{
     oracle::{FOREIGN, Oracle, UID, then},
     world::{Executor, Exit, Made, Phase, Pod, RunNo, Stage, SubmissionPod},
 };
-use api::{Role, SparkApplication};
+use api::{Role, SparkApplication, names::batch_scheduler};
 use plan::{
     Policy,
-    gang::GroupApi,
+    particulars::Particulars,
     pod_summary::{Controller, Ended, Phase as PodPhase, PodSummary, Waiting},
     run::Run,
     submission::{self, SubmissionEnvironment},
@@ -29,7 +29,10 @@ impl Oracle {
             submission_id: Some(self.ids[&run].to_string()),
             controller: Some(controller("SparkApplication", "pi", UID)),
             protected: pod.protected,
-            group: self.is_grouped().then(|| Box::new(GroupApi::Volcano.kind().named("spark-pi-pg"))),
+            particulars: self.is_grouped().then(|| {
+                let mark = (batch_scheduler::VOLCANO_GROUP.to_owned(), "spark-pi-pg".to_owned());
+                Box::new(Particulars { marks: [mark].into(), ..Particulars::default() })
+            }),
             driver_config_map: Some(config_map),
             ..record
         }

@@ -6,13 +6,17 @@ use super::{
     world::{Elapsed, Executor, Nominated, PAIRS, Pair, Pairs, Placeholder, Wake},
 };
 use crate::template;
-use api::SparkApplication;
+use api::{
+    SparkApplication,
+    names::{batch_scheduler, role},
+};
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, PodPatch, Policy,
     auxiliary::AuxiliaryObjects,
     gang,
     lifecycle::{self, Blocker, ExchangeMemory, Exchanges, Wait, Waits},
+    particulars::{Particulars, Placement},
     pod_summary::{Controller, Phase, PodSummary},
     submission::SubmissionEnvironment,
 };
@@ -125,7 +129,7 @@ impl Oracle {
             waits: known.map(|(uid, known)| (uid.to_owned(), waits(&known))).into(),
             blockers: others.iter().map(|blocker| (blocker.uid.clone(), then())).collect(),
         };
-        let plan = if seen.executors.iter().any(PodSummary::is_gated) {
+        let plan = if seen.executors.iter().any(gang::is_gated) {
             memory.decide(UID, &mut seen, others, now, next)
         } else {
             memory.forget(UID);
@@ -199,18 +203,19 @@ fn observed(known: &Known) -> Observed {
 
 fn executors(pairs: &Pairs) -> Vec<PodSummary> {
     let executor = |(number, Pair { executor, .. }): (usize, &Pair)| {
-        let (phase, room) = match *executor {
+        let (phase, placement) = match *executor {
             Executor::Unborn | Executor::Deleted => return None,
             Executor::Placed(_) => (Phase::Running, None),
             Executor::Waiting { is_gated, nominated } => {
                 let nominated = nominated.map(node_name);
                 let is_tried = is_gated || nominated.is_some();
-                let room = gang::Seat { is_gated, nominated, ..gang::Seat::default() };
-                (Phase::Pending, is_tried.then(|| Box::new(room)))
+                let gate = is_gated.then(|| batch_scheduler::GATE.to_owned());
+                (Phase::Pending, is_tried.then(|| Placement { gate, nominated, ..Placement::default() }))
             }
         };
         let role = Some(api::Role::Executor);
-        Some(PodSummary { role, phase, seat: room, controller: None, ..pod("executor", number) })
+        let particulars = placement.map(|placement| particulars(None, placement));
+        Some(PodSummary { role, phase, particulars, controller: None, ..pod("executor", number) })
     };
     pairs.iter().enumerate().filter_map(executor).collect()
 }
@@ -218,12 +223,21 @@ fn executors(pairs: &Pairs) -> Vec<PodSummary> {
 fn placeholders(pairs: &Pairs, nodes: [u8; PAIRS]) -> Vec<PodSummary> {
     let placeholder = |(number, Pair { placeholder, .. }): (usize, &Pair)| {
         let node = Some(node_name(nodes[number]));
-        let room = gang::Seat { is_placeholder: true, node, ..gang::Seat::default() };
+        let particulars = particulars(Some(role::PLACEHOLDER), Placement { node, ..Placement::default() });
         let terminating = *placeholder == Placeholder::Terminating;
         let is_there = *placeholder != Placeholder::Gone;
-        is_there.then(|| PodSummary { terminating, seat: Some(Box::new(room)), ..pod("placeholder", number) })
+        is_there.then(|| PodSummary {
+            terminating,
+            particulars: Some(particulars),
+            ..pod("placeholder", number)
+        })
     };
     pairs.iter().enumerate().filter_map(placeholder).collect()
+}
+
+fn particulars(role: Option<&str>, placement: Placement) -> Box<Particulars> {
+    let role = role.map(str::to_owned);
+    Box::new(Particulars { role, placement: Some(placement), ..Particulars::default() })
 }
 
 /// Returns a pod of the application. Its uid is its name, which ends in the number of the pair.

@@ -11,7 +11,8 @@
 
 use crate::{
     copies::Copies,
-    pod_requests::{Amounts, PlannedPod, PodClaim, PodRequests},
+    pod_claim::{Amounts, PodClaim},
+    pod_requests::{PlannedPod, PodRequests},
 };
 use api::{
     SparkApplication,

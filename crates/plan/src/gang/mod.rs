@@ -12,11 +12,7 @@ mod volcano;
 mod yunikorn;
 
 use crate::{
-    Policy,
-    copies::Copies,
-    findings::Refusal,
-    owned::owned,
-    pod_requests::{Amounts, PodRequests},
+    Policy, copies::Copies, findings::Refusal, owned::owned, pod_claim::Amounts, pod_requests::PodRequests,
     pod_summary::PodSummary,
 };
 use api::{
@@ -25,9 +21,8 @@ use api::{
     names::{annotation, batch_scheduler, label},
     quantity, stated,
 };
-use k8s_openapi::api::core::v1::Pod;
 pub use kubernetes::PodGroupVersion;
-pub use seat::Seat;
+pub use seat::{excess, is_gated, is_placeholder};
 pub(crate) use seat::{nominate, nomination, ungate};
 use serde_json::{Map, Value, json};
 use std::{borrow::Cow, collections::BTreeMap};
@@ -223,14 +218,14 @@ pub fn wanted(
     defaults: &str,
     policy: &Policy,
 ) -> Option<Value> {
-    let named = driver.group.as_deref()?;
+    let named = group_of(driver)?;
     // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
     if matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_))) {
         return None;
     }
     let objects = of(application, submission_id, None, defaults, policy).ok()?.objects.into_iter();
     // An admin may have changed the default since the driver was created.
-    objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(named))
+    objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
 }
 
 /// Returns the placeholders of the run with this submission id whose driver is `driver`; empty if the run has none.
@@ -242,7 +237,7 @@ pub(crate) fn placeholders(
     defaults: &str,
     policy: &Policy,
 ) -> Copies {
-    let api = driver.group.as_ref().and_then(|group| GroupApi::of(&group.kind));
+    let api = group_of(driver).and_then(|group| GroupApi::of(&group.kind));
     if !matches!(api, Some(GroupApi::Kubernetes(_))) {
         return Copies::default();
     }
@@ -260,8 +255,8 @@ pub fn needs_version(application: &SparkApplication, policy: &Policy) -> bool {
 
 /// Whether the operator mends the group of `driver`, so that it has to know how large that group is.
 #[must_use]
-pub const fn is_mended(driver: &PodSummary, policy: &Policy) -> bool {
-    driver.group.is_some() && policy.batch_schedulers.is_some()
+pub fn is_mended(driver: &PodSummary, policy: &Policy) -> bool {
+    group_of(driver).is_some() && policy.batch_schedulers.is_some()
 }
 
 /// Returns the run of `application` with this submission id as the batch scheduler wants it. Without a batch scheduler,
@@ -336,10 +331,9 @@ pub fn possible(
     };
     let apis: Vec<_> = match (driver, &policy.batch_schedulers) {
         (Some(driver), _) => {
-            let group = driver.group.as_deref();
-            let api = group.and_then(|group| Some((GroupApi::of(&group.kind)?, &group.name)));
+            let api = group_of(driver).and_then(|group| Some((GroupApi::of(&group.kind)?, group.name)));
             // Another name is that of a group of the user's own.
-            api.filter(|(api, name)| **name == named(*api)).map(|(api, _)| api).into_iter().collect()
+            api.filter(|(api, name)| *name == named(*api)).map(|(api, _)| api).into_iter().collect()
         }
         (None, Some(settings)) => {
             let own = settings.has_kubernetes.then_some(kubernetes);
@@ -363,18 +357,16 @@ pub fn possible(
 /// Returns the PodGroup that the labels and annotations of a driver name. Only the operator sets the annotation of
 /// Kubernetes' own gangs.
 #[must_use]
-pub fn group_of(Pod { metadata, .. }: &Pod) -> Option<ObjectKey> {
-    let named = |entries: &Option<BTreeMap<String, String>>, key: &str, api: GroupApi| {
-        Some(api.kind().named(entries.as_ref()?.get(key)?))
-    };
+pub fn group_of(driver: &PodSummary) -> Option<ObjectKey> {
+    let named = |key: &str, api: GroupApi| Some(api.kind().named(driver.mark(key)?));
     let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
-    if let Some(own) = named(&metadata.annotations, annotation::POD_GROUP, kubernetes) {
+    if let Some(own) = named(annotation::POD_GROUP, kubernetes) {
         return Some(own);
     }
-    let volcano = named(&metadata.annotations, batch_scheduler::VOLCANO_GROUP, GroupApi::Volcano);
-    let coscheduling = named(&metadata.labels, batch_scheduler::COSCHEDULING_GROUP, GroupApi::Coscheduling);
+    let volcano = named(batch_scheduler::VOLCANO_GROUP, GroupApi::Volcano);
+    let coscheduling = named(batch_scheduler::COSCHEDULING_GROUP, GroupApi::Coscheduling);
     // A driver can be in the operator's group of one scheduler and have the user's mark of another one.
-    let application = metadata.labels.as_ref().and_then(|labels| labels.get(label::APP_NAME));
+    let application = driver.application.as_deref();
     let is_operators =
         |group: &ObjectKey| application.is_some_and(|name| group.name == coscheduling::name_of(name));
     coscheduling.clone().filter(is_operators).or(volcano).or(coscheduling)

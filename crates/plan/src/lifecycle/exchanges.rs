@@ -25,7 +25,8 @@ use super::Pass;
 use crate::{
     Action, Observed, Plan,
     events::{self, Event},
-    gang::{self, Seat},
+    gang::{self, is_gated, is_placeholder},
+    particulars::Placement,
     pod_summary::PodSummary,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -67,19 +68,20 @@ impl Blocker {
     /// Returns the pods among those of an application for which executors wait.
     pub fn among<'a>(pods: impl Iterator<Item = &'a PodSummary> + Clone) -> Vec<Self> {
         let placeholders = || {
-            let all = pods.clone().filter(|pod| pod.is_placeholder());
-            all.filter_map(|pod| Some((pod, seat(pod)?.node.as_ref()?)))
+            let all = pods.clone().filter(|pod| is_placeholder(pod));
+            all.filter_map(|pod| Some((pod, pod.placement()?.node.as_ref()?)))
         };
         let leaving = placeholders().filter(|(pod, _)| pod.terminating);
         let leaving = leaving.map(|(pod, node)| Self::new(pod, node, false));
         let held: HashSet<_> =
             placeholders().map(|(pod, node)| (pod.executor_id, &pod.submission_id, node)).collect();
-        let executors = pods.clone().filter(|pod| !pod.terminating).filter_map(|executor| {
-            let own = seat(executor).filter(|seat| !seat.is_placeholder && seat.node.is_none())?;
+        let executors = pods.clone().filter(|pod| !pod.terminating && !is_placeholder(pod));
+        let executors = executors.filter_map(|executor| {
+            let own = executor.placement().filter(|own| own.node.is_none())?;
             // The scheduler does not try a pod that has a gate of others.
             let node = own.nominated.as_ref().filter(|_| !own.has_other_gates)?;
             let has_placeholder = held.contains(&(executor.executor_id, &executor.submission_id, node));
-            Some(Self::new(executor, node, !(own.is_gated && has_placeholder)))
+            Some(Self::new(executor, node, !(is_gated(executor) && has_placeholder)))
         });
         leaving.chain(executors).collect()
     }
@@ -125,7 +127,7 @@ impl Waits {
     /// Forgets the executors that have no gate any more and the nominations that the watch has reported, and adds the
     /// executors that are new.
     fn update(&mut self, executors: &[PodSummary], now: Timestamp) {
-        let gated = executors.iter().filter(|pod| pod.is_gated() && !pod.terminating);
+        let gated = executors.iter().filter(|pod| is_gated(pod) && !pod.terminating);
         let gated: HashMap<_, _> = gated.map(|pod| (&*pod.uid, pod)).collect();
         self.0.retain(|uid, _| gated.contains_key(&**uid));
         for (uid, pod) in gated {
@@ -227,7 +229,7 @@ impl Pass<'_> {
         // Spark gives each executor a higher number than all before, so that one that is missing does not come any more.
         let newest = self.seen.executors.iter().filter_map(|pod| pod.executor_id).max();
         let is_useless = |placeholder: &&&PodSummary| match executors.get(&placeholder.executor_id) {
-            Some(executor) => !executor.is_gated(),
+            Some(executor) => !is_gated(executor),
             None => placeholder.executor_id <= newest,
         };
         let useless = placeholders.iter().filter(|pod| is_useless(pod) || pod.has_ended());
@@ -239,9 +241,9 @@ impl Pass<'_> {
     fn takers(&self) -> HashMap<u64, &str> {
         let mut takers = HashMap::new();
         let mut gated: Vec<_> = self.gated().collect();
-        gated.sort_by_key(|(pod, seat)| {
+        gated.sort_by_key(|(pod, own)| {
             let has_begun =
-                seat.nominated.is_some() || self.wait(pod).is_some_and(|wait| wait.nominated.is_some());
+                own.nominated.is_some() || self.wait(pod).is_some_and(|wait| wait.nominated.is_some());
             (!has_begun, pod.created, &pod.uid)
         });
         for (executor, _) in gated {
@@ -252,8 +254,8 @@ impl Pass<'_> {
         takers
     }
 
-    pub(super) fn gated(&self) -> impl Iterator<Item = (&PodSummary, &Seat)> {
-        self.live_executors().filter(|pod| pod.is_gated()).filter_map(|pod| Some((pod, seat(pod)?)))
+    pub(super) fn gated(&self) -> impl Iterator<Item = (&PodSummary, &Placement)> {
+        self.live_executors().filter(|pod| is_gated(pod)).filter_map(|pod| Some((pod, pod.placement()?)))
     }
 
     fn wait(&self, executor: &PodSummary) -> Option<&Wait> {
@@ -270,17 +272,17 @@ impl<'a> Exchanging<'a> {
     /// which they are to be placed.
     fn remove_gates(&self, plan: &mut Plan) -> Ungated<'a> {
         let mut ungated = Ungated::default();
-        for (executor, seat) in self.pass.gated() {
+        for (executor, own) in self.pass.gated() {
             let (is_overdue, rest) = self.has_waited(executor, LONGEST_EXCHANGE);
             let (is_its_turn, until_turn) = self.has_waited(executor, LONGEST_TURN);
             let is_in = |exchanges: &Exchanges| {
-                seat.nominated.as_ref().is_some_and(|node| exchanges.under_way.contains(node))
+                own.nominated.as_ref().is_some_and(|node| exchanges.under_way.contains(node))
             };
-            let is_ready = self.placeholder_of(executor, seat).is_none() && !is_in(&self.own);
+            let is_ready = self.placeholder_of(executor, own).is_none() && !is_in(&self.own);
             if is_overdue || is_ready && (is_its_turn || !is_in(&self.pass.seen.exchanges_of_others)) {
-                plan.events.extend(self.too_large(executor, seat));
+                plan.events.extend(self.too_large(executor, own));
                 ungated.uids.insert(&executor.uid);
-                ungated.nodes.extend(&seat.nominated);
+                ungated.nodes.extend(&own.nominated);
                 plan.actions.push(gang::ungate(executor));
             } else {
                 // No watch event of this application reports the end of another application's exchange.
@@ -301,14 +303,15 @@ impl<'a> Exchanging<'a> {
     fn begin(&self, ungated: &Ungated, plan: &mut Plan) {
         let others = &self.pass.seen.exchanges_of_others;
         // Nothing is reserved for an executor that has gates of others too, until they are gone.
-        let is_next =
-            |(pod, seat): &(&PodSummary, &Seat)| !seat.has_other_gates && !ungated.uids.contains(&*pod.uid);
-        for (executor, seat) in self.pass.gated().filter(is_next) {
-            let placeholder = self.placeholder_of(executor, seat).filter(|pod| !pod.terminating);
+        let is_next = |(pod, own): &(&PodSummary, &Placement)| {
+            !own.has_other_gates && !ungated.uids.contains(&*pod.uid)
+        };
+        for (executor, own) in self.pass.gated().filter(is_next) {
+            let placeholder = self.placeholder_of(executor, own).filter(|pod| !pod.terminating);
             let Some(placeholder) = placeholder else { continue };
             // The driver can run before a placeholder has its node.
-            let Some(node) = self::seat(placeholder).and_then(|seat| seat.node.as_ref()) else { continue };
-            if seat.nominated.as_ref() != Some(node) {
+            let Some(node) = placeholder.placement().and_then(|own| own.node.as_ref()) else { continue };
+            if own.nominated.as_ref() != Some(node) {
                 let (is_its_turn, _) = self.has_waited(executor, LONGEST_TURN);
                 let is_busy = self.own.to_be_placed.contains(node)
                     || ungated.nodes.contains(node)
@@ -328,18 +331,18 @@ impl<'a> Exchanging<'a> {
     }
 
     /// Returns the placeholder whose room this executor can take.
-    fn placeholder_of(&self, executor: &PodSummary, own: &Seat) -> Option<&'a PodSummary> {
+    fn placeholder_of(&self, executor: &PodSummary, own: &Placement) -> Option<&'a PodSummary> {
         let number =
             executor.executor_id.filter(|number| self.takers.get(number) == Some(&&*executor.uid))?;
         let placeholder = self.placeholders.get(&number).copied();
-        placeholder.filter(|pod| seat(pod).is_some_and(|seat| own.excess(seat).is_none()))
+        placeholder.filter(|pod| pod.placement().is_some_and(|held| gang::excess(own, held).is_none()))
     }
 
     /// Returns the event for an executor that asks for more than its placeholder holds. The executors of an application
     /// are alike, so that the first one is enough.
-    fn too_large(&self, executor: &PodSummary, own: &Seat) -> Option<Event> {
+    fn too_large(&self, executor: &PodSummary, own: &Placement) -> Option<Event> {
         let placeholder = self.placeholders.get(&executor.executor_id.filter(|number| *number == 1)?)?;
-        Some(events::executor_too_large(&executor.name, &own.excess(seat(placeholder)?)?))
+        Some(events::executor_too_large(&executor.name, &gang::excess(own, placeholder.placement()?)?))
     }
 }
 
@@ -350,10 +353,6 @@ struct Ungated<'a> {
     nodes: BTreeSet<&'a String>,
 }
 
-fn seat(pod: &PodSummary) -> Option<&Seat> {
-    pod.seat.as_deref()
-}
-
 fn nominated(pod: &PodSummary) -> Option<&String> {
-    seat(pod)?.nominated.as_ref()
+    pod.placement()?.nominated.as_ref()
 }

@@ -4,7 +4,7 @@ use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome, restart};
 use crate::{
     Action, Driver, Plan, auxiliary, between,
     driver::{self, DriverState},
-    events, executor_trial, executors,
+    events, executor_trial, executors, gang,
     pod_summary::PodSummary,
 };
 use api::{ApplicationState, RestartPolicyType, Role, State};
@@ -83,7 +83,7 @@ impl Pass<'_> {
 
     /// Returns the reason why a driver is not running yet.
     fn waiting(&self, pod: &PodSummary) -> Option<String> {
-        let of_group = || self.seen.auxiliary.waiting(pod.group.as_ref()?);
+        let of_group = || self.seen.auxiliary.waiting(&gang::group_of(pod)?);
         let with_gang = |why| match self.obstacle_of_gang(pod) {
             Some(other) => format!("{why}; {other}"),
             None => why,

@@ -382,7 +382,7 @@ pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
     let kept = drivers.iter().filter(|pod| pod.protected || policy.protects_driver_outcome);
     // A gang that is not placed yet is placed with its placeholders, or not at all. The kubelet ends them after a while.
     let is_placed = drivers.iter().any(|driver| driver.assigned.is_some());
-    let placeholders = pods.iter().filter(|pod| is_placed && pod.is_placeholder()).filter(is_own);
+    let placeholders = pods.iter().filter(|pod| is_placed && gang::is_placeholder(pod)).filter(is_own);
     kept.map(|driver| release(driver))
         .chain(placeholders.filter_map(Pass::delete_pod))
         .chain(ungate_all(pods))
@@ -391,7 +391,7 @@ pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
 
 /// Lets the executors among `pods` be placed wherever there is room.
 fn ungate_all<'a>(pods: impl IntoIterator<Item = &'a PodSummary>) -> impl Iterator<Item = Action> {
-    pods.into_iter().filter(|pod| pod.is_gated()).map(gang::ungate)
+    pods.into_iter().filter(|pod| gang::is_gated(pod)).map(gang::ungate)
 }
 
 fn release(driver: &PodSummary) -> Action {
@@ -418,7 +418,7 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     let kept = drivers.iter().filter(|pod| pod.protected).map(|pod| release(pod));
     // They hold room that the operator gives to nobody any more. Those of orphans may have lost their owner already.
     let placeholders =
-        pods.iter().filter(|pod| pod.is_placeholder() && (pod.controller.is_none() || is_left(pod)));
+        pods.iter().filter(|pod| gang::is_placeholder(pod) && (pod.controller.is_none() || is_left(pod)));
     // The others follow when the watch reports the deletion of these.
     let placeholders =
         placeholders.filter(|pod| !is_of_living(pod)).filter_map(Pass::delete_pod).take(AT_ONCE);

@@ -36,9 +36,9 @@ impl Pass<'_> {
     /// Adds all of them, however many they are.
     fn all_steps(&self, plan: &mut Plan) {
         let state = plan.status.application_state.state;
-        let has_gated = self.seen.executors.iter().any(PodSummary::is_gated);
+        let has_gated = self.seen.executors.iter().any(gang::is_gated);
         // A run whose placeholders are all lost has only a driver that waits, in a group.
-        let is_grouped = self.own_driver().is_some_and(|driver| driver.group.is_some());
+        let is_grouped = self.own_driver().is_some_and(|driver| gang::group_of(driver).is_some());
         if self.seen.placeholders.is_empty() && !has_gated && !is_grouped {
             return;
         }
@@ -50,7 +50,7 @@ impl Pass<'_> {
             plan.actions
                 .extend(self.placeholders().filter(|pod| !is_of_next(pod)).filter_map(Self::delete_pod));
             // An executor with the gate would never start, and never end.
-            let gated = self.seen.executors.iter().filter(|pod| pod.is_gated());
+            let gated = self.seen.executors.iter().filter(|pod| gang::is_gated(pod));
             for action in gated.filter_map(Self::delete_pod) {
                 // Some are to be deleted anyway.
                 if !plan.actions.contains(&action) {

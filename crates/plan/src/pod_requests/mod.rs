@@ -4,11 +4,11 @@
 //! The pods are built by the same code that submits the application and customizes its pods, so that they equal the pods
 //! that Spark will create.
 
-mod pod_claim;
 mod spark;
 
 use super::{
     findings::{Invalid, Refusal},
+    pod_claim::{Amounts, PodClaim},
     submission::{
         place,
         pod_templates::{as_by_the_webhook, sparks_container},
@@ -22,7 +22,6 @@ use api::{
     names::{annotation, conf},
 };
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::api::resource::Quantity};
-pub use pod_claim::{Amounts, PodClaim, is_counted};
 use serde::Deserialize;
 use serde_json::Value;
 use spark::Spark;

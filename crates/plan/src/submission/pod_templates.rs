@@ -126,7 +126,7 @@ pub(super) fn customized(
     if let Some(annotations) = customized["metadata"]["annotations"].as_object_mut() {
         // What the annotations ask for has been done, so nobody has to read them any more. Only two are more than that:
         // by them the operator recognises the group of a driver (`gang::group_of`) and the executors of gangs
-        // (`gang::Seat`).
+        // (`particulars`).
         let is_kept = |key: &str| [annotation::POD_GROUP, annotation::SCHEDULING_GATE].contains(&key);
         annotations.retain(|key, _| is_kept(key) || !pod_customization::is_of_contract(key));
     }
