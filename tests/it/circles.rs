@@ -11,7 +11,7 @@ use std::{
 const IN_CIRCLES: [(&str, &str, &str); 1] = [(
     "crates/plan/src",
     "auxiliary, gang, pod_requests, submission, validation",
-    "auxiliary and submission name gang, which will be an extension that the core does not name",
+    "auxiliary names gang, which will be an extension that the core does not name",
 )];
 
 #[test]

@@ -8,7 +8,7 @@ use api::SparkApplication;
 use jiff::Timestamp;
 use plan::{
     By, Policy,
-    gang::{BatchSchedulers, PodGroupVersion},
+    gang::{BatchSchedulers, GroupApi, PodGroupVersion},
     run::Run,
     submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, spark_submit},
     submission_plan::{Submitter, choose},
@@ -535,7 +535,7 @@ fn submission_files(application: &SparkApplication, scheduler: &str) -> Map<Stri
         ..Policy::new("k8s://https://kubernetes.default.svc:443")
     };
     let environment = SubmissionEnvironment {
-        pod_groups: Some(PodGroupVersion::V1beta1),
+        served: [GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()].into(),
         ..SubmissionEnvironment::default()
     };
     let run = Run::next(application);

@@ -155,8 +155,10 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
                 batch_schedulers: Some(schedulers.clone()),
                 ..Policy::new("k8s://https://10.96.0.1:443")
             };
-            let environment =
-                SubmissionEnvironment { pod_groups: Some(version), ..SubmissionEnvironment::default() };
+            let environment = SubmissionEnvironment {
+                served: [GroupApi::Kubernetes(version).kind()].into(),
+                ..SubmissionEnvironment::default()
+            };
             let run = Run::next(&application);
             let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
             let placeholders = chosen.request.copies.iter();
@@ -460,7 +462,7 @@ fn chosen_for(
     defaults: &str,
 ) -> Result<Chosen, String> {
     let environment = SubmissionEnvironment {
-        pod_groups: Some(PodGroupVersion::V1beta1),
+        served: [GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()].into(),
         defaults: defaults.to_owned(),
         ..SubmissionEnvironment::default()
     };

@@ -31,8 +31,11 @@ fn the_pod_is_the_drivers_sister_and_reads_its_files_from_a_config_map() {
             hadoop_conf: Some([file("core-site.xml")].into()),
             ..Environment::default()
         };
-        let submission_environment =
-            SubmissionEnvironment { defaults: "spark.default 1".to_owned(), environment, pod_groups: None };
+        let submission_environment = SubmissionEnvironment {
+            defaults: "spark.default 1".to_owned(),
+            environment,
+            ..Default::default()
+        };
         let policy = Policy::new("k8s://https://10.96.0.1:443");
         let run = Run::next(&application);
         let Objects { pod, children } =

@@ -6,15 +6,14 @@ use super::{
     executor_trial,
     pods::KeptPod,
 };
-use api::{Role, SparkApplication, names::label};
+use api::{ObjectKind, Role, SparkApplication, names::label};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Resource, ResourceExt, api::ListParams};
 use plan::{
     Driver, Observed, SubmissionProgress,
     auxiliary::AskedAddresses,
-    driver,
-    gang::{self, PodGroupVersion},
+    driver, gang,
     lifecycle::{Exchanges, Questions, Waits, knows_all_pods, questions},
     pod_summary::PodSummary,
     run::Run,
@@ -92,7 +91,7 @@ pub(super) async fn observe(
     };
     let submission_environment = match &driver {
         Driver::Gone if asked.launch => SubmissionEnvironment {
-            pod_groups: pod_group_version(context, application).await?,
+            served: served(context, application).await?.into_iter().collect(),
             ..context.submission_environment.found().await?
         },
         _ => SubmissionEnvironment::default(),
@@ -227,23 +226,17 @@ async fn live_pods(
     Ok(found)
 }
 
-/// Returns the version of the PodGroups of `scheduling.k8s.io` that the cluster has, if the submission of `application`
-/// depends on it. The cluster is asked each time: an admin may have turned them on since.
-async fn pod_group_version(
-    context: &Context,
-    application: &SparkApplication,
-) -> Result<Option<PodGroupVersion>, Error> {
-    if !gang::needs_version(application, &context.policy) {
-        return Ok(None);
-    }
-    for version in PodGroupVersion::ALL {
-        match context.cluster.client.list_api_group_resources(version.api_version()).await {
-            Ok(list) if list.resources.iter().any(|resource| resource.kind == "PodGroup") => {
-                return Ok(Some(version));
+/// Returns the kind that the cluster serves, if the submission of `application` depends on one of several. The cluster is
+/// asked each time: an admin may have turned it on since.
+async fn served(context: &Context, application: &SparkApplication) -> Result<Option<ObjectKind>, Error> {
+    for kind in gang::alternatives(application, &context.policy) {
+        match context.cluster.client.list_api_group_resources(&kind.api_version).await {
+            Ok(list) if list.resources.iter().any(|resource| resource.kind == kind.kind) => {
+                return Ok(Some(kind));
             }
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => return Err(Error::api("discovery of scheduling.k8s.io")(error)),
+            Err(error) => return Err(Error::api("discovery of an API group")(error)),
         }
     }
     Ok(None)

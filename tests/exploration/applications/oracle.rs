@@ -34,7 +34,7 @@ use plan::{
 };
 use serde_json::{Value, json};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     hash::BuildHasherDefault,
 };
 
@@ -398,7 +398,8 @@ impl Oracle {
     /// Returns the group of a run as the watch reports it.
     fn group(&self, application: &Application, run: RunNo) -> Option<AuxiliaryObject> {
         let real = self.real(&Application { spec: run.spec, ..*application });
-        let gang = gang::of(&real, self.ids[&run].as_str(), None, "", &self.setting.policy).unwrap();
+        let gang =
+            gang::of(&real, self.ids[&run].as_str(), &BTreeSet::new(), "", &self.setting.policy).unwrap();
         let [group] = &gang.objects[..] else { return None };
         AuxiliaryObject::of(&GroupApi::Volcano.kind(), group).map(|(_, group)| group)
     }

@@ -25,7 +25,10 @@ pub use kubernetes::PodGroupVersion;
 pub use seat::{excess, is_gated, is_placeholder};
 pub(crate) use seat::{nominate, nomination, ungate};
 use serde_json::{Map, Value, json};
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// The admin's settings: the batch schedulers that applications may name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -223,7 +226,8 @@ pub fn wanted(
     if matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_))) {
         return None;
     }
-    let objects = of(application, submission_id, None, defaults, policy).ok()?.objects.into_iter();
+    let objects =
+        of(application, submission_id, &BTreeSet::new(), defaults, policy).ok()?.objects.into_iter();
     // An admin may have changed the default since the driver was created.
     objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
 }
@@ -242,15 +246,22 @@ pub(crate) fn placeholders(
         return Copies::default();
     }
     // They are the same in all versions.
-    let gang = of(application, submission_id, Some(PodGroupVersion::V1beta1), defaults, policy);
+    let served = BTreeSet::from([GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()]);
+    let gang = of(application, submission_id, &served, defaults, policy);
     gang.map(|gang| gang.placeholders).unwrap_or_default()
 }
 
-/// Whether it has to be known which version of PodGroups the cluster has before `application` can be submitted.
+/// Returns the kinds of which the cluster has to serve one before `application` can be submitted, the preferred one first;
+/// empty if it needs none.
 #[must_use]
-pub fn needs_version(application: &SparkApplication, policy: &Policy) -> bool {
+pub fn alternatives(application: &SparkApplication, policy: &Policy) -> Vec<ObjectKind> {
     let scheduler = policy.batch_schedulers.as_ref().map(|settings| settings.of(application));
-    matches!(scheduler, Some(Ok(Some((_, BatchScheduler::Kubernetes)))))
+    match scheduler {
+        Some(Ok(Some((_, BatchScheduler::Kubernetes)))) => {
+            PodGroupVersion::ALL.map(|version| GroupApi::Kubernetes(version).kind()).into()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Whether the operator mends the group of `driver`, so that it has to know how large that group is.
@@ -260,8 +271,8 @@ pub fn is_mended(driver: &PodSummary, policy: &Policy) -> bool {
 }
 
 /// Returns the run of `application` with this submission id as the batch scheduler wants it. Without a batch scheduler,
-/// nothing changes. `version` is that of Kubernetes' own PodGroups, if the cluster has them and it matters; `defaults` is
-/// the text of the admin's `spark-defaults.conf`.
+/// nothing changes. `served` are those of [`alternatives`] that the cluster serves; `defaults` is the text of the admin's
+/// `spark-defaults.conf`.
 ///
 /// # Errors
 ///
@@ -269,7 +280,7 @@ pub fn is_mended(driver: &PodSummary, policy: &Policy) -> bool {
 pub fn of<'a>(
     application: &'a SparkApplication,
     submission_id: &str,
-    version: Option<PodGroupVersion>,
+    served: &BTreeSet<ObjectKind>,
     defaults: &str,
     policy: &Policy,
 ) -> Result<Gang<'a>, String> {
@@ -299,6 +310,9 @@ pub fn of<'a>(
             Vec::new()
         }
         BatchScheduler::Kubernetes => {
+            let is_served =
+                |version: &PodGroupVersion| served.contains(&GroupApi::Kubernetes(*version).kind());
+            let version = PodGroupVersion::ALL.into_iter().find(is_served);
             let version = version.ok_or_else(|| NO_POD_GROUPS.to_owned())?;
             let objects;
             (objects, placeholders) = kubernetes::objects(&mut grouped, &requests, version, submission_id)?;

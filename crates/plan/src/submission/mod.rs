@@ -22,10 +22,9 @@ pub(super) mod volumes;
 use crate::{
     Policy, auxiliary,
     findings::{Invalid, Refusal, Validated},
-    gang::PodGroupVersion,
     run::Run,
 };
-use api::{Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
+use api::{ObjectKind, Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
 pub(super) use fields::{RoleField, field_of, stated_in};
 pub(super) use native::{Model, model, model_submission};
 pub use native::{native, objects};
@@ -33,7 +32,7 @@ pub(super) use properties::Properties;
 pub(super) use scheduling::place;
 use serde_json::Value;
 use spark_client::{Environment, read_properties};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All functions that set properties, in order of precedence. The last one sets the properties that users may not
 /// change.
@@ -80,8 +79,8 @@ pub struct SubmissionEnvironment {
     /// The text of `spark-defaults.conf`. All other properties override it.
     pub defaults: String,
     pub environment: Environment,
-    /// The version of the PodGroups of `scheduling.k8s.io`, if the cluster has them and the submission depends on it.
-    pub pod_groups: Option<PodGroupVersion>,
+    /// The kinds that the cluster is known to serve, as far as the submission depends on it.
+    pub served: BTreeSet<ObjectKind>,
 }
 
 /// The names of the files in [`DIRECTORY`].

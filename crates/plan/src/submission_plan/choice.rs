@@ -94,9 +94,9 @@ pub fn choose(
     now: Timestamp,
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
-    let SubmissionEnvironment { pod_groups, defaults, .. } = submission_environment;
+    let SubmissionEnvironment { served, defaults, .. } = submission_environment;
     let Gang { application, objects: group, placeholders: copies } =
-        gang::of(application, run.id.as_str(), *pod_groups, defaults, policy)?;
+        gang::of(application, run.id.as_str(), served, defaults, policy)?;
     let application = &*application;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
     let chosen = |mut by: By, mut notes: Vec<String>| {

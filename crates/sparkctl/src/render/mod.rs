@@ -15,7 +15,7 @@ use clap::{ArgAction, Args};
 use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
-    gang::{self, BatchSchedulers, PodGroupVersion},
+    gang::{self, BatchSchedulers, GroupApi, PodGroupVersion},
     run::Run,
     submission::{SubmissionEnvironment, spark_submit},
     submission_plan::{Chosen, Submitter, choose, predicted},
@@ -101,8 +101,8 @@ impl Flags {
         // As in `choose`, spark-submit is given the application as the batch scheduler wants it. The run remains that of
         // the application as it is written: the spec with the marks of the group has another hash.
         let policy = self.policy(&found.application);
-        let SubmissionEnvironment { pod_groups, defaults, .. } = submission_environment();
-        let gang = gang::of(&found.application, run.id.as_str(), pod_groups, &defaults, &policy);
+        let SubmissionEnvironment { served, defaults, .. } = submission_environment();
+        let gang = gang::of(&found.application, run.id.as_str(), &served, &defaults, &policy);
         let gang = gang.map_err(refused)?;
         let application = validate(&gang.application).map_err(|refusal| refused(refusal.brief()))?;
         let prediction = || predicted(application, &run, &policy, &submission_environment(), TIME);
@@ -162,7 +162,7 @@ fn submission_environment() -> SubmissionEnvironment {
     let environment = Environment { os_user: OPERATOR.to_owned(), ..Environment::default() };
     SubmissionEnvironment {
         environment,
-        pod_groups: Some(PodGroupVersion::V1beta1),
+        served: [GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()].into(),
         ..SubmissionEnvironment::default()
     }
 }
