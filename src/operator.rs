@@ -28,15 +28,14 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use leader_election::Leadership;
-use plan::{Policy, executors::ExecutorLimits, gang::BatchSchedulers, schedule};
+use plan::{Policy, executors::ExecutorLimits, extension::Extensions, schedule};
 use prometheus_client::registry::Registry;
 use std::{env, io, path::Path, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use watches::Watches;
 use webhook::{
-    ExposureRights, LargeReviews, Lookups, NamedBatchSchedulers, Quotas, ReadSubmissionEnvironment,
-    ReviewMetrics, Reviews,
+    ExposureRights, LargeReviews, Lookups, Quotas, ReadSubmissionEnvironment, ReviewMetrics, Reviews,
 };
 
 /// How long a watch may go without an answer before the liveness probe fails. A watch begins anew every minute; after a
@@ -61,7 +60,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let tls = settings.webhook.tls().map_err(Error::msg)?;
     let metrics_tls = settings.metrics.tls(settings.health_probe_bind_address).map_err(Error::msg)?;
     let metrics_of_applications = settings.metrics.of_applications().map_err(Error::msg)?;
-    let batch_schedulers = installation.batch_scheduler.batch_schedulers().map_err(Error::msg)?;
+    let extensions = Extensions::of(installation.batch_scheduler.batch_schedulers().map_err(Error::msg)?);
     let stop = shutdown::on_signal().context("cannot listen for signals")?;
 
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
@@ -84,7 +83,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let shortest_period = settings.schedule_shortest_period;
     let setup = Setup {
         client: client.clone(),
-        policy: policy(&settings, &places, master, batch_schedulers),
+        policy: policy(&settings, &places, master, extensions),
         schedule_policy: schedule::Policy { precision, shortest_period, zone: TimeZone::system() },
         submitter: SubmitterSettings { at_once: settings.max_submissions, has_webhook: installation.webhook },
         submission_environment: SubmissionEnvironment::of_process(spark_configuration),
@@ -170,12 +169,7 @@ fn readiness(drives: bool, serves_webhook: bool) -> Readiness {
 }
 
 /// Returns the settings on which the plan of an application depends.
-fn policy(
-    settings: &Settings,
-    places: &Places,
-    master: String,
-    batch_schedulers: Option<BatchSchedulers>,
-) -> Policy {
+fn policy(settings: &Settings, places: &Places, master: String, extensions: Extensions) -> Policy {
     let installation = &settings.installation;
     let count = settings.max_tracked_executor_per_app;
     let time_to_live = Some(i64::from(settings.default_time_to_live_seconds));
@@ -192,7 +186,7 @@ fn policy(
         protects_driver_outcome: settings.protect_driver_outcome,
         tries_executors: settings.executor_dry_run,
         exposure: settings.exposure.exposure(),
-        batch_schedulers,
+        extensions,
     }
 }
 
@@ -206,7 +200,8 @@ fn reviews(settings: &Settings, setup: &Setup, registry: &mut Registry) -> Revie
     });
     let quotas = || Quotas::new(client.clone(), policy.clone(), submission_environment);
     // The flags of the webhook of Kubeflow's operator do not say which ones there are.
-    let knows_schedulers = installation.drives_applications() || policy.batch_schedulers.is_some();
+    let knows_schedulers =
+        installation.drives_applications() || installation.batch_scheduler.enable_batch_scheduler;
     Reviews {
         metrics: ReviewMetrics::new(registry),
         quotas: installation.enable_resource_quota_enforcement.then(quotas),
@@ -214,7 +209,7 @@ fn reviews(settings: &Settings, setup: &Setup, registry: &mut Registry) -> Revie
         lookups: Lookups::new(settings.webhook.webhook_client_ca.is_some()),
         precision: schedule_policy.precision,
         shortest_period: schedule_policy.shortest_period,
-        batch_schedulers: knows_schedulers.then(|| NamedBatchSchedulers(policy.batch_schedulers.clone())),
+        extensions: if knows_schedulers { policy.extensions.clone() } else { Extensions::default() },
         large: LargeReviews::default(),
     }
 }

@@ -28,19 +28,19 @@ pub struct BatchSchedulerSettings {
 }
 
 impl BatchSchedulerSettings {
-    /// Returns the batch schedulers that applications may name; none if they are not handed over to any.
+    /// Returns the batch schedulers that applications may name.
     ///
     /// # Errors
     ///
     /// When the default is not one of the batch schedulers.
-    pub fn batch_schedulers(&self) -> Result<Option<BatchSchedulers>, String> {
+    pub fn batch_schedulers(&self) -> Result<BatchSchedulers, String> {
         if !self.enable_batch_scheduler {
-            return Ok(None);
+            return Ok(BatchSchedulers::off());
         }
         let default = Some(&self.default_batch_scheduler).filter(|name| !name.is_empty()).cloned();
         let names = self.kube_scheduler_names().cloned().collect();
         let schedulers = BatchSchedulers::new(names, self.enable_kubernetes_gangs, default);
-        schedulers.map(Some).map_err(|why| format!("--default-batch-scheduler: {why}"))
+        schedulers.map_err(|why| format!("--default-batch-scheduler: {why}"))
     }
 
     /// Returns whether PodGroups of scheduler-plugins are created.

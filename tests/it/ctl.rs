@@ -8,6 +8,7 @@ use api::SparkApplication;
 use jiff::Timestamp;
 use plan::{
     By, Policy,
+    extension::Extensions,
     gang::{BatchSchedulers, GroupApi, PodGroupVersion},
     run::Run,
     submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, spark_submit},
@@ -531,7 +532,7 @@ fn submission_files(application: &SparkApplication, scheduler: &str) -> Map<Stri
     let schedulers = BatchSchedulers::new(vec![scheduler.to_owned()], true, None).unwrap();
     let policy = Policy {
         submitter: Submitter::SparkSubmit,
-        batch_schedulers: Some(schedulers),
+        extensions: Extensions::of(schedulers),
         ..Policy::new("k8s://https://kubernetes.default.svc:443")
     };
     let environment = SubmissionEnvironment {

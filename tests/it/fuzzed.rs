@@ -17,6 +17,7 @@ use kube::{
 };
 use plan::{
     Policy,
+    extension::Extensions,
     pod_summary::PodSummary,
     run::Run,
     schedule::Precision,
@@ -205,7 +206,7 @@ pub fn reviews(registry: &mut Registry) -> Reviews {
         metrics: ReviewMetrics::new(registry),
         quotas: None,
         exposure_rights: None,
-        batch_schedulers: None,
+        extensions: Extensions::default(),
         precision: Precision::default(),
         shortest_period: Duration::ZERO,
         lookups: Lookups::new(false),

@@ -8,7 +8,8 @@ use api::{
 use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
-    gang::{BatchSchedulers, GroupApi, PodGroupVersion, excess, possible},
+    extension::Extensions,
+    gang::{BatchSchedulers, GroupApi, PodGroupVersion, excess},
     particulars::Placement,
     pod_summary::PodSummary,
     run::Run,
@@ -115,7 +116,7 @@ fn properties(objects: &Objects) -> BTreeMap<String, String> {
 
 fn policy(case: &Case) -> Policy {
     let schedulers = BatchSchedulers::new(case.kube_schedulers.clone(), false, case.default.clone()).unwrap();
-    Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
+    Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
 }
 
 fn application(spec: &Value) -> SparkApplication {
@@ -152,7 +153,7 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
         for submitter in [Submitter::Native, Submitter::SparkSubmit] {
             let policy = Policy {
                 submitter,
-                batch_schedulers: Some(schedulers.clone()),
+                extensions: Extensions::of(schedulers.clone()),
                 ..Policy::new("k8s://https://10.96.0.1:443")
             };
             let environment = SubmissionEnvironment {
@@ -204,7 +205,7 @@ fn without_the_webhook_too_the_operator_recognises_the_group_and_the_executors_o
 
     // Spark keeps the annotations of the template.
     let driver = PodSummary::of(&serde_json::from_value(template).unwrap());
-    let children = possible(&application, run.id.as_str(), &policy, Some(&driver));
+    let children = policy.extensions.leftovers(&application, run.id.as_str(), Some(&driver));
     assert!(children.contains(&group), "{children:?}");
 }
 
@@ -242,7 +243,8 @@ fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_sch
         (json!({"batchScheduler": "kubernetes", "driver": own}), Some(gangs), Some("own")),
     ] {
         let application = application(&spec);
-        let policy = Policy { submitter: Submitter::SparkSubmit, batch_schedulers, ..with_kubernetes() };
+        let extensions = batch_schedulers.map(Extensions::of).unwrap_or_default();
+        let policy = Policy { submitter: Submitter::SparkSubmit, extensions, ..with_kubernetes() };
         let by = chosen(&application, &policy).unwrap().request.by;
         let (By::Native(objects) | By::Pod { objects, .. }) = by;
         assert_eq!(objects.pod["spec"]["schedulerName"].as_str(), expected, "{spec}");
@@ -253,7 +255,8 @@ fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_sch
 fn without_pod_groups_in_the_cluster_the_submission_fails_with_what_helps() {
     let application = application(&json!({"batchScheduler": "kubernetes"}));
     let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
-    let policy = Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let policy =
+        Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
     let environment = SubmissionEnvironment::default();
     let run = Run::next(&application);
     let why = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap_err();
@@ -419,7 +422,8 @@ fn the_sums_contain_what_the_admins_defaults_set() {
         .filter(|(key, _)| key != "spark.executor.memory")
         .collect();
     let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None).unwrap();
-    let policy = Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let policy =
+        Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
     for scheduler in ["volcano", "yunikorn", "coscheduler", "kubernetes"] {
         let submitted = |conf: &Value, defaults: &str| {
             let executor = json!({"memory": "512m", "instances": null});
@@ -472,7 +476,7 @@ fn chosen_for(
 /// Returns the policy of an operator with Kubernetes' own gangs.
 fn with_kubernetes() -> Policy {
     let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
-    Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
+    Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
 }
 
 #[test]
@@ -482,7 +486,7 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
         application.metadata.name = Some("x".repeat(length));
         let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], false, None).unwrap();
         let policy =
-            Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+            Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
         let environment = SubmissionEnvironment::default();
         choose(&application, &Run::next(&application), &environment, &policy, Timestamp::UNIX_EPOCH).err()
     };
@@ -500,11 +504,12 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
 fn only_groups_with_the_operators_own_names_are_deleted_with_a_run() {
     let application = application(&json!({}));
     let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None).unwrap();
-    let policy = Policy { batch_schedulers: Some(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let policy =
+        Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
     let names = |driver: Option<Value>| {
         let driver = driver
             .map(|metadata| PodSummary::of(&serde_json::from_value(json!({"metadata": metadata})).unwrap()));
-        let all = possible(&application, "abcdefgh-run", &policy, driver.as_ref()).into_iter();
+        let all = policy.extensions.leftovers(&application, "abcdefgh-run", driver.as_ref()).into_iter();
         let names: BTreeSet<_> = all.map(|child| format!("{} {}", child.kind.kind, child.name)).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
@@ -600,7 +605,7 @@ fn options_that_the_scheduler_cannot_take_or_has_no_use_for_are_named() {
     for case in yaml::<Vec<Options>>(&data("gang/options.yaml")) {
         let Options { batch_scheduler, default, options, refused, warnings } = case;
         let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, default).unwrap();
-        let found = schedulers.check("spec", &batch_scheduler, &options);
+        let found = schedulers.examine("spec", &batch_scheduler, &options);
         let said: Vec<_> = found.invalid.iter().map(ToString::to_string).collect();
         assert_eq!((said, found.warnings), (refused, warnings), "{batch_scheduler}: {options:?}");
     }
@@ -625,7 +630,7 @@ fn annotations_of_the_users_own_put_no_pod_into_a_group_or_behind_a_gate() {
 #[test]
 fn where_gangs_are_off_the_refusal_names_their_flag() {
     let schedulers = BatchSchedulers::new(Vec::new(), false, None).unwrap();
-    let found = schedulers.check("spec", "kubernetes", &BatchSchedulerOptions::default());
+    let found = schedulers.examine("spec", "kubernetes", &BatchSchedulerOptions::default());
     let why = "`kubernetes` is only possible where the administrator sets --enable-kubernetes-gangs";
     assert_eq!(found.invalid, [Invalid { field: "spec.batchScheduler".to_owned(), why: why.to_owned() }]);
 }

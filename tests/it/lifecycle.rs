@@ -10,6 +10,7 @@ use plan::{
     events::Event,
     executor_trial::Trial,
     executors::ExecutorLimits,
+    extension::Extensions,
     gang::{BatchSchedulers, is_gated},
     lifecycle::{self, Exchanges, Wait, Waits, questions},
     particulars::Placement,
@@ -637,9 +638,11 @@ fn policy(admin: Admin) -> Policy {
         default_time_to_live_seconds: admin.default_time_to_live_seconds,
         has_driver_pdb: admin.driver_pdb,
         protects_driver_outcome: admin.protect_driver_outcome,
-        batch_schedulers: admin
-            .kubernetes_gangs
-            .then(|| BatchSchedulers::new(Vec::new(), true, None).unwrap()),
+        extensions: if admin.kubernetes_gangs {
+            Extensions::of(BatchSchedulers::new(Vec::new(), true, None).unwrap())
+        } else {
+            Extensions::default()
+        },
         executor_limits: ExecutorLimits { count: admin.executor_limit.unwrap_or(limits.count), ..limits },
         ..Policy::new("k8s://https://10.96.0.1:443")
     }

@@ -19,10 +19,7 @@ use kube::{
     Resource,
     runtime::watcher::{self, Event},
 };
-use plan::{
-    auxiliary::AuxiliaryObject,
-    gang::{BatchSchedulers, GroupApi},
-};
+use plan::{auxiliary::AuxiliaryObject, extension::Extensions, gang::GroupApi};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 use tokio::{sync::watch as state, time::sleep};
@@ -59,14 +56,15 @@ enum State {
 }
 
 impl AuxiliaryIndex {
-    /// Creates an empty index of Services and Ingresses, and of the PodGroups of `schedulers`.
-    pub(super) fn new(schedulers: Option<&BatchSchedulers>) -> Self {
+    /// Creates an empty index of Services and Ingresses, and of the objects of `extensions`.
+    pub(super) fn new(extensions: &Extensions) -> Self {
         let kind = |kind: ObjectKind| Arc::new(Kind::new(kind));
-        let groups = schedulers.map(BatchSchedulers::group_apis).unwrap_or_default();
+        let groups = extensions.watched().into_iter();
+        let groups = groups.filter_map(|watched| Some((GroupApi::of(&watched)?, kind(watched))));
         Self {
             services: kind(ObjectKind::SERVICE),
             ingresses: kind(ObjectKind::INGRESS),
-            groups: groups.into_iter().map(|group| (group, kind(group.kind()))).collect(),
+            groups: groups.collect(),
         }
     }
 

@@ -124,7 +124,7 @@ impl Cluster {
             reader: Reader::new(client.clone(), events.clone()),
             namespaces: Arc::new(OurNamespaces::new(watching.namespaces().clone())),
             pods: Arc::default(),
-            auxiliary: Arc::new(AuxiliaryIndex::new(setup.policy.batch_schedulers.as_ref())),
+            auxiliary: Arc::new(AuxiliaryIndex::new(&setup.policy.extensions)),
             client,
             events,
             watching,

@@ -21,7 +21,7 @@ use plan::{
     submission_pod,
     validation::is_object_name,
 };
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 use tracing::warn;
 
 /// Collects all facts on which the next decision about `application` depends.
@@ -91,13 +91,17 @@ pub(super) async fn observe(
     };
     let submission_environment = match &driver {
         Driver::Gone if asked.launch => SubmissionEnvironment {
-            served: served(context, application).await?.into_iter().collect(),
+            served: served(context, application).await?,
             ..context.submission_environment.found().await?
         },
         _ => SubmissionEnvironment::default(),
     };
     let group_defaults = match &driver {
-        Driver::Pod { pod, .. } if gang::is_mended(pod, &context.policy) => group_defaults(context).await,
+        Driver::Pod { pod, .. }
+            if context.policy.extensions.iter().any(|extension| extension.needs_defaults(pod)) =>
+        {
+            group_defaults(context).await
+        }
         _ => None,
     };
     let starting = match &driver {
@@ -226,18 +230,27 @@ async fn live_pods(
     Ok(found)
 }
 
-/// Returns the kind that the cluster serves, if the submission of `application` depends on one of several. The cluster is
-/// asked each time: an admin may have turned it on since.
-async fn served(context: &Context, application: &SparkApplication) -> Result<Option<ObjectKind>, Error> {
-    for kind in gang::alternatives(application, &context.policy) {
-        match context.cluster.client.list_api_group_resources(&kind.api_version).await {
-            Ok(list) if list.resources.iter().any(|resource| resource.kind == kind.kind) => {
-                return Ok(Some(kind));
+/// Returns the kinds that the cluster serves, as far as the submission of `application` depends on them. The cluster is asked
+/// each time: an admin may have turned them on since.
+async fn served(context: &Context, application: &SparkApplication) -> Result<BTreeSet<ObjectKind>, Error> {
+    let extensions = context.policy.extensions.iter();
+    let asked: Vec<_> = extensions.map(|extension| extension.alternatives(application)).collect();
+    let mut served = BTreeSet::new();
+    for alternatives in asked {
+        for kind in alternatives {
+            if is_served(context, &kind).await? {
+                served.insert(kind);
+                break;
             }
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => return Err(Error::api("discovery of an API group")(error)),
         }
     }
-    Ok(None)
+    Ok(served)
+}
+
+async fn is_served(context: &Context, kind: &ObjectKind) -> Result<bool, Error> {
+    match context.cluster.client.list_api_group_resources(&kind.api_version).await {
+        Ok(list) => Ok(list.resources.iter().any(|resource| resource.kind == kind.kind)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) => Err(Error::api("discovery of an API group")(error)),
+    }
 }

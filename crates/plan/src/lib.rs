@@ -9,6 +9,7 @@ pub mod driver;
 pub mod events;
 pub mod executor_trial;
 pub mod executors;
+pub mod extension;
 mod findings;
 pub mod gang;
 pub mod lifecycle;
@@ -36,7 +37,7 @@ use copies::Copies;
 use events::Event;
 use executor_trial::Trial;
 use executors::ExecutorLimits;
-use gang::BatchSchedulers;
+use extension::Extensions;
 use jiff::Timestamp;
 use lifecycle::{Exchanges, Waits};
 use pod_summary::PodSummary;
@@ -258,8 +259,8 @@ pub struct Policy {
     pub tries_executors: bool,
     /// How the ports of drivers can be reached.
     pub exposure: Exposure,
-    /// The batch schedulers to which applications are handed over; none if the admin has not turned this on.
-    pub batch_schedulers: Option<BatchSchedulers>,
+    /// The features that most clusters do not use.
+    pub extensions: Extensions,
 }
 
 impl Policy {
@@ -279,7 +280,7 @@ impl Policy {
             protects_driver_outcome: false,
             tries_executors: true,
             exposure: Exposure::default(),
-            batch_schedulers: None,
+            extensions: Extensions::default(),
         }
     }
 }

@@ -3,13 +3,13 @@
 //! if it is enabled, and the check of the permissions of a user who exposes a driver outside the cluster.
 
 mod applications;
-mod batch_schedulers;
 mod beyond_bounds;
 mod bodies;
 mod connection_limit;
 mod connections;
 mod decision;
 mod exposure_rights;
+mod extensions;
 mod graceful_close;
 mod large;
 mod listener;
@@ -24,7 +24,6 @@ mod threads;
 mod tls;
 
 use axum::{Router, extract::DefaultBodyLimit, routing::post};
-pub use batch_schedulers::NamedBatchSchedulers;
 use bodies::Bodies;
 use certificates::ServingCertificate;
 use connections::Host;

@@ -6,6 +6,7 @@
 use super::{
     applications, beyond_bounds,
     decision::{Change, Decision},
+    extensions,
     large::{NotReviewed, ORDINARY},
     lookups::Caller,
     object::Object,
@@ -21,6 +22,7 @@ use axum::{
     response::{IntoResponse, Json, Response},
 };
 use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
+use plan::extension::Extensions;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeSet, time::Instant};
@@ -129,7 +131,8 @@ pub(super) async fn mutate(
         (GROUP, SCHEDULE, |_| Decision::ALLOWED),
     ];
     let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
-    let reviews = Reviews { quotas: None, exposure_rights: None, batch_schedulers: None, ..reviews };
+    let reviews =
+        Reviews { quotas: None, exposure_rights: None, extensions: Extensions::default(), ..reviews };
     asked.reviewed(Caller::of(caller), headers, body, reviews).await
 }
 
@@ -235,9 +238,7 @@ impl Asked {
         let change = Change { object, old, namespace, precision, shortest_period };
         let mut decision = request.excess.as_ref().map_or_else(|| decide(&change), Decision::unread);
         let is_schedule = *kind == SCHEDULE;
-        if let Some(schedulers) = &reviews.batch_schedulers {
-            decision = schedulers.decided(decision, &change, is_schedule);
-        }
+        decision = extensions::decided(&reviews.extensions, decision, &change, is_schedule);
         if let Some(rights) = &reviews.exposure_rights {
             let permitted = lookups.permitted(caller, namespace);
             decision = rights.decided(decision, &change, is_schedule, || request.user(), permitted).await;

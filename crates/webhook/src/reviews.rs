@@ -1,10 +1,10 @@
 //! The state and settings that all reviews share: metrics, and the checks that the flags turn on.
 
 use super::{
-    batch_schedulers::NamedBatchSchedulers, exposure_rights::ExposureRights, large::LargeReviews,
-    lookups::Lookups, quotas::Quotas, review_metrics::ReviewMetrics,
+    exposure_rights::ExposureRights, large::LargeReviews, lookups::Lookups, quotas::Quotas,
+    review_metrics::ReviewMetrics,
 };
-use plan::schedule::Precision;
+use plan::{extension::Extensions, schedule::Precision};
 use std::time::Duration;
 
 /// The state and settings that reviews need in addition to the request.
@@ -16,8 +16,8 @@ pub struct Reviews {
     pub quotas: Option<Quotas>,
     /// The check of the permissions of users who expose drivers; none if the check is off.
     pub exposure_rights: Option<ExposureRights>,
-    /// The check of batch schedulers; none if this process does not know which ones there are.
-    pub batch_schedulers: Option<NamedBatchSchedulers>,
+    /// The extensions that check specs.
+    pub extensions: Extensions,
     /// The precision of the times in the names of schedules' runs.
     pub precision: Precision,
     /// The shortest period of a schedule.
@@ -40,7 +40,7 @@ mod tests {
                 metrics: ReviewMetrics::new(registry),
                 quotas: None,
                 exposure_rights: None,
-                batch_schedulers: None,
+                extensions: Extensions::default(),
                 precision: Precision::default(),
                 shortest_period: Duration::ZERO,
                 lookups: Lookups::new(false),

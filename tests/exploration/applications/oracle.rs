@@ -23,7 +23,8 @@ use plan::{
     Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
     auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects},
     driver::pod_name,
-    gang::{self, GroupApi},
+    extension::ComingRun,
+    gang::GroupApi,
     lifecycle::{self, Exchanges, Questions, Waits, knows_all_pods, questions},
     pod_summary::Phase as PodPhase,
     run::{Run, SubmissionId},
@@ -208,8 +209,8 @@ impl Oracle {
     }
 
     /// Whether a batch scheduler places the pods of the application as a group.
-    pub const fn is_grouped(&self) -> bool {
-        self.setting.policy.batch_schedulers.is_some()
+    pub fn is_grouped(&self) -> bool {
+        self.setting.policy.extensions.iter().next().is_some()
     }
 
     pub fn facts(&self, status: u32) -> &Facts {
@@ -398,9 +399,10 @@ impl Oracle {
     /// Returns the group of a run as the watch reports it.
     fn group(&self, application: &Application, run: RunNo) -> Option<AuxiliaryObject> {
         let real = self.real(&Application { spec: run.spec, ..*application });
-        let gang =
-            gang::of(&real, self.ids[&run].as_str(), &BTreeSet::new(), "", &self.setting.policy).unwrap();
-        let [group] = &gang.objects[..] else { return None };
+        let coming =
+            ComingRun { submission_id: self.ids[&run].as_str(), served: &BTreeSet::new(), defaults: "" };
+        let prepared = self.setting.policy.extensions.prepared(&real, &coming).unwrap();
+        let [group] = &prepared.objects[..] else { return None };
         AuxiliaryObject::of(&GroupApi::Volcano.kind(), group).map(|(_, group)| group)
     }
 

@@ -2,37 +2,35 @@
 //!
 //! The group is expressed by labels and annotations of the pods, and for most schedulers by an object that is created
 //! before the first pod of each run. Kubeflow's operator does the same, but with sums that are wrong for nearly every
-//! application ("512m" counts as half a byte); here the sums are those of [`PodRequests`].
+//! application ("512m" counts as half a byte); here the sums are those of
+//! [`PodRequests`](crate::pod_requests::PodRequests).
 
 mod coscheduling;
+mod extension;
 mod kubernetes;
 mod options;
 mod seat;
 mod volcano;
 mod yunikorn;
 
-use crate::{
-    Policy, copies::Copies, findings::Refusal, owned::owned, pod_claim::Amounts, pod_requests::PodRequests,
-    pod_summary::PodSummary,
-};
+use crate::{Policy, copies::Copies, extension::ComingRun, pod_claim::Amounts, pod_summary::PodSummary};
 use api::{
     ObjectKey, ObjectKind, Role, SparkApplication, SparkPodSpec,
     excerpt::{self, LONGEST_EXPLANATION},
-    names::{annotation, batch_scheduler, label},
+    names::{annotation, batch_scheduler},
     quantity, stated,
 };
 pub use kubernetes::PodGroupVersion;
 pub use seat::{excess, is_gated, is_placeholder};
 pub(crate) use seat::{nominate, nomination, ungate};
 use serde_json::{Map, Value, json};
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The admin's settings: the batch schedulers that applications may name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchSchedulers {
+    /// Whether the operator hands applications over to none.
+    is_off: bool,
     kube_schedulers: Vec<String>,
     has_kubernetes: bool,
     default: Option<String>,
@@ -117,15 +115,6 @@ pub enum Obstacle {
     NoPermission,
 }
 
-/// A run that is about to be submitted: the application with the labels and annotations by which the scheduler finds its
-/// pods, the objects that are created before its first pod, and the placeholders, which are created before the driver.
-#[derive(Debug)]
-pub struct Gang<'a> {
-    pub application: Cow<'a, SparkApplication>,
-    pub objects: Vec<Value>,
-    pub placeholders: Copies,
-}
-
 impl BatchSchedulers {
     /// Returns the settings with these names of kube-schedulers, with Kubernetes' own gangs or without, and the scheduler
     /// of applications that name none.
@@ -138,18 +127,24 @@ impl BatchSchedulers {
         has_kubernetes: bool,
         default: Option<String>,
     ) -> Result<Self, String> {
-        let settings = Self { kube_schedulers, has_kubernetes, default };
+        let settings = Self { is_off: false, kube_schedulers, has_kubernetes, default };
         if let Some(name) = &settings.default {
             settings.named(name)?;
         }
         Ok(settings)
     }
 
-    /// Returns the API groups whose PodGroups are created for applications.
+    /// Returns the settings of an operator that hands applications over to no batch scheduler.
     #[must_use]
-    pub fn group_apis(&self) -> Vec<GroupApi> {
+    pub fn off() -> Self {
+        Self { is_off: true, ..Self::default() }
+    }
+
+    /// Returns the API groups whose PodGroups are created for applications, without that of Kubernetes' own gangs.
+    fn group_apis(&self) -> impl Iterator<Item = GroupApi> {
+        let volcano = (!self.is_off).then_some(GroupApi::Volcano);
         let coscheduling = (!self.kube_schedulers.is_empty()).then_some(GroupApi::Coscheduling);
-        [GroupApi::Volcano].into_iter().chain(coscheduling).collect()
+        volcano.into_iter().chain(coscheduling)
     }
 
     /// Returns the scheduler with this name.
@@ -187,27 +182,12 @@ impl BatchSchedulers {
     /// # Errors
     ///
     /// When the application names a scheduler that does not exist.
-    pub fn of(&self, application: &SparkApplication) -> Result<Option<(String, BatchScheduler)>, String> {
-        let asked = stated(&application.spec.batch_scheduler);
+    fn of(&self, application: &SparkApplication) -> Result<Option<(String, BatchScheduler)>, String> {
+        let asked = stated(&application.spec.batch_scheduler).filter(|_| !self.is_off);
         let Some(name) = asked.or(self.default.as_ref()) else { return Ok(None) };
         let scheduler = self.named(name).map_err(|why| format!("spec.batchScheduler: {why}"))?;
         Ok(Some((name.clone(), scheduler)))
     }
-}
-
-/// Returns a warning about an application that names a batch scheduler where the operator hands applications over to none;
-/// none if it names none. `root` is the path of its spec.
-#[must_use]
-pub fn names_without_effect(root: &str, name: &str, has_options: bool) -> Option<String> {
-    if name.is_empty() && !has_options {
-        return None;
-    }
-    let what = if name.is_empty() {
-        format!("{root}.batchSchedulerOptions: has no effect")
-    } else {
-        format!("{root}.batchScheduler: only becomes the schedulerName of the pods, without a group")
-    };
-    Some(format!("{what}: the operator runs without --enable-batch-scheduler"))
 }
 
 /// Returns the PodGroup that the run with this submission id should have while `driver`, its driver, exists; none if the
@@ -226,8 +206,8 @@ pub fn wanted(
     if matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_))) {
         return None;
     }
-    let objects =
-        of(application, submission_id, &BTreeSet::new(), defaults, policy).ok()?.objects.into_iter();
+    let run = ComingRun { submission_id, served: &BTreeSet::new(), defaults };
+    let objects = policy.extensions.prepared(application, &run).ok()?.objects;
     // An admin may have changed the default since the driver was created.
     objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
 }
@@ -247,125 +227,8 @@ pub(crate) fn placeholders(
     }
     // They are the same in all versions.
     let served = BTreeSet::from([GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()]);
-    let gang = of(application, submission_id, &served, defaults, policy);
-    gang.map(|gang| gang.placeholders).unwrap_or_default()
-}
-
-/// Returns the kinds of which the cluster has to serve one before `application` can be submitted, the preferred one first;
-/// empty if it needs none.
-#[must_use]
-pub fn alternatives(application: &SparkApplication, policy: &Policy) -> Vec<ObjectKind> {
-    let scheduler = policy.batch_schedulers.as_ref().map(|settings| settings.of(application));
-    match scheduler {
-        Some(Ok(Some((_, BatchScheduler::Kubernetes)))) => {
-            PodGroupVersion::ALL.map(|version| GroupApi::Kubernetes(version).kind()).into()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// Whether the operator mends the group of `driver`, so that it has to know how large that group is.
-#[must_use]
-pub fn is_mended(driver: &PodSummary, policy: &Policy) -> bool {
-    group_of(driver).is_some() && policy.batch_schedulers.is_some()
-}
-
-/// Returns the run of `application` with this submission id as the batch scheduler wants it. Without a batch scheduler,
-/// nothing changes. `served` are those of [`alternatives`] that the cluster serves; `defaults` is the text of the admin's
-/// `spark-defaults.conf`.
-///
-/// # Errors
-///
-/// When the application names a scheduler that does not exist, or the resources of its pods cannot be determined.
-pub fn of<'a>(
-    application: &'a SparkApplication,
-    submission_id: &str,
-    served: &BTreeSet<ObjectKind>,
-    defaults: &str,
-    policy: &Policy,
-) -> Result<Gang<'a>, String> {
-    let alone = |application| Gang { application, objects: Vec::new(), placeholders: Copies::default() };
-    let application = without_marks(application);
-    let Some(settings) = &policy.batch_schedulers else { return Ok(alone(application)) };
-    let Some((name, scheduler)) = settings.of(&application)? else { return Ok(alone(application)) };
-    let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
-    if let Some(invalid) = settings.check("spec", &name, &options).invalid.first() {
-        return Err(invalid.to_string());
-    }
-    let mut grouped = application.clone().into_owned();
-    // Kubernetes' own gangs are placed by the scheduler that the roles name, or the cluster's default.
-    grouped.spec.batch_scheduler = Some(name).filter(|_| scheduler != BatchScheduler::Kubernetes);
-    if scheduler.has_own_group(&application) {
-        return Ok(alone(Cow::Owned(grouped)));
-    }
-    let requests = PodRequests::of(&grouped, defaults)
-        .map_err(|error| Refusal(error.findings("the sums of the batch scheduler")).brief())?;
-    let own = |object| owned(object, &application, Some(submission_id), label::CREATED_BY);
-    let mut placeholders = Copies::default();
-    let objects = match scheduler {
-        BatchScheduler::Volcano => vec![volcano::group(&mut grouped, &requests)],
-        BatchScheduler::Coscheduling => vec![coscheduling::group(&mut grouped, &requests)?],
-        BatchScheduler::YuniKorn => {
-            yunikorn::group(&mut grouped, &requests)?;
-            Vec::new()
-        }
-        BatchScheduler::Kubernetes => {
-            let is_served =
-                |version: &PodGroupVersion| served.contains(&GroupApi::Kubernetes(*version).kind());
-            let version = PodGroupVersion::ALL.into_iter().find(is_served);
-            let version = version.ok_or_else(|| NO_POD_GROUPS.to_owned())?;
-            let objects;
-            (objects, placeholders) = kubernetes::objects(&mut grouped, &requests, version, submission_id)?;
-            placeholders.template = own(placeholders.template);
-            objects
-        }
-    };
-    Ok(Gang {
-        application: Cow::Owned(grouped),
-        objects: objects.into_iter().map(own).collect(),
-        placeholders,
-    })
-}
-
-/// Returns the objects that the operator may have made to group the pods of the run with this submission id: those of the
-/// group that `driver`, the run's driver, names; without a driver, those of every scheduler that applications may name,
-/// because the spec may have been edited since.
-#[must_use]
-pub fn possible(
-    application: &SparkApplication,
-    submission_id: &str,
-    policy: &Policy,
-    driver: Option<&PodSummary>,
-) -> Vec<ObjectKey> {
-    let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
-    let named = |api: GroupApi| match api {
-        GroupApi::Volcano => volcano::name(application),
-        GroupApi::Coscheduling => coscheduling::name(application),
-        GroupApi::Kubernetes(_) => kubernetes::name(application, submission_id),
-    };
-    let apis: Vec<_> = match (driver, &policy.batch_schedulers) {
-        (Some(driver), _) => {
-            let api = group_of(driver).and_then(|group| Some((GroupApi::of(&group.kind)?, group.name)));
-            // Another name is that of a group of the user's own.
-            api.filter(|(api, name)| *name == named(*api)).map(|(api, _)| api).into_iter().collect()
-        }
-        (None, Some(settings)) => {
-            let own = settings.has_kubernetes.then_some(kubernetes);
-            settings.group_apis().into_iter().chain(own).collect()
-        }
-        (None, None) => Vec::new(),
-    };
-    let children = |api: GroupApi| match api {
-        GroupApi::Volcano | GroupApi::Coscheduling => vec![api.kind().named(named(api))],
-        // The cluster may have been upgraded since.
-        GroupApi::Kubernetes(_) => {
-            let kinds = PodGroupVersion::ALL
-                .into_iter()
-                .flat_map(|version| KINDS.map(|kind| ObjectKind::new(version.api_version(), kind)));
-            kinds.map(|kind| kind.named(named(api))).collect()
-        }
-    };
-    apis.into_iter().flat_map(children).collect()
+    let run = ComingRun { submission_id, served: &served, defaults };
+    policy.extensions.prepared(application, &run).map(|prepared| prepared.copies).unwrap_or_default()
 }
 
 /// Returns the PodGroup that the labels and annotations of a driver name. Only the operator sets the annotation of
@@ -428,27 +291,10 @@ impl BatchScheduler {
     }
 }
 
-/// Returns the application without the annotations by which its pods would get a group and a gate: only the operator sets
-/// them.
-fn without_marks(application: &SparkApplication) -> Cow<'_, SparkApplication> {
-    const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
-    let given = application.metadata.annotations.as_ref();
-    if !MARKS.iter().any(|mark| given.is_some_and(|given| given.contains_key(*mark))) {
-        return Cow::Borrowed(application);
-    }
-    let mut application = application.clone();
-    application.metadata.annotations.get_or_insert_default().retain(|key, _| !MARKS.contains(&key.as_str()));
-    Cow::Owned(application)
-}
-
 /// The kind of the objects that group pods, in several API groups.
 const KIND: &str = "PodGroup";
 /// The kinds of objects about groups.
 const KINDS: [&str; 2] = [KIND, "Workload"];
-/// Why no application can be in a gang of Kubernetes' own.
-const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or \
-                             later, the feature gate GenericWorkload, and scheduling.k8s.io/v1beta1 (v1alpha2 in 1.36) in --runtime-config";
-
 /// Changes the fields of each role.
 fn for_roles(application: &mut SparkApplication, mut change: impl FnMut(Role, &mut SparkPodSpec)) {
     change(Role::Driver, &mut application.spec.driver.pod);

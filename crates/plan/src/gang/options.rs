@@ -11,7 +11,7 @@ impl BatchSchedulers {
     /// Checks the batch scheduler that an application names, and its options. An empty name means the default scheduler.
     /// `root` is the path of the spec.
     #[must_use]
-    pub fn check(&self, root: &str, name: &str, options: &BatchSchedulerOptions) -> Findings {
+    pub fn examine(&self, root: &str, name: &str, options: &BatchSchedulerOptions) -> Findings {
         let mut findings = Findings::default();
         let name = if name.is_empty() { self.default.as_deref().unwrap_or_default() } else { name };
         if !name.is_empty() {

@@ -9,7 +9,6 @@ use super::{
 use crate::{
     Action, Driver, Plan, auxiliary,
     events::{self, Event},
-    gang::{self, GroupApi},
     monitoring,
     run::Run,
     submission_plan, submission_pod,
@@ -188,14 +187,18 @@ impl Pass<'_> {
         };
         let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str())).map(|pod| &**pod);
         let around = &self.seen.submission_environment;
+        let of_extensions =
+            |driver| self.policy.extensions.leftovers(self.application, run.id.as_str(), driver);
         let mut children = submission_plan::children(self.application, &run, self.policy, around, driver);
+        let mut before = vec![monitoring.clone()];
+        before.extend(of_extensions(driver));
         if matches!(self.application.state(), State::Invalidating | State::Suspending) {
             // The spec from which the run was created may no longer be known, so everything that may have been created
             // for any spec is included.
             let possible = spark_client::possible_children(self.name(), &run.ids());
             let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
-            let groups = gang::possible(self.application, run.id.as_str(), self.policy, None);
-            let possible = possible.into_iter().chain([monitoring.clone(), files]).chain(groups);
+            before.extend(of_extensions(None));
+            let possible = possible.into_iter().chain([monitoring, files]).chain(of_extensions(None));
             let others = possible.filter(|child| !children.contains(child)).collect::<Vec<_>>();
             children.extend(others);
         }
@@ -208,7 +211,7 @@ impl Pass<'_> {
         };
         if !is_ours {
             let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
-            children.retain(|child| *child == monitoring || GroupApi::of(&child.kind).is_some());
+            children.retain(|child| before.contains(child));
             children.push(files);
         }
         (!children.is_empty()).then_some(Action::DeleteChildren(children))

@@ -10,7 +10,7 @@ use super::{
     history::{self, Cause, Outcome},
     questions,
 };
-use crate::{Action, Plan, gang, run::Run, submission_pod};
+use crate::{Action, Plan, run::Run, submission_pod};
 use api::{Role, SparkApplicationStatus, State};
 
 impl Pass<'_> {
@@ -25,8 +25,7 @@ impl Pass<'_> {
         // would lead to the ConfigMap later. The name of the ConfigMap contains the forerunner's ordinal, which `next`
         // has too at this moment.
         let mut left = vec![submission_pod::config_map(&submission_pod::name(self.application, next))];
-        // The forerunner's group may have a name of its own too.
-        left.extend(gang::possible(self.application, id, self.policy, None));
+        left.extend(self.policy.extensions.leftovers(self.application, id, None));
         Some(Plan {
             actions: vec![Action::DeleteChildren(left)],
             ..self.plan(status, Vec::new(), Some(SOON))

@@ -4,7 +4,7 @@ use crate::{
     By, Policy, SubmitRequest,
     auxiliary::has_id_in_ui_path,
     events::{self, Event},
-    gang::{self, Gang},
+    extension::{ComingRun, Prepared},
     monitoring,
     run::Run,
     submission::{self, SubmissionEnvironment, field_of, has_templates, pod_templates},
@@ -95,13 +95,13 @@ pub fn choose(
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
     let SubmissionEnvironment { served, defaults, .. } = submission_environment;
-    let Gang { application, objects: group, placeholders: copies } =
-        gang::of(application, run.id.as_str(), served, defaults, policy)?;
+    let coming = ComingRun { submission_id: run.id.as_str(), served, defaults };
+    let Prepared { application, objects: before, copies } =
+        policy.extensions.prepared(application, &coming)?;
     let application = &*application;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
     let chosen = |mut by: By, mut notes: Vec<String>| {
-        // The scheduler knows the group before its first pod.
-        by.objects_mut().children.splice(0..0, group);
+        by.objects_mut().children.splice(0..0, before);
         notes.extend(without_webhook(application, policy));
         notes.extend(without_path(application, &by, policy));
         let request = SubmitRequest { run: run.clone(), by, copies };

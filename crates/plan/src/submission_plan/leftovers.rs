@@ -2,7 +2,7 @@
 
 use super::{Submitter, choice::submitter};
 use crate::{
-    Policy, gang, monitoring,
+    Policy, monitoring,
     pod_summary::PodSummary,
     run::Run,
     submission::{SubmissionEnvironment, native},
@@ -15,7 +15,7 @@ use spark_client::{self, Line, possible_children};
 
 /// Returns the objects that the operator may have created for `run` in addition to pods: those that
 /// [`objects`](crate::submission::objects) returns in addition to the driver's pod, or the ConfigMap of the submission
-/// pod; the ConfigMap of monitoring; and the group of the batch scheduler.
+/// pod; the ConfigMap of monitoring; and what extensions have added.
 ///
 /// The objects are found by their names. The names follow from the application and the run, not from the admin's
 /// configuration, which may have changed since. (To find the objects by label, the operator would need the right to
@@ -50,7 +50,7 @@ pub fn children(
 
     let mut named: Vec<_> =
         monitoring::config_map(application, run).iter().filter_map(ObjectKey::of).collect();
-    named.extend(gang::possible(application, run.id.as_str(), policy, driver));
+    named.extend(policy.extensions.leftovers(application, run.id.as_str(), driver));
     if by_operator {
         let has_policy = Line::nearest(&application.spec.spark_version).0 >= Line::V4_2;
         named.extend(

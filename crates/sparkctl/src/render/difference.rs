@@ -14,16 +14,16 @@ const EXPLANATION: &str = "\
 # The driver of spark-submit is customized by the webhook when it is created, if there is one.
 ";
 
-/// Returns a unified diff for the order of creation and for each object. `theirs` are the objects of `spark-submit`.
+/// Returns a unified diff for the order of creation and for each object. `theirs` are the objects of `spark-submit`, and
+/// `before` those that the operator creates first, whoever submits.
 pub(super) fn difference(
     found: &Found,
     notes: &[&str],
+    before: &[Value],
     theirs: &Objects,
     ours: &Objects,
 ) -> anyhow::Result<String> {
-    // The operator creates the objects of the group before the first pod, whoever submits.
-    let group = ours.children.iter().filter(|object| listing::is_of_group(object));
-    let theirs = group.chain(iter::once(&theirs.pod)).chain(&theirs.children);
+    let theirs = before.iter().chain(iter::once(&theirs.pod)).chain(&theirs.children);
     let ours = ours.children.iter().chain(iter::once(&ours.pod));
     let [theirs, ours] = [shown(found, theirs)?, shown(found, ours)?];
 

@@ -3,12 +3,8 @@
 
 use super::manifest::{Found, without_unknown_owners};
 use crate::yaml;
-use api::{
-    ObjectKey,
-    names::{label, role},
-};
+use api::names::label;
 use kube::ResourceExt;
-use plan::gang::GroupApi;
 use serde_json::Value;
 use spark_client::{NotNative, Objects};
 use std::{fmt::Write, iter};
@@ -29,7 +25,7 @@ pub(super) fn native(found: &Found, notes: &[&str], objects: &Objects) -> anyhow
 }
 
 /// Returns what `spark-submit` is given, the pod in which it runs, and the objects that it creates; or why these
-/// objects are not known.
+/// objects are not known. `before` are the objects of extensions that are created before the pod.
 pub(super) fn spark_submit(
     found: &Found,
     notes: &[&str],
@@ -43,7 +39,7 @@ pub(super) fn spark_submit(
     text += "# The operator makes a ConfigMap with the files, and this pod, which mounts it:\n";
     let pod = without_unknown_owners(placed(found, submission_pod));
     text += &yaml::comment(POD, &yaml::document(&pod)?);
-    for group in before.iter().filter(|object| is_of_group(object)) {
+    for group in before {
         let (kind, name) = (&group["kind"], &group["metadata"]["name"]);
         let (kind, name) = (kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default());
         writeln!(text, "# Before it, {kind} {name} for the batch scheduler:")?;
@@ -68,12 +64,6 @@ pub(super) fn spark_submit(
         }
     }
     Ok(text)
-}
-
-/// Whether `object` is about the group of a batch scheduler.
-pub(super) fn is_of_group(object: &Value) -> bool {
-    let is_placeholder = object["metadata"]["labels"][label::SPARK_ROLE] == role::PLACEHOLDER;
-    is_placeholder || ObjectKey::of(object).is_some_and(|child| GroupApi::of(&child.kind).is_some())
 }
 
 /// Whether `object` is one that the operator creates before the pod of `spark-submit`.

@@ -15,7 +15,8 @@ use clap::{ArgAction, Args};
 use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
-    gang::{self, BatchSchedulers, GroupApi, PodGroupVersion},
+    extension::{ComingRun, Extensions},
+    gang::BatchSchedulers,
     run::Run,
     submission::{SubmissionEnvironment, spark_submit},
     submission_plan::{Chosen, Submitter, choose, predicted},
@@ -101,30 +102,32 @@ impl Flags {
         // As in `choose`, spark-submit is given the application as the batch scheduler wants it. The run remains that of
         // the application as it is written: the spec with the marks of the group has another hash.
         let policy = self.policy(&found.application);
-        let SubmissionEnvironment { served, defaults, .. } = submission_environment();
-        let gang = gang::of(&found.application, run.id.as_str(), &served, &defaults, &policy);
-        let gang = gang.map_err(refused)?;
-        let application = validate(&gang.application).map_err(|refusal| refused(refusal.brief()))?;
-        let prediction = || predicted(application, &run, &policy, &submission_environment(), TIME);
+        let environment = submission_environment(&found.application, &policy);
+        let coming = ComingRun {
+            submission_id: run.id.as_str(),
+            served: &environment.served,
+            defaults: &environment.defaults,
+        };
+        let prepared = policy.extensions.prepared(&found.application, &coming).map_err(refused)?;
+        let application = validate(&prepared.application).map_err(|refusal| refused(refusal.brief()))?;
+        let before: Vec<_> = prepared.objects.iter().cloned().chain(copies.iter()).collect();
+        let prediction = || predicted(application, &run, &policy, &environment, TIME);
         match by {
             By::Native(ours) if self.diff => {
                 let theirs = prediction().map_err(|why| refused(why.to_string()))?;
-                difference::difference(found, &notes, &theirs, &ours)
+                difference::difference(found, &notes, &prepared.objects, &theirs, &ours)
             }
             By::Native(mut objects) => {
                 objects.children.extend(copies.iter());
                 listing::native(found, &notes, &objects)
             }
-            By::Pod { objects: Objects { pod, mut children }, .. } => {
-                children.extend(copies.iter());
+            By::Pod { objects: Objects { pod, .. }, .. } => {
                 let command = spark_submit(application, &run, &policy, "");
                 let command = command.map_err(|refusal| refused(refusal.brief()))?;
                 let script = command::script(found, &command)?;
                 match prediction() {
                     Err(why @ NotNative::Refused { .. }) => bail!(refused(why.to_string())),
-                    objects => {
-                        listing::spark_submit(found, &notes, &script, &children, &pod, objects.as_ref())
-                    }
+                    objects => listing::spark_submit(found, &notes, &script, &before, &pod, objects.as_ref()),
                 }
             }
         }
@@ -139,30 +142,27 @@ impl Flags {
             policy.submitter = submitter;
             application.metadata.annotations.get_or_insert_default().remove(annotation::SUBMITTER);
         }
-        choose(&application, &Run::next(&application), &submission_environment(), &policy, TIME)
+        let environment = submission_environment(&application, &policy);
+        choose(&application, &Run::next(&application), &environment, &policy, TIME)
     }
 
-    /// Returns the batch schedulers of an operator that knows the one which `application` names.
-    fn batch_schedulers(&self, application: &SparkApplication) -> Option<BatchSchedulers> {
+    /// Returns the policy of an operator that knows the batch scheduler which `application` names.
+    fn policy(&self, application: &SparkApplication) -> Policy {
         let named = application.spec.batch_scheduler.clone();
         let all = BatchSchedulers::new(named.into_iter().collect(), true, None);
-        all.ok().filter(|_| self.enable_batch_scheduler)
-    }
-
-    fn policy(&self, application: &SparkApplication) -> Policy {
+        let extensions = all.ok().filter(|_| self.enable_batch_scheduler).map(Extensions::of);
         Policy {
             has_webhook: self.webhook,
-            batch_schedulers: self.batch_schedulers(application),
+            extensions: extensions.unwrap_or_default(),
             ..Policy::new(&self.master)
         }
     }
 }
 
-fn submission_environment() -> SubmissionEnvironment {
+/// Returns the environment of a submission in a cluster that serves what `application` prefers.
+fn submission_environment(application: &SparkApplication, policy: &Policy) -> SubmissionEnvironment {
+    let extensions = policy.extensions.iter();
+    let preferred = extensions.filter_map(|extension| extension.alternatives(application).into_iter().next());
     let environment = Environment { os_user: OPERATOR.to_owned(), ..Environment::default() };
-    SubmissionEnvironment {
-        environment,
-        served: [GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()].into(),
-        ..SubmissionEnvironment::default()
-    }
+    SubmissionEnvironment { environment, served: preferred.collect(), ..SubmissionEnvironment::default() }
 }

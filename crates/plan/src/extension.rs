@@ -1,0 +1,148 @@
+//! The points at which extensions take part in the runs of applications. An extension is a feature that most clusters do not
+//! use. The core knows none by its name: it calls those in [`Policy::extensions`](crate::Policy::extensions).
+
+use crate::{copies::Copies, findings::Findings, pod_summary::PodSummary};
+use api::{ObjectKey, ObjectKind, SparkApplication, names::annotation};
+use serde_json::Value;
+use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
+
+/// A feature that changes how applications are run. Each function is pure, and does nothing unless an extension has its own.
+#[expect(unused_variables, reason = "most extensions do without some of the functions")]
+pub trait Extension: fmt::Debug + Send + Sync {
+    /// Returns the kinds of which the cluster has to serve one before `application` is submitted, the preferred one first;
+    /// empty if it needs none. They are of named API groups.
+    #[must_use]
+    fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind> {
+        Vec::new()
+    }
+
+    /// Changes a run that is about to be submitted.
+    ///
+    /// # Errors
+    ///
+    /// When the run cannot be submitted: the reason, in words for the user.
+    fn prepare(&self, prepared: &mut Prepared<'_>, run: &ComingRun<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Returns the objects that [`prepare`](Self::prepare) may have added to the run with this submission id. `driver` is
+    /// the run's driver; without it, the spec may have been edited since. The admin may have turned the extension off since.
+    #[must_use]
+    fn leftovers(
+        &self,
+        application: &SparkApplication,
+        submission_id: &str,
+        driver: Option<&PodSummary>,
+    ) -> Vec<ObjectKey> {
+        Vec::new()
+    }
+
+    /// Returns the kinds of objects that are watched, repaired and deleted like Services and Ingresses.
+    #[must_use]
+    fn watched(&self) -> Vec<ObjectKind> {
+        Vec::new()
+    }
+
+    /// Whether decisions about a run whose driver is `driver` depend on the admin's `spark-defaults.conf`.
+    #[must_use]
+    fn needs_defaults(&self, driver: &PodSummary) -> bool {
+        false
+    }
+
+    /// Returns the fields of the spec that [`check`](Self::check) reads.
+    #[must_use]
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Returns what is wrong with a spec. `fields` is an object with [`fields`](Self::fields), as the user has written them,
+    /// and `root` is the path of the spec.
+    #[must_use]
+    fn check(&self, root: &str, fields: &Value) -> Findings {
+        Findings::default()
+    }
+}
+
+/// A run that is about to be submitted.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    /// The application as it is submitted.
+    pub application: Cow<'a, SparkApplication>,
+    /// The objects that are created before its first pod, in this order.
+    pub objects: Vec<Value>,
+    /// The pods that are created after them and before the driver. At most one extension has any.
+    pub copies: Copies,
+}
+
+/// The facts about a run that are known before it is submitted.
+#[derive(Clone, Copy, Debug)]
+pub struct ComingRun<'a> {
+    pub submission_id: &'a str,
+    /// The kinds among [`Extension::alternatives`] that the cluster serves, at most one of each extension.
+    pub served: &'a BTreeSet<ObjectKind>,
+    /// The text of the admin's `spark-defaults.conf`.
+    pub defaults: &'a str,
+}
+
+/// The extensions that the operator is built with, also those that the admin has turned off. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Extensions(Arc<[Arc<dyn Extension>]>);
+
+impl Extensions {
+    /// Returns a single extension.
+    #[must_use]
+    pub fn of(extension: impl Extension + 'static) -> Self {
+        let one: Arc<dyn Extension> = Arc::new(extension);
+        Self(Arc::new([one]))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &(dyn Extension + 'static)> {
+        self.0.iter().map(|extension| &**extension)
+    }
+
+    /// Returns the run as all extensions want it.
+    ///
+    /// # Errors
+    ///
+    /// See [`Extension::prepare`].
+    pub fn prepared<'a>(
+        &self,
+        application: &'a SparkApplication,
+        run: &ComingRun<'_>,
+    ) -> Result<Prepared<'a>, String> {
+        let application = without_marks(application);
+        let mut prepared = Prepared { application, objects: Vec::new(), copies: Copies::default() };
+        self.iter().try_for_each(|extension| extension.prepare(&mut prepared, run))?;
+        Ok(prepared)
+    }
+
+    /// Returns the kinds of objects that all extensions have watched.
+    #[must_use]
+    pub fn watched(&self) -> Vec<ObjectKind> {
+        self.iter().flat_map(Extension::watched).collect()
+    }
+
+    /// Returns the objects that all extensions may have added to a run: see [`Extension::leftovers`].
+    #[must_use]
+    pub fn leftovers(
+        &self,
+        application: &SparkApplication,
+        submission_id: &str,
+        driver: Option<&PodSummary>,
+    ) -> Vec<ObjectKey> {
+        self.iter().flat_map(|extension| extension.leftovers(application, submission_id, driver)).collect()
+    }
+}
+
+/// Returns the application without the annotations by which its pods would get a group and a gate: only extensions set
+/// them.
+fn without_marks(application: &SparkApplication) -> Cow<'_, SparkApplication> {
+    const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
+    let given = application.metadata.annotations.as_ref();
+    if !MARKS.iter().any(|mark| given.is_some_and(|given| given.contains_key(*mark))) {
+        return Cow::Borrowed(application);
+    }
+    let mut application = application.clone();
+    application.metadata.annotations.get_or_insert_default().retain(|key, _| !MARKS.contains(&key.as_str()));
+    Cow::Owned(application)
+}

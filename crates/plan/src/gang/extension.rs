@@ -1,0 +1,149 @@
+//! Answers the core about batch schedulers.
+
+use super::{
+    BatchScheduler, BatchSchedulers, GroupApi, KINDS, PodGroupVersion, coscheduling, group_of, kubernetes,
+    volcano, yunikorn,
+};
+use crate::{
+    extension::{ComingRun, Extension, Prepared},
+    findings::{Findings, Refusal},
+    owned::owned,
+    pod_requests::PodRequests,
+    pod_summary::PodSummary,
+};
+use api::{ObjectKey, ObjectKind, SparkApplication, names::label};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// Why no application can be in a gang of Kubernetes' own.
+const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or \
+                             later, the feature gate GenericWorkload, and scheduling.k8s.io/v1beta1 (v1alpha2 in 1.36) in --runtime-config";
+
+impl Extension for BatchSchedulers {
+    fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind> {
+        match self.of(application) {
+            Ok(Some((_, BatchScheduler::Kubernetes))) => {
+                PodGroupVersion::ALL.map(|version| GroupApi::Kubernetes(version).kind()).into()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Puts the pods of the run into a group, as the batch scheduler wants it. Without a batch scheduler, nothing changes.
+    fn prepare(&self, prepared: &mut Prepared<'_>, run: &ComingRun<'_>) -> Result<(), String> {
+        let application = &*prepared.application;
+        let Some((name, scheduler)) = self.of(application)? else { return Ok(()) };
+        let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
+        if let Some(invalid) = self.examine("spec", &name, &options).invalid.first() {
+            return Err(invalid.to_string());
+        }
+        let mut grouped = application.clone();
+        // Kubernetes' own gangs are placed by the scheduler that the roles name, or the cluster's default.
+        grouped.spec.batch_scheduler = Some(name).filter(|_| scheduler != BatchScheduler::Kubernetes);
+        if scheduler.has_own_group(application) {
+            prepared.application = Cow::Owned(grouped);
+            return Ok(());
+        }
+        let requests = PodRequests::of(&grouped, run.defaults)
+            .map_err(|error| Refusal(error.findings("the sums of the batch scheduler")).brief())?;
+        let own = |object| owned(object, application, Some(run.submission_id), label::CREATED_BY);
+        let objects = match scheduler {
+            BatchScheduler::Volcano => vec![volcano::group(&mut grouped, &requests)],
+            BatchScheduler::Coscheduling => vec![coscheduling::group(&mut grouped, &requests)?],
+            BatchScheduler::YuniKorn => {
+                yunikorn::group(&mut grouped, &requests)?;
+                Vec::new()
+            }
+            BatchScheduler::Kubernetes => {
+                let is_served =
+                    |version: &PodGroupVersion| run.served.contains(&GroupApi::Kubernetes(*version).kind());
+                let version = PodGroupVersion::ALL.into_iter().find(is_served);
+                let version = version.ok_or_else(|| NO_POD_GROUPS.to_owned())?;
+                let (objects, mut placeholders) =
+                    kubernetes::objects(&mut grouped, &requests, version, run.submission_id)?;
+                placeholders.template = own(placeholders.template);
+                prepared.copies = placeholders;
+                objects
+            }
+        };
+        prepared.objects.extend(objects.into_iter().map(own));
+        prepared.application = Cow::Owned(grouped);
+        Ok(())
+    }
+
+    /// Returns the objects of the group that `driver` names; without a driver, those of every scheduler that applications may
+    /// name.
+    fn leftovers(
+        &self,
+        application: &SparkApplication,
+        submission_id: &str,
+        driver: Option<&PodSummary>,
+    ) -> Vec<ObjectKey> {
+        let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
+        let named = |api: GroupApi| match api {
+            GroupApi::Volcano => volcano::name(application),
+            GroupApi::Coscheduling => coscheduling::name(application),
+            GroupApi::Kubernetes(_) => kubernetes::name(application, submission_id),
+        };
+        let apis: Vec<_> = match driver {
+            Some(driver) => {
+                let api = group_of(driver).and_then(|group| Some((GroupApi::of(&group.kind)?, group.name)));
+                // Another name is that of a group of the user's own.
+                api.filter(|(api, name)| *name == named(*api)).map(|(api, _)| api).into_iter().collect()
+            }
+            None => self.group_apis().chain(self.has_kubernetes.then_some(kubernetes)).collect(),
+        };
+        let objects = |api: GroupApi| match api {
+            GroupApi::Volcano | GroupApi::Coscheduling => vec![api.kind().named(named(api))],
+            // The cluster may have been upgraded since.
+            GroupApi::Kubernetes(_) => {
+                let kinds = PodGroupVersion::ALL
+                    .into_iter()
+                    .flat_map(|version| KINDS.map(|kind| ObjectKind::new(version.api_version(), kind)));
+                kinds.map(|kind| kind.named(named(api))).collect()
+            }
+        };
+        apis.into_iter().flat_map(objects).collect()
+    }
+
+    /// Returns the PodGroups that are created for applications. Those of Kubernetes' own gangs are not watched: their pods
+    /// report what the group waits for.
+    fn watched(&self) -> Vec<ObjectKind> {
+        self.group_apis().map(GroupApi::kind).collect()
+    }
+
+    /// Whether the operator mends the group of `driver`, so that it has to know how large that group is.
+    fn needs_defaults(&self, driver: &PodSummary) -> bool {
+        !self.is_off && group_of(driver).is_some()
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["batchScheduler", "batchSchedulerOptions"]
+    }
+
+    fn check(&self, root: &str, fields: &Value) -> Findings {
+        let (name, options) = (&fields["batchScheduler"], &fields["batchSchedulerOptions"]);
+        let name = name.as_str().unwrap_or_default();
+        if self.is_off {
+            let mut findings = Findings::default();
+            findings.warnings.extend(without_effect(root, name, !options.is_null()));
+            return findings;
+        }
+        // The API server has checked the types of the options by the schema.
+        self.examine(root, name, &serde_json::from_value(options.clone()).unwrap_or_default())
+    }
+}
+
+/// Returns a warning about an application that names a batch scheduler where the operator hands applications over to none;
+/// none if it names none. `root` is the path of its spec.
+fn without_effect(root: &str, name: &str, has_options: bool) -> Option<String> {
+    if name.is_empty() && !has_options {
+        return None;
+    }
+    let what = if name.is_empty() {
+        format!("{root}.batchSchedulerOptions: has no effect")
+    } else {
+        format!("{root}.batchScheduler: only becomes the schedulerName of the pods, without a group")
+    };
+    Some(format!("{what}: the operator runs without --enable-batch-scheduler"))
+}
