@@ -4,6 +4,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plan::{
     Action, PodPatch, Policy,
+    extension::Extensions,
+    gang::BatchSchedulers,
     lifecycle::{after_deletion, leave},
     pod_summary::PodSummary,
 };
@@ -106,7 +108,7 @@ fn executors_of_a_gang_that_nobody_drives_any_more_take_what_room_there_is() {
     let other = placeholder(&json!({"kind": "ReplicaSet", "name": "pi", "uid": "web"}));
     let left = |driver: PodSummary| {
         let pods = [driver, own.clone(), other.clone(), gated(), executor("old")];
-        shown(leave(&pods, "old", &Policy::new("k8s://https://10.0.0.1:443")))
+        shown(leave(&pods, "old", &policy()))
     };
     let expected = ["release driver of old", "delete placeholder of old", "ungate exec"];
     assert_eq!(left(driver("old", &is_placed)), expected);
@@ -117,7 +119,12 @@ fn executors_of_a_gang_that_nobody_drives_any_more_take_what_room_there_is() {
 
 fn told(pods: &[PodSummary], there: Option<&Value>) -> Vec<String> {
     let there: Option<ObjectMeta> = there.map(|there| from_value(there.clone()).unwrap());
-    shown(after_deletion(pods, there.as_ref()))
+    shown(after_deletion(pods, there.as_ref(), &policy()))
+}
+
+fn policy() -> Policy {
+    let extensions = Extensions::of(BatchSchedulers::off());
+    Policy { extensions, ..Policy::new("k8s://https://10.0.0.1:443") }
 }
 
 fn shown(actions: Vec<Action>) -> Vec<String> {

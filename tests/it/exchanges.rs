@@ -4,7 +4,7 @@ use api::names::batch_scheduler::GATE;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Observed, Plan, PodPatch,
-    lifecycle::{Blocker, ExchangeMemory, Exchanges, Wait, Waits},
+    gang::{Blocker, ExchangeMemory, Exchanges, Wait, Waits},
     pod_summary::PodSummary,
 };
 use serde_json::{Value, from_value, json};

@@ -11,8 +11,8 @@ use plan::{
     executor_trial::Trial,
     executors::ExecutorLimits,
     extension::Extensions,
-    gang::{BatchSchedulers, is_gated},
-    lifecycle::{self, Exchanges, Wait, Waits, questions},
+    gang::{BatchSchedulers, Exchanges, Wait, Waits, is_gated},
+    lifecycle::{self, questions},
     particulars::Placement,
     pod_summary::{Phase, PodSummary},
     run::{Run, SubmissionId},
@@ -311,9 +311,9 @@ fn a_plan_deletes_some_of_many_placeholders_and_the_next_plan_goes_on() {
     let step = story.steps.last().unwrap();
     let now = begin() + step.at;
     let mut seen = observed(&step.observed, &application, now);
-    let one = seen.placeholders[0].clone();
+    let one = seen.others[0].clone();
     let with_number = |number| PodSummary { name: format!("placeholder-{number}"), ..one.clone() };
-    seen.placeholders = (0..1000).map(with_number).collect();
+    seen.others = (0..1000).map(with_number).collect();
     let next = |seen: &Observed| lifecycle::next(&application, seen, now, &policy(story.policy));
     for _ in 0..10 {
         let Plan { actions, wake, .. } = next(&seen);
@@ -482,7 +482,7 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
                     Driver::Unseen | Driver::Gone => None,
                 };
                 let pods = driver.into_iter().chain(&mut seen.strays).chain(&mut seen.submission_pods);
-                let pods = pods.chain(&mut seen.placeholders).chain(&mut seen.executors);
+                let pods = pods.chain(&mut seen.others).chain(&mut seen.executors);
                 // A submission pod of another run is among the strays and among the submission pods.
                 let pods: Vec<_> = pods.filter(|pod| (&pod.name, &pod.uid) == (name, uid)).collect();
                 assert!(!pods.is_empty(), "{action:?} of nothing");
@@ -500,7 +500,7 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
             Action::MakeCopies { copies, numbers } => {
                 let made = numbers.iter().map(|number| copies.with_number(*number));
                 let made = made.map(|pod| PodSummary::of(&serde_json::from_value(pod).unwrap()));
-                seen.placeholders.extend(made);
+                seen.others.extend(made);
             }
             // Children are not part of the observation, and a deleted application is not observed any more.
             Action::DeleteChildren(_) | Action::DeleteApplication => {}
@@ -593,7 +593,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         executors: executors.clone(),
         strays: strays.collect(),
         submission_pods: submission_pods.collect(),
-        placeholders: placeholders.collect(),
+        others: placeholders.collect(),
         exchanges_of_others: Exchanges::of(elsewhere.iter()),
         waits: Waits(waits.collect()),
         departed,
@@ -607,7 +607,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         auxiliary: AuxiliaryObjects::default(),
         submission,
         submission_environment: SubmissionEnvironment::default(),
-        group_defaults: Some(String::new()),
+        defaults: Some(String::new()),
         server_time: seen.server_time.map(|since| begin() + since),
     }
 }
@@ -638,11 +638,11 @@ fn policy(admin: Admin) -> Policy {
         default_time_to_live_seconds: admin.default_time_to_live_seconds,
         has_driver_pdb: admin.driver_pdb,
         protects_driver_outcome: admin.protect_driver_outcome,
-        extensions: if admin.kubernetes_gangs {
-            Extensions::of(BatchSchedulers::new(Vec::new(), true, None).unwrap())
+        extensions: Extensions::of(if admin.kubernetes_gangs {
+            BatchSchedulers::new(Vec::new(), true, None).unwrap()
         } else {
-            Extensions::default()
-        },
+            BatchSchedulers::off()
+        }),
         executor_limits: ExecutorLimits { count: admin.executor_limit.unwrap_or(limits.count), ..limits },
         ..Policy::new("k8s://https://10.96.0.1:443")
     }

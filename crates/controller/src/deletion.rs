@@ -20,7 +20,7 @@ impl Context {
         let pods: Vec<_> = self.cluster.pods.of(namespace, name).0.into_values().collect();
         let is_ours = self.cluster.namespaces.include(namespace);
         let actions = |there: Option<&ObjectMeta>| {
-            let mut actions = lifecycle::after_deletion(&pods, there);
+            let mut actions = lifecycle::after_deletion(&pods, there, &self.policy);
             actions
                 .retain(|action| is_ours || matches!(action, Action::ProtectDriver { protect: false, .. }));
             actions
@@ -45,8 +45,8 @@ impl Context {
 
     /// Stops driving an application in a namespace that is not chosen, or that another operator drives. The pods
     /// continue to run, this process forgets the application, the operator's finalizer is removed from its drivers, and
-    /// the executors that there are lose the gate of gangs. Executors that are created later keep it until an operator drives
-    /// the namespace.
+    /// extensions let its pods go: see [`plan::extension::Extension::leave`]. Executors that are created later wait until an
+    /// operator drives the namespace, if an extension makes them wait.
     ///
     /// The finalizer is removed once, and only from drivers of applications that this process has driven: another
     /// operator may drive the namespace by now, and its finalizer has the same name. If the other operator has already

@@ -1,11 +1,14 @@
-//! Decides about applications with gated executors one at a time: see `plan::lifecycle`.
+//! Decides about applications with gated executors one at a time: see `plan::gang`.
 
 use super::pods::PodIndex;
 use api::SparkApplication;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use parking_lot::Mutex;
-use plan::{Observed, Plan, gang::is_gated, lifecycle::ExchangeMemory};
+use plan::{
+    Observed, Plan,
+    gang::{ExchangeMemory, is_gated},
+};
 use std::collections::HashSet;
 
 /// The memory of exchanges. The lock is held while an application with gated executors is decided about.

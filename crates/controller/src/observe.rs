@@ -13,8 +13,9 @@ use kube::{Api, Resource, ResourceExt, api::ListParams};
 use plan::{
     Driver, Observed, SubmissionProgress,
     auxiliary::AskedAddresses,
-    driver, gang,
-    lifecycle::{Exchanges, Questions, Waits, knows_all_pods, questions},
+    driver,
+    gang::{Exchanges, Waits},
+    lifecycle::{Questions, knows_all_pods, questions},
     pod_summary::PodSummary,
     run::Run,
     submission::SubmissionEnvironment,
@@ -54,8 +55,8 @@ pub(super) async fn observe(
         progress,
         Some(SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) })
     );
-    let placeholders: Vec<_> = cached.values().filter(|pod| gang::is_placeholder(pod)).cloned().collect();
-    cached.retain(|_, pod| !gang::is_placeholder(pod));
+    let others: Vec<_> = cached.values().filter(|pod| pod.other_role().is_some()).cloned().collect();
+    cached.retain(|_, pod| pod.other_role().is_none());
     let mut submission_pods: Vec<_> = cached.values().filter(|pod| pod.submits).cloned().collect();
     let is_submitted =
         |run: &Run, pods: &[PodSummary]| pods.iter().any(|pod| pod.submits_for(&uid, run.id.as_str()));
@@ -96,11 +97,11 @@ pub(super) async fn observe(
         },
         _ => SubmissionEnvironment::default(),
     };
-    let group_defaults = match &driver {
+    let defaults = match &driver {
         Driver::Pod { pod, .. }
             if context.policy.extensions.iter().any(|extension| extension.needs_defaults(pod)) =>
         {
-            group_defaults(context).await
+            defaults(context).await
         }
         _ => None,
     };
@@ -147,7 +148,7 @@ pub(super) async fn observe(
         executors,
         strays,
         submission_pods,
-        placeholders,
+        others,
         // Collected with the decision: see `ExchangeTurns`.
         exchanges_of_others: Exchanges::default(),
         waits: Waits::default(),
@@ -161,16 +162,16 @@ pub(super) async fn observe(
             .seen(application, AskedAddresses::of(application, &context.policy)),
         submission,
         submission_environment,
-        group_defaults,
+        defaults,
         server_time: (context.server_time)(),
     })
 }
 
-/// Returns the text of the admin's `spark-defaults.conf`; none if it cannot be read. The run goes on without it: only its
-/// group is not mended.
-async fn group_defaults(context: &Context) -> Option<String> {
+/// Returns the text of the admin's `spark-defaults.conf`; none if it cannot be read. The run goes on without it: only the
+/// objects of extensions are not mended.
+async fn defaults(context: &Context) -> Option<String> {
     let read = context.submission_environment.defaults().await;
-    read.inspect_err(|error| warn!(%error, "the groups of batch schedulers are not mended")).ok()
+    read.inspect_err(|error| warn!(%error, "the objects of extensions are not mended")).ok()
 }
 
 async fn live_driver(

@@ -33,7 +33,8 @@ impl Event {
     }
 
     /// Returns an event about a pod.
-    fn of_pod(severity: Severity, reason: &'static str, pod: &str, note: String) -> Self {
+    #[must_use]
+    pub fn of_pod(severity: Severity, reason: &'static str, pod: &str, note: String) -> Self {
         Self { pod: Some(pod.to_owned()), ..Self::new(severity, reason, "Follow", note) }
     }
 }
@@ -188,16 +189,6 @@ pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&st
 pub(super) fn executors_refused(name: &str, why: &str) -> Event {
     let note = format!("SparkApplication {name}: {why}");
     Event::new(Severity::Warning, "SparkApplicationExecutorsRefused", "Follow", note)
-}
-
-/// Returns the event for an executor of a gang that asks for more than its placeholder holds: `excess`, as
-/// `gang::excess` returns it.
-pub(super) fn executor_too_large(pod: &str, excess: &str) -> Event {
-    let note = format!(
-        "Executor {pod} asks for more than its placeholder: {excess}. No room is reserved for such executors, which are placed \
-         wherever there is room. State in the application what a LimitRange or a webhook adds to them"
-    );
-    Event::of_pod(Severity::Warning, "SparkExecutorTooLarge", pod, note)
 }
 
 /// The note about an object without which the application goes on: see [`not_made`].

@@ -1,10 +1,15 @@
 //! The points at which extensions take part in the runs of applications. An extension is a feature that most clusters do not
 //! use. The core knows none by its name: it calls those in [`Policy::extensions`](crate::Policy::extensions).
 
-use crate::{copies::Copies, findings::Findings, pod_summary::PodSummary};
+use crate::{Action, Driver, Observed, Plan, copies::Copies, findings::Findings, pod_summary::PodSummary};
 use api::{ObjectKey, ObjectKind, SparkApplication, names::annotation};
+use jiff::Timestamp;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
+
+/// The greatest number of actions about executors and about the pods of an extension in one plan, and of pods that one plan
+/// makes. Applications with a thousand of them must not keep others waiting.
+pub const AT_ONCE: usize = 100;
 
 /// A feature that changes how applications are run. Each function is pure, and does nothing unless an extension has its own.
 #[expect(unused_variables, reason = "most extensions do without some of the functions")]
@@ -49,6 +54,26 @@ pub trait Extension: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Adds actions, events and the time of the next look to a plan that is complete but for its auxiliary actions. Returns
+    /// the objects of [`watched`](Self::watched) kinds that the run in the plan's status should have now.
+    #[must_use]
+    fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// Returns what `driver`, which does not run yet, waits for, in words for the user. The reason that its pod reports is
+    /// written before it.
+    #[must_use]
+    fn waits_for(&self, driver: &PodSummary, seen: &Observed) -> Option<String> {
+        None
+    }
+
+    /// Returns the actions for `pods`, all of one application, that go on without the operator.
+    #[must_use]
+    fn leave(&self, pods: &[&PodSummary]) -> Vec<Action> {
+        Vec::new()
+    }
+
     /// Returns the fields of the spec that [`check`](Self::check) reads.
     #[must_use]
     fn fields(&self) -> &'static [&'static str] {
@@ -63,6 +88,31 @@ pub trait Extension: fmt::Debug + Send + Sync {
     }
 }
 
+/// What is known of an application for which a plan is made.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub application: &'a SparkApplication,
+    pub seen: &'a Observed,
+    pub now: Timestamp,
+}
+
+impl<'a> View<'a> {
+    /// Returns the uid of the application.
+    #[must_use]
+    pub fn uid(&self) -> &'a str {
+        self.application.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the pod with the driver's name, if it belongs to the application.
+    #[must_use]
+    pub fn driver(&self) -> Option<&'a PodSummary> {
+        match &self.seen.driver {
+            Driver::Pod { pod, .. } if pod.is_controlled_by(self.uid()) => Some(pod),
+            Driver::Pod { .. } | Driver::Unseen | Driver::Gone => None,
+        }
+    }
+}
+
 /// A run that is about to be submitted.
 #[derive(Debug)]
 pub struct Prepared<'a> {
@@ -72,6 +122,15 @@ pub struct Prepared<'a> {
     pub objects: Vec<Value>,
     /// The pods that are created after them and before the driver. At most one extension has any.
     pub copies: Copies,
+}
+
+impl<'a> Prepared<'a> {
+    /// Returns the run of `application` to which no extension has added anything yet.
+    #[must_use]
+    pub fn of(application: &'a SparkApplication) -> Self {
+        let application = without_marks(application);
+        Self { application, objects: Vec::new(), copies: Copies::default() }
+    }
 }
 
 /// The facts about a run that are known before it is submitted.
@@ -110,8 +169,7 @@ impl Extensions {
         application: &'a SparkApplication,
         run: &ComingRun<'_>,
     ) -> Result<Prepared<'a>, String> {
-        let application = without_marks(application);
-        let mut prepared = Prepared { application, objects: Vec::new(), copies: Copies::default() };
+        let mut prepared = Prepared::of(application);
         self.iter().try_for_each(|extension| extension.prepare(&mut prepared, run))?;
         Ok(prepared)
     }
@@ -131,6 +189,12 @@ impl Extensions {
         driver: Option<&PodSummary>,
     ) -> Vec<ObjectKey> {
         self.iter().flat_map(|extension| extension.leftovers(application, submission_id, driver)).collect()
+    }
+
+    /// Returns the actions of all extensions for pods that go on without the operator: see [`Extension::leave`].
+    #[must_use]
+    pub fn leave(&self, pods: &[&PodSummary]) -> Vec<Action> {
+        self.iter().flat_map(|extension| extension.leave(pods)).collect()
     }
 }
 

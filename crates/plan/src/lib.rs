@@ -38,8 +38,8 @@ use events::Event;
 use executor_trial::Trial;
 use executors::ExecutorLimits;
 use extension::Extensions;
+use gang::{Exchanges, Waits};
 use jiff::Timestamp;
-use lifecycle::{Exchanges, Waits};
 use pod_summary::PodSummary;
 use run::{Run, SubmissionId};
 use serde_json::Value;
@@ -61,8 +61,8 @@ pub struct Observed {
     pub strays: Vec<PodSummary>,
     /// The application's submission pods, of all runs.
     pub submission_pods: Vec<PodSummary>,
-    /// The application's placeholders, of all runs: pods that hold room for executors.
-    pub placeholders: Vec<PodSummary>,
+    /// The application's pods that Spark does not know, of all runs.
+    pub others: Vec<PodSummary>,
     /// The exchanges of other applications. Looked up only if the application has executors with a gate.
     pub exchanges_of_others: Exchanges,
     /// The operator's memory of the application's gated executors.
@@ -84,9 +84,9 @@ pub struct Observed {
     pub submission: Option<Submission>,
     /// The admin's settings for a submission; empty if no submission is due.
     pub submission_environment: SubmissionEnvironment,
-    /// The text of the admin's `spark-defaults.conf` as it is now: the size of the driver's group depends on it. None if
-    /// the driver is in no group, or if the file cannot be read.
-    pub group_defaults: Option<String>,
+    /// The text of the admin's `spark-defaults.conf` as it is now; none if no extension depends on it, or if the file cannot
+    /// be read.
+    pub defaults: Option<String>,
     /// The time by the API server's clock, rounded down to the second; none before the first answer of the API server.
     pub server_time: Option<Timestamp>,
 }
@@ -168,6 +168,15 @@ pub enum Action {
     ProtectDriver { name: String, uid: String, protect: bool },
     /// Deletes the application itself, unless it has changed since it was read.
     DeleteApplication,
+}
+
+impl Action {
+    /// Returns the action that deletes a pod; none if the pod is being deleted already.
+    #[must_use]
+    pub fn delete(pod: &PodSummary) -> Option<Self> {
+        let delete = || Self::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
+        (!pod.terminating).then(delete)
+    }
 }
 
 /// A change of a pod, without the pod's name and uid.

@@ -24,8 +24,8 @@ use plan::{
     auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects},
     driver::pod_name,
     extension::ComingRun,
-    gang::GroupApi,
-    lifecycle::{self, Exchanges, Questions, Waits, knows_all_pods, questions},
+    gang::{Exchanges, GroupApi, Waits},
+    lifecycle::{self, Questions, knows_all_pods, questions},
     pod_summary::Phase as PodPhase,
     run::{Run, SubmissionId},
     spec_hash::spec_hash,
@@ -487,7 +487,7 @@ impl Oracle {
             submission_pods: submission_pods(
                 &[&seen.submission_pods[..], &[seen.live_submission_pod]].concat(),
             ),
-            placeholders: Vec::new(),
+            others: Vec::new(),
             exchanges_of_others: Exchanges::default(),
             waits: Waits::default(),
             departed: seen.departed.map(|(name, pod)| Box::new(self.driver(pod, name))),
@@ -513,7 +513,7 @@ impl Oracle {
                 },
             }),
             submission_environment: SubmissionEnvironment::default(),
-            group_defaults: Some(String::new()),
+            defaults: Some(String::new()),
             server_time: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
 //! plan, or in what is remembered of it.
 
-use plan::{Action, Observed, Plan, PodPatch, lifecycle::Exchanges};
+use plan::{Action, Observed, Plan, PodPatch, gang::Exchanges};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
@@ -33,7 +33,7 @@ impl Mutation {
     pub fn of_question(self, seen: &mut Observed) {
         match self {
             Self::OthersIgnored => seen.exchanges_of_others = Exchanges::default(),
-            Self::TerminatingTakenForGone => seen.placeholders.retain(|pod| !pod.terminating),
+            Self::TerminatingTakenForGone => seen.others.retain(|pod| !pod.terminating),
             _ => {}
         }
     }

@@ -14,8 +14,9 @@ use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, PodPatch, Policy,
     auxiliary::AuxiliaryObjects,
-    gang,
-    lifecycle::{self, Blocker, ExchangeMemory, Exchanges, Wait, Waits},
+    extension::Extensions,
+    gang::{self, BatchSchedulers, Blocker, ExchangeMemory, Exchanges, Wait, Waits},
+    lifecycle,
     particulars::{Particulars, Placement},
     pod_summary::{Controller, Phase, PodSummary},
     submission::SubmissionEnvironment,
@@ -84,9 +85,10 @@ impl Oracle {
                 "driverInfo": {"podName": "pi-driver"},
             },
         });
+        let extensions = Extensions::of(BatchSchedulers::off());
         Self {
             application: serde_json::from_value(application).unwrap(),
-            policy: Policy::new("k8s://https://10.0.0.1:443"),
+            policy: Policy { extensions, ..Policy::new("k8s://https://10.0.0.1:443") },
             mutation,
             answers: Vec::new(),
             known: HashMap::new(),
@@ -185,7 +187,7 @@ fn observed(known: &Known) -> Observed {
         executors: executors(&known.pairs),
         strays: Vec::new(),
         submission_pods: Vec::new(),
-        placeholders: placeholders(&known.pairs, known.nodes),
+        others: placeholders(&known.pairs, known.nodes),
         exchanges_of_others: Exchanges::default(),
         waits: Waits::default(),
         departed: None,
@@ -196,7 +198,7 @@ fn observed(known: &Known) -> Observed {
         auxiliary: AuxiliaryObjects::default(),
         submission: None,
         submission_environment: SubmissionEnvironment::default(),
-        group_defaults: Some(String::new()),
+        defaults: Some(String::new()),
         server_time: None,
     }
 }

@@ -213,15 +213,15 @@ fn changed(is: &Value, should: &Value, others_go: bool) -> Map<String, Value> {
     should.into_iter().filter(|(key, value)| is.get(key) != Some(value)).chain(gone).collect()
 }
 
-/// Returns the actions for the Services and Ingresses of `application` and the PodGroup of its run, and after which time
-/// to compare them again. `status` is the status that is about to be recorded; `group` is the PodGroup that its run
-/// should have.
+/// Returns the actions for the Services and Ingresses of `application` and the objects of extensions, and after which time
+/// to compare them again. `status` is the status that is about to be recorded; `of_extensions` are the objects that its run
+/// should have for extensions.
 #[must_use]
 pub fn plan(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
     seen: &AuxiliaryObjects,
-    group: Option<Value>,
+    of_extensions: Vec<Value>,
     now: Timestamp,
     policy: &Policy,
 ) -> (Vec<AuxiliaryAction>, Option<Duration>) {
@@ -245,9 +245,10 @@ pub fn plan(
         return (actions, due.wake);
     }
     let all: BTreeMap<_, _> = there(application, seen).map(|object| (&object.child, object)).collect();
-    let group =
-        group.filter(|group| ObjectKey::of(group).is_some_and(|group| !seen.unwatched.contains(&group.kind)));
-    for object in wanted(application, status, policy).into_iter().chain(group) {
+    let is_watched =
+        |object: &Value| ObjectKey::of(object).is_some_and(|key| !seen.unwatched.contains(&key.kind));
+    let of_extensions = of_extensions.into_iter().filter(is_watched);
+    for object in wanted(application, status, policy).into_iter().chain(of_extensions) {
         let Some(child) = ObjectKey::of(&object) else { continue };
         let next = match all.get(&child) {
             Some(there) if there.terminating => None,
@@ -269,11 +270,11 @@ fn there<'a>(
 }
 
 impl AuxiliaryObjects {
-    /// Returns what a PodGroup waits for, with its name; none if it does not wait or is not known.
+    /// Returns what an object of an extension waits for, with its kind and name; none if it does not wait or is not known.
     #[must_use]
-    pub fn waiting(&self, group: &ObjectKey) -> Option<String> {
-        let there = self.there.iter().find(|object| object.child == *group)?;
-        Some(format!("PodGroup {}: {}", group.name, there.waiting.as_ref()?))
+    pub fn waiting(&self, object: &ObjectKey) -> Option<String> {
+        let there = self.there.iter().find(|there| there.child == *object)?;
+        Some(format!("{} {}: {}", object.kind.kind, object.name, there.waiting.as_ref()?))
     }
 
     /// Whether this process has created the object for the present run, for objects of kinds that are not watched.

@@ -1,17 +1,18 @@
 //! Answers the core about batch schedulers.
 
 use super::{
-    BatchScheduler, BatchSchedulers, GroupApi, KINDS, PodGroupVersion, coscheduling, group_of, kubernetes,
-    volcano, yunikorn,
+    BatchScheduler, BatchSchedulers, GroupApi, KINDS, PodGroupVersion, coscheduling, group_of, is_gated,
+    is_placeholder, kubernetes, placeholders::Gang, seat::ungate, volcano, yunikorn,
 };
 use crate::{
-    extension::{ComingRun, Extension, Prepared},
+    Action, Observed, Plan,
+    extension::{ComingRun, Extension, Prepared, View},
     findings::{Findings, Refusal},
     owned::owned,
     pod_requests::PodRequests,
     pod_summary::PodSummary,
 };
-use api::{ObjectKey, ObjectKind, SparkApplication, names::label};
+use api::{ObjectKey, ObjectKind, Role, SparkApplication, names::label};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -115,6 +116,35 @@ impl Extension for BatchSchedulers {
     /// Whether the operator mends the group of `driver`, so that it has to know how large that group is.
     fn needs_defaults(&self, driver: &PodSummary) -> bool {
         !self.is_off && group_of(driver).is_some()
+    }
+
+    fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value> {
+        Gang { schedulers: self, view: *view }.amend(plan);
+        Vec::from_iter(self.wanted(view, &plan.status))
+    }
+
+    /// Returns what the PodGroup waits for. If the driver's pod reports that it is not placed, returns the message of a
+    /// placeholder that is not placed for another reason: of a gang that does not fit, one pod has the message which
+    /// resource is short, and the others have the number of pods that fit.
+    fn waits_for(&self, driver: &PodSummary, seen: &Observed) -> Option<String> {
+        const UNSCHEDULABLE: &str = "Unschedulable";
+        let Some(own) = &driver.waiting else { return seen.auxiliary.waiting(&group_of(driver)?) };
+        let its = seen.others.iter().filter(|pod| pod.submission_id == driver.submission_id);
+        let mut unplaced = its.filter(|pod| is_placeholder(pod)).filter_map(|pod| pod.waiting.as_ref());
+        let other = unplaced
+            .find(|waiting| waiting.reason == UNSCHEDULABLE && waiting.message != own.message)
+            .filter(|_| own.reason == UNSCHEDULABLE);
+        other?.message.clone()
+    }
+
+    /// Executors that wait for the room of placeholders lose their gate, because no operator would remove it later; the
+    /// scheduler places them wherever there is room.
+    fn leave(&self, pods: &[&PodSummary]) -> Vec<Action> {
+        // A gang that is not placed yet is placed with its placeholders, or not at all. The kubelet ends them after a while.
+        let is_placed = pods.iter().any(|pod| pod.role == Some(Role::Driver) && pod.assigned.is_some());
+        let placeholders = pods.iter().filter(|pod| is_placed && is_placeholder(pod));
+        let gated = pods.iter().filter(|pod| is_gated(pod));
+        placeholders.filter_map(|pod| Action::delete(pod)).chain(gated.map(|pod| ungate(pod))).collect()
     }
 
     fn fields(&self) -> &'static [&'static str] {

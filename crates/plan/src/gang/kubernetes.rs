@@ -4,7 +4,7 @@
 //! gang, drivers would fill the cluster and find no room for their executors. If the executors were in it too, it would
 //! never have enough pods. So the operator creates a placeholder for each executor that the driver creates at first: a
 //! pod of the same size that does nothing. Driver and placeholders are the gang. Executors are created with a scheduling
-//! gate, and each takes the room of its placeholder: see `lifecycle::exchanges`.
+//! gate, and each takes the room of its placeholder: see `exchanges`.
 //!
 //! Executors are in no gang: the scheduler would enforce the number of members again for each executor that is replaced,
 //! and executors of an application that has shrunk would never be placed.

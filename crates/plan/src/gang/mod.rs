@@ -6,23 +6,30 @@
 //! [`PodRequests`](crate::pod_requests::PodRequests).
 
 mod coscheduling;
+mod exchanges;
 mod extension;
 mod kubernetes;
 mod options;
+mod placeholders;
 mod seat;
 mod volcano;
 mod yunikorn;
 
-use crate::{Policy, copies::Copies, extension::ComingRun, pod_claim::Amounts, pod_summary::PodSummary};
+use crate::{
+    copies::Copies,
+    extension::{ComingRun, Extension, Prepared, View},
+    pod_claim::Amounts,
+    pod_summary::PodSummary,
+};
 use api::{
-    ObjectKey, ObjectKind, Role, SparkApplication, SparkPodSpec,
+    ObjectKey, ObjectKind, Role, SparkApplication, SparkApplicationStatus, SparkPodSpec,
     excerpt::{self, LONGEST_EXPLANATION},
     names::{annotation, batch_scheduler},
     quantity, stated,
 };
+pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Wait, Waits};
 pub use kubernetes::PodGroupVersion;
 pub use seat::{excess, is_gated, is_placeholder};
-pub(crate) use seat::{nominate, nomination, ungate};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,6 +147,47 @@ impl BatchSchedulers {
         Self { is_off: true, ..Self::default() }
     }
 
+    /// Returns the PodGroup that the run in `status` should have while its driver exists; none if the driver is in no group,
+    /// or in one that the operator has not made, or if its size is not known. The `spark-defaults.conf` of the time when the
+    /// run was submitted is not known any more.
+    fn wanted(&self, view: &View<'_>, status: &SparkApplicationStatus) -> Option<Value> {
+        let submission_id = status.submission_id.as_deref()?;
+        let (named, defaults) = (group_of(view.driver()?)?, view.seen.defaults.as_deref()?);
+        // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
+        let is_fixed = matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_)));
+        if is_fixed || !status.application_state.state.is_followed() {
+            return None;
+        }
+        let run = ComingRun { submission_id, served: &BTreeSet::new(), defaults };
+        let objects = self.prepared(view.application, &run)?.objects;
+        // An admin may have changed the default since the driver was created.
+        objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
+    }
+
+    /// Returns the placeholders of the run with this submission id whose driver is `driver`; empty if the run has none.
+    fn placeholders(
+        &self,
+        application: &SparkApplication,
+        submission_id: &str,
+        driver: &PodSummary,
+        defaults: &str,
+    ) -> Copies {
+        let api = group_of(driver).and_then(|group| GroupApi::of(&group.kind));
+        if !matches!(api, Some(GroupApi::Kubernetes(_))) {
+            return Copies::default();
+        }
+        // They are the same in all versions.
+        let served = BTreeSet::from([GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()]);
+        let run = ComingRun { submission_id, served: &served, defaults };
+        self.prepared(application, &run).map(|prepared| prepared.copies).unwrap_or_default()
+    }
+
+    /// Returns the run as its batch scheduler wants it; none if it cannot be submitted.
+    fn prepared<'a>(&self, application: &'a SparkApplication, run: &ComingRun<'_>) -> Option<Prepared<'a>> {
+        let mut prepared = Prepared::of(application);
+        self.prepare(&mut prepared, run).ok().map(|()| prepared)
+    }
+
     /// Returns the API groups whose PodGroups are created for applications, without that of Kubernetes' own gangs.
     fn group_apis(&self) -> impl Iterator<Item = GroupApi> {
         let volcano = (!self.is_off).then_some(GroupApi::Volcano);
@@ -190,51 +238,9 @@ impl BatchSchedulers {
     }
 }
 
-/// Returns the PodGroup that the run with this submission id should have while `driver`, its driver, exists; none if the
-/// driver is in no group, or in one that the operator has not made. `defaults` is the text of the admin's
-/// `spark-defaults.conf` as it is now; that of the time when the run was submitted is not known any more.
-#[must_use]
-pub fn wanted(
-    application: &SparkApplication,
-    submission_id: &str,
-    driver: &PodSummary,
-    defaults: &str,
-    policy: &Policy,
-) -> Option<Value> {
-    let named = group_of(driver)?;
-    // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
-    if matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_))) {
-        return None;
-    }
-    let run = ComingRun { submission_id, served: &BTreeSet::new(), defaults };
-    let objects = policy.extensions.prepared(application, &run).ok()?.objects;
-    // An admin may have changed the default since the driver was created.
-    objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
-}
-
-/// Returns the placeholders of the run with this submission id whose driver is `driver`; empty if the run has none.
-#[must_use]
-pub(crate) fn placeholders(
-    application: &SparkApplication,
-    submission_id: &str,
-    driver: &PodSummary,
-    defaults: &str,
-    policy: &Policy,
-) -> Copies {
-    let api = group_of(driver).and_then(|group| GroupApi::of(&group.kind));
-    if !matches!(api, Some(GroupApi::Kubernetes(_))) {
-        return Copies::default();
-    }
-    // They are the same in all versions.
-    let served = BTreeSet::from([GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()]);
-    let run = ComingRun { submission_id, served: &served, defaults };
-    policy.extensions.prepared(application, &run).map(|prepared| prepared.copies).unwrap_or_default()
-}
-
 /// Returns the PodGroup that the labels and annotations of a driver name. Only the operator sets the annotation of
 /// Kubernetes' own gangs.
-#[must_use]
-pub fn group_of(driver: &PodSummary) -> Option<ObjectKey> {
+fn group_of(driver: &PodSummary) -> Option<ObjectKey> {
     let named = |key: &str, api: GroupApi| Some(api.kind().named(driver.mark(key)?));
     let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
     if let Some(own) = named(annotation::POD_GROUP, kubernetes) {

@@ -31,19 +31,19 @@ pub fn excess(own: &Placement, placeholder: &Placement) -> Option<String> {
 }
 
 /// Returns the action that makes the scheduler reserve room for a pod that is not placed yet, on this node.
-pub(crate) fn nominate(pod: &PodSummary, node: &str) -> Action {
+pub(super) fn nominate(pod: &PodSummary, node: &str) -> Action {
     patched(pod, PodPatch::Status(json!({"status": {"nominatedNodeName": node}})))
 }
 
 /// Returns the uid of the pod that `action` nominates, and the node; none if it is another action.
-pub(crate) fn nomination(action: &Action) -> Option<(&str, &str)> {
+pub(super) fn nomination(action: &Action) -> Option<(&str, &str)> {
     let Action::PatchPod { uid, patch: PodPatch::Status(patch), .. } = action else { return None };
     Some((uid, patch["status"]["nominatedNodeName"].as_str()?))
 }
 
 /// Returns the action that lets the scheduler place an executor: it removes the gate with which the executor was created,
 /// and no gate of others.
-pub(crate) fn ungate(pod: &PodSummary) -> Action {
+pub(super) fn ungate(pod: &PodSummary) -> Action {
     let gates = json!([{"$patch": "delete", "name": batch_scheduler::GATE}]);
     patched(pod, PodPatch::Spec(json!({"spec": {"schedulingGates": gates}})))
 }

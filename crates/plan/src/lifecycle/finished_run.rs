@@ -89,11 +89,11 @@ impl Pass<'_> {
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
         if let Some(earlier) = self.own_driver().filter(|driver| !driver.is_of(Role::Driver, recorded)) {
             let lives = !earlier.has_ended();
-            return Some(earlier).filter(|_| lives).and_then(Self::delete_pod).into_iter().collect();
+            return Some(earlier).filter(|_| lives).and_then(Action::delete).into_iter().collect();
         }
         let run = history::run(&self.status, self.status.run_ordinal.unwrap_or_default());
         let has_none = run.is_some_and(|run| run.state == Some(State::SubmissionFailed));
-        let late = self.own_driver().filter(|_| has_none).and_then(Self::delete_pod);
+        let late = self.own_driver().filter(|_| has_none).and_then(Action::delete);
         // The driver is what tells that its objects are to go, so it goes last.
         late.map_or_else(Vec::new, |delete| self.clean_up().into_iter().chain([delete]).collect())
     }
@@ -121,7 +121,7 @@ impl Pass<'_> {
             status.execution_attempts = 0;
             status.submission_attempts = 0;
         }
-        let driver = self.own_driver().and_then(Self::delete_pod);
+        let driver = self.own_driver().and_then(Action::delete);
         Plan {
             actions: driver.into_iter().chain(self.clean_up()).collect(),
             ..self.pending_rerun(status, cause)
@@ -164,11 +164,12 @@ impl Pass<'_> {
         }
         let strays = self.strays(None);
         let driver = self.own_driver();
-        let is_empty = strays.is_empty() && self.placeholders().next().is_none();
+        let has_others = self.seen.others.iter().any(|pod| pod.is_controlled_by(self.uid()));
+        let is_empty = strays.is_empty() && !has_others;
         if driver.is_none() && is_empty && self.seen.driver != Driver::Unseen {
             return None;
         }
-        Some(driver.and_then(Self::delete_pod).into_iter().chain(Self::delete_strays(&strays)).collect())
+        Some(driver.and_then(Action::delete).into_iter().chain(Self::delete_strays(&strays)).collect())
     }
 
     /// Returns the actions that delete the objects which the ended run has left in addition to its pods.

@@ -4,7 +4,7 @@ use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome, restart};
 use crate::{
     Action, Driver, Plan, auxiliary, between,
     driver::{self, DriverState},
-    events, executor_trial, executors, gang,
+    events, executor_trial, executors,
     pod_summary::PodSummary,
 };
 use api::{ApplicationState, RestartPolicyType, Role, State};
@@ -83,26 +83,12 @@ impl Pass<'_> {
 
     /// Returns the reason why a driver is not running yet.
     fn waiting(&self, pod: &PodSummary) -> Option<String> {
-        let of_group = || self.seen.auxiliary.waiting(&gang::group_of(pod)?);
-        let with_gang = |why| match self.obstacle_of_gang(pod) {
-            Some(other) => format!("{why}; {other}"),
-            None => why,
-        };
-        pod.waiting_for()
-            .map(with_gang)
-            .or_else(of_group)
+        let extensions = self.policy.extensions.iter();
+        let added = extensions.filter_map(|extension| extension.waits_for(pod, self.seen));
+        let why: Vec<_> = pod.waiting_for().into_iter().chain(added).collect();
+        (!why.is_empty())
+            .then(|| why.join("; "))
             .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
-    }
-
-    /// Returns the message of a placeholder that is not placed for another reason than `driver`: of a gang that does not
-    /// fit, one pod has the message which resource is short, and the others have the number of pods that fit.
-    fn obstacle_of_gang(&self, driver: &PodSummary) -> Option<&str> {
-        const UNSCHEDULABLE: &str = "Unschedulable";
-        let own = driver.waiting.as_ref().filter(|waiting| waiting.reason == UNSCHEDULABLE)?;
-        let its = self.seen.placeholders.iter().filter(|pod| pod.submission_id == driver.submission_id);
-        its.filter_map(|pod| pod.waiting.as_ref())
-            .find(|waiting| waiting.reason == UNSCHEDULABLE && waiting.message != own.message)
-            .and_then(|waiting| waiting.message.as_deref())
     }
 
     fn pending(&self, pod: &PodSummary) -> events::Event {

@@ -7,7 +7,7 @@
 //! submission is.
 
 use super::{
-    AT_ONCE, EVENTUALLY, Pass, SOON,
+    EVENTUALLY, Pass, SOON,
     history::{Cause, Outcome},
     restart::{self, Retry},
 };
@@ -15,6 +15,7 @@ use crate::{
     Action, Driver, Plan, SubmissionProgress, auxiliary,
     driver::{self, DriverState, Standing},
     events::{self, LONGEST_NOTE},
+    extension::AT_ONCE,
     pod_summary::PodSummary,
     run::{Run, SubmissionId},
     submission_plan::{self, Chosen},
@@ -69,7 +70,7 @@ impl Pass<'_> {
                     Standing::Leftover => self.forerunner_recorded(&run).unwrap_or_else(|| {
                         let beside = if pod.terminating { Vec::new() } else { self.clean_up() };
                         // The driver is what tells that its objects are to go, so it goes last.
-                        self.acting(beside.into_iter().chain(Self::delete_pod(pod)).collect())
+                        self.acting(beside.into_iter().chain(Action::delete(pod)).collect())
                     }),
                     // The pod belongs to a deleted application that had the same name. Kubernetes deletes the pods of
                     // that application.
@@ -233,9 +234,9 @@ impl Pass<'_> {
     /// Returns the actions that delete `strays`; of the executors, no more than one turn may delete.
     pub(super) fn delete_strays(strays: &[&PodSummary]) -> Vec<Action> {
         let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role));
-        let drivers = of_role(Role::Driver).filter_map(|pod| Self::delete_pod(pod));
+        let drivers = of_role(Role::Driver).filter_map(|pod| Action::delete(pod));
         let submissions = strays.iter().filter(|pod| pod.submits);
-        let executors = of_role(Role::Executor).filter_map(|pod| Self::delete_pod(pod));
+        let executors = of_role(Role::Executor).filter_map(|pod| Action::delete(pod));
         drivers
             .chain(submissions.flat_map(|pod| Self::delete_submission_pod(pod)))
             .chain(executors.take(AT_ONCE))
@@ -246,7 +247,7 @@ impl Pass<'_> {
     /// The pod is deleted last, because the ConfigMap is found through the pod.
     pub(super) fn delete_submission_pod(pod: &PodSummary) -> Vec<Action> {
         let files = || Action::DeleteChildren(vec![submission_pod::config_map(&pod.name)]);
-        Self::delete_pod(pod).into_iter().flat_map(|delete| [files(), delete]).collect()
+        Action::delete(pod).into_iter().flat_map(|delete| [files(), delete]).collect()
     }
 
     /// Returns the plan that carries out `actions` and leaves the state unchanged until their effect is visible.

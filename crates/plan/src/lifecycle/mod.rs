@@ -7,25 +7,23 @@
 
 mod conditions;
 mod edits;
-mod exchanges;
 mod finished_run;
 mod follow;
 mod history;
 mod launch;
-mod placeholders;
 mod restart;
 mod suspension;
 mod transitions;
 mod unrecorded_run;
 
-pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Wait, Waits};
 pub use transitions::{TRANSITIONS, Transition, diagram, interruptions};
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
     auxiliary, between, driver,
     events::{self, Event},
-    executors, gang,
+    executors,
+    extension::{AT_ONCE, View},
     pod_summary::PodSummary,
     takeover,
 };
@@ -34,7 +32,6 @@ use driver::DriverState;
 use edits::Edit;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
 use std::time::Duration;
 
 /// The pause before the next reconcile when a change is expected: long enough that the watch usually reports the change
@@ -46,9 +43,6 @@ const EVENTUALLY: Duration = Duration::from_secs(300);
 /// How long changes that leave the state unchanged are collected before they are written: thousands of executors may
 /// start and end within a short time.
 const COLLECT: Duration = Duration::from_secs(1);
-/// The greatest number of actions about executors and placeholders in one plan, and of placeholders that one plan makes.
-/// Applications with a thousand of them must not keep others waiting.
-const AT_ONCE: usize = 100;
 
 /// The facts on which the next decision depends. Nothing else is requested from the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,9 +149,9 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     plan.events.extend(pass.executors_refused(&plan.status));
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
-    pass.replace_placeholders(&mut plan);
-    let group = pass.group(&plan.status);
-    let (auxiliary, due) = auxiliary::plan(application, &plan.status, &seen.auxiliary, group, now, policy);
+    let view = pass.view();
+    let wanted = policy.extensions.iter().flat_map(|extension| extension.amend(&view, &mut plan)).collect();
+    let (auxiliary, due) = auxiliary::plan(application, &plan.status, &seen.auxiliary, wanted, now, policy);
     plan.auxiliary = auxiliary;
     plan.wake = plan.wake.into_iter().chain(due).min();
     plan
@@ -251,30 +245,17 @@ impl Pass<'_> {
         self.application.metadata.name.as_deref().unwrap_or_default()
     }
 
+    const fn view(&self) -> View<'_> {
+        View { application: self.application, seen: self.seen, now: self.now }
+    }
+
     fn uid(&self) -> &str {
-        self.application.metadata.uid.as_deref().unwrap_or_default()
+        self.view().uid()
     }
 
     /// Returns the pod with the driver's name, if it belongs to this application.
     fn own_driver(&self) -> Option<&PodSummary> {
-        match &self.seen.driver {
-            Driver::Pod { pod, .. } if pod.is_controlled_by(self.uid()) => Some(pod),
-            Driver::Pod { .. } | Driver::Unseen | Driver::Gone => None,
-        }
-    }
-
-    /// Returns the PodGroup that the run in `status` should have; none if its driver is in no group of the operator's, or
-    /// the size of the group is unknown.
-    fn group(&self, status: &SparkApplicationStatus) -> Option<Value> {
-        let id = status.submission_id.as_deref().filter(|_| status.application_state.state.is_followed())?;
-        let defaults = self.seen.group_defaults.as_deref()?;
-        gang::wanted(self.application, id, self.own_driver()?, defaults, self.policy)
-    }
-
-    /// Returns the action that deletes a pod; none if the pod is being deleted already.
-    fn delete_pod(pod: &PodSummary) -> Option<Action> {
-        let delete = || Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
-        (!pod.terminating).then(delete)
+        self.view().driver()
     }
 
     /// Whether a submission of this application is running, for any run.
@@ -373,25 +354,14 @@ fn driver_name(pass: &Pass) -> String {
 
 /// Returns the actions for `pods` of the application with this uid when the operator stops driving its namespace: the
 /// finalizer is removed from all drivers, because this operator will not record their outcome. A driver may have the
-/// finalizer although its record in the cache does not show it yet. Executors that wait for the room of placeholders
-/// lose their gate, because no operator would remove it later; the scheduler places them wherever there is room.
+/// finalizer although its record in the cache does not show it yet.
 #[must_use]
 pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
-    let is_own = |pod: &&PodSummary| pod.is_controlled_by(uid);
-    let drivers: Vec<_> = pods.iter().filter(|pod| pod.role == Some(Role::Driver)).filter(is_own).collect();
-    let kept = drivers.iter().filter(|pod| pod.protected || policy.protects_driver_outcome);
-    // A gang that is not placed yet is placed with its placeholders, or not at all. The kubelet ends them after a while.
-    let is_placed = drivers.iter().any(|driver| driver.assigned.is_some());
-    let placeholders = pods.iter().filter(|pod| is_placed && gang::is_placeholder(pod)).filter(is_own);
-    kept.map(|driver| release(driver))
-        .chain(placeholders.filter_map(Pass::delete_pod))
-        .chain(ungate_all(pods))
-        .collect()
-}
-
-/// Lets the executors among `pods` be placed wherever there is room.
-fn ungate_all<'a>(pods: impl IntoIterator<Item = &'a PodSummary>) -> impl Iterator<Item = Action> {
-    pods.into_iter().filter(|pod| gang::is_gated(pod)).map(gang::ungate)
+    let is_own = |pod: &&PodSummary| pod.role == Some(Role::Executor) || pod.is_controlled_by(uid);
+    let own: Vec<_> = pods.iter().filter(is_own).collect();
+    let drivers = own.iter().filter(|pod| pod.role == Some(Role::Driver));
+    let kept = drivers.filter(|pod| pod.protected || policy.protects_driver_outcome);
+    kept.map(|driver| release(driver)).chain(policy.extensions.leave(&own)).collect()
 }
 
 fn release(driver: &PodSummary) -> Action {
@@ -402,7 +372,7 @@ fn release(driver: &PodSummary) -> Action {
 /// at once, before Kubernetes' garbage collection would delete them, and the finalizer is removed from drivers, because
 /// their outcome is not recorded any more. `there` is the application that has this name now.
 #[must_use]
-pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Action> {
+pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &Policy) -> Vec<Action> {
     /// The finalizer on an application that is deleted while its pods are to be kept (`kubectl delete
     /// --cascade=orphan`).
     const ORPHAN: &str = "orphan";
@@ -416,23 +386,22 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     let drivers: Vec<_> =
         pods.iter().filter(|pod| pod.role == Some(Role::Driver) && !is_of_living(pod)).collect();
     let kept = drivers.iter().filter(|pod| pod.protected).map(|pod| release(pod));
-    // They hold room that the operator gives to nobody any more. Those of orphans may have lost their owner already.
-    let placeholders =
-        pods.iter().filter(|pod| gang::is_placeholder(pod) && (pod.controller.is_none() || is_left(pod)));
-    // The others follow when the watch reports the deletion of these.
-    let placeholders =
-        placeholders.filter(|pod| !is_of_living(pod)).filter_map(Pass::delete_pod).take(AT_ONCE);
+    // Nobody but the operator has a use for them. Those of orphans may have lost their owner already.
+    let (others, sparks): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.other_role().is_some());
+    let others = others.into_iter().filter(|pod| pod.controller.is_none() || is_left(pod));
+    // The rest follows when the watch reports the deletion of these.
+    let others = others.filter(|pod| !is_of_living(pod)).filter_map(Action::delete).take(AT_ONCE);
     if is_orphaned {
-        return kept.chain(placeholders).chain(ungate_all(pods)).collect();
+        return kept.chain(others).chain(policy.extensions.leave(&sparks)).collect();
     }
     let has_driver = |run: &str, is: &dyn Fn(&PodSummary) -> bool| {
         drivers.iter().any(|driver| driver.submission_id.as_deref() == Some(run) && is(driver))
     };
-    // A driver that was kept goes on creating executors with the gate.
+    // A driver that was kept goes on creating executors.
     let is_kept = |pod: &&PodSummary| {
         pod.submission_id.as_deref().is_some_and(|run| has_driver(run, &|driver| !is_left(driver)))
     };
-    let ungated = ungate_all(pods.iter().filter(is_kept));
+    let kept_on: Vec<_> = sparks.into_iter().filter(is_kept).collect();
     // A new application with the same name may have executors of its own.
     let is_over = |pod: &&PodSummary| {
         // The pods of a set have its owner's run alone.
@@ -444,13 +413,13 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>) -> Vec<Ac
     };
     let executors = pods.iter().filter(|pod| pod.is_executor_of(None)).filter(is_over);
     // The others follow when the watch reports the deletion of these, or with their driver.
-    let executors = executors.filter_map(Pass::delete_pod).take(AT_ONCE);
+    let executors = executors.filter_map(Action::delete).take(AT_ONCE);
     let submissions = pods.iter().filter(|pod| pod.submits && !is_of_living(pod));
     let left = drivers.iter().copied().chain(submissions).filter(|pod| is_left(pod));
-    left.filter_map(Pass::delete_pod)
+    left.filter_map(Action::delete)
         .chain(kept)
         .chain(executors)
-        .chain(placeholders)
-        .chain(ungated)
+        .chain(others)
+        .chain(policy.extensions.leave(&kept_on))
         .collect()
 }

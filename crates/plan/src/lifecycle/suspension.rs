@@ -5,7 +5,7 @@ use super::{
     history::{Cause, Outcome},
     launch::reset,
 };
-use crate::{Plan, events};
+use crate::{Action, Plan, events};
 use api::{ApplicationState, State};
 
 /// Whether an application in this state can be suspended. The state of an application that has ended stays as it is,
@@ -45,7 +45,7 @@ impl Pass<'_> {
             return self.plan(status, vec![events::application_resuming(self.name())], Some(SOON));
         }
         // A submission that was still running when the application was suspended may have created a driver since.
-        let late = self.own_driver().and_then(Self::delete_pod);
+        let late = self.own_driver().and_then(Action::delete);
         Plan { actions: Vec::from_iter(late), ..self.stay(Some(EVENTUALLY)) }
     }
 }

@@ -1,4 +1,4 @@
-//! Gives executors of a gang the room that placeholders hold for them: see `gang::kubernetes`.
+//! Gives executors of a gang the room that placeholders hold for them: see `kubernetes`.
 //!
 //! A placeholder holds room for the executor with its number. The executor is created with a scheduling gate, so that
 //! the scheduler does not try it. The exchange of the two takes four steps, of which each is decided from what exists,
@@ -21,11 +21,13 @@
 //! An executor without a placeholder, such as one that replaces another, loses its gate at once, and each loses it after
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
 
-use super::Pass;
+use super::{
+    placeholders::Gang,
+    seat::{excess, is_gated, is_placeholder, nominate, nomination, ungate},
+};
 use crate::{
     Action, Observed, Plan,
-    events::{self, Event},
-    gang::{self, is_gated, is_placeholder},
+    events::{Event, Severity},
     particulars::Placement,
     pod_summary::PodSummary,
 };
@@ -141,7 +143,7 @@ impl Waits {
     /// Adds the nominations among `actions`.
     fn add(&mut self, actions: &[Action]) {
         for action in actions {
-            if let Some((uid, node)) = gang::nomination(action)
+            if let Some((uid, node)) = nomination(action)
                 && let Some(wait) = self.0.get_mut(uid)
             {
                 wait.nominated = Some(node.to_owned());
@@ -172,7 +174,7 @@ impl ExchangeMemory {
         now: Timestamp,
         decide: impl FnOnce(&Observed) -> Plan,
     ) -> Plan {
-        let own = Blocker::among(seen.executors.iter().chain(&seen.placeholders));
+        let own = Blocker::among(seen.executors.iter().chain(&seen.others));
         let there: HashSet<_> = own.iter().chain(&others).map(|blocker| &*blocker.uid).collect();
         self.blockers.retain(|uid, _| there.contains(&**uid));
         let mut exchanges = Exchanges::default();
@@ -202,7 +204,7 @@ impl ExchangeMemory {
 
 /// The exchanges of one application, while its next steps are decided.
 struct Exchanging<'a> {
-    pass: &'a Pass<'a>,
+    gang: &'a Gang<'a>,
     /// The placeholders that hold room, by the numbers of their executors.
     placeholders: HashMap<u64, &'a PodSummary>,
     /// The uids of the executors to which these placeholders belong, by their numbers.
@@ -210,14 +212,14 @@ struct Exchanging<'a> {
     own: Exchanges,
 }
 
-impl Pass<'_> {
+impl Gang<'_> {
     /// Adds the next steps for the executors of the run and its placeholders.
     pub(super) fn exchange(&self, placeholders: &[&PodSummary], plan: &mut Plan) {
-        let mut own = Exchanges::of(self.seen.executors.iter().chain(placeholders.iter().copied()));
-        own.add_begun(&self.seen.waits);
+        let mut own = Exchanges::of(self.view.seen.executors.iter().chain(placeholders.iter().copied()));
+        own.add_begun(&self.view.seen.waits);
         let holding = placeholders.iter().filter(|pod| !pod.has_ended());
         let by_number = holding.filter_map(|pod| Some((pod.executor_id?, *pod))).collect();
-        let exchanging = Exchanging { pass: self, placeholders: by_number, takers: self.takers(), own };
+        let exchanging = Exchanging { gang: self, placeholders: by_number, takers: self.takers(), own };
         let ungated = exchanging.remove_gates(plan);
         exchanging.begin(&ungated, plan);
         self.delete_useless(placeholders, plan);
@@ -227,13 +229,13 @@ impl Pass<'_> {
     fn delete_useless(&self, placeholders: &[&PodSummary], plan: &mut Plan) {
         let executors: HashMap<_, _> = self.live_executors().map(|pod| (pod.executor_id, pod)).collect();
         // Spark gives each executor a higher number than all before, so that one that is missing does not come any more.
-        let newest = self.seen.executors.iter().filter_map(|pod| pod.executor_id).max();
+        let newest = self.view.seen.executors.iter().filter_map(|pod| pod.executor_id).max();
         let is_useless = |placeholder: &&&PodSummary| match executors.get(&placeholder.executor_id) {
             Some(executor) => !is_gated(executor),
             None => placeholder.executor_id <= newest,
         };
         let useless = placeholders.iter().filter(|pod| is_useless(pod) || pod.has_ended());
-        plan.actions.extend(useless.filter_map(|pod| Self::delete_pod(pod)));
+        plan.actions.extend(useless.filter_map(|pod| Action::delete(pod)));
     }
 
     /// Returns the uids of the executors to which placeholders belong. Spark gives each number to one executor. Among
@@ -259,11 +261,11 @@ impl Pass<'_> {
     }
 
     fn wait(&self, executor: &PodSummary) -> Option<&Wait> {
-        self.seen.waits.0.get(&executor.uid)
+        self.view.seen.waits.0.get(&executor.uid)
     }
 
     fn live_executors(&self) -> impl Iterator<Item = &PodSummary> {
-        self.seen.executors.iter().filter(|pod| !pod.terminating)
+        self.view.seen.executors.iter().filter(|pod| !pod.terminating)
     }
 }
 
@@ -272,18 +274,18 @@ impl<'a> Exchanging<'a> {
     /// which they are to be placed.
     fn remove_gates(&self, plan: &mut Plan) -> Ungated<'a> {
         let mut ungated = Ungated::default();
-        for (executor, own) in self.pass.gated() {
+        for (executor, own) in self.gang.gated() {
             let (is_overdue, rest) = self.has_waited(executor, LONGEST_EXCHANGE);
             let (is_its_turn, until_turn) = self.has_waited(executor, LONGEST_TURN);
             let is_in = |exchanges: &Exchanges| {
                 own.nominated.as_ref().is_some_and(|node| exchanges.under_way.contains(node))
             };
             let is_ready = self.placeholder_of(executor, own).is_none() && !is_in(&self.own);
-            if is_overdue || is_ready && (is_its_turn || !is_in(&self.pass.seen.exchanges_of_others)) {
+            if is_overdue || is_ready && (is_its_turn || !is_in(&self.gang.view.seen.exchanges_of_others)) {
                 plan.events.extend(self.too_large(executor, own));
                 ungated.uids.insert(&executor.uid);
                 ungated.nodes.extend(&own.nominated);
-                plan.actions.push(gang::ungate(executor));
+                plan.actions.push(ungate(executor));
             } else {
                 // No watch event of this application reports the end of another application's exchange.
                 let soon = is_ready.then_some(A_MOMENT);
@@ -295,18 +297,18 @@ impl<'a> Exchanging<'a> {
 
     /// Returns whether an executor has waited for `duration`, and how long it takes until it has.
     fn has_waited(&self, executor: &PodSummary, duration: SignedDuration) -> (bool, Option<Duration>) {
-        let since = self.pass.wait(executor).map_or(self.pass.now, |wait| wait.since);
-        self.pass.elapsed(Some(since), duration)
+        let since = self.gang.wait(executor).map_or(self.gang.view.now, |wait| wait.since);
+        self.gang.elapsed(Some(since), duration)
     }
 
     /// Begins the exchange of each executor whose placeholder holds room on a node where no executor is to be placed.
     fn begin(&self, ungated: &Ungated, plan: &mut Plan) {
-        let others = &self.pass.seen.exchanges_of_others;
+        let others = &self.gang.view.seen.exchanges_of_others;
         // Nothing is reserved for an executor that has gates of others too, until they are gone.
         let is_next = |(pod, own): &(&PodSummary, &Placement)| {
             !own.has_other_gates && !ungated.uids.contains(&*pod.uid)
         };
-        for (executor, own) in self.pass.gated().filter(is_next) {
+        for (executor, own) in self.gang.gated().filter(is_next) {
             let placeholder = self.placeholder_of(executor, own).filter(|pod| !pod.terminating);
             let Some(placeholder) = placeholder else { continue };
             // The driver can run before a placeholder has its node.
@@ -318,15 +320,15 @@ impl<'a> Exchanging<'a> {
                     || others.to_be_placed.contains(node) && !is_its_turn;
                 // An exchange that has begun goes on: those that wait to be placed wait for its end.
                 let has_begun =
-                    self.pass.wait(executor).is_some_and(|wait| wait.nominated.as_ref() == Some(node));
+                    self.gang.wait(executor).is_some_and(|wait| wait.nominated.as_ref() == Some(node));
                 if is_busy && !has_begun {
                     let soon = others.to_be_placed.contains(node).then_some(A_MOMENT);
                     plan.wake = plan.wake.into_iter().chain(soon).min();
                     continue;
                 }
-                plan.actions.push(gang::nominate(executor, node));
+                plan.actions.push(nominate(executor, node));
             }
-            plan.actions.extend(Pass::delete_pod(placeholder));
+            plan.actions.extend(Action::delete(placeholder));
         }
     }
 
@@ -335,14 +337,20 @@ impl<'a> Exchanging<'a> {
         let number =
             executor.executor_id.filter(|number| self.takers.get(number) == Some(&&*executor.uid))?;
         let placeholder = self.placeholders.get(&number).copied();
-        placeholder.filter(|pod| pod.placement().is_some_and(|held| gang::excess(own, held).is_none()))
+        placeholder.filter(|pod| pod.placement().is_some_and(|held| excess(own, held).is_none()))
     }
 
     /// Returns the event for an executor that asks for more than its placeholder holds. The executors of an application
     /// are alike, so that the first one is enough.
     fn too_large(&self, executor: &PodSummary, own: &Placement) -> Option<Event> {
         let placeholder = self.placeholders.get(&executor.executor_id.filter(|number| *number == 1)?)?;
-        Some(events::executor_too_large(&executor.name, &gang::excess(own, placeholder.placement()?)?))
+        let excess = excess(own, placeholder.placement()?)?;
+        let note = format!(
+            "Executor {} asks for more than its placeholder: {excess}. No room is reserved for such executors, which are placed \
+             wherever there is room. State in the application what a LimitRange or a webhook adds to them",
+            executor.name
+        );
+        Some(Event::of_pod(Severity::Warning, "SparkExecutorTooLarge", &executor.name, note))
     }
 }
 

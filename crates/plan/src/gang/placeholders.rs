@@ -1,9 +1,10 @@
 //! Keeps the placeholders of a gang as they should be: those of runs that are over are deleted, those that are lost are
 //! made again, and the others are exchanged for executors.
 
-use super::{AT_ONCE, Pass};
+use super::{BatchSchedulers, group_of, is_gated, is_placeholder};
 use crate::{
-    Action, Plan, gang,
+    Action, Plan,
+    extension::{AT_ONCE, View},
     pod_summary::{Phase, PodSummary},
     run::Run,
 };
@@ -22,9 +23,15 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// The pause before the other actions.
 const GOES_ON: Duration = Duration::from_secs(1);
 
-impl Pass<'_> {
+/// The pods of an application in a gang, while its next steps are decided.
+pub(super) struct Gang<'a> {
+    pub(super) schedulers: &'a BatchSchedulers,
+    pub(super) view: View<'a>,
+}
+
+impl Gang<'_> {
     /// Adds the next actions about the placeholders and the gated executors of the application.
-    pub(super) fn replace_placeholders(&self, plan: &mut Plan) {
+    pub(super) fn amend(&self, plan: &mut Plan) {
         let most = plan.actions.len() + AT_ONCE;
         self.all_steps(plan);
         if plan.actions.len() > most {
@@ -36,22 +43,22 @@ impl Pass<'_> {
     /// Adds all of them, however many they are.
     fn all_steps(&self, plan: &mut Plan) {
         let state = plan.status.application_state.state;
-        let has_gated = self.seen.executors.iter().any(gang::is_gated);
+        let has_gated = self.view.seen.executors.iter().any(is_gated);
         // A run whose placeholders are all lost has only a driver that waits, in a group.
-        let is_grouped = self.own_driver().is_some_and(|driver| gang::group_of(driver).is_some());
-        if self.seen.placeholders.is_empty() && !has_gated && !is_grouped {
+        let is_grouped = self.view.driver().is_some_and(|driver| group_of(driver).is_some());
+        if self.view.seen.others.is_empty() && !has_gated && !is_grouped {
             return;
         }
         let Some(run) = plan.status.submission_id.clone().filter(|_| state.is_followed()) else {
-            let next = self.is_to_be_launched(state).then(|| Run::next(self.application).id);
+            let next = self.is_to_be_launched(state).then(|| Run::next(self.view.application).id);
             let is_of_next = |pod: &&PodSummary| {
                 next.as_ref().is_some_and(|id| pod.submission_id.as_deref() == Some(id.as_str()))
             };
             plan.actions
-                .extend(self.placeholders().filter(|pod| !is_of_next(pod)).filter_map(Self::delete_pod));
+                .extend(self.placeholders().filter(|pod| !is_of_next(pod)).filter_map(Action::delete));
             // An executor with the gate would never start, and never end.
-            let gated = self.seen.executors.iter().filter(|pod| gang::is_gated(pod));
-            for action in gated.filter_map(Self::delete_pod) {
+            let gated = self.view.seen.executors.iter().filter(|pod| is_gated(pod));
+            for action in gated.filter_map(Action::delete) {
                 // Some are to be deleted anyway.
                 if !plan.actions.contains(&action) {
                     plan.actions.push(action);
@@ -60,7 +67,7 @@ impl Pass<'_> {
             return;
         };
         let is_of_run = |pod: &&PodSummary| pod.submission_id.as_ref() == Some(&run);
-        plan.actions.extend(self.placeholders().filter(|pod| !is_of_run(pod)).filter_map(Self::delete_pod));
+        plan.actions.extend(self.placeholders().filter(|pod| !is_of_run(pod)).filter_map(Action::delete));
         let placeholders: Vec<_> = self.placeholders().filter(is_of_run).collect();
         self.exchange(&placeholders, plan);
         self.give_up_waiting(&placeholders, plan);
@@ -68,8 +75,9 @@ impl Pass<'_> {
     }
 
     /// Returns the application's placeholders, of all runs.
-    pub(super) fn placeholders(&self) -> impl Iterator<Item = &PodSummary> {
-        self.seen.placeholders.iter().filter(|pod| pod.is_controlled_by(self.uid()))
+    fn placeholders(&self) -> impl Iterator<Item = &PodSummary> {
+        let all = self.view.seen.others.iter().filter(|pod| is_placeholder(pod));
+        all.filter(|pod| pod.is_controlled_by(self.view.uid()))
     }
 
     /// Deletes the placeholders whose executors have not been created in time.
@@ -77,24 +85,24 @@ impl Pass<'_> {
         let created: BTreeSet<_> = self.gated().map(|(pod, _)| pod.executor_id).collect();
         let is_waiting = |pod: &&&PodSummary| !pod.terminating && !created.contains(&pod.executor_id);
         let waiting: Vec<_> = placeholders.iter().filter(is_waiting).collect();
-        let Some(placed) = self.own_driver().and_then(|driver| driver.assigned) else { return };
+        let Some(placed) = self.view.driver().and_then(|driver| driver.assigned) else { return };
         if waiting.is_empty() {
             return;
         }
         match self.elapsed(Some(placed), LONGEST_WAIT) {
-            (true, _) => plan.actions.extend(waiting.into_iter().filter_map(|pod| Self::delete_pod(pod))),
+            (true, _) => plan.actions.extend(waiting.into_iter().filter_map(|pod| Action::delete(pod))),
             (false, rest) => plan.wake = plan.wake.into_iter().chain(rest).min(),
         }
     }
 
     /// Creates placeholders again that somebody has deleted before the gang was placed: without them, it never would be.
     fn replace_lost(&self, run: &str, plan: &mut Plan) {
-        let (Some(driver), Some(defaults)) = (self.own_driver(), &self.seen.group_defaults) else { return };
+        let (Some(driver), Some(defaults)) = (self.view.driver(), &self.view.seen.defaults) else { return };
         if driver.phase != Phase::Pending || driver.assigned.is_some() || driver.terminating {
             return;
         }
-        let copies = gang::placeholders(self.application, run, driver, defaults, self.policy);
-        let there: BTreeSet<_> = self.seen.placeholders.iter().map(|pod| &*pod.name).collect();
+        let copies = self.schedulers.placeholders(self.view.application, run, driver, defaults);
+        let there: BTreeSet<_> = self.view.seen.others.iter().map(|pod| &*pod.name).collect();
         let mut numbers = copies.missing(|name| there.contains(name));
         numbers.truncate(AT_ONCE);
         if numbers.is_empty() {
@@ -114,7 +122,7 @@ impl Pass<'_> {
         then: Option<Timestamp>,
         duration: SignedDuration,
     ) -> (bool, Option<Duration>) {
-        let rest = then.map_or(SignedDuration::ZERO, |then| duration - self.now.duration_since(then));
+        let rest = then.map_or(SignedDuration::ZERO, |then| duration - self.view.now.duration_since(then));
         let rest = Duration::try_from(rest).ok().filter(|rest| !rest.is_zero());
         (rest.is_none(), rest)
     }
