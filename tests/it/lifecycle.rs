@@ -11,7 +11,7 @@ use plan::{
     executor_trial::Trial,
     executors::ExecutorLimits,
     extension::Extensions,
-    gang::{BatchSchedulers, Exchanges, Wait, Waits, is_gated},
+    gang::{BatchSchedulers, Exchanges, Recalled, Wait, Waits, is_gated},
     lifecycle::{self, questions},
     particulars::Placement,
     pod_summary::{Phase, PodSummary},
@@ -21,7 +21,7 @@ use plan::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
@@ -594,8 +594,10 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         strays: strays.collect(),
         submission_pods: submission_pods.collect(),
         others: placeholders.collect(),
-        exchanges_of_others: Exchanges::of(elsewhere.iter()),
-        waits: Waits(waits.collect()),
+        recalled: vec![Arc::new(Recalled {
+            of_others: Exchanges::of(elsewhere.iter()),
+            waits: Waits(waits.collect()),
+        })],
         departed,
         mount_failure: seen.mount_failure.clone(),
         executor_trial: seen.executor_trial.as_ref().map(|answer| match answer.split_once(": ") {

@@ -11,9 +11,9 @@ mod calls;
 mod deletion;
 mod error;
 mod events;
-mod exchange_turns;
 mod execute;
 mod executor_trial;
+mod extension_memories;
 mod kept;
 mod mount_failures;
 mod namespaced_watches;
@@ -44,7 +44,7 @@ use auxiliary_index::AuxiliaryIndex;
 use auxiliary_objects::AuxiliaryWorker;
 use error::Error;
 use events::Events;
-use exchange_turns::ExchangeTurns;
+use extension_memories::ExtensionMemories;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kept::{Kept, KeptApplication, Reader};
@@ -152,7 +152,7 @@ struct Context {
     submission_environment: SubmissionEnvironment,
     metrics: ApplicationMetrics,
     memory: ReconcileMemory,
-    exchange_turns: ExchangeTurns,
+    extension_memories: ExtensionMemories,
     queue: Arc<Queue>,
     /// The applications that have been deleted, and whose pods have not been handled since.
     departed: Mutex<HashSet<ApplicationKey>>,
@@ -164,6 +164,7 @@ impl Context {
     fn new(cluster: Cluster, setup: Setup, stop: &CancellationToken) -> Self {
         let (client, queue) = (setup.client, Queue::new(setup.workloads.applications));
         Self {
+            extension_memories: ExtensionMemories::new(&setup.policy.extensions),
             policy: setup.policy,
             mount_failures: MountFailures::new(client.clone()),
             auxiliary_worker: AuxiliaryWorker::new(cluster.clone(), Arc::clone(&queue), stop),
@@ -171,7 +172,6 @@ impl Context {
             submission_environment: setup.submission_environment,
             metrics: setup.application_metrics,
             memory: ReconcileMemory::default(),
-            exchange_turns: ExchangeTurns::default(),
             departed: Mutex::default(),
             server_time: setup.server_time,
             cluster,

@@ -14,7 +14,6 @@ use plan::{
     Driver, Observed, SubmissionProgress,
     auxiliary::AskedAddresses,
     driver,
-    gang::{Exchanges, Waits},
     lifecycle::{Questions, knows_all_pods, questions},
     pod_summary::PodSummary,
     run::Run,
@@ -149,9 +148,8 @@ pub(super) async fn observe(
         strays,
         submission_pods,
         others,
-        // Collected with the decision: see `ExchangeTurns`.
-        exchanges_of_others: Exchanges::default(),
-        waits: Waits::default(),
+        // Collected with the decision: see `ExtensionMemories`.
+        recalled: Vec::new(),
         departed,
         mount_failure,
         executor_trial,

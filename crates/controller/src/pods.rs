@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt, runtime::watcher::Event};
 use parking_lot::RwLock;
-use plan::{executors, gang::Blocker, pod_summary::PodSummary};
+use plan::{executors, pod_summary::PodSummary};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
@@ -19,7 +19,7 @@ use std::{
 use tokio::sync::watch as state;
 use tracing::warn;
 
-/// The drivers, executors, submission pods and placeholders that the API server has reported.
+/// The pods of applications that the API server has reported.
 #[derive(Debug)]
 pub struct PodIndex {
     pods: ApplicationIndex<PodSummary>,
@@ -74,17 +74,15 @@ impl PodIndex {
         some.map(|(key, running)| (key.clone(), u64::try_from(running).unwrap_or(u64::MAX))).collect()
     }
 
-    /// Returns the pods of all applications but this one for which executors on their nodes wait.
-    pub(super) fn blockers_of_others(&self, namespace: &str, application: &str) -> Vec<Blocker> {
-        let mut all = Vec::new();
+    /// Calls `each` with the pods of each application but this one of which one has a placement.
+    pub(super) fn of_others(&self, namespace: &str, application: &str, each: &mut dyn FnMut(&[&PodSummary])) {
         for ((of, name), pods) in self.pods.read().iter() {
             if (&**of, &**name) != (namespace, application)
                 && pods.values().any(|pod| pod.placement().is_some())
             {
-                all.extend(Blocker::among(pods.values()));
+                each(&pods.values().collect::<Vec<_>>());
             }
         }
-        all
     }
 
     /// Forgets the last driver of an application that does not exist any more.

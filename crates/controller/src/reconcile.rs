@@ -104,8 +104,8 @@ impl Context {
     ///  3. Count the application in the metrics. (no client)
     ///  4. Ask the plan which facts matter ([`lifecycle::questions`]) and collect them from the caches; ask the API
     ///     server only for a fact that a cache cannot know. (client)
-    ///  5. Decide ([`lifecycle::next`]): actions, status, events, auxiliary objects, time to wait. Applications with gated
-    ///     executors are decided about one at a time. (no client)
+    ///  5. Decide ([`lifecycle::next`]): actions, status, events, auxiliary objects, time to wait. What an extension
+    ///     has to note is decided about one application at a time. (no client)
     ///  6. Before a submission, check that the cached copy of the application is current. (client)
     ///  7. Carry out the actions. Each can be repeated after a crash. What does not fit into this turn, and the steps
     ///     that follow, are left to the next turn. (client)
@@ -139,12 +139,10 @@ impl Context {
         }
 
         self.metrics.seen(application, now, self.policy.executor_limits);
-        let mut seen = observe::observe(self, application, now).await?;
+        let seen = observe::observe(self, application, now).await?;
         self.memory.driver_ended(&uid, lifecycle::ended_driver(application, &seen.driver));
         let Plan { actions, status, events, auxiliary, wake } =
-            self.exchange_turns.decide(&self.cluster.pods, application, &mut seen, now, |seen| {
-                lifecycle::next(application, seen, now, &self.policy)
-            });
+            self.extension_memories.decide(&self.cluster.pods, application, seen, now, &self.policy);
         Span::current().record("submission_id", status.submission_id.as_deref());
         if actions.iter().any(|action| matches!(action, Act::Submit(_)))
             && !calls::is_current(&self.cluster.client, application, "GET of the application").await?
@@ -206,7 +204,7 @@ impl Context {
         self.metrics.forget(uid);
         self.auxiliary_worker.forget(uid);
         self.memory.forget(uid);
-        self.exchange_turns.forget(uid);
+        self.extension_memories.retain(|other| other != uid);
     }
 
     /// Queues the application that the watch has reported. Once it has listed all applications, queues all of them, and
@@ -225,7 +223,7 @@ impl Context {
                 self.submitter.forget_others(&uids);
                 self.metrics.forget_others(&uids);
                 self.auxiliary_worker.forget_others(&uids);
-                self.exchange_turns.forget_others(&uids);
+                self.extension_memories.retain(|uid| uids.contains(uid));
                 self.memory.list_ends(&uids);
                 self.cluster.pods.forget_others(&names);
                 self.queue.add_all(&self.cluster.applications);

@@ -74,6 +74,12 @@ pub trait Extension: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Returns an empty memory of applications; none if decisions depend on nothing that was decided before.
+    #[must_use]
+    fn memory(&self) -> Option<Box<dyn ExtensionMemory>> {
+        None
+    }
+
     /// Returns the fields of the spec that [`check`](Self::check) reads.
     #[must_use]
     fn fields(&self) -> &'static [&'static str] {
@@ -87,6 +93,24 @@ pub trait Extension: fmt::Debug + Send + Sync {
         Findings::default()
     }
 }
+
+/// What an extension remembers of applications, by their uids, from one decision to the next.
+pub trait ExtensionMemory: Send {
+    /// Adds to [`Observed::recalled`] what is remembered of the application with this uid, before it is decided about.
+    /// `others` calls a function with the pods of each other application of which one has a
+    /// [`Placement`](crate::particulars::Placement). Returns whether the decision has to be noted; if so, nothing is decided
+    /// about others before that.
+    fn recall(&mut self, uid: &str, seen: &mut Observed, others: &PodsOfOthers<'_>, now: Timestamp) -> bool;
+
+    /// Remembers what was decided about the application with this uid.
+    fn note(&mut self, uid: &str, actions: &[Action]);
+
+    /// Forgets the applications whose uids are not to be kept.
+    fn retain(&mut self, is_kept: &dyn Fn(&str) -> bool);
+}
+
+/// Calls a function with the pods of each application but one.
+pub type PodsOfOthers<'a> = dyn Fn(&mut dyn FnMut(&[&PodSummary])) + 'a;
 
 /// What is known of an application for which a plan is made.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +213,12 @@ impl Extensions {
         driver: Option<&PodSummary>,
     ) -> Vec<ObjectKey> {
         self.iter().flat_map(|extension| extension.leftovers(application, submission_id, driver)).collect()
+    }
+
+    /// Returns the empty memories of all extensions that have one.
+    #[must_use]
+    pub fn memories(&self) -> Vec<Box<dyn ExtensionMemory>> {
+        self.iter().filter_map(Extension::memory).collect()
     }
 
     /// Returns the actions of all extensions for pods that go on without the operator: see [`Extension::leave`].

@@ -38,19 +38,18 @@ use events::Event;
 use executor_trial::Trial;
 use executors::ExecutorLimits;
 use extension::Extensions;
-use gang::{Exchanges, Waits};
 use jiff::Timestamp;
 use pod_summary::PodSummary;
 use run::{Run, SubmissionId};
 use serde_json::Value;
 use spark_client::{Objects, Reason};
-use std::time::Duration;
+use std::{any::Any, sync::Arc, time::Duration};
 use submission::SubmissionEnvironment;
 use submission_plan::Submitter;
 
 /// Everything that the controller has found out about one application. Built by `controller::observe`; tests build it
 /// from YAML. The default is what is observed of an application of which no fact matters.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// The pod with the driver's name.
     pub driver: Driver,
@@ -63,10 +62,8 @@ pub struct Observed {
     pub submission_pods: Vec<PodSummary>,
     /// The application's pods that Spark does not know, of all runs.
     pub others: Vec<PodSummary>,
-    /// The exchanges of other applications. Looked up only if the application has executors with a gate.
-    pub exchanges_of_others: Exchanges,
-    /// The operator's memory of the application's gated executors.
-    pub waits: Waits,
+    /// What extensions remember, each in a type of its own: see [`extension::ExtensionMemory`].
+    pub recalled: Vec<Arc<dyn Any + Send + Sync>>,
     /// The last known state of a driver pod that no longer exists.
     pub departed: Option<Box<PodSummary>>,
     /// Why the volumes of the driver's pod or of the submission pod are not mounted. Looked up only if the pod has
@@ -300,6 +297,12 @@ fn between(begin: Timestamp, end: Timestamp) -> Duration {
 }
 
 impl Observed {
+    /// Returns what an extension has recalled as a `T`.
+    #[must_use]
+    pub fn recalled<T: Any>(&self) -> Option<&T> {
+        self.recalled.iter().find_map(|recalled| recalled.downcast_ref())
+    }
+
     /// Returns the progress of the submission of `id`, if it is known.
     fn submission_of(&self, id: &SubmissionId) -> Option<&SubmissionProgress> {
         self.submission

@@ -1,7 +1,11 @@
 //! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
 //! plan, or in what is remembered of it.
 
-use plan::{Action, Observed, Plan, PodPatch, gang::Exchanges};
+use plan::{
+    Action, Observed, Plan, PodPatch,
+    gang::{Exchanges, Recalled},
+};
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
@@ -32,7 +36,11 @@ impl Mutation {
     /// Applies the bug to the input of the decision core.
     pub fn of_question(self, seen: &mut Observed) {
         match self {
-            Self::OthersIgnored => seen.exchanges_of_others = Exchanges::default(),
+            Self::OthersIgnored => {
+                let recalled = seen.recalled::<Recalled>().cloned().unwrap_or_default();
+                let of_others = Exchanges::default();
+                seen.recalled = vec![Arc::new(Recalled { of_others, ..recalled })];
+            }
             Self::TerminatingTakenForGone => seen.others.retain(|pod| !pod.terminating),
             _ => {}
         }

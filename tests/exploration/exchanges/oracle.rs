@@ -14,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, PodPatch, Policy,
     auxiliary::AuxiliaryObjects,
-    extension::Extensions,
-    gang::{self, BatchSchedulers, Blocker, ExchangeMemory, Exchanges, Wait, Waits},
+    extension::{ExtensionMemory, Extensions},
+    gang::{BatchSchedulers, Blocker, ExchangeMemory, Wait, Waits},
     lifecycle,
     particulars::{Particulars, Placement},
     pod_summary::{Controller, Phase, PodSummary},
@@ -125,18 +125,19 @@ impl Oracle {
         };
         let mut seen = observed(&question.own);
         let known = [(UID, question.own), (OTHER, question.other)];
-        let others = Blocker::among(pods(&question.other).iter());
+        let others = pods(&question.other);
+        let blockers = Blocker::among(others.iter()).into_iter().map(|blocker| (blocker.uid, then()));
         // All that there is was seen at the beginning.
         let mut memory = ExchangeMemory {
             waits: known.map(|(uid, known)| (uid.to_owned(), waits(&known))).into(),
-            blockers: others.iter().map(|blocker| (blocker.uid.clone(), then())).collect(),
+            blockers: blockers.collect(),
         };
-        let plan = if seen.executors.iter().any(gang::is_gated) {
-            memory.decide(UID, &mut seen, others, now, next)
-        } else {
-            memory.forget(UID);
-            next(&seen)
-        };
+        let others = others.iter().collect::<Vec<_>>();
+        let is_noted = memory.recall(UID, &mut seen, &|each| each(&others), now);
+        let plan = next(&seen);
+        if is_noted {
+            memory.note(UID, &plan.actions);
+        }
         let is_forgotten = self.mutation == Some(Mutation::DecisionsForgotten);
         let remembered = memory.waits.get(UID).filter(|_| !is_forgotten);
         let wake = match plan.wake {
@@ -188,8 +189,7 @@ fn observed(known: &Known) -> Observed {
         strays: Vec::new(),
         submission_pods: Vec::new(),
         others: placeholders(&known.pairs, known.nodes),
-        exchanges_of_others: Exchanges::default(),
-        waits: Waits::default(),
+        recalled: Vec::new(),
         departed: None,
         mount_failure: None,
         executor_trial: None,

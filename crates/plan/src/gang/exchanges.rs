@@ -22,18 +22,20 @@
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
 
 use super::{
-    placeholders::Gang,
+    BatchSchedulers,
     seat::{excess, is_gated, is_placeholder, nominate, nomination, ungate},
 };
 use crate::{
     Action, Observed, Plan,
     events::{Event, Severity},
+    extension::{ExtensionMemory, PodsOfOthers, View},
     particulars::Placement,
     pod_summary::PodSummary,
 };
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -161,45 +163,61 @@ pub struct ExchangeMemory {
     pub blockers: HashMap<String, Timestamp>,
 }
 
-impl ExchangeMemory {
-    /// Decides about the application with this uid, whose executors have gates, with the exchanges of all others in view:
-    /// those that the caches show (`others`), and those that have begun and that no cache shows yet. `decide` returns
-    /// the plan. Between two calls, what the first one has decided must not be forgotten: the exchanges of two
-    /// applications would begin on one node in the same moment.
-    pub fn decide(
-        &mut self,
-        uid: &str,
-        seen: &mut Observed,
-        others: Vec<Blocker>,
-        now: Timestamp,
-        decide: impl FnOnce(&Observed) -> Plan,
-    ) -> Plan {
+/// What is remembered when an application with gated executors is decided about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recalled {
+    /// The exchanges of other applications.
+    pub of_others: Exchanges,
+    /// The memory of the application's own gated executors.
+    pub waits: Waits,
+}
+
+impl ExtensionMemory for ExchangeMemory {
+    /// Recalls the exchanges of all other applications if this one has executors with gates: those that the caches show, and
+    /// those that have begun and that no cache shows yet. Until the decision is noted, nothing may be decided about others:
+    /// the exchanges of two applications would begin on one node in the same moment.
+    fn recall(&mut self, uid: &str, seen: &mut Observed, others: &PodsOfOthers<'_>, now: Timestamp) -> bool {
+        if !seen.executors.iter().any(is_gated) {
+            self.waits.remove(uid);
+            return false;
+        }
+        let mut blockers = Vec::new();
+        others(&mut |pods: &[&PodSummary]| blockers.extend(Blocker::among(pods.iter().copied())));
         let own = Blocker::among(seen.executors.iter().chain(&seen.others));
-        let there: HashSet<_> = own.iter().chain(&others).map(|blocker| &*blocker.uid).collect();
+        let there: HashSet<_> = own.iter().chain(&blockers).map(|blocker| &*blocker.uid).collect();
         self.blockers.retain(|uid, _| there.contains(&**uid));
-        let mut exchanges = Exchanges::default();
-        for blocker in others {
+        let mut of_others = Exchanges::default();
+        for blocker in blockers {
             let since = *self.blockers.entry(blocker.uid.clone()).or_insert(now);
             if now.duration_since(since) < PATIENCE {
-                exchanges.add(blocker);
+                of_others.add(blocker);
             }
         }
         for (_, waits) in self.waits.iter().filter(|(of, _)| *of != uid) {
-            exchanges.add_begun(waits);
+            of_others.add_begun(waits);
         }
-        seen.exchanges_of_others = exchanges;
         let waits = self.waits.entry(uid.to_owned()).or_default();
         waits.update(&seen.executors, now);
-        seen.waits.clone_from(waits);
-        let plan = decide(seen);
-        waits.add(&plan.actions);
-        plan
+        seen.recalled.push(Arc::new(Recalled { of_others, waits: waits.clone() }));
+        true
     }
 
-    /// Forgets an application that has no executor with a gate any more.
-    pub fn forget(&mut self, uid: &str) {
-        self.waits.remove(uid);
+    fn note(&mut self, uid: &str, actions: &[Action]) {
+        if let Some(waits) = self.waits.get_mut(uid) {
+            waits.add(actions);
+        }
     }
+
+    fn retain(&mut self, is_kept: &dyn Fn(&str) -> bool) {
+        self.waits.retain(|uid, _| is_kept(uid));
+    }
+}
+
+/// The pods of an application in a gang, while its next steps are decided.
+pub(super) struct Gang<'a> {
+    pub(super) schedulers: &'a BatchSchedulers,
+    pub(super) view: View<'a>,
+    pub(super) recalled: &'a Recalled,
 }
 
 /// The exchanges of one application, while its next steps are decided.
@@ -216,7 +234,7 @@ impl Gang<'_> {
     /// Adds the next steps for the executors of the run and its placeholders.
     pub(super) fn exchange(&self, placeholders: &[&PodSummary], plan: &mut Plan) {
         let mut own = Exchanges::of(self.view.seen.executors.iter().chain(placeholders.iter().copied()));
-        own.add_begun(&self.view.seen.waits);
+        own.add_begun(&self.recalled.waits);
         let holding = placeholders.iter().filter(|pod| !pod.has_ended());
         let by_number = holding.filter_map(|pod| Some((pod.executor_id?, *pod))).collect();
         let exchanging = Exchanging { gang: self, placeholders: by_number, takers: self.takers(), own };
@@ -261,7 +279,7 @@ impl Gang<'_> {
     }
 
     fn wait(&self, executor: &PodSummary) -> Option<&Wait> {
-        self.view.seen.waits.0.get(&executor.uid)
+        self.recalled.waits.0.get(&executor.uid)
     }
 
     fn live_executors(&self) -> impl Iterator<Item = &PodSummary> {
@@ -281,7 +299,7 @@ impl<'a> Exchanging<'a> {
                 own.nominated.as_ref().is_some_and(|node| exchanges.under_way.contains(node))
             };
             let is_ready = self.placeholder_of(executor, own).is_none() && !is_in(&self.own);
-            if is_overdue || is_ready && (is_its_turn || !is_in(&self.gang.view.seen.exchanges_of_others)) {
+            if is_overdue || is_ready && (is_its_turn || !is_in(&self.gang.recalled.of_others)) {
                 plan.events.extend(self.too_large(executor, own));
                 ungated.uids.insert(&executor.uid);
                 ungated.nodes.extend(&own.nominated);
@@ -303,7 +321,7 @@ impl<'a> Exchanging<'a> {
 
     /// Begins the exchange of each executor whose placeholder holds room on a node where no executor is to be placed.
     fn begin(&self, ungated: &Ungated, plan: &mut Plan) {
-        let others = &self.gang.view.seen.exchanges_of_others;
+        let others = &self.gang.recalled.of_others;
         // Nothing is reserved for an executor that has gates of others too, until they are gone.
         let is_next = |(pod, own): &(&PodSummary, &Placement)| {
             !own.has_other_gates && !ungated.uids.contains(&*pod.uid)

@@ -1,12 +1,13 @@
 //! Answers the core about batch schedulers.
 
 use super::{
-    BatchScheduler, BatchSchedulers, GroupApi, KINDS, PodGroupVersion, coscheduling, group_of, is_gated,
-    is_placeholder, kubernetes, placeholders::Gang, seat::ungate, volcano, yunikorn,
+    BatchScheduler, BatchSchedulers, ExchangeMemory, GroupApi, KINDS, PodGroupVersion, Recalled,
+    coscheduling, exchanges::Gang, group_of, is_gated, is_placeholder, kubernetes, seat::ungate, volcano,
+    yunikorn,
 };
 use crate::{
     Action, Observed, Plan,
-    extension::{ComingRun, Extension, Prepared, View},
+    extension::{ComingRun, Extension, ExtensionMemory, Prepared, View},
     findings::{Findings, Refusal},
     owned::owned,
     pod_requests::PodRequests,
@@ -119,7 +120,9 @@ impl Extension for BatchSchedulers {
     }
 
     fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value> {
-        Gang { schedulers: self, view: *view }.amend(plan);
+        let nothing = Recalled::default();
+        let recalled = view.seen.recalled().unwrap_or(&nothing);
+        Gang { schedulers: self, view: *view, recalled }.amend(plan);
         Vec::from_iter(self.wanted(view, &plan.status))
     }
 
@@ -145,6 +148,10 @@ impl Extension for BatchSchedulers {
         let placeholders = pods.iter().filter(|pod| is_placed && is_placeholder(pod));
         let gated = pods.iter().filter(|pod| is_gated(pod));
         placeholders.filter_map(|pod| Action::delete(pod)).chain(gated.map(|pod| ungate(pod))).collect()
+    }
+
+    fn memory(&self) -> Option<Box<dyn ExtensionMemory>> {
+        Some(Box::new(ExchangeMemory::default()))
     }
 
     fn fields(&self) -> &'static [&'static str] {

@@ -27,7 +27,7 @@ use api::{
     names::{annotation, batch_scheduler},
     quantity, stated,
 };
-pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Wait, Waits};
+pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 pub use kubernetes::PodGroupVersion;
 pub use seat::{excess, is_gated, is_placeholder};
 use serde_json::{Map, Value, json};

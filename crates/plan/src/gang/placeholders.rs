@@ -1,10 +1,10 @@
 //! Keeps the placeholders of a gang as they should be: those of runs that are over are deleted, those that are lost are
 //! made again, and the others are exchanged for executors.
 
-use super::{BatchSchedulers, group_of, is_gated, is_placeholder};
+use super::{exchanges::Gang, group_of, is_gated, is_placeholder};
 use crate::{
     Action, Plan,
-    extension::{AT_ONCE, View},
+    extension::AT_ONCE,
     pod_summary::{Phase, PodSummary},
     run::Run,
 };
@@ -22,12 +22,6 @@ const LOST: SignedDuration = SignedDuration::from_secs(30);
 const AGAIN: Duration = Duration::from_secs(30);
 /// The pause before the other actions.
 const GOES_ON: Duration = Duration::from_secs(1);
-
-/// The pods of an application in a gang, while its next steps are decided.
-pub(super) struct Gang<'a> {
-    pub(super) schedulers: &'a BatchSchedulers,
-    pub(super) view: View<'a>,
-}
 
 impl Gang<'_> {
     /// Adds the next actions about the placeholders and the gated executors of the application.
