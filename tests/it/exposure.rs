@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use plan::{
     Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, exposure_rights},
+    extension::Extensions,
     lifecycle,
     pod_summary::{Phase, PodSummary},
     run::Run,
@@ -495,7 +496,10 @@ fn made_with_owner(plan: &Plan) -> Vec<Value> {
 }
 
 fn auxiliary(objects: &[Value]) -> AuxiliaryObjects {
-    let read = |object: &Value| AuxiliaryObject::of(&ObjectKey::of(object).unwrap().kind, object).unwrap().1;
+    let read = |object: &Value| {
+        let kind = ObjectKey::of(object).unwrap().kind;
+        AuxiliaryObject::of(&kind, object, &Extensions::default()).unwrap().1
+    };
     AuxiliaryObjects { there: objects.iter().map(read).collect(), ..AuxiliaryObjects::default() }
 }
 

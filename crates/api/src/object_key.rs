@@ -45,12 +45,17 @@ impl ObjectKind {
         ObjectKey { kind: self, name: name.into() }
     }
 
+    /// Returns the kind as kube's clients want it.
+    #[must_use]
+    pub fn resource(&self) -> ApiResource {
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
+        ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &self.kind))
+    }
+
     /// Returns the path of the objects of this kind in a namespace.
     #[must_use]
     pub fn path(&self, namespace: &str) -> String {
-        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &self.kind));
-        DynamicObject::url_path(&resource, Some(namespace))
+        DynamicObject::url_path(&self.resource(), Some(namespace))
     }
 }
 

@@ -1,47 +1,43 @@
-//! Caches the parts of Services, Ingresses and PodGroups that the operator needs, by application. One watch for each
-//! kind updates the cache.
+//! Caches the parts of Services, Ingresses and objects of extensions that the operator needs, by application. One watch for
+//! each kind updates the cache.
 
 use super::{
     ApplicationRef,
     application_index::{ApplicationIndex, ApplicationKey, Record, references},
-    kept::{Keep, Kept},
+    kept::Kept,
     namespaced_watches,
-    pod_groups::{Coscheduling, PodGroup, Volcano},
     watch::Watching,
 };
-use api::{Lenient, ObjectKey, ObjectKind, names::label};
+use api::{ObjectKey, ObjectKind, names::label};
 use futures::{Stream, StreamExt, stream};
-use k8s_openapi::{
-    NamespaceResourceScope,
-    api::{core::v1::Service, networking::v1::Ingress},
-};
 use kube::{
     Resource,
+    core::PartialObjectMeta,
     runtime::watcher::{self, Event},
 };
-use plan::{auxiliary::AuxiliaryObject, extension::Extensions, gang::GroupApi};
-use serde::{Serialize, de::DeserializeOwned};
-use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
+use plan::{auxiliary::AuxiliaryObject, extension::Extensions};
+use serde_json::Value;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{sync::watch as state, time::sleep};
 use tracing::warn;
+use work::caught_now;
 
 /// The pause before the next attempt to watch a kind that the cluster does not have, or that the operator may not
 /// watch. After an admin has installed or allowed the kind, the watch begins within this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// The Services, Ingresses and PodGroups that the API server has reported.
+/// The Services, Ingresses and objects of extensions that the API server has reported.
 #[derive(Debug)]
 pub(super) struct AuxiliaryIndex {
-    services: Arc<Kind>,
-    ingresses: Arc<Kind>,
-    /// The PodGroups of each batch scheduler that applications may name.
-    groups: Vec<(GroupApi, Arc<Kind>)>,
+    kinds: Vec<Arc<Kind>>,
+    pub(super) extensions: Extensions,
 }
 
 /// All objects of one kind.
 #[derive(Debug)]
 struct Kind {
     kind: ObjectKind,
+    extensions: Extensions,
     objects: ApplicationIndex<AuxiliaryObject>,
     state: state::Sender<State>,
 }
@@ -58,23 +54,18 @@ enum State {
 impl AuxiliaryIndex {
     /// Creates an empty index of Services and Ingresses, and of the objects of `extensions`.
     pub(super) fn new(extensions: &Extensions) -> Self {
-        let kind = |kind: ObjectKind| Arc::new(Kind::new(kind));
-        let groups = extensions.watched().into_iter();
-        let groups = groups.filter_map(|watched| Some((GroupApi::of(&watched)?, kind(watched))));
-        Self {
-            services: kind(ObjectKind::SERVICE),
-            ingresses: kind(ObjectKind::INGRESS),
-            groups: groups.collect(),
-        }
+        let kinds = [ObjectKind::SERVICE, ObjectKind::INGRESS].into_iter().chain(extensions.watched());
+        let kinds = kinds.map(|kind| Arc::new(Kind::new(kind, extensions.clone()))).collect();
+        Self { kinds, extensions: extensions.clone() }
     }
 
-    fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
-        [&self.services, &self.ingresses].into_iter().chain(self.groups.iter().map(|(_, kind)| kind))
+    fn of_kind(&self, kind: &ObjectKind) -> Option<&Arc<Kind>> {
+        self.kinds.iter().find(|known| known.kind == *kind)
     }
 
     /// Waits until all objects that existed at the start are known, or until it is clear that a kind cannot be watched.
     pub(super) async fn synced(&self) {
-        for kind in self.kinds() {
+        for kind in &self.kinds {
             // The sender lives as long as `self`, so this wait cannot fail.
             drop(kind.state.subscribe().wait_for(|state| *state != State::Begins).await);
         }
@@ -83,7 +74,7 @@ impl AuxiliaryIndex {
     /// Returns the objects of an application, and the kinds that are not watched.
     pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<AuxiliaryObject>, Vec<ObjectKind>) {
         let (mut there, mut unwatched) = (Vec::new(), Vec::new());
-        for kind in self.kinds() {
+        for kind in &self.kinds {
             match *kind.state.borrow() {
                 State::Known => there.extend(kind.objects.of(namespace, application).into_values()),
                 State::Begins | State::Unwatched => unwatched.push(kind.kind.clone()),
@@ -102,7 +93,7 @@ impl AuxiliaryIndex {
         uid: &str,
         takes: impl Fn(&ApplicationKey, &str, &str) -> bool,
     ) -> Option<(String, ApplicationKey)> {
-        let ingresses = self.ingresses.objects.read();
+        let ingresses = self.of_kind(&ObjectKind::INGRESS)?.objects.read();
         addresses.iter().find_map(|address| {
             let has = |(key, object): &(&ApplicationKey, &AuxiliaryObject)| {
                 object.owner != uid
@@ -117,67 +108,30 @@ impl AuxiliaryIndex {
 
     /// Whether a watch reports the changes of this object.
     pub(super) fn watches(&self, child: &ObjectKey) -> bool {
-        let kind = self.kinds().find(|kind| kind.kind == child.kind);
-        kind.is_some_and(|kind| *kind.state.borrow() == State::Known)
+        self.of_kind(&child.kind).is_some_and(|kind| *kind.state.borrow() == State::Known)
     }
 
     /// Follows all kinds; yields the applications whose objects have changed.
     pub(super) fn follow(&self, watching: &Watching) -> impl Stream<Item = ApplicationRef> + Send + use<> {
         let created_by_operator = format!("{}=true", label::CREATED_BY);
-        let ours = Some(&*created_by_operator);
-        // The label of the submission id is the only label by which the Ingresses of Kubeflow's operator differ from
-        // Ingresses of other owners.
-        let ingresses = watching.events(Some(label::SUBMISSION_ID));
-        let mut changes = vec![
-            changes::<Service>(watching.events(ours), Arc::clone(&self.services)).boxed(),
-            changes::<Ingress>(ingresses, Arc::clone(&self.ingresses)).boxed(),
-        ];
-        for (api, kind) in &self.groups {
-            let kind = Arc::clone(kind);
-            changes.push(match api {
-                GroupApi::Volcano => self::changes::<PodGroup<Volcano>>(watching.events(ours), kind).boxed(),
-                GroupApi::Coscheduling => {
-                    self::changes::<PodGroup<Coscheduling>>(watching.events(ours), kind).boxed()
-                }
-                // Not watched: the pods of these groups report what the group waits for.
-                GroupApi::Kubernetes(_) => continue,
-            });
-        }
-        stream::select_all(changes)
+        let all = self.kinds.iter().map(|kind| {
+            // The label of the submission id is the only label by which the Ingresses of Kubeflow's operator differ from
+            // Ingresses of other owners.
+            let is_ingress = kind.kind == ObjectKind::INGRESS;
+            let selector: &str = if is_ingress { label::SUBMISSION_ID } else { &created_by_operator };
+            changes(watching.events::<Object>(&kind.kind.resource(), Some(selector)), Arc::clone(kind))
+                .boxed()
+        });
+        stream::select_all(all)
     }
 }
 
-/// The conditions on the types of objects that are followed.
-trait Followed:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Serialize
-    + Send
-    + 'static
-{
-}
-
-impl Followed for Service {}
-impl Followed for Ingress {}
-impl Followed for PodGroup<Volcano> {}
-impl Followed for PodGroup<Coscheduling> {}
-
-/// An object with the name of its application; none if no application controls it or if it cannot be read: the operator
-/// does not repair it and shows it in no status.
-type OfApplication = Option<(String, AuxiliaryObject)>;
-
-impl<K: Followed> Keep<K> for OfApplication {
-    fn of(object: &Lenient<K>, _: Box<str>) -> Self {
-        let json = serde_json::to_value(object.0.as_ref().ok()?).expect("an object is JSON");
-        AuxiliaryObject::of(&ObjectKind { api_version: K::api_version(&()), kind: K::kind(&()) }, &json)
-    }
-}
+/// An object as the watch reads it: its text.
+type Object = Kept<PartialObjectMeta, Box<str>>;
 
 /// Applies the events of a watch to `kind`; yields the applications whose objects have changed.
-fn changes<K: Followed>(
-    events: impl Stream<Item = watcher::Result<Event<Kept<K, OfApplication>>>> + Send,
+fn changes(
+    events: impl Stream<Item = watcher::Result<Event<Object>>> + Send,
     kind: Arc<Kind>,
 ) -> impl Stream<Item = ApplicationRef> + Send {
     let missing = Arc::clone(&kind);
@@ -205,8 +159,9 @@ impl Record for AuxiliaryObject {
 }
 
 impl Kind {
-    fn new(kind: ObjectKind) -> Self {
-        Self { kind, objects: ApplicationIndex::default(), state: state::Sender::new(State::Begins) }
+    fn new(kind: ObjectKind, extensions: Extensions) -> Self {
+        let state = state::Sender::new(State::Begins);
+        Self { kind, extensions, objects: ApplicationIndex::default(), state }
     }
 
     /// Handles a failure of the watch. Returns whether the kind cannot be watched at all; in that case `synced` does
@@ -225,11 +180,15 @@ impl Kind {
     }
 
     /// Applies one event of the watch. Returns the applications whose objects have changed.
-    fn apply<K: Followed>(&self, event: Event<Kept<K, OfApplication>>) -> BTreeSet<ApplicationKey> {
+    fn apply(&self, event: Event<Object>) -> BTreeSet<ApplicationKey> {
         let is_complete = matches!(event, Event::InitDone);
-        let keyed = |object: Kept<K, OfApplication>| {
+        // An object that no application controls, or that cannot be read, is not repaired and is in no status.
+        let keyed = |object: Object| {
             let namespace = object.meta().namespace.clone()?;
-            let (application, auxiliary) = object.kept?;
+            let json: Value = serde_json::from_str(&object.kept).ok()?;
+            // The watch of all objects would end with a bug.
+            let read = caught_now(|| AuxiliaryObject::of(&self.kind, &json, &self.extensions));
+            let (application, auxiliary) = read.ok().flatten()?;
             Some(((namespace, application), auxiliary))
         };
         let changed = self.objects.apply(event, keyed, |_, _| {});
@@ -251,14 +210,14 @@ mod tests {
             let status = ApiStatus { code, ..ApiStatus::failure("404 page not found", "in no known words") };
             watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
         };
-        let kind = Kind::new(ObjectKind::INGRESS);
+        let kind = Kind::new(ObjectKind::INGRESS, Extensions::default());
         assert!(!kind.is_missing(&failed(503)));
         assert_eq!(*kind.state.borrow(), State::Begins);
         for code in [403, 404] {
             assert!(kind.is_missing(&failed(code)));
             assert_eq!(*kind.state.borrow(), State::Unwatched);
         }
-        kind.apply::<Ingress>(Event::InitDone);
+        kind.apply(Event::InitDone);
         assert_eq!(*kind.state.borrow(), State::Known);
     }
 }

@@ -313,7 +313,7 @@ impl Inner {
             AuxiliaryAction::Delete(_) => {
                 match delete_owned(&self.cluster.client, namespace, uid, child).await {
                     Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
-                    deleted => deleted.map_err(|error| in_words("delete", child, &error)),
+                    deleted => deleted.map_err(|error| self.in_words("delete", child, &error)),
                 }
             }
         }
@@ -328,7 +328,7 @@ impl Inner {
     ) -> Result<(), String> {
         let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
         let request = Request::new(child.kind.path(namespace)).create(&PostParams::default(), body);
-        let failed = |error: &kube::Error| in_words("create", child, error);
+        let failed = |error: &kube::Error| self.in_words("create", child, error);
         match send(&self.cluster.client, request).await {
             Ok(_) => return Ok(()),
             Err(error) if already_exists(&error) => {}
@@ -338,16 +338,21 @@ impl Inner {
         let there: Value = match send(&self.cluster.client, request).await {
             Ok(text) => bounded(&text)?,
             Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
-            Err(error) => return Err(in_words("read", child, &error)),
+            Err(error) => return Err(self.in_words("read", child, &error)),
         };
-        match AuxiliaryObject::of(&child.kind, &there).map(|(_, auxiliary)| auxiliary) {
+        let extensions = &self.cluster.auxiliary.extensions;
+        match AuxiliaryObject::of(&child.kind, &there, extensions).map(|(_, auxiliary)| auxiliary) {
             Some(there) if there.owner == uid && there.terminating => Err(still_goes(child)),
-            Some(there) if there.owner == uid => match mend(object, &there) {
+            Some(there) if there.owner == uid => match mend(object, &there, extensions) {
                 Some(patch) => self.patch(namespace, child, &patch).await,
                 None => Ok(()),
             },
             _ => Err(is_taken(child)),
         }
+    }
+
+    fn in_words(&self, what: &str, child: &ObjectKey, error: &kube::Error) -> String {
+        in_words(what, child, error, &self.cluster.auxiliary.extensions)
     }
 
     async fn patch(&self, namespace: &str, child: &ObjectKey, patch: &Value) -> Result<(), String> {
@@ -356,7 +361,7 @@ impl Inner {
         match send(&self.cluster.client, request).await {
             // The object is gone, or another object has its name by now: the watch reports that.
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
-            sent => sent.map(drop).map_err(|error| in_words("change", child, &error)),
+            sent => sent.map(drop).map_err(|error| self.in_words("change", child, &error)),
         }
     }
 }

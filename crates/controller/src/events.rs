@@ -20,9 +20,9 @@ use work::Panicked;
 /// `reportingController`: the name that Kubeflow's operator uses.
 const CONTROLLER: &str = "spark-application-controller";
 
-/// Returns the `regarding` field of an event about `object`, with the resourceVersion of `object`.
-pub(super) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectReference {
-    ObjectReference { resource_version: object.meta().resource_version.clone(), ..object.object_ref(&()) }
+/// Returns the `regarding` field of an event about `object`, which has the kind `of`, with the resourceVersion of `object`.
+pub(super) fn reference<K: Resource>(object: &K, of: &K::DynamicType) -> ObjectReference {
+    ObjectReference { resource_version: object.meta().resource_version.clone(), ..object.object_ref(of) }
 }
 
 /// Sends events.
@@ -48,7 +48,7 @@ impl Events {
         event: &Event,
         now: Timestamp,
     ) {
-        self.send_about(reference(object), occasion, event, now).await;
+        self.send_about(reference(object, &()), occasion, event, now).await;
     }
 
     async fn send_about(&self, regarding: ObjectReference, occasion: &str, event: &Event, now: Timestamp) {
@@ -73,7 +73,7 @@ impl Events {
         panicked: &Panicked,
         now: Timestamp,
     ) {
-        self.send_once(reference(object), &events::panicked(&panicked.to_string()), now).await;
+        self.send_once(reference(object, &()), &events::panicked(&panicked.to_string()), now).await;
     }
 
     /// Sends an event that is stored once for each version of `object`.

@@ -29,7 +29,7 @@ pub(super) async fn execute(
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     match action {
-        Action::Submit(request) => context.submitter.start(application, *request),
+        Action::Submit(request) => context.submitter.start(application, *request, &context.policy.extensions),
         Action::StopSubmission => context.submitter.stop_one(&uid),
         Action::Make(objects) => {
             let run = run_of(application);
@@ -144,11 +144,11 @@ async fn make(
     const PATIENCE: Duration = Duration::from_secs(5);
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
-    let client = &context.cluster.client;
+    let (client, extensions) = (&context.cluster.client, &context.policy.extensions);
     for object in objects {
         let made = timeout(
             PATIENCE,
-            objects::make(client, &namespace, &uid, &Prepared::of(&object), &InFlight::default()),
+            objects::make(client, &namespace, &uid, &Prepared::of(&object, extensions), &InFlight::default()),
         )
         .await;
         let why = match made {

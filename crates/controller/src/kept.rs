@@ -12,7 +12,10 @@ use k8s_openapi::{
     NamespaceResourceScope,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
-use kube::{Api, Client, Resource, core::error_boundary::InvalidObject};
+use kube::{
+    Api, Client, Resource,
+    core::{PartialObjectMeta, error_boundary::InvalidObject},
+};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{
@@ -169,6 +172,13 @@ impl Keep<ScheduledSparkApplication> for Text {
     }
 }
 
+/// The text of an object of any kind, for those who make something smaller of it.
+impl Keep<PartialObjectMeta> for Box<str> {
+    fn of(_: &Lenient<PartialObjectMeta>, text: Box<str>) -> Self {
+        text
+    }
+}
+
 impl Keep<SparkApplication> for KeptApplication {
     fn of(application: &Lenient<SparkApplication>, text: Box<str>) -> Self {
         let read = application.0.as_ref();
@@ -234,7 +244,7 @@ impl Reader {
         T: AsRef<Text>,
     {
         let unreadable = async |error: &str| {
-            self.events.unreadable(reference(watched), error, now).await;
+            self.events.unreadable(reference(watched, &()), error, now).await;
             Ok(None)
         };
         if let Some(error) = &watched.error {
@@ -308,7 +318,7 @@ impl<K: Resource, T> Resource for Kept<K, T> {
 
 impl<K, T> Readable for Kept<K, T>
 where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Debug + Clone + 'static,
+    K: Resource<DynamicType: Clone> + DeserializeOwned + Debug + Clone + 'static,
     T: Keep<K>,
 {
     fn error(&self) -> Option<&str> {

@@ -20,7 +20,6 @@ mod namespaced_watches;
 mod namespaces;
 mod objects;
 mod observe;
-mod pod_groups;
 mod pods;
 mod queue;
 mod reconcile;

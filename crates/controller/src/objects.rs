@@ -7,7 +7,7 @@ use backon::{ExponentialBuilder, Retryable};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
-use plan::gang::{GroupApi, Obstacle};
+use plan::extension::{Extensions, Obstacle};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::{
@@ -49,11 +49,14 @@ pub(super) struct Prepared {
     /// The submission id in its label.
     run: Option<String>,
     body: Vec<u8>,
+    /// The extensions, one of which may have advice if the object cannot be created.
+    pub(super) extensions: Extensions,
 }
 
 impl Prepared {
-    pub(super) fn of(object: &Value) -> Self {
+    pub(super) fn of(object: &Value, extensions: &Extensions) -> Self {
         Self {
+            extensions: extensions.clone(),
             child: ObjectKey::of(object).unwrap_or_default(),
             run: object["metadata"]["labels"][label::SUBMISSION_ID].as_str().map(str::to_owned),
             body: serde_json::to_vec(object).expect("a JSON value is JSON"),
@@ -93,7 +96,7 @@ pub(super) async fn make_driver(
 ) -> Result<(), Error> {
     match post(client, namespace, driver, in_flight).await {
         Err(error) if already_exists(&error) => Err(Error::DriverExists),
-        made => made.map_err(|error| failed("create", &driver.child, &error)),
+        made => made.map_err(|error| failed("create", driver, &error)),
     }
 }
 
@@ -112,7 +115,7 @@ pub(super) async fn make(
     for _ in 0..TRIES {
         match post(client, namespace, object, in_flight).await {
             Err(error) if already_exists(&error) => {}
-            made => return made.map_err(|error| failed("create", &object.child, &error)),
+            made => return made.map_err(|error| failed("create", object, &error)),
         }
         if is_there(client, namespace, owner, object).await? {
             return Ok(());
@@ -206,17 +209,13 @@ where
 /// Whether the object with the child's name is from an earlier attempt of the same run. An object of another run, which
 /// was never recorded, or of a deleted application that had the same name, is deleted by this function, and the caller
 /// has to create the child again. A PersistentVolumeClaim may belong to any owner and is used as it is.
-async fn is_there(
-    client: &Client,
-    namespace: &str,
-    owner: &str,
-    Prepared { child, run, .. }: &Prepared,
-) -> Result<bool, Error> {
+async fn is_there(client: &Client, namespace: &str, owner: &str, object: &Prepared) -> Result<bool, Error> {
+    let Prepared { child, run, .. } = object;
     if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {
         return Ok(true);
     }
     let there = patiently(&child.name, || metadata(client, namespace, child)).await;
-    let there = there.map_err(|error| failed("read", child, &error))?;
+    let there = there.map_err(|error| failed("read", object, &error))?;
     let Some(there) = there else { return Ok(false) };
     if is_owned(&there, owner) {
         if there.labels().get(label::SUBMISSION_ID) == run.as_ref() {
@@ -228,7 +227,7 @@ async fn is_there(
     match patiently(&child.name, || delete_that(client, namespace, child, &there)).await {
         // Another object has the name by now.
         Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
-        deleted => deleted.map(|()| false).map_err(|error| failed("delete", child, &error)),
+        deleted => deleted.map(|()| false).map_err(|error| failed("delete", object, &error)),
     }
 }
 
@@ -286,12 +285,17 @@ pub(super) fn already_exists(error: &kube::Error) -> bool {
 }
 
 /// Describes a failure for the user: the object that was to be made, and the API server's own message.
-fn failed(what: &str, child: &ObjectKey, error: &kube::Error) -> Error {
-    Error::Failed(in_words(what, child, error))
+fn failed(what: &str, object: &Prepared, error: &kube::Error) -> Error {
+    Error::Failed(in_words(what, &object.child, error, &object.extensions))
 }
 
 /// Describes a failure for the user: `what` was to be done with the object, and the API server's own message.
-pub(super) fn in_words(what: &str, child: &ObjectKey, error: &kube::Error) -> String {
+pub(super) fn in_words(
+    what: &str,
+    child: &ObjectKey,
+    error: &kube::Error,
+    extensions: &Extensions,
+) -> String {
     let why = match error {
         kube::Error::Api(status) => {
             // For a kind that does not exist, the API server answers without the name of the object.
@@ -301,7 +305,7 @@ pub(super) fn in_words(what: &str, child: &ObjectKey, error: &kube::Error) -> St
                 404 if !has_name => Some(Obstacle::NoKind),
                 _ => None,
             };
-            let advice = obstacle.and_then(|obstacle| Some(GroupApi::of(&child.kind)?.advice(obstacle)));
+            let advice = obstacle.and_then(|obstacle| extensions.advice(&child.kind, obstacle));
             let advice = advice.unwrap_or_default();
             format!("{}{advice}", status.message.trim_end())
         }

@@ -101,7 +101,7 @@ impl PodIndex {
     pub fn follow(self: Arc<Self>, watching: &Watching) -> impl Stream<Item = ApplicationRef> + Send + use<> {
         let selector = format!("{}=true", label::LAUNCHED_BY);
         watching
-            .events(Some(&selector))
+            .events(&(), Some(&selector))
             .filter_map(async |event| {
                 event.inspect_err(|error| warn!(%error, "the pod watch is retried")).ok()
             })

@@ -30,7 +30,7 @@ const NEXT_TURN: Duration = Duration::from_millis(10);
 /// Keeps the cache of applications and the index of schedules' `children`, and queues the applications that change; never
 /// ends.
 pub(super) async fn follow(context: &Context, children: &Children, writer: Writer<Watched>) {
-    let applications = context.cluster.watching.events(None);
+    let applications = context.cluster.watching.events(&(), None);
     applications
         .inspect_ok(|event| children.apply(event))
         .inspect(|event| match event {

@@ -14,7 +14,8 @@ use api::SparkApplication;
 use kube::{Client, Resource, ResourceExt};
 use parking_lot::Mutex;
 use plan::{
-    By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, submission_plan::Submitter as Kind,
+    By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, extension::Extensions,
+    submission_plan::Submitter as Kind,
 };
 use spark_client::Reason;
 use std::{
@@ -74,20 +75,20 @@ struct Planned {
 }
 
 impl Planned {
-    fn of(by: By, copies: Copies) -> Self {
+    fn of(by: By, copies: Copies, extensions: &Extensions) -> Self {
         let (submitter, done) = (by.submitter(), by.progress());
         let (objects, fallback) = match by {
             By::Native(objects) => (objects, None),
             By::Pod { objects, fallback } => (objects, fallback),
         };
-        let pod = Prepared::of(&objects.pod);
-        let children = objects.children.into_iter().map(|child| Prepared::of(&child)).collect();
+        let pod = Prepared::of(&objects.pod, extensions);
+        let children = objects.children.into_iter().map(|child| Prepared::of(&child, extensions)).collect();
         Self { submitter, fallback, children, copies, pod, done }
     }
 
     fn len(&self) -> usize {
-        let copy = self.copies.iter().next().map_or(0, |pod| PARSED * Prepared::of(&pod).len());
-        self.pod.len() + copy + self.children.iter().map(Prepared::len).sum::<usize>()
+        let copy = self.copies.iter().next().map(|copy| Prepared::of(&copy, &self.pod.extensions).len());
+        self.pod.len() + PARSED * copy.unwrap_or(0) + self.children.iter().map(Prepared::len).sum::<usize>()
     }
 }
 
@@ -136,7 +137,12 @@ impl Submitter {
     }
 
     /// Starts a submission, unless it is running already. Ends an older submission of the same application.
-    pub(super) fn start(&self, application: &SparkApplication, request: SubmitRequest) {
+    pub(super) fn start(
+        &self,
+        application: &SparkApplication,
+        request: SubmitRequest,
+        extensions: &Extensions,
+    ) {
         let SubmitRequest { run, by, copies } = request;
         let uid = application.uid().unwrap_or_default();
         let cancel = CancellationToken::new();
@@ -150,7 +156,7 @@ impl Submitter {
 
         let application =
             ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
-        let planned = Planned::of(by, copies);
+        let planned = Planned::of(by, copies, extensions);
         let place = self.room.take(application.namespace.as_deref().unwrap_or_default(), planned.len());
         let span = info_span!(parent: None, "submit",
             namespace = application.namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
@@ -240,7 +246,8 @@ impl Means {
                 objects::make(&self.client, namespace, uid, child, in_flight).await?;
             }
             for copy in copies.iter() {
-                objects::make(&self.client, namespace, uid, &Prepared::of(&copy), in_flight).await?;
+                objects::make(&self.client, namespace, uid, &Prepared::of(&copy, &pod.extensions), in_flight)
+                    .await?;
             }
             if submitter == Kind::Native {
                 objects::make_driver(&self.client, namespace, &pod, in_flight).await
@@ -328,7 +335,7 @@ mod tests {
             by: By::Pod { objects, fallback: None },
             copies: Copies::default(),
         };
-        submitter.start(&application, request);
+        submitter.start(&application, request, &Extensions::default());
 
         arrived.notified().await;
         submitter.stop_one("of-pi");

@@ -5,9 +5,9 @@
 use super::{events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
 use api::Lenient;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Api, Client, Resource, ResourceExt,
+    core::NamespaceScope,
     runtime::{
         WatchStreamExt,
         watcher::{self, Event, watcher},
@@ -31,7 +31,7 @@ pub(super) const PAGE: u32 = 20;
 
 /// An object that a watch reports, or what is kept of it.
 pub(super) trait Readable:
-    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static
+    Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwned + Send + 'static
 {
     /// Why the object cannot be read, if it cannot.
     fn error(&self) -> Option<&str>;
@@ -39,7 +39,7 @@ pub(super) trait Readable:
 
 impl<K> Readable for Lenient<K>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     fn error(&self) -> Option<&str> {
         self.0.as_ref().err().map(|invalid| &*invalid.error)
@@ -93,62 +93,66 @@ impl Watching {
         &self.namespaces
     }
 
-    /// Yields all objects with the labels `selector` in the namespaces that the operator may watch, then each change; never
-    /// ends. If the namespaces are chosen by their names, the operator has permissions only in these namespaces, and watches
-    /// each of them separately. Otherwise one watch covers all namespaces, and the caller ignores the namespaces that are
-    /// not chosen.
-    pub(super) fn events<O: Readable + Resource<Scope = NamespaceResourceScope>>(
+    /// Yields all objects of the kind `of` with the labels `selector` in the namespaces that the operator may watch, then each
+    /// change; never ends. If the namespaces are chosen by their names, the operator has permissions only in these
+    /// namespaces, and watches each of them separately. Otherwise one watch covers all namespaces, and the caller ignores the
+    /// namespaces that are not chosen.
+    pub(super) fn events<O: Readable + Resource<Scope: NamespaceScope>>(
         &self,
+        of: &O::DynamicType,
         selector: Option<&str>,
     ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
         let Some(named) = self.namespaces.named().cloned() else {
-            return self.followed(Api::all(self.client::<O>(None)), selector).left_stream();
+            let api = Api::<O>::all_with(self.client::<O>(of, None), of);
+            return self.followed(api, of, selector).left_stream();
         };
-        let (watching, selector) = (self.clone(), selector.map(str::to_owned));
+        let (watching, of, selector) = (self.clone(), of.clone(), selector.map(str::to_owned));
         let watch = move |namespace: &str| {
-            let api = Api::namespaced(watching.client::<O>(Some(namespace)), namespace);
-            watching.followed(api, selector.as_deref()).boxed()
+            let api =
+                Api::<O>::all_with(watching.client::<O>(&of, Some(namespace)), &of).constrain(namespace);
+            watching.followed(api, &of, selector.as_deref()).boxed()
         };
         merged(named, watch).right_stream()
     }
 
     /// Yields all objects in the cluster, then each change; never ends.
-    pub(super) fn of_cluster<O: Readable>(
+    pub(super) fn of_cluster<O: Readable + Resource<DynamicType = ()>>(
         &self,
     ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
-        self.followed(Api::all(self.client::<O>(None)), None)
+        self.followed(Api::all(self.client::<O>(&(), None)), &(), None)
     }
 
     /// Returns the client of a watch of a kind in `namespace`, or in all namespaces: see [`Watches::begin`].
-    fn client<K: Resource<DynamicType = ()>>(&self, namespace: Option<&str>) -> Client {
-        self.watches.begin(&self.client, K::url_path(&(), namespace))
+    fn client<K: Resource>(&self, of: &K::DynamicType, namespace: Option<&str>) -> Client {
+        self.watches.begin(&self.client, K::url_path(of, namespace))
     }
 
     fn followed<O: Readable>(
         &self,
         api: Api<O>,
+        of: &O::DynamicType,
         selector: Option<&str>,
     ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
         let config =
             watcher::Config { label_selector: selector.map(str::to_owned), ..watcher::Config::default() };
         let config = config.page_size(PAGE).timeout(self.seconds);
-        let watching = self.clone();
+        let (watching, of) = (self.clone(), of.clone());
         let watch = page_by_page(watcher(api, config), Arc::clone(&self.page));
         watch.default_backoff().inspect_ok(move |event| {
             if let Event::Apply(object) | Event::InitApply(object) = event
                 && let Some(error) = object.error()
             {
-                watching.unreadable(object, error);
+                watching.unreadable(object, &of, error);
             }
         })
     }
 
-    fn unreadable<O: Readable>(&self, object: &O, error: &str) {
-        let kind = O::kind(&()).into_owned();
+    fn unreadable<O: Readable>(&self, object: &O, of: &O::DynamicType, error: &str) {
+        let kind = O::kind(of).into_owned();
         warn!(kind, namespace = object.namespace(), name = object.name_any(), error, "object cannot be read");
         self.unreadable.get_or_create(&OfKind { kind }).inc();
         if let Some(reports) = &self.reports {
-            reports.report(reference(object), error);
+            reports.report(reference(object, of), error);
         }
     }
 }

@@ -48,6 +48,27 @@ pub trait Extension: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Returns those fields of `spec`, the spec of an object of this kind, that the operator sets; none if the kind is not the
+    /// extension's.
+    #[must_use]
+    fn content(&self, kind: &ObjectKind, spec: &Value) -> Option<Value> {
+        None
+    }
+
+    /// Returns what `object`, which has this kind, waits for, in words for the user; none if it does not wait, or if the kind
+    /// is not the extension's.
+    #[must_use]
+    fn pending(&self, kind: &ObjectKind, object: &Value) -> Option<String> {
+        None
+    }
+
+    /// Returns what can be done about `obstacle`, to be written after the API server's own message; none if the kind is not
+    /// the extension's.
+    #[must_use]
+    fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
+        None
+    }
+
     /// Whether decisions about a run whose driver is `driver` depend on the admin's `spark-defaults.conf`.
     #[must_use]
     fn needs_defaults(&self, driver: &PodSummary) -> bool {
@@ -92,6 +113,15 @@ pub trait Extension: fmt::Debug + Send + Sync {
     fn check(&self, root: &str, fields: &Value) -> Findings {
         Findings::default()
     }
+}
+
+/// Why an object cannot be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The cluster does not have the kind.
+    NoKind,
+    /// The operator may not create such objects.
+    NoPermission,
 }
 
 /// What an extension remembers of applications, by their uids, from one decision to the next.
@@ -202,6 +232,12 @@ impl Extensions {
     #[must_use]
     pub fn watched(&self) -> Vec<ObjectKind> {
         self.iter().flat_map(Extension::watched).collect()
+    }
+
+    /// Returns the advice of the extension that has this kind: see [`Extension::advice`].
+    #[must_use]
+    pub fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
+        self.iter().find_map(|extension| extension.advice(kind, obstacle))
     }
 
     /// Returns the objects that all extensions may have added to a run: see [`Extension::leftovers`].

@@ -403,7 +403,8 @@ impl Oracle {
             ComingRun { submission_id: self.ids[&run].as_str(), served: &BTreeSet::new(), defaults: "" };
         let prepared = self.setting.policy.extensions.prepared(&real, &coming).unwrap();
         let [group] = &prepared.objects[..] else { return None };
-        AuxiliaryObject::of(&GroupApi::Volcano.kind(), group).map(|(_, group)| group)
+        let extensions = &self.setting.policy.extensions;
+        AuxiliaryObject::of(&GroupApi::Volcano.kind(), group, extensions).map(|(_, group)| group)
     }
 
     /// Returns the number that stands for `status` in the states of the model.

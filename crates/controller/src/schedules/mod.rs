@@ -86,7 +86,7 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
 
 /// Keeps the cache, and queues the schedules that change; never ends.
 async fn follow(context: &Context, writer: Writer<Watched>) {
-    let schedules = context.cluster.watching.events(None);
+    let schedules = context.cluster.watching.events(&(), None);
     schedules
         .inspect(|event| match event {
             Ok(watcher::Event::Delete(schedule)) => context.forget(schedule),

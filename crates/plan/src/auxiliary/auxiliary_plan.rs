@@ -1,4 +1,4 @@
-//! Compares the Services and Ingresses of an application, and the PodGroup of its run, with those that it should have, and
+//! Compares the Services and Ingresses of an application, and the objects of extensions, with those that it should have, and
 //! decides what to do about the differences.
 //!
 //! The comparison takes place in every reconcile of the application. So what others have edited or deleted is repaired,
@@ -9,10 +9,7 @@ use super::{
     exposure::{ExposedPort, others, ui},
     service_and_ingress::{addresses, ingress, wanted},
 };
-use crate::{
-    Policy, between,
-    gang::{self, GroupApi},
-};
+use crate::{Policy, between, extension::Extensions};
 use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State, names::label};
 use jiff::Timestamp;
 use k8s_openapi::api::networking::v1::IngressTLS;
@@ -33,7 +30,7 @@ pub enum AuxiliaryAction {
     Delete(ObjectKey),
 }
 
-/// A Service, an Ingress or a PodGroup of an application, reduced to the facts on which decisions depend.
+/// A Service, an Ingress or an object of an extension, reduced to the facts on which decisions depend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuxiliaryObject {
     pub child: ObjectKey,
@@ -45,7 +42,7 @@ pub struct AuxiliaryObject {
     pub cluster_ip: Option<String>,
     /// The addresses of an Ingress, as [`addresses`] returns them.
     pub addresses: Vec<String>,
-    /// The reason why the pods of a PodGroup are not placed yet, if they are not.
+    /// What an object of an extension waits for, if it does.
     pub waiting: Option<String>,
     /// Labels, annotations and the spec fields that the operator sets, as JSON text. Text takes less memory than parsed
     /// values: there are thousands of these objects, and only few of them are compared at a time.
@@ -104,10 +101,10 @@ impl Try {
 }
 
 impl AuxiliaryObject {
-    /// Reads a Service or an Ingress. Returns it together with the name of the application that controls it; none if no
+    /// Reads an object of this kind. Returns it together with the name of the application that controls it; none if no
     /// application controls it.
     #[must_use]
-    pub fn of(kind: &ObjectKind, object: &Value) -> Option<(String, Self)> {
+    pub fn of(kind: &ObjectKind, object: &Value, extensions: &Extensions) -> Option<(String, Self)> {
         let metadata = &object["metadata"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let owners = metadata["ownerReferences"].as_array()?;
@@ -120,8 +117,8 @@ impl AuxiliaryObject {
             terminating: !metadata["deletionTimestamp"].is_null(),
             cluster_ip: text(&object["spec"]["clusterIP"]).filter(|ip| !ip.is_empty() && ip != "None"),
             addresses: addresses(object),
-            waiting: GroupApi::of(kind).and_then(|_| gang::waiting(object)),
-            content: content(kind, object).to_string().into(),
+            waiting: extensions.iter().find_map(|extension| extension.pending(kind, object)),
+            content: content(kind, object, extensions).to_string().into(),
         };
         Some((text(&owner["name"])?, auxiliary))
     }
@@ -135,7 +132,7 @@ const APPLICATION: &str = "SparkApplication";
 
 /// Returns the fields of an object that the operator sets. Fields to which the API server has added its defaults are
 /// reduced to the parts that the operator sets.
-fn content(kind: &ObjectKind, object: &Value) -> Value {
+fn content(kind: &ObjectKind, object: &Value, extensions: &Extensions) -> Value {
     let spec = &object["spec"];
     let spec = if *kind == ObjectKind::SERVICE {
         let ports = spec["ports"].as_array().into_iter().flatten();
@@ -143,10 +140,10 @@ fn content(kind: &ObjectKind, object: &Value) -> Value {
             |port| json!({"name": port["name"], "port": port["port"], "targetPort": port["targetPort"]}),
         );
         json!({"type": spec["type"], "ports": ports.collect::<Vec<_>>(), "selector": spec["selector"]})
-    } else if GroupApi::of(kind).is_some() {
-        gang::content(spec)
-    } else {
+    } else if *kind == ObjectKind::INGRESS {
         json!({"rules": spec["rules"], "tls": certificates(&spec["tls"]), "ingressClassName": spec["ingressClassName"]})
+    } else {
+        extensions.iter().find_map(|extension| extension.content(kind, spec)).unwrap_or_default()
     };
     let metadata = &object["metadata"];
     json!({"labels": metadata["labels"], "annotations": metadata["annotations"], "spec": spec})
@@ -170,8 +167,8 @@ fn certificates(tls: &Value) -> Value {
 /// Labels and annotations that other programs have added are kept as long as the run is the same, because cloud
 /// controllers write some. If the object belongs to another run, they are removed.
 #[must_use]
-pub fn mend(wanted: &Value, there: &AuxiliaryObject) -> Option<Value> {
-    let (is, should) = (there.content(), content(&there.child.kind, wanted));
+pub fn mend(wanted: &Value, there: &AuxiliaryObject, extensions: &Extensions) -> Option<Value> {
+    let (is, should) = (there.content(), content(&there.child.kind, wanted, extensions));
     let run = |content: &Value| content["labels"][label::SUBMISSION_ID].clone();
     let is_of_other_run = run(&is) != run(&should);
     let mut metadata = Map::new();
@@ -184,7 +181,7 @@ pub fn mend(wanted: &Value, there: &AuxiliaryObject) -> Option<Value> {
     let mut spec = Map::new();
     for (field, should) in should["spec"].as_object().into_iter().flatten() {
         let is = &is["spec"][field];
-        // The cluster may set a default ingress class if the object names none, and Volcano a default queue.
+        // The cluster may set a default ingress class if the object names none, and a batch scheduler a default queue.
         if is == should || should.is_null() && ["ingressClassName", "queue"].contains(&field.as_str()) {
             continue;
         }
@@ -229,12 +226,12 @@ pub fn plan(
     let mut due = Due { seen, now, wake: None };
     let own = || there(application, seen).filter(|object| !object.terminating);
     let kept = kept(application, status, policy);
-    // A PodGroup is deleted at the end of its run, before the next run makes another one of the same name. One that is
-    // left then was made while the run ended.
+    // An object of an extension is deleted at the end of its run, before the next run makes another one of the same name. One
+    // that is left then was made while the run ended.
     let is_idle = matches!(state, State::Completed | State::Failed | State::Suspended);
-    let is_unwanted = |object: &&AuxiliaryObject| match GroupApi::of(&object.child.kind) {
-        Some(_) => is_idle,
-        None => !kept.contains(&object.child),
+    let is_of_core = |kind: &ObjectKind| [ObjectKind::SERVICE, ObjectKind::INGRESS].contains(kind);
+    let is_unwanted = |object: &&AuxiliaryObject| {
+        if is_of_core(&object.child.kind) { !kept.contains(&object.child) } else { is_idle }
     };
     let unwanted = own().filter(is_unwanted);
     let mut actions: Vec<_> = unwanted
@@ -252,7 +249,7 @@ pub fn plan(
         let Some(child) = ObjectKey::of(&object) else { continue };
         let next = match all.get(&child) {
             Some(there) if there.terminating => None,
-            Some(there) => mend(&object, there).map(AuxiliaryAction::Mend),
+            Some(there) => mend(&object, there, &policy.extensions).map(AuxiliaryAction::Mend),
             None if seen.has_made(&child, status) => None,
             None => Some(AuxiliaryAction::Make(object)),
         };

@@ -7,14 +7,18 @@ use super::{
 };
 use crate::{
     Action, Observed, Plan,
-    extension::{ComingRun, Extension, ExtensionMemory, Prepared, View},
+    extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},
     findings::{Findings, Refusal},
     owned::owned,
     pod_requests::PodRequests,
     pod_summary::PodSummary,
 };
-use api::{ObjectKey, ObjectKind, Role, SparkApplication, names::label};
-use serde_json::Value;
+use api::{
+    ObjectKey, ObjectKind, Role, SparkApplication,
+    excerpt::{self, LONGEST_EXPLANATION},
+    names::label,
+};
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 /// Why no application can be in a gang of Kubernetes' own.
@@ -112,6 +116,48 @@ impl Extension for BatchSchedulers {
     /// report what the group waits for.
     fn watched(&self) -> Vec<ObjectKind> {
         self.group_apis().map(GroupApi::kind).collect()
+    }
+
+    fn content(&self, kind: &ObjectKind, spec: &Value) -> Option<Value> {
+        let fields = ["minMember", "minResources", "queue", "priorityClassName"];
+        let content = fields.into_iter().map(|field| (field.to_owned(), spec[field].clone()));
+        GroupApi::of(kind).map(|_| content.collect::<Map<_, _>>().into())
+    }
+
+    /// Returns what a PodGroup waits for: its phase, and the reason and the message of the last condition that explains it;
+    /// none if its pods run or have run.
+    fn pending(&self, kind: &ObjectKind, group: &Value) -> Option<String> {
+        GroupApi::of(kind)?;
+        let status = &group["status"];
+        let phase = status["phase"].as_str().filter(|phase| !phase.is_empty()).unwrap_or("Pending");
+        if ["Running", "Scheduled", "Completed", "Finished"].contains(&phase) {
+            return None;
+        }
+        let is_reason =
+            |condition: &&Value| condition["status"] == "True" && condition["type"] == "Unschedulable";
+        let condition = status["conditions"].as_array().and_then(|all| all.iter().rev().find(is_reason));
+        let said = ["reason", "message"].into_iter().filter_map(|field| condition?[field].as_str());
+        let since = group["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
+        let mut words = vec![format!("{phase} since {since}")];
+        words.extend(said.filter(|text| !text.is_empty()).map(str::to_owned));
+        Some(excerpt::beginning(words.join(": "), LONGEST_EXPLANATION))
+    }
+
+    fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
+        Some(match (obstacle, GroupApi::of(kind)?) {
+            (Obstacle::NoPermission, _) => {
+                "; to permit it: spark-operator manifests rbac, with --enable-batch-scheduler and the operator's other flags"
+            }
+            (Obstacle::NoKind, GroupApi::Volcano) => {
+                "; install Volcano, or take batchScheduler out of the spec"
+            }
+            (Obstacle::NoKind, GroupApi::Coscheduling) => {
+                "; install the definitions of scheduler-plugins, or take batchScheduler out of the spec"
+            }
+            (Obstacle::NoKind, GroupApi::Kubernetes(_)) => {
+                "; turn on the feature gate GenericWorkload, or take batchScheduler out of the spec"
+            }
+        })
     }
 
     /// Whether the operator mends the group of `driver`, so that it has to know how large that group is.

@@ -23,7 +23,6 @@ use crate::{
 };
 use api::{
     ObjectKey, ObjectKind, Role, SparkApplication, SparkApplicationStatus, SparkPodSpec,
-    excerpt::{self, LONGEST_EXPLANATION},
     names::{annotation, batch_scheduler},
     quantity, stated,
 };
@@ -94,32 +93,6 @@ impl GroupApi {
     fn group(self, name: &str, spec: &Value) -> Value {
         json!({"apiVersion": self.version(), "kind": KIND, "metadata": {"name": name}, "spec": spec})
     }
-
-    /// Returns what can be done about `obstacle`, to be written after the API server's own message.
-    #[must_use]
-    pub const fn advice(self, obstacle: Obstacle) -> &'static str {
-        match (obstacle, self) {
-            (Obstacle::NoPermission, _) => {
-                "; to permit it: spark-operator manifests rbac, with --enable-batch-scheduler and the operator's other flags"
-            }
-            (Obstacle::NoKind, Self::Volcano) => "; install Volcano, or take batchScheduler out of the spec",
-            (Obstacle::NoKind, Self::Coscheduling) => {
-                "; install the definitions of scheduler-plugins, or take batchScheduler out of the spec"
-            }
-            (Obstacle::NoKind, Self::Kubernetes(_)) => {
-                "; turn on the feature gate GenericWorkload, or take batchScheduler out of the spec"
-            }
-        }
-    }
-}
-
-/// Why the object of a group cannot be created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// The cluster does not have the kind.
-    NoKind,
-    /// The operator may not create such objects.
-    NoPermission,
 }
 
 impl BatchSchedulers {
@@ -253,30 +226,6 @@ fn group_of(driver: &PodSummary) -> Option<ObjectKey> {
     let is_operators =
         |group: &ObjectKey| application.is_some_and(|name| group.name == coscheduling::name_of(name));
     coscheduling.clone().filter(is_operators).or(volcano).or(coscheduling)
-}
-
-/// Returns the fields of the `spec` of a PodGroup that the operator sets.
-pub(crate) fn content(spec: &Value) -> Value {
-    let fields = ["minMember", "minResources", "queue", "priorityClassName"];
-    fields.into_iter().map(|field| (field.to_owned(), spec[field].clone())).collect::<Map<_, _>>().into()
-}
-
-/// Returns what a PodGroup waits for: its phase, and the reason and the message of the last condition that explains it;
-/// none if its pods run or have run.
-pub(crate) fn waiting(group: &Value) -> Option<String> {
-    let status = &group["status"];
-    let phase = status["phase"].as_str().filter(|phase| !phase.is_empty()).unwrap_or("Pending");
-    if ["Running", "Scheduled", "Completed", "Finished"].contains(&phase) {
-        return None;
-    }
-    let is_reason =
-        |condition: &&Value| condition["status"] == "True" && condition["type"] == "Unschedulable";
-    let condition = status["conditions"].as_array().and_then(|all| all.iter().rev().find(is_reason));
-    let said = ["reason", "message"].into_iter().filter_map(|field| condition?[field].as_str());
-    let since = group["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
-    let mut words = vec![format!("{phase} since {since}")];
-    words.extend(said.filter(|text| !text.is_empty()).map(str::to_owned));
-    Some(excerpt::beginning(words.join(": "), LONGEST_EXPLANATION))
 }
 
 impl BatchScheduler {
