@@ -49,6 +49,15 @@ const KEYS: [&str; 4] =
 /// The module whose files alone may contain the prefixes of [`KEYS`].
 const NAMES: &str = "crates/api/src/names";
 
+/// Folders of the core, which names no extension: it calls those in a list, at the points that [`POINTS`] has.
+const CORE: [&str; 2] = ["crates/plan/src", "crates/controller/src"];
+const POINTS: &str = "crates/plan/src/extension.rs";
+/// The folder of extensions in the core, and the line that makes a module of it.
+const EXTENSIONS: (&str, &str) = ("crates/plan/src/gang", "pub mod gang;");
+/// Words that only extensions may contain.
+const OF_EXTENSIONS: [&str; 7] =
+    ["gang", "Gang", "PodGroup", "placeholder", "Placeholder", "volcano", "yunikorn"];
+
 /// Crates that must not be in the dependency tree of `client`. Other large crates are not listed, because kube's client
 /// consists of them.
 const NOT_FOR_OTHER_PROGRAMS: [&str; 9] = [
@@ -143,6 +152,8 @@ fn a_planted_violation_is_found_and_an_innocent_file_is_not() {
         ("crates/cron/src/a.rs", "use std::{\n    fmt,\n    env::{self, var},\n};", "`std::env`"),
         ("crates/cron/src/a.rs", "let home = std::env::var(\"HOME\");", "`std::env`"),
         ("src/a.rs", "const KEY: &str = \"spark.driver.memory\";", "src/a.rs:2: `\"spark.driver.…`"),
+        ("crates/controller/src/a.rs", "use plan::gang::Wait;", "crates/controller/src/a.rs:2: `gang`"),
+        ("crates/plan/src/a.rs", "let kind = \"PodGroup\";", "`PodGroup`"),
         ("src/a.rs", &"\n".repeat(LONGEST_FILE), "src/a.rs:501: "),
     ];
     for (file, code, expected) in planted {
@@ -173,6 +184,13 @@ fn violations(name: &str, text: &str) -> Vec<String> {
         if !name.starts_with(NAMES) {
             for key in KEYS.iter().filter(|key| line.contains(*key)) {
                 report(*number, &format!("`{key}…`: keys are written once, in {NAMES}.rs"));
+            }
+        }
+        let is_of_core =
+            CORE.iter().any(|folder| name.starts_with(folder)) && !name.starts_with(EXTENSIONS.0);
+        if is_of_core && *line != EXTENSIONS.1 {
+            for word in OF_EXTENSIONS.iter().filter(|word| says(line, word)) {
+                report(*number, &format!("`{word}`: the core names no extension, and asks all by {POINTS}"));
             }
         }
         if is_pure(name) {

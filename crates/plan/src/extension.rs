@@ -115,7 +115,7 @@ pub trait Extension: fmt::Debug + Send + Sync {
     }
 }
 
-/// Why an object cannot be created.
+/// The reason why an object cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The cluster does not have the kind.
@@ -124,7 +124,7 @@ pub enum Obstacle {
     NoPermission,
 }
 
-/// What an extension remembers of applications, by their uids, from one decision to the next.
+/// The memory of an extension about applications, by their uids, from one decision to the next.
 pub trait ExtensionMemory: Send {
     /// Adds to [`Observed::recalled`] what is remembered of the application with this uid, before it is decided about.
     /// `others` calls a function with the pods of each other application of which one has a
@@ -142,7 +142,7 @@ pub trait ExtensionMemory: Send {
 /// Calls a function with the pods of each application but one.
 pub type PodsOfOthers<'a> = dyn Fn(&mut dyn FnMut(&[&PodSummary])) + 'a;
 
-/// What is known of an application for which a plan is made.
+/// The facts about an application for which a plan is made.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub application: &'a SparkApplication,

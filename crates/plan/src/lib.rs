@@ -62,7 +62,7 @@ pub struct Observed {
     pub submission_pods: Vec<PodSummary>,
     /// The application's pods that Spark does not know, of all runs.
     pub others: Vec<PodSummary>,
-    /// What extensions remember, each in a type of its own: see [`extension::ExtensionMemory`].
+    /// The memories of extensions, each in a type of its own: see [`extension::ExtensionMemory`].
     pub recalled: Vec<Arc<dyn Any + Send + Sync>>,
     /// The last known state of a driver pod that no longer exists.
     pub departed: Option<Box<PodSummary>>,

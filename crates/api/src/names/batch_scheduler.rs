@@ -8,6 +8,9 @@ pub const YUNIKORN: &str = "yunikorn";
 /// The name in `spec.batchScheduler` of Kubernetes' own gangs, which the cluster's default scheduler places.
 pub const KUBERNETES: &str = "kubernetes";
 
+/// The prefix, after `spark.kubernetes.`, of the settings that Spark reads in images that were built with Volcano.
+pub const VOLCANO_SETTINGS: &str = "scheduler.volcano.";
+
 /// The API version of Volcano's PodGroups.
 pub const VOLCANO_API: &str = "scheduling.volcano.sh/v1beta1";
 /// The API version of the PodGroups of scheduler-plugins.

@@ -163,7 +163,7 @@ pub struct ExchangeMemory {
     pub blockers: HashMap<String, Timestamp>,
 }
 
-/// What is remembered when an application with gated executors is decided about.
+/// The part of the memory that counts when an application with gated executors is decided about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recalled {
     /// The exchanges of other applications.

@@ -110,7 +110,7 @@ pub(crate) fn as_by_the_webhook(mut template: Value, role: Role, sparks: usize) 
 }
 
 /// Returns the pod template of `role` for the case that no webhook customizes the pods: all customizations are applied
-/// to the template itself, and the contract's annotations are removed, except those about gangs.
+/// to the template itself, and the contract's annotations are removed, except those of extensions.
 ///
 /// # Errors
 ///
@@ -125,8 +125,7 @@ pub(super) fn customized(
     let mut customized = as_by_the_webhook(template, role, sparks)?;
     if let Some(annotations) = customized["metadata"]["annotations"].as_object_mut() {
         // What the annotations ask for has been done, so nobody has to read them any more. Only two are more than that:
-        // by them the operator recognises the group of a driver (`gang::group_of`) and the executors of gangs
-        // (`particulars`).
+        // by them an extension recognises its drivers and executors (`particulars`).
         let is_kept = |key: &str| [annotation::POD_GROUP, annotation::SCHEDULING_GATE].contains(&key);
         annotations.retain(|key, _| is_kept(key) || !pod_customization::is_of_contract(key));
     }

@@ -101,8 +101,8 @@ pub(super) fn spec(
     }
     let mut pod = Value::Object(pod);
     place(&mut pod, Role::Driver, properties);
-    // The submission pod is not part of the gang, so it has neither group nor queue. For such a pod Volcano creates a
-    // group in its default queue. Where that queue is full or closed, the driver would never be created.
+    // The submission pod has neither the group nor the queue of the driver. For such a pod a batch scheduler creates a group
+    // in its default queue. Where that queue is full or closed, the driver would never be created.
     if stated(&application.spec.batch_scheduler).is_some()
         && let Some(fields) = pod.as_object_mut()
     {

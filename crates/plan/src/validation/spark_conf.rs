@@ -4,7 +4,7 @@ use super::{Findings, Subject, customization, nearest};
 use crate::{driver, submission::RoleField};
 use api::{
     Role,
-    names::{conf, label, submit_conf},
+    names::{batch_scheduler, conf, label, submit_conf},
 };
 use pod_customization;
 use spark_client::Line;
@@ -119,8 +119,7 @@ pub(super) fn unknown(subject: &Subject, findings: &mut Findings) {
     for (key, setting) in
         keys.filter_map(|key| Some((key, key.strip_prefix(submit_conf::KUBERNETES_PREFIX)?)))
     {
-        // Those of Volcano are read in images that were built with it.
-        if spark_client::is_setting(setting, line) || setting.starts_with("scheduler.volcano.") {
+        if spark_client::is_setting(setting, line) || setting.starts_with(batch_scheduler::VOLCANO_SETTINGS) {
             continue;
         }
         let similar = || {
