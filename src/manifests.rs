@@ -17,9 +17,6 @@ const DRIVERS: (&str, &str) = ("spark", "default");
 const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
 const APPLICATIONS_RBAC: &str = include_str!("../manifests/rbac/applications.yaml");
 const DRIVER_PDB_RBAC: &str = include_str!("../manifests/rbac/driver-pdb.yaml");
-const BATCH_SCHEDULER_RBAC: &str = include_str!("../manifests/rbac/batch-scheduler.yaml");
-const COSCHEDULING_RBAC: &str = include_str!("../manifests/rbac/coscheduling.yaml");
-const KUBERNETES_GANGS_RBAC: &str = include_str!("../manifests/rbac/kubernetes-gangs.yaml");
 const EXPOSURE_RBAC: &str = include_str!("../manifests/rbac/exposure.yaml");
 const QUOTA_RBAC: &str = include_str!("../manifests/rbac/quota.yaml");
 const NAMESPACES_RBAC: &str = include_str!("../manifests/rbac/namespaces.yaml");
@@ -76,12 +73,11 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
         (serves && settings.check_exposure_rights).then_some(EXPOSURE_RBAC),
         (drives && settings.enable_driver_pdb).then_some(DRIVER_PDB_RBAC),
         (serves && settings.enable_resource_quota_enforcement).then_some(QUOTA_RBAC),
-        (drives && settings.batch_scheduler.enable_batch_scheduler).then_some(BATCH_SCHEDULER_RBAC),
-        (drives && settings.batch_scheduler.uses_coscheduling()).then_some(COSCHEDULING_RBAC),
-        (drives && settings.batch_scheduler.uses_kubernetes_gangs()).then_some(KUBERNETES_GANGS_RBAC),
     ];
     let mut roles: Vec<_> = of_cluster.into_iter().flatten().flat_map(of_file).collect();
-    let where_applications_run = where_applications_run.into_iter().flatten().flat_map(of_file);
+    let of_extensions = settings.extensions.roles().filter(|_| drives);
+    let where_applications_run =
+        where_applications_run.into_iter().flatten().chain(of_extensions).flat_map(of_file);
     match namespaces.named() {
         Some(names) => roles.extend(
             where_applications_run

@@ -60,7 +60,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let tls = settings.webhook.tls().map_err(Error::msg)?;
     let metrics_tls = settings.metrics.tls(settings.health_probe_bind_address).map_err(Error::msg)?;
     let metrics_of_applications = settings.metrics.of_applications().map_err(Error::msg)?;
-    let extensions = Extensions::of(installation.batch_scheduler.batch_schedulers().map_err(Error::msg)?);
+    let extensions = installation.extensions.extensions().map_err(Error::msg)?;
     let stop = shutdown::on_signal().context("cannot listen for signals")?;
 
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
@@ -200,8 +200,7 @@ fn reviews(settings: &Settings, setup: &Setup, registry: &mut Registry) -> Revie
     });
     let quotas = || Quotas::new(client.clone(), policy.clone(), submission_environment);
     // The flags of the webhook of Kubeflow's operator do not say which ones there are.
-    let knows_schedulers =
-        installation.drives_applications() || installation.batch_scheduler.enable_batch_scheduler;
+    let knows_schedulers = installation.drives_applications() || installation.extensions.has_any();
     Reviews {
         metrics: ReviewMetrics::new(registry),
         quotas: installation.enable_resource_quota_enforcement.then(quotas),

@@ -3,6 +3,7 @@
 mod batch_scheduler;
 mod election;
 mod exposure;
+mod extensions;
 mod installation;
 pub mod kubeflow;
 mod metrics;
@@ -14,6 +15,7 @@ pub use batch_scheduler::BatchSchedulerSettings;
 use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
+pub use extensions::ExtensionSettings;
 pub use installation::{InstallationName, InstallationSettings};
 use jiff::SignedDuration;
 pub use kubeflow::{Half, HalfCommand, HalfSettings};

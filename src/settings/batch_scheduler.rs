@@ -43,16 +43,18 @@ impl BatchSchedulerSettings {
         schedulers.map_err(|why| format!("--default-batch-scheduler: {why}"))
     }
 
-    /// Returns whether PodGroups of scheduler-plugins are created.
-    #[must_use]
-    pub fn uses_coscheduling(&self) -> bool {
-        self.enable_batch_scheduler && self.kube_scheduler_names().next().is_some()
-    }
-
-    /// Returns whether gangs of Kubernetes' own are created.
-    #[must_use]
-    pub const fn uses_kubernetes_gangs(&self) -> bool {
-        self.enable_batch_scheduler && self.enable_kubernetes_gangs
+    /// Returns the manifests of the roles that are needed.
+    pub(super) fn roles(&self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            (true, include_str!("../../manifests/rbac/batch-scheduler.yaml")),
+            (
+                self.kube_scheduler_names().next().is_some(),
+                include_str!("../../manifests/rbac/coscheduling.yaml"),
+            ),
+            (self.enable_kubernetes_gangs, include_str!("../../manifests/rbac/kubernetes-gangs.yaml")),
+        ];
+        let is_needed = |(is_needed, _): &(bool, _)| self.enable_batch_scheduler && *is_needed;
+        all.into_iter().filter(is_needed).map(|(_, role)| role)
     }
 
     /// Returns the flags that produce these settings, without those that have their default.

@@ -1,6 +1,6 @@
 //! The flags that the installation depends on, which `run` and `manifests` share.
 
-use super::{BatchSchedulerSettings, Half};
+use super::{ExtensionSettings, Half};
 use clap::Args;
 use plan::namespaces::{Labelled, Namespaces};
 
@@ -40,7 +40,7 @@ pub struct InstallationSettings {
     pub webhook: bool,
 
     #[command(flatten)]
-    pub batch_scheduler: BatchSchedulerSettings,
+    pub extensions: ExtensionSettings,
 
     /// The half that the process runs, if it does not run both.
     #[arg(skip)]
@@ -101,7 +101,7 @@ impl InstallationSettings {
         let exposure = (!self.check_exposure_rights).then(|| "--check-exposure-rights=false".to_owned());
         let webhook = (!self.webhook).then(|| "--webhook=false".to_owned());
         let own = [installation, names, labels, quotas, budgets, exposure, webhook];
-        own.into_iter().flatten().chain(self.batch_scheduler.arguments()).collect()
+        own.into_iter().flatten().chain(self.extensions.arguments()).collect()
     }
 }
 
