@@ -114,6 +114,7 @@ class Cost(unittest.TestCase):
             self.skipTest("`make demo` has not begun with an empty cache on this machine")
         budget = json.loads((image_builds.PROJECT / "tests" / "data" / "budget.json").read_text())["make demo from nothing"]
         for name, cost in json.loads(file.read_text()).items():
+            # Beside other machines' work the same one takes a fifth more.
             self.assertLessEqual(cost, budget[name] * 1.2, f"{name}: {cost}, budget {budget[name]}")
 
 
