@@ -22,9 +22,8 @@ impl Concern for Volumes {
     /// Returns only the volumes that this role's containers mount, in the order of the mounts: Spark's first, then those of
     /// sidecars and init containers, the template's included.
     fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        // Of several volumes with one name, the first is used: the order is reversed, and the volume that is inserted
-        // last stays in the map.
-        let volumes = application.spec.volumes.iter().rev();
+        // Of several volumes with one name, the last is used, as in Kubeflow's operator.
+        let volumes = application.spec.volumes.iter();
         let mut unused: BTreeMap<_, _> =
             volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
         let mounts = mounts(application, role);
@@ -72,23 +71,11 @@ impl Concern for VolumeMounts {
     }
 
     fn apply(pod: &mut SparkPod, mounts: Self::Value) -> Result<(), Problem> {
-        let volumes: BTreeSet<_> =
-            pod.spec.list("volumes")?.filter_map(|volume| volume.text("name")).collect();
-        for (i, mount) in mounts.entries().iter().enumerate() {
-            if !mount["name"].as_str().is_some_and(|name| volumes.contains(name)) {
-                let names: Vec<_> =
-                    pod.spec.list("volumes")?.map(|volume| volume.field("name").to_string()).collect();
-                return Err(Problem::new(
-                    format!("[{i}].name"),
-                    format!(
-                        "names no volume: {} is none of {}; add it to spec.volumes",
-                        mount["name"],
-                        names.join(", ")
-                    ),
-                ));
-            }
-        }
-        add_mounts(pod, mounts.into_entries())
+        let there: BTreeSet<_> = pod.spec.list("volumes")?.filter_map(|volume| volume.text("name")).collect();
+        let mut mounts = mounts.into_entries();
+        // As in Kubeflow's operator, a mount without a volume is left out: validation has warned of it.
+        mounts.retain(|mount| mount["name"].as_str().is_some_and(|name| there.contains(name)));
+        add_mounts(pod, mounts)
     }
 }
 

@@ -161,11 +161,12 @@ fn applications(
 }
 
 /// Whether a mistake only follows from one of the schema in the field `fault`: it is in the same field, in a list or an
-/// object that has the field, or of mounts whose volume could not be read. A section of the spec has mistakes of its own.
+/// object that has the field, or of scratch space whose volume could not be read. A section of the spec has mistakes of its
+/// own.
 fn is_echo(fault: &str, invalid: &Invalid) -> bool {
     let Invalid { field, why } = invalid;
     let is_section = ["spec", "template", "driver", "executor"].iter().any(|name| field.ends_with(name));
-    let is_unread = why.contains("names no volume") || why.contains("which is not in");
+    let is_unread = why.contains("which is not in");
     match fault.strip_prefix(field.as_str()) {
         Some("") => true,
         Some(rest) => rest.starts_with(['.', '[']) && !is_section,

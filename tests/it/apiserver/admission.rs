@@ -121,9 +121,8 @@ async fn a_pod_whose_annotations_cannot_be_carried_out_is_refused_with_the_place
         ),
         (
             "volume-mounts",
-            r#"[{"name": "elsewhere", "mountPath": "/x"}]"#,
-            "annotation sparkoperator.k8s.io/volume-mounts at [0].name: names no volume: \"elsewhere\" is none of \
-             \"config\", \"memory\"; add it to spec.volumes",
+            r#"[{"name": "config", "mountPath": "/x", "readOnly": "yes"}]"#,
+            "annotation sparkoperator.k8s.io/volume-mounts at [0].readOnly: invalid type: string \"yes\", expected a boolean",
         ),
     ] {
         let mut pod = pod("driver-pod");

@@ -17,7 +17,7 @@ async fn what_can_never_work_is_refused_with_everything_that_is_wrong() {
     let mut wrong = application("wrong");
     wrong["spec"]["mode"] = json!("client");
     wrong["spec"]["driver"]["memory"] = json!("1gg");
-    wrong["spec"]["executor"]["volumeMounts"] = json!([{"name": "nowhere", "mountPath": "/x"}]);
+    wrong["spec"]["executor"]["volumeMounts"] = json!([{"name": "spark-local-dir-1", "mountPath": "/x"}]);
     wrong["spec"]["sparkConf"] = json!({"spark.master": "local"});
     let (status, _, stderr) = applied(&namespace, &wrong);
     assert!(!status, "{stderr}");
@@ -25,7 +25,7 @@ async fn what_can_never_work_is_refused_with_everything_that_is_wrong() {
         "denied the request: ",
         "spec.mode: `client` would run the driver where it is submitted",
         "spec.driver.memory: `1gg` is not",
-        "spec.executor.volumeMounts[0].name: mounts volume `nowhere`, which is not in spec.volumes",
+        "spec.executor.volumeMounts: mounts volume `spark-local-dir-1`, which is not in spec.volumes",
         r#"sparkConf key "spark.master" is not allowed"#,
     ] {
         assert!(stderr.contains(said), "no `{said}` in {stderr}");

@@ -32,9 +32,8 @@ pub(crate) fn type_of(volume: &Value) -> Option<(&'static str, &'static [&'stati
 
 /// Sets the properties of the scratch volumes. Validation has checked that each of them has one of [`TYPES`].
 pub(super) fn scratch_space(context: &Context, properties: &mut Properties) {
-    // If several volumes have the same name, the first one is used: the list is reversed, and the last volume that is
-    // inserted into the map stays.
-    let volumes = context.spec.volumes.iter().rev().map(|volume| volume.json());
+    // If several volumes have the same name, the last one is used, as in Kubeflow's operator.
+    let volumes = context.spec.volumes.iter().map(|volume| volume.json());
     let volumes: BTreeMap<_, _> = volumes.map(|volume| (volume["name"].as_str(), volume)).collect();
     for role in Role::ALL {
         let mounts = role.pod(context.spec).volume_mounts.iter().map(|mount| mount.json());

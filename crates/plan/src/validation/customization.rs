@@ -82,19 +82,15 @@ fn all_annotations(subject: &Subject, role: Role) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the volumes of the template, and an additional volume for each mount that has no volume: this check must not
-/// fail because of a missing volume, for which `volumes.rs` has its own check.
+/// Returns the volumes of the template, and those that Spark adds, without their contents.
 fn volumes_of(subject: &Subject, role: Role) -> Vec<Value> {
-    let template = volumes::of_template(subject, role);
-    let (of_spec, of_webhook) = (volumes::of_spec(subject), volumes::of_webhook(subject, role));
-    let mounted = role.pod(&subject.spec).volume_mounts.iter();
-    let mut missing: BTreeSet<_> = mounted.filter_map(|mount| mount.json()["name"].as_str()).collect();
-    missing.retain(|name| !of_spec.contains_key(name));
-    let of_template = template.iter().filter_map(|volume| volume["name"].as_str());
-    for there in of_webhook.iter().map(String::as_str).chain(of_template) {
-        missing.remove(there);
-    }
-    template.iter().cloned().chain(missing.into_iter().map(|name| json!({"name": name}))).collect()
+    let (template, of_spec) = (volumes::of_template(subject, role), volumes::of_spec(subject));
+    let mut of_spark: BTreeSet<_> = volumes::of_spark(subject, role).into_iter().collect();
+    // The webhook adds those of the spec itself.
+    of_spark.retain(|name| {
+        !of_spec.contains_key(name.as_str()) && !template.iter().any(|volume| volume["name"] == **name)
+    });
+    template.iter().cloned().chain(of_spark.into_iter().map(|name| json!({"name": name}))).collect()
 }
 
 /// The annotations that are made from the metadata of the application, not from a field of the spec.

@@ -210,7 +210,7 @@ fn field(subject: &Subject, role: Role, place: &kubernetes::Place) -> Option<Str
             is_stated.then(|| subject.conf(key))
         }
         kubernetes::Place::Volume(name) => {
-            let of_spec = subject.spec.volumes.iter().position(|volume| volume.json()["name"] == **name);
+            let of_spec = subject.spec.volumes.iter().rposition(|volume| volume.json()["name"] == **name);
             let of_spec = of_spec.map(|place| subject.field(format_args!("volumes[{place}]")));
             of_spec.or_else(|| configured(conf::SECRETS_PREFIX, name.strip_suffix(volume::SECRET_SUFFIX)?))
         }

@@ -1,4 +1,5 @@
-//! Checks that every mount refers to an existing volume and has its own path.
+//! Checks that every mount of scratch space refers to an existing volume and that every mount has its own path. Warns of other
+//! mounts without a volume.
 
 use super::{Findings, Subject};
 use crate::submission::volumes as scratch;
@@ -40,8 +41,8 @@ pub(super) fn scratch_space(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Checks that different volumes have different names, that each mount other than scratch space refers to an existing
-/// volume, and that each mount has its own path.
+/// Checks that each mount has its own path. Warns of different volumes with one name, and of mounts other than scratch space
+/// that have no volume: Kubeflow's operator runs such applications, with the last of the volumes and without these mounts.
 pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
     let volumes = subject.field("volumes");
     names(subject, &volumes, findings);
@@ -55,8 +56,8 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
             let field = |name: &str| subject.of_role(role, format_args!("volumeMounts[{i}].{name}"));
             let has_volume = || of_spec.contains_key(name) || others.contains(name);
             if !is_scratch(mount) && !has_volume() {
-                findings
-                    .refuse(field("name"), format_args!("mounts volume `{name}`, which is not in {volumes}"));
+                findings.warn(field("name"), format_args!("is left out: no volume `{name}` is in {volumes}"));
+                continue;
             }
             let claim = of_spec.get(name).map(|volume| &volume["persistentVolumeClaim"]["claimName"]);
             if !is_scratch(mount) && claim.is_some_and(|claim| *claim == ON_DEMAND) {
@@ -78,7 +79,7 @@ pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Checks that volumes with different contents have different names.
+/// Warns of volumes with different contents and one name.
 fn names(subject: &Subject, field: &str, findings: &mut Findings) {
     // Contains, for each name, the first volume with that name; none once a different volume with that name has been
     // found.
@@ -89,9 +90,9 @@ fn names(subject: &Subject, field: &str, findings: &mut Findings) {
         if first.is_some_and(|first| first != volume) {
             *first = None;
             let name = name.unwrap_or_default();
-            findings.refuse(
+            findings.warn(
                 field,
-                format_args!("`{name}` stands for two volumes: give one of them another name"),
+                format_args!("`{name}` stands for two volumes, and the last counts: rename the other"),
             );
         }
     }
@@ -108,12 +109,10 @@ fn mounts_of<'s>(subject: &'s Subject, role: Role) -> impl Iterator<Item = (usiz
     role.pod(&subject.spec).volume_mounts.iter().map(|mount| mount.json()).enumerate()
 }
 
-/// Returns the volumes of the spec by their names. If several volumes have the same name, the first one is returned.
+/// Returns the volumes of the spec by their names. If several volumes have the same name, the last one is returned.
 pub(super) fn of_spec<'s>(subject: &'s Subject) -> BTreeMap<&'s str, &'s Value> {
     let volumes = subject.spec.volumes.iter().map(|volume| volume.json());
-    let named = volumes.filter_map(|volume| Some((volume["name"].as_str()?, volume)));
-    // The order is reversed because the volume that is inserted last stays in the map.
-    named.rev().collect()
+    volumes.filter_map(|volume| Some((volume["name"].as_str()?, volume))).collect()
 }
 
 /// Returns the names of the volumes that a role's pods have besides the volumes of the spec.
@@ -131,7 +130,7 @@ pub(super) fn of_template<'s>(subject: &'s Subject, role: Role) -> &'s [Value] {
 }
 
 /// Returns the names of the volumes that the webhook adds for ConfigMaps.
-pub(super) fn of_webhook(subject: &Subject, role: Role) -> Vec<String> {
+fn of_webhook(subject: &Subject, role: Role) -> Vec<String> {
     let spec = &subject.spec;
     let hadoop = spec.hadoop_config_map.is_some().then(|| volume::HADOOP_CONFIG_MAP.to_owned());
     let spark = spec.spark_config_map.is_some().then(|| volume::SPARK_CONFIG_MAP.to_owned());
@@ -141,7 +140,7 @@ pub(super) fn of_webhook(subject: &Subject, role: Role) -> Vec<String> {
 
 /// Returns the names of the volumes that Spark adds: for its own ConfigMap, for Secrets, and for the volume properties
 /// in `sparkConf`.
-fn of_spark(subject: &Subject, role: Role) -> Vec<String> {
+pub(super) fn of_spark(subject: &Subject, role: Role) -> Vec<String> {
     let own = match role {
         Role::Driver => volume::SPARK_CONF_DRIVER,
         Role::Executor => volume::SPARK_CONF_EXECUTOR,
