@@ -28,7 +28,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A Kubernetes operator for Apache Spark.
 #[derive(Debug, Parser)]
-#[command(name = "spark-operator", version, max_term_width = 110)]
+// As in Kubeflow's operator, the last of several values of one flag counts: patches of Deployments append.
+#[command(name = "spark-operator", version, max_term_width = 110, args_override_self = true)]
 pub struct Flags {
     #[command(subcommand)]
     pub command: Command,
@@ -429,6 +430,18 @@ mod tests {
         assert_eq!(metrics("--enable-metrics=false"), None);
         assert_eq!(metrics("--metrics-bind-address=:9090"), port(9090));
         assert_eq!(metrics("--metrics-bind-address=0"), None);
+    }
+
+    #[test]
+    fn the_last_value_of_a_flag_counts_and_lists_grow() {
+        let flags = ["--max-submissions=1", "--enable-metrics=false", "--metrics-labels=a"];
+        let again = ["--max-submissions=2", "--enable-metrics", "--metrics-labels=b"];
+        let arguments = ["spark-operator", "run"].iter().chain(&flags).chain(&again);
+        let Command::Run(settings) = Flags::try_parse_from(arguments).unwrap().command else {
+            unreachable!("`run` was asked for")
+        };
+        assert_eq!((settings.max_submissions, settings.metrics.enable_metrics), (2, true));
+        assert_eq!(settings.metrics.metrics_labels.len(), 2);
     }
 
     #[test]
