@@ -58,7 +58,8 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let source = settings.webhook.source().map_err(Error::msg)?;
     let closing = settings.webhook.closing();
     let tls = settings.webhook.tls().map_err(Error::msg)?;
-    let metrics_tls = settings.metrics.tls(settings.health_probe_bind_address).map_err(Error::msg)?;
+    let of_probes = settings.health_probe_bind_address;
+    let metrics_tls = settings.metrics.tls(of_probes).map_err(Error::msg)?;
     let metrics_of_applications = settings.metrics.of_applications().map_err(Error::msg)?;
     let extensions = installation.extensions.extensions().map_err(Error::msg)?;
     let stop = shutdown::on_signal().context("cannot listen for signals")?;
@@ -68,8 +69,8 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let (drives, serves_webhook) = (installation.drives_applications(), installation.serves_webhook());
     let webhook = serves_webhook.then(|| listen("--webhook-port", everywhere(settings.webhook.webhook_port)));
     let webhook = webhook.transpose()?;
-    let admin = listen("--health-probe-bind-address", settings.health_probe_bind_address)?;
-    let own_metrics = settings.metrics.address().filter(|own| *own != settings.health_probe_bind_address);
+    let admin = of_probes.map(|address| listen("--health-probe-bind-address", address)).transpose()?;
+    let own_metrics = settings.metrics.address().filter(|own| Some(*own) != of_probes);
     let own_metrics = own_metrics.map(|own| listen("--metrics-bind-address", own)).transpose()?;
 
     let mut registry = metrics::registry();
@@ -122,7 +123,9 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     } else if settings.metrics.address().is_some() {
         probes = probes.merge(metrics);
     }
-    parts.start("port of the probes", admin::serve(admin, probes, served.clone()));
+    if let Some(tcp) = admin {
+        parts.start("port of the probes", admin::serve(tcp, probes, served.clone()));
+    }
     let mut served = Some(served.drop_guard());
     if let Some((tcp, trust, reviews)) = webhook {
         let itself = parts.serve_webhook(tcp, certificate, tls, reviews, closing, served.take())?;

@@ -21,7 +21,11 @@ use jiff::SignedDuration;
 pub use kubeflow::{Half, HalfCommand, HalfSettings};
 pub use metrics::MetricsSettings;
 use plan::{schedule::Precision, submission_plan::Submitter, submission_pod};
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+    time::Duration,
+};
 
 /// The operator's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -213,8 +217,9 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     pub schedule_shortest_period: Duration,
 
-    /// The greatest number of executors whose states are in an application's status; running ones take precedence
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    /// The greatest number of executors whose states are in an application's status, none below 1; running ones take
+    /// precedence
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_none, allow_negative_numbers = true)]
     pub max_tracked_executor_per_app: usize,
 
     /// After how many seconds applications that have ended are deleted where they do not say themselves; 0 means
@@ -288,9 +293,10 @@ pub struct Settings {
     #[command(flatten)]
     pub webhook: WebhookSettings,
 
-    /// Where /healthz and /readyz are served
-    #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = address, help_heading = "Probes, metrics, logs")]
-    pub health_probe_bind_address: SocketAddr,
+    /// Where /healthz and /readyz are served; `0` for nowhere
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = optional_address, help_heading = "Probes, metrics, logs")]
+    // With its path, like `metrics_bind_address`.
+    pub health_probe_bind_address: std::option::Option<SocketAddr>,
 
     #[command(flatten)]
     pub metrics: MetricsSettings,
@@ -345,10 +351,15 @@ fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| "must not be negative".to_owned())
 }
 
-/// Parses an address: `:8081` as in Go, which means IPv4 and IPv6, or a full address.
-fn address(text: &str) -> Result<SocketAddr, String> {
+/// Parses an address: `:8081` as in Go, which means IPv4 and IPv6, a full address, or a host and a port: of the host's addresses
+/// the first of IPv4 counts, else the first, as in Go. `0` is none.
+fn optional_address(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text == "0" {
+        return Ok(None);
+    }
     let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
-    full.parse().map_err(|error| format!("{error} (try `:8081` or `127.0.0.1:8081`)"))
+    let found = full.to_socket_addrs().map(|found| found.min_by_key(SocketAddr::is_ipv6));
+    found.map_err(|error| format!("{error} (try `:8081` or `127.0.0.1:8081`)"))
 }
 
 /// Returns a Kubernetes quantity above zero, unchanged.
@@ -368,6 +379,12 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) => Err("must be at least 1".to_owned()),
         number => number.map_err(|error| error.to_string()),
     }
+}
+
+/// Parses a number; a negative one counts as 0.
+fn at_least_none(text: &str) -> Result<usize, String> {
+    let number = text.parse::<i64>().map_err(|error| error.to_string())?;
+    Ok(usize::try_from(number).unwrap_or_default())
 }
 
 fn master(text: &str) -> Result<String, String> {
@@ -414,8 +431,12 @@ mod tests {
     fn durations_addresses_and_switches_are_written_as_in_go() {
         assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
         assert!(duration("soon").is_err() && duration("-1s").is_err());
-        assert_eq!(address(":8081"), Ok(crate::listen::everywhere(8081)));
-        assert!(address("8081").is_err());
+        let port = |port: u16| Some(crate::listen::everywhere(port));
+        assert_eq!(optional_address(":8081"), Ok(port(8081)));
+        assert_eq!(optional_address("localhost:80"), Ok(Some(([127, 0, 0, 1], 80).into())));
+        assert_eq!(optional_address("0"), Ok(None));
+        assert!(optional_address("8081").is_err());
+        assert_eq!((at_least_none("-1"), at_least_none("7")), (Ok(0), Ok(7)));
         let metrics = |flag: &str| {
             let Command::Run(settings) =
                 Flags::try_parse_from(["spark-operator", "run", flag]).unwrap().command
@@ -424,7 +445,6 @@ mod tests {
             };
             settings.metrics.address()
         };
-        let port = |port: u16| Some(crate::listen::everywhere(port));
         assert_eq!(metrics("--enable-metrics"), port(8080));
         assert_eq!(metrics("--enable-metrics=true"), port(8080));
         assert_eq!(metrics("--enable-metrics=false"), None);

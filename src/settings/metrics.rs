@@ -1,6 +1,6 @@
 //! The flags of the operator's metrics.
 
-use super::address;
+use super::optional_address;
 use clap::Args;
 use plan::application_metrics::{Label, Options, Prefix};
 use rustls::SupportedCipherSuite;
@@ -68,11 +68,11 @@ impl MetricsSettings {
     /// # Errors
     ///
     /// When the probes are served at the same address, `probes`: the kubelet would have to use HTTPS too.
-    pub fn tls(&self, probes: SocketAddr) -> Result<Option<Tls>, String> {
+    pub fn tls(&self, probes: Option<SocketAddr>) -> Result<Option<Tls>, String> {
         if !self.secure_metrics {
             return Ok(None);
         }
-        if self.address() == Some(probes) {
+        if probes.is_some() && self.address() == probes {
             return Err(
                 "--secure-metrics: the probes are served at the same address, and not over HTTPS; set \
                         --metrics-bind-address to another one"
@@ -116,10 +116,6 @@ impl MetricsSettings {
             start_latency_buckets: start.clone(),
         })
     }
-}
-
-fn optional_address(text: &str) -> Result<Option<SocketAddr>, String> {
-    if text == "0" { Ok(None) } else { address(text).map(Some) }
 }
 
 fn path(text: &str) -> Result<String, String> {

@@ -74,7 +74,7 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
         container["ports"].as_array().unwrap().iter().map(|port| &port["containerPort"]).collect();
     let opened = [
         settings.webhook.webhook_port,
-        settings.health_probe_bind_address.port(),
+        settings.health_probe_bind_address.unwrap().port(),
         settings.metrics.address().unwrap().port(),
     ];
     assert_eq!(ports, opened.map(|port| json!(port)).iter().collect::<Vec<_>>());
