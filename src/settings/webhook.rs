@@ -38,7 +38,7 @@ pub struct WebhookSettings {
     pub enable_cert_manager: bool,
 
     /// Where certificate and key are mounted that somebody else makes, and their CA (ca.crt) for caBundle; all
-    /// are followed as they change [default: the operator makes its own]
+    /// are followed as they change [default: the operator makes its own, also if neither is there when it starts]
     #[arg(long, value_name = "DIRECTORY")]
     pub webhook_cert_dir: Option<PathBuf>,
 
@@ -144,28 +144,20 @@ impl WebhookSettings {
         }
     }
 
-    /// Returns the source of the certificates.
-    ///
-    /// # Errors
-    ///
-    /// When the settings name two sources.
-    pub fn source(&self) -> Result<Source, String> {
-        match (&self.webhook_cert_dir, self.enable_cert_manager) {
-            (Some(_), true) => {
-                Err("--enable-cert-manager and --webhook-cert-dir exclude each other: leave one out"
-                    .to_owned())
-            }
-            (Some(directory), false) => Ok(Source::Files(Files {
-                directory: directory.clone(),
-                certificate: self.webhook_cert_name.clone(),
-                key: self.webhook_key_name.clone(),
-            })),
-            (None, true) => Ok(Source::CertManager),
-            (None, false) => {
-                let (settle, overlap) = (self.webhook_ca_settle_time, self.webhook_ca_overlap);
-                Ok(Source::Own(Waits { settle, overlap }))
-            }
+    /// Returns the source of the certificates. In Kubeflow's operator the directory is where the certificates of the Secret are
+    /// written, its own or those of cert-manager: so it is the source only where others have put files into it.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        if self.enable_cert_manager {
+            return Source::CertManager;
         }
+        let files = self.webhook_cert_dir.as_ref().map(|directory| Files {
+            directory: directory.clone(),
+            certificate: self.webhook_cert_name.clone(),
+            key: self.webhook_key_name.clone(),
+        });
+        let (settle, overlap) = (self.webhook_ca_settle_time, self.webhook_ca_overlap);
+        files.filter(Files::exist).map_or(Source::Own(Waits { settle, overlap }), Source::Files)
     }
 
     /// Returns the limits that decide when the webhook's connections are closed.
@@ -195,5 +187,28 @@ fn client_cas(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
         Ok(cas) if !cas.is_empty() => Ok(cas),
         Ok(_) => Err(format!("--webhook-client-ca: {} has no certificate in PEM", file.display())),
         Err(error) => Err(format!("--webhook-client-ca: {}: {error}", file.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Command, Flags};
+    use clap::Parser;
+
+    #[test]
+    fn a_directory_is_the_source_of_certificates_only_with_files_of_others() {
+        let source = |flags: &[&str]| {
+            let flags = ["spark-operator", "run", "--webhook-cert-dir=certs"].iter().chain(flags);
+            let Command::Run(settings) = Flags::try_parse_from(flags).unwrap().command else {
+                unreachable!("`run` was asked for")
+            };
+            settings.webhook.source()
+        };
+        // The folder of the repository stands for a mounted one.
+        assert!(matches!(source(&["--webhook-cert-name=README.md"]), Source::Files(_)));
+        assert!(matches!(source(&["--webhook-key-name=README.md"]), Source::Files(_)));
+        assert!(matches!(source(&[]), Source::Own(_)));
+        assert!(matches!(source(&["--enable-cert-manager"]), Source::CertManager));
     }
 }

@@ -113,6 +113,12 @@ impl Foreign {
 }
 
 impl Files {
+    /// Whether the folder has a certificate or a key.
+    #[must_use]
+    pub fn exist(&self) -> bool {
+        [&self.certificate, &self.key].iter().any(|name| self.directory.join(name).exists())
+    }
+
     /// Returns the present contents of the certificate, the key and the CA's file, none for a file that cannot be read.
     /// Used to notice changes.
     pub(super) fn contents(&self) -> Vec<Option<Vec<u8>>> {
