@@ -239,8 +239,11 @@ fn limit(schema: &mut Value) {
 /// Changes the schema of one field or object so that it accepts the same values as Kubeflow's schema.
 fn publish(schema: &mut Schema) {
     // Defaults are removed because the API server would write them into users' objects. Our defaults may depend on
-    // other fields, so the webhook fills them in; without the webhook the fields stay absent.
-    schema.remove("default");
+    // other fields, so the webhook fills them in; without the webhook the fields stay absent. The one default of a
+    // Kubernetes type, which has no description, belongs to the key of a list.
+    if schema.get("description").is_some() {
+        schema.remove("default");
+    }
     // Only times may be null, because Go programs write unset times as null. (A null that is refused is noticed at
     // once; a null that is stored is hard to explain later.)
     if schema.get("format").and_then(Value::as_str) != Some("date-time") {

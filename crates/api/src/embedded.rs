@@ -108,9 +108,9 @@ impl<'de, T> Deserialize<'de> for Embedded<T> {
     }
 }
 
-/// The schema of `T` with all references resolved and only those keywords that constrain a value or name its fields.
-/// Descriptions, which are nine tenths of the schema, are left out, and so are defaults, which the API server would
-/// write into the user's object.
+/// The schema of `T` with all references resolved and only those keywords that constrain a value, name its fields, or are for
+/// server-side apply. Descriptions, which are nine tenths of the schema, are left out, and so are defaults, which the API
+/// server would write into the user's object.
 impl<T: JsonSchema> JsonSchema for Embedded<T> {
     fn inline_schema() -> bool {
         true
@@ -172,13 +172,82 @@ fn replacements() -> Map<String, Value> {
     }
 }
 
+/// References to other objects, whose name may be missing: Kubernetes has the default `""` for it. Server-side apply
+/// replaces them as a whole.
+const REFERENCES: [&str; 8] = [
+    "ConfigMapEnvSource",
+    "ConfigMapKeySelector",
+    "ConfigMapProjection",
+    "ConfigMapVolumeSource",
+    "LocalObjectReference",
+    "SecretEnvSource",
+    "SecretKeySelector",
+    "SecretProjection",
+];
+
+/// The other objects that server-side apply replaces as a whole.
+const ATOMIC: [&str; 7] = [
+    "FileKeySelector",
+    "LabelSelector",
+    "NodeSelector",
+    "NodeSelectorTerm",
+    "ObjectFieldSelector",
+    "ResourceFieldSelector",
+    "TypedLocalObjectReference",
+];
+
+/// The lists whose entries server-side apply merges, with the fields by which it knows an entry.
+const KEYED: [(&str, &[&str]); 5] = [
+    ("claims", &["name"]),
+    ("env", &["name"]),
+    ("ports", &["containerPort", "protocol"]),
+    ("volumeDevices", &["devicePath"]),
+    ("volumeMounts", &["mountPath"]),
+];
+
+/// Adds to the schema of a field what server-side apply has to know of a list, as Kubeflow's definitions have it. k8s-openapi
+/// leaves it out.
+fn with_list_type(field: &str, mut schema: Value) -> Value {
+    if schema["type"] == "array" && field != "finalizers" {
+        let keys = KEYED.iter().find(|(list, _)| *list == field).map(|(_, keys)| *keys);
+        let kind = if keys.is_some() { "map" } else { "atomic" };
+        schema["x-kubernetes-list-type"] = kind.into();
+        if let Some(keys) = keys {
+            schema["x-kubernetes-list-map-keys"] = keys.into();
+        }
+    }
+    schema
+}
+
+/// Changes the schema of a Kubernetes type to what Kubeflow's definitions have of it.
+fn as_in_kubeflow(kind: &str, schema: &mut Value) {
+    if REFERENCES.contains(&kind) || ATOMIC.contains(&kind) {
+        schema["x-kubernetes-map-type"] = "atomic".into();
+    }
+    match kind {
+        "ConfigMapKeySelector" | "SecretKeySelector" => schema["required"] = json!(["key"]),
+        reference if REFERENCES.contains(&reference) => {
+            schema.as_object_mut().and_then(|keywords| keywords.remove("required"));
+        }
+        // The API server demands a default of a key that may be missing.
+        "ContainerPort" => schema["properties"]["protocol"]["default"] = "TCP".into(),
+        "ContainerRestartRuleOnExitCodes" => {
+            schema["properties"]["values"]["x-kubernetes-list-type"] = "set".into();
+        }
+        _ => {}
+    }
+}
+
 /// Returns `schema` with its references replaced by the schemas to which they refer, and with only the keywords that
-/// restrict the allowed values.
+/// restrict the allowed values or are for server-side apply.
 fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
     if let Some(name) =
         schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/$defs/"))
     {
-        return plain(definitions.get(name).expect("schemars lists what it refers to"), definitions);
+        let definition = definitions.get(name).expect("schemars lists what it refers to");
+        let mut schema = plain(definition, definitions);
+        as_in_kubeflow(name.rsplit('.').next().unwrap_or_default(), &mut schema);
+        return schema;
     }
     let Value::Object(keywords) = schema else {
         return schema.clone();
@@ -187,7 +256,8 @@ fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
         let value = match keyword.as_str() {
             "properties" => {
                 let fields = value.as_object().into_iter().flatten();
-                fields.map(|(field, schema)| (field.clone(), plain(schema, definitions))).collect()
+                let listed = |field: &str, schema| with_list_type(field, plain(schema, definitions));
+                fields.map(|(field, schema)| (field.clone(), listed(field, schema))).collect()
             }
             "items" | "additionalProperties" => plain(value, definitions),
             "type" | "format" | "required" | "enum" | "pattern" => value.clone(),
@@ -233,5 +303,32 @@ mod tests {
         assert_eq!(schema["required"], json!(["name"]));
         let limit = &schema["properties"]["resources"]["properties"]["limits"]["additionalProperties"];
         assert_eq!(limit["x-kubernetes-int-or-string"], true);
+    }
+
+    #[test]
+    fn references_and_lists_are_those_of_kubeflows_definitions() {
+        let schema =
+            schemars::SchemaGenerator::default().into_root_schema_for::<Embedded<Container>>().to_value();
+        let fields = &schema["properties"];
+        let reference = &fields["envFrom"]["items"]["properties"]["secretRef"];
+        assert_eq!(
+            (&reference["required"], &reference["x-kubernetes-map-type"]),
+            (&Value::Null, &json!("atomic"))
+        );
+        let source = &fields["env"]["items"]["properties"]["valueFrom"]["properties"];
+        assert_eq!(source["configMapKeyRef"]["required"], json!(["key"]));
+        for (field, kind, keys) in [
+            ("env", "map", json!(["name"])),
+            ("ports", "map", json!(["containerPort", "protocol"])),
+            ("args", "atomic", Value::Null),
+        ] {
+            let list = &fields[field];
+            assert_eq!(
+                (&list["x-kubernetes-list-type"], &list["x-kubernetes-list-map-keys"]),
+                (&json!(kind), &keys)
+            );
+        }
+        let codes = &fields["restartPolicyRules"]["items"]["properties"]["exitCodes"]["properties"]["values"];
+        assert_eq!(codes["x-kubernetes-list-type"], "set");
     }
 }
