@@ -1,14 +1,17 @@
-//! The CustomResourceDefinitions in a cluster: whether they keep every field that the operator writes, and how they are
-//! brought up to date.
+//! The CustomResourceDefinitions in a cluster: whether they keep every field that the operator writes, how they are brought up
+//! to date, and whether there are objects of a kind that Kubeflow's operator serves and this one does not.
 
 use crate::settings::VERSION;
 use api::{
-    Lenient,
+    Lenient, SparkApplication,
     crds::{self, StatusSchema},
     names::annotation,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, Client, ResourceExt, api::PostParams};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams},
+};
 use std::{sync::LazyLock, time::Duration};
 use tokio::time::{sleep, timeout};
 
@@ -18,6 +21,8 @@ const APPLY_CRDS: &str = "spark-operator crds | kubectl apply --server-side --fo
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(60);
 /// The pause between two attempts to write a definition, and between two looks at whether it is served.
 const PAUSE: Duration = Duration::from_millis(200);
+/// The most SparkConnects that a message names.
+const MOST_NAMED: u32 = 50;
 
 /// Why the definitions cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +43,17 @@ pub enum Error {
          kubectl describe crd {name}"
     )]
     NotEstablished { name: String },
+    #[error(
+        "SparkConnects cannot be listed: {0}; allow the account to list sparkconnects in all namespaces, or pass \
+         --leave-spark-connects (in the chart hook.leaveSparkConnects=true)"
+    )]
+    NotListed(kube::Error),
+    #[error(
+        "this operator does not serve SparkConnect yet, so that nothing would look after {}: keep Kubeflow's operator, or delete \
+         them; with --leave-spark-connects (in the chart hook.leaveSparkConnects=true) they and their servers stay as they are",
+        names.join(", ")
+    )]
+    SparkConnects { names: Vec<String> },
 }
 
 /// Checks that the installed definitions have every field that the operator writes into a status. The API server
@@ -88,6 +104,29 @@ pub async fn apply(client: &Client) -> Result<Vec<String>, Error> {
         }
     }
     Ok(applied)
+}
+
+/// Checks that there are no SparkConnects: Kubeflow's operator serves them, and where this operator replaces it, edits and
+/// deletions of servers would have no effect without anybody noticing.
+///
+/// # Errors
+///
+/// When there are some, with their names, or when they cannot be listed.
+pub async fn check_spark_connects(client: &Client) -> Result<(), Error> {
+    let kind = GroupVersionKind::gvk(&SparkApplication::group(&()), "v1alpha1", "SparkConnect");
+    let api = Api::<Lenient<DynamicObject>>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    let found = match api.list(&ListParams::default().limit(MOST_NAMED)).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+        found => found.map_err(Error::NotListed)?,
+    };
+    let name = |object: &Lenient<DynamicObject>| {
+        format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
+    };
+    let mut names: Vec<_> = found.items.iter().map(name).collect();
+    if found.metadata.continue_.is_some_and(|rest| !rest.is_empty()) {
+        names.push("others".to_owned());
+    }
+    if names.is_empty() { Ok(()) } else { Err(Error::SparkConnects { names }) }
 }
 
 /// Writes the definition, and waits until the API server serves it.
@@ -146,6 +185,35 @@ fn is_established(definition: &CustomResourceDefinition) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use std::convert::Infallible;
+
+    #[tokio::test]
+    async fn spark_connects_that_would_have_no_controller_are_named() {
+        let of = |names: &[&str], rest: &str| {
+            let item = |name: &&str| json!({"metadata": {"namespace": "team-a", "name": name}});
+            let items: Vec<_> = names.iter().map(item).collect();
+            (200_u16, json!({"metadata": {"continue": rest}, "items": items}))
+        };
+        let refusal = |code: u16| (code, json!({"status": "Failure", "code": code}));
+        for ((code, answer), said) in [
+            (of(&[], ""), ""),
+            (refusal(404), ""),
+            (refusal(403), "SparkConnects cannot be listed: "),
+            (of(&["a", "b"], "more"), "nothing would look after team-a/a, team-a/b, others: keep"),
+        ] {
+            let answers = tower::service_fn(move |request: Request<Body>| {
+                assert_eq!(request.uri().path(), "/apis/sparkoperator.k8s.io/v1alpha1/sparkconnects");
+                let body = Body::from(answer.to_string().into_bytes());
+                async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
+            });
+            let checked = check_spark_connects(&Client::new(answers, "default")).await;
+            let why = checked.err().map(|why| why.to_string()).unwrap_or_default();
+            assert!(why.contains(said) && why.is_empty() == said.is_empty(), "{why}");
+        }
+    }
 
     #[test]
     fn a_definition_of_a_later_version_is_known_by_its_annotation() {

@@ -32,7 +32,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Controller { command: HalfCommand::Start(settings) } => start(*settings, Half::Controller),
         Command::Webhook { command: HalfCommand::Start(settings) } => start(*settings, Half::Webhook),
         Command::Crds { directory: Some(directory), .. } => write_crds(&directory),
-        Command::Crds { apply: true, cluster, .. } => runtime()?.block_on(apply_crds(&cluster)),
+        Command::Crds { apply: true, leave_spark_connects, cluster, .. } => {
+            runtime()?.block_on(apply_crds(&cluster, leave_spark_connects))
+        }
         Command::Crds { .. } => print(&crds::yaml()),
         Command::Manifests(settings) => print(&manifests::yaml(&settings)),
         Command::Certs { command } => print(&runtime()?.block_on(certs::run(&command))?),
@@ -50,8 +52,12 @@ fn start(settings: HalfSettings, half: Half) -> anyhow::Result<()> {
     runtime()?.block_on(operator::run(settings, &warnings))
 }
 
-async fn apply_crds(cluster: &ClusterSettings) -> anyhow::Result<()> {
-    let applied = definitions::apply(&operator::client(cluster.kubeconfig.as_deref()).await?).await?;
+async fn apply_crds(cluster: &ClusterSettings, leaves_spark_connects: bool) -> anyhow::Result<()> {
+    let client = operator::client(cluster.kubeconfig.as_deref()).await?;
+    if !leaves_spark_connects {
+        definitions::check_spark_connects(&client).await?;
+    }
+    let applied = definitions::apply(&client).await?;
     print(
         &applied.iter().map(|name| format!("customresourcedefinition/{name} applied\n")).collect::<String>(),
     )

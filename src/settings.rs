@@ -61,6 +61,9 @@ pub enum Command {
         /// Apply them to the cluster instead, and wait until they are established
         #[arg(long, conflicts_with = "directory")]
         apply: bool,
+        /// Also if there are SparkConnects, which this operator does not serve yet: they stay, without a controller
+        #[arg(long, requires = "apply")]
+        leave_spark_connects: bool,
         #[command(flatten)]
         cluster: ClusterSettings,
     },
@@ -450,18 +453,6 @@ mod tests {
         assert_eq!(metrics("--enable-metrics=false"), None);
         assert_eq!(metrics("--metrics-bind-address=:9090"), port(9090));
         assert_eq!(metrics("--metrics-bind-address=0"), None);
-    }
-
-    #[test]
-    fn the_last_value_of_a_flag_counts_and_lists_grow() {
-        let flags = ["--max-submissions=1", "--enable-metrics=false", "--metrics-labels=a"];
-        let again = ["--max-submissions=2", "--enable-metrics", "--metrics-labels=b"];
-        let arguments = ["spark-operator", "run"].iter().chain(&flags).chain(&again);
-        let Command::Run(settings) = Flags::try_parse_from(arguments).unwrap().command else {
-            unreachable!("`run` was asked for")
-        };
-        assert_eq!((settings.max_submissions, settings.metrics.enable_metrics), (2, true));
-        assert_eq!(settings.metrics.metrics_labels.len(), 2);
     }
 
     #[test]

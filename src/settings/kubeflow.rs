@@ -246,6 +246,21 @@ mod tests {
     }
 
     #[test]
+    fn the_last_value_of_a_flag_counts_and_lists_grow() {
+        let (settings, _) = started(&[
+            "--max-submissions=1",
+            "--enable-metrics=false",
+            "--metrics-labels=a",
+            "--max-submissions=2",
+            "--enable-metrics",
+            "--metrics-labels=b",
+        ])
+        .unwrap();
+        assert_eq!((settings.max_submissions, settings.metrics.enable_metrics), (2, true));
+        assert_eq!(settings.metrics.metrics_labels.len(), 2);
+    }
+
+    #[test]
     fn what_this_operator_does_not_do_is_refused_with_the_flag() {
         for (flag, why) in [
             ("--feature-gates=RestSubmitter=true", "RestSubmitter=true: not supported, and not needed"),

@@ -437,6 +437,16 @@ fn the_notes_list_the_keys_that_have_no_effect_as_in_kubeflows_chart() {
     assert!(known.ends_with(both), "{known}");
 }
 
+#[test]
+#[ignore = "needs helm: make test"]
+fn the_notes_mention_spark_connects_where_the_cluster_has_the_kind() {
+    let served = ["--api-versions=sparkoperator.k8s.io/v1alpha1/SparkConnect"];
+    for (arguments, is_mentioned) in [(&[][..], false), (&served[..], true)] {
+        let said = notes("connects", arguments);
+        assert_eq!(said.contains("kubectl get sparkconnects"), is_mentioned, "{said}");
+    }
+}
+
 /// A mirrored image under another name was taken for this operator's: the hook failed with Kubeflow's "unknown command".
 #[test]
 #[ignore = "needs helm: make test"]
