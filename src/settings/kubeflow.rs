@@ -3,6 +3,7 @@
 
 use super::Settings;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
+use std::collections::BTreeMap;
 
 /// The half of the operator that a process runs, if it does not run both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,8 @@ pub struct HalfSettings {
 #[derive(Debug, Args)]
 #[command(next_help_heading = HEADING)]
 struct KubeflowFlags {
-    /// Gates, with commas between them: PartialRestart and RestSubmitter can only be false
+    /// Gates, with commas between them: PartialRestart, LoadSparkDefaults and RestSubmitter have no effect, and AllAlpha stands
+    /// for all that are not named
     #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',')]
     feature_gates: Vec<String>,
 
@@ -48,6 +50,25 @@ const NO_LIMIT: &str = "requests and reconciles are not limited here, and the AP
                         and fairness";
 const NO_SERVICE: &str = "the operator submits applications itself (--submitter)";
 const OTHER_LOGS: &str = "--zap-encoder and --zap-log-level say how logs are written";
+
+/// A gate of Kubeflow's operator, and why it has no effect, unless it has one.
+type Gate = (&'static str, Option<&'static str>);
+
+/// The gates, which are alpha and off by default.
+const GATES: [Gate; 4] = [
+    (
+        "PartialRestart",
+        Some(
+            "an edit of priorityClassName, nodeSelector, tolerations, affinity or schedulerName of executors ends the run, and \
+             the application runs anew",
+        ),
+    ),
+    ("LoadSparkDefaults", Some("spark-defaults.conf is read if --spark-conf-dir or SPARK_CONF_DIR is set")),
+    ("RestSubmitter", Some("the operator submits applications itself, without a JVM (--submitter)")),
+    ("DefaultTimeToLive", None),
+];
+/// The gate that stands for all gates that are alpha.
+const ALL_ALPHA: &str = "AllAlpha";
 
 /// Flags without effect: name, name of the value, and why.
 const WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
@@ -136,52 +157,40 @@ impl HalfSettings {
 impl KubeflowFlags {
     /// Returns a sentence for each flag that has no effect.
     fn warnings(self) -> Result<Vec<String>, String> {
-        let of_gates = self.gates()?;
-        Ok(of_gates.into_iter().chain(self.without_effect.0).collect())
+        let gates = self.gates()?.into_iter();
+        let of_gates =
+            gates.filter_map(|(name, why)| Some(format!("the gate {name} has no effect: {}", why?)));
+        Ok(of_gates.chain(self.without_effect.0).collect())
     }
 
-    /// Returns a sentence for each gate that is on and has no effect.
-    fn gates(&self) -> Result<Vec<String>, String> {
-        let mut warnings = Vec::new();
-        for gate in self.feature_gates.iter().filter(|gate| !gate.trim().is_empty()) {
+    /// Returns the gates that are on. As in Kubernetes' `component-base`, the last value of a gate counts, and AllAlpha is the
+    /// value of those that are not named. AllBeta would be that of gates in beta, of which there are none.
+    fn gates(&self) -> Result<Vec<Gate>, String> {
+        let mut given = BTreeMap::new();
+        for gate in self.feature_gates.iter().map(|gate| gate.trim()).filter(|gate| !gate.is_empty()) {
             let refused = |why: &str| Err(format!("--feature-gates: {gate}: {why}"));
-            let Some((name, value)) = gate.trim().split_once('=') else {
-                return refused("must be NAME=true or NAME=false");
-            };
-            match (name, is_on(value)) {
-                ("PartialRestart", true) => {
-                    return refused(
-                        "not supported: an edit of tolerations, affinity or the like runs the application again",
-                    );
-                }
-                ("RestSubmitter", true) => {
-                    return refused(
-                        "not supported, and not needed: the operator submits applications itself, without a JVM (--submitter)",
-                    );
-                }
-                ("AllAlpha" | "AllBeta", true) => {
-                    return refused("not supported: name the gates (PartialRestart and RestSubmitter can only be false)");
-                }
-                ("LoadSparkDefaults", true) => warnings.push(
-                    "the gate LoadSparkDefaults has no effect: spark-defaults.conf is read if --spark-conf-dir or SPARK_CONF_DIR is \
-                     set"
-                        .to_owned(),
-                ),
-                ("DefaultTimeToLive" | "PartialRestart" | "RestSubmitter" | "LoadSparkDefaults" | "AllAlpha" | "AllBeta", _) => {}
-                _ => {
-                    return refused(
-                        "unknown (try PartialRestart, LoadSparkDefaults, RestSubmitter or DefaultTimeToLive)",
-                    );
-                }
+            let parts =
+                gate.split_once('=').and_then(|(name, value)| Some((name.trim(), is_on(value.trim())?)));
+            let Some((name, is_on)) = parts else { return refused("must be NAME=true or NAME=false") };
+            if ![ALL_ALPHA, "AllBeta"].contains(&name) && !GATES.iter().any(|(known, _)| *known == name) {
+                return refused(
+                    "unknown (try PartialRestart, LoadSparkDefaults, RestSubmitter or DefaultTimeToLive)",
+                );
             }
+            given.insert(name, is_on);
         }
-        Ok(warnings)
+        let all = given.get(ALL_ALPHA).copied().unwrap_or_default();
+        Ok(GATES.into_iter().filter(|(name, _)| given.get(name).copied().unwrap_or(all)).collect())
     }
 }
 
-/// Returns whether the value of a switch means yes, as Go's `strconv.ParseBool` reads it.
-fn is_on(value: &str) -> bool {
-    matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
+/// Returns whether the value of a switch means yes, as Go's `strconv.ParseBool` reads it; none if it is no such value.
+fn is_on(value: &str) -> Option<bool> {
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -260,23 +269,39 @@ mod tests {
         assert_eq!(settings.metrics.metrics_labels.len(), 2);
     }
 
+    /// The gates PartialRestart, RestSubmitter and AllAlpha stopped the controller of whoever had them on in Kubeflow's.
     #[test]
-    fn what_this_operator_does_not_do_is_refused_with_the_flag() {
-        for (flag, why) in [
-            ("--feature-gates=RestSubmitter=true", "RestSubmitter=true: not supported, and not needed"),
-            (
-                "--feature-gates=LoadSparkDefaults=false,PartialRestart=true",
-                "PartialRestart=true: not supported",
-            ),
-            ("--feature-gates=AllBeta=true", "AllBeta=true: not supported"),
-            ("--feature-gates=Unheard=true", "Unheard=true: unknown"),
-            ("--feature-gates=PartialRestart", "PartialRestart: must be NAME=true or NAME=false"),
+    fn gates_mean_what_they_mean_in_kubernetes_and_those_without_effect_are_named() {
+        let all = ["PartialRestart", "LoadSparkDefaults", "RestSubmitter"];
+        for (flags, named) in [
+            (&["--feature-gates=PartialRestart=true,RestSubmitter=t"][..], &[all[0], all[2]][..]),
+            (&["--feature-gates= LoadSparkDefaults = 1 ,"], &[all[1]]),
+            (&["--feature-gates=AllAlpha=true"], &all),
+            (&["--feature-gates=RestSubmitter=false,AllAlpha=true,PartialRestart=false"], &[all[1]]),
+            (&["--feature-gates=AllAlpha=true", "--feature-gates=AllAlpha=false"], &[]),
+            (&["--feature-gates=AllBeta=true"], &[]),
+            (&["--feature-gates=PartialRestart=true", "--feature-gates=PartialRestart=false"], &[]),
         ] {
-            let refused = started(&[flag]).unwrap_err();
-            assert!(refused.contains(why), "{refused}");
+            let (_, warnings) = started(flags).unwrap();
+            let expected: Vec<_> =
+                named.iter().map(|gate| format!("the gate {gate} has no effect: ")).collect();
+            let is_said =
+                warnings.iter().zip(&expected).all(|(warning, expected)| warning.starts_with(expected));
+            assert!(is_said && warnings.len() == expected.len(), "{flags:?}: {warnings:?}");
         }
-        let (_, warnings) =
-            started(&["--feature-gates=LoadSparkDefaults=true", "--pprof-bind-address=0"]).unwrap();
-        assert!(warnings.len() == 1 && warnings[0].contains("--spark-conf-dir"), "{warnings:?}");
+    }
+
+    #[test]
+    fn gates_that_do_not_exist_are_refused_with_the_flag() {
+        for (gate, why) in [
+            ("LoadSparkDefaults=false,Unheard=true", "Unheard=true: unknown"),
+            ("PartialRestart", "PartialRestart: must be NAME=true or NAME=false"),
+            ("AllAlpha=maybe", "AllAlpha=maybe: must be NAME=true or NAME=false"),
+        ] {
+            let refused = started(&[&format!("--feature-gates={gate}")]).unwrap_err();
+            assert!(refused.starts_with("--feature-gates: ") && refused.contains(why), "{refused}");
+        }
+        let (_, warnings) = started(&["--pprof-bind-address=0"]).unwrap();
+        assert_eq!(warnings, [""; 0]);
     }
 }
