@@ -226,7 +226,7 @@ pub struct Settings {
     pub max_tracked_executor_per_app: usize,
 
     /// After how many seconds applications that have ended are deleted where they do not say themselves; 0 means
-    /// never
+    /// never. `controller start` needs --feature-gates=DefaultTimeToLive=true for it
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub default_time_to_live_seconds: u32,
 

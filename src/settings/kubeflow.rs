@@ -3,7 +3,7 @@
 
 use super::Settings;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 /// The half of the operator that a process runs, if it does not run both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ pub struct HalfSettings {
 #[derive(Debug, Args)]
 #[command(next_help_heading = HEADING)]
 struct KubeflowFlags {
-    /// Gates, with commas between them: PartialRestart, LoadSparkDefaults and RestSubmitter have no effect, and AllAlpha stands
-    /// for all that are not named
+    /// Gates, with commas between them: DefaultTimeToLive is needed for --default-time-to-live-seconds, PartialRestart,
+    /// LoadSparkDefaults and RestSubmitter have no effect, and AllAlpha stands for all that are not named
     #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',')]
     feature_gates: Vec<String>,
 
@@ -65,8 +65,9 @@ const GATES: [Gate; 4] = [
     ),
     ("LoadSparkDefaults", Some("spark-defaults.conf is read if --spark-conf-dir or SPARK_CONF_DIR is set")),
     ("RestSubmitter", Some("the operator submits applications itself, without a JVM (--submitter)")),
-    ("DefaultTimeToLive", None),
+    (DEFAULT_TIME_TO_LIVE, None),
 ];
+const DEFAULT_TIME_TO_LIVE: &str = "DefaultTimeToLive";
 /// The gate that stands for all gates that are alpha.
 const ALL_ALPHA: &str = "AllAlpha";
 
@@ -148,21 +149,22 @@ impl HalfSettings {
         if half == Half::Webhook && !settings.installation.webhook {
             return Err("--webhook=false: `webhook start` runs nothing but the webhook".to_owned());
         }
-        let warnings = kubeflow.warnings()?;
+        let gates = kubeflow.gates()?;
+        let of_gate = |(name, why): &Gate| Some(format!("the gate {name} has no effect: {}", (*why)?));
+        let mut warnings: Vec<_> = gates.iter().filter_map(of_gate).collect();
+        let has_gate = gates.iter().any(|(name, _)| *name == DEFAULT_TIME_TO_LIVE);
+        if !has_gate && mem::take(&mut settings.default_time_to_live_seconds) > 0 {
+            warnings.push(format!(
+                "--default-time-to-live-seconds has no effect: it needs --feature-gates={DEFAULT_TIME_TO_LIVE}=true"
+            ));
+        }
+        warnings.extend(kubeflow.without_effect.0);
         settings.installation.half = Some(half);
         Ok((settings, warnings))
     }
 }
 
 impl KubeflowFlags {
-    /// Returns a sentence for each flag that has no effect.
-    fn warnings(self) -> Result<Vec<String>, String> {
-        let gates = self.gates()?.into_iter();
-        let of_gates =
-            gates.filter_map(|(name, why)| Some(format!("the gate {name} has no effect: {}", why?)));
-        Ok(of_gates.chain(self.without_effect.0).collect())
-    }
-
     /// Returns the gates that are on. As in Kubernetes' `component-base`, the last value of a gate counts, and AllAlpha is the
     /// value of those that are not named. AllBeta would be that of gates in beta, of which there are none.
     fn gates(&self) -> Result<Vec<Gate>, String> {
@@ -289,6 +291,26 @@ mod tests {
                 warnings.iter().zip(&expected).all(|(warning, expected)| warning.starts_with(expected));
             assert!(is_said && warnings.len() == expected.len(), "{flags:?}: {warnings:?}");
         }
+    }
+
+    /// The flag without its gate is ignored by Kubeflow's operator; here it deleted finished applications.
+    #[test]
+    fn a_default_time_to_live_needs_its_gate() {
+        let flag = "--default-time-to-live-seconds=60";
+        for (flags, seconds) in [
+            (&[flag][..], 0),
+            (&[flag, "--feature-gates=DefaultTimeToLive=false"], 0),
+            (&[flag, "--feature-gates=AllAlpha=true,DefaultTimeToLive=false"], 0),
+            (&[flag, "--feature-gates=DefaultTimeToLive=true"], 60),
+            (&[flag, "--feature-gates=AllAlpha=true"], 60),
+        ] {
+            let (settings, warnings) = started(flags).unwrap();
+            assert_eq!(settings.default_time_to_live_seconds, seconds, "{flags:?}");
+            let is_said =
+                warnings.iter().any(|warning| warning.starts_with("--default-time-to-live-seconds"));
+            assert_eq!(is_said, seconds == 0, "{flags:?}: {warnings:?}");
+        }
+        assert_eq!(started(&["--default-time-to-live-seconds=0"]).unwrap().1, [""; 0]);
     }
 
     #[test]
