@@ -230,6 +230,11 @@ pub struct Settings {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub default_time_to_live_seconds: u32,
 
+    /// The service account of drivers whose applications name none, neither in serviceAccount nor in the template
+    /// [default: the namespace's `default`]
+    #[arg(long, value_name = "NAME", default_value = "", value_parser = account, hide_default_value = true)]
+    pub default_service_account: String,
+
     /// Keep the pod of a driver, also a deleted one, until its outcome is recorded: without this, a run whose end
     /// nobody saw counts as failed and may be repeated
     #[arg(long)]
@@ -377,6 +382,15 @@ fn absolute_path(text: &str) -> Result<String, String> {
     if text.starts_with('/') { Ok(text.to_owned()) } else { Err("must begin with `/`".to_owned()) }
 }
 
+/// Returns the name of a service account, or an empty text, unchanged.
+fn account(text: &str) -> Result<String, String> {
+    if text.is_empty() || plan::validation::is_object_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("cannot be the name of a service account (try `spark-operator-spark`)".to_owned())
+    }
+}
+
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(0) => Err("must be at least 1".to_owned()),
@@ -461,6 +475,7 @@ mod tests {
             ("--controler-threads=3", "a similar argument exists: '--controller-threads'"),
             ("--controller-threads=0", "0 is not in 1..=65535"),
             ("--max-submissions=0", "must be at least 1"),
+            ("--default-service-account=a_b", "(try `spark-operator-spark`)"),
             ("--submission-pod-memory=much", "is no quantity above zero (try `250m` or `1Gi`)"),
             ("--spark-submit-path=bin/spark-submit", "must begin with `/`"),
             ("--spark-submit-timeout=soon", "(try `10s` or `1m30s`)"),

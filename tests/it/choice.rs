@@ -8,7 +8,7 @@ use crate::{
 use api::SparkApplication;
 use jiff::Timestamp;
 use plan::{
-    By, Policy,
+    By, Policy, executor_trial,
     run::Run,
     submission::SubmissionEnvironment,
     submission_plan::{Chosen, Submitter, choose},
@@ -71,6 +71,30 @@ fn an_application_narrows_what_the_admin_allows_and_never_widens_it() {
             }
             (chosen, expected) => panic!("{flag} {annotation:?}: {chosen:?}, not {expected:?}"),
         }
+    }
+}
+
+/// Applications of Kubeflow's SDK name no account, and count on the operator's.
+#[test]
+fn pods_of_an_application_without_an_account_have_the_admins_default() {
+    for submitter in [Submitter::Native, Submitter::SparkSubmit] {
+        let policy = Policy { default_service_account: Some("spark".to_owned()), submitter, ..policy() };
+        let account = |driver: Value| {
+            let mut application = program(json!({"driver": driver}));
+            let Chosen { request, events } = chosen(&application, &policy);
+            assert_eq!((request.run.clone(), events), (Run::next(&application), Vec::new()));
+            let (By::Native(objects) | By::Pod { objects, .. }) = request.by;
+            application.status =
+                Some(serde_json::from_value(json!({"submissionID": request.run.id})).unwrap());
+            let driver = serde_json::from_value(json!({"name": "pi-driver", "uid": "d1"})).unwrap();
+            let executor = executor_trial::executor(&application, &driver, "", &policy).unwrap();
+            [objects.pod, executor].map(|pod| pod["spec"]["serviceAccountName"].clone())
+        };
+        assert_eq!(account(json!({})), ["spark", "spark"]);
+        assert_eq!(account(json!({"serviceAccount": "own"})), ["own", "own"]);
+        let container = json!({"name": "spark-kubernetes-driver"});
+        let template = json!({"spec": {"serviceAccountName": "own", "containers": [container]}});
+        assert_eq!(account(json!({"template": template})), [json!("own"), Value::Null]);
     }
 }
 

@@ -171,6 +171,18 @@ fn a_gang_is_rendered_as_the_operator_has_spark_submit_make_it() {
 }
 
 #[test]
+fn a_default_account_is_in_the_pods_of_both_submitters() {
+    let default = "--default-service-account=spark";
+    for submitter in ["--submitter=native", "--submitter=spark-submit"] {
+        let objects = documents(&rendered(&application(json!({})), &[submitter, default]));
+        let driver = objects.iter().find(|object| object["kind"] == "Pod").unwrap();
+        assert_eq!(driver["spec"]["serviceAccountName"], "spark", "{submitter}");
+    }
+    let submission = rendered(&application(json!({})), &["--submitter=spark-submit", default]);
+    assert!(submission.contains("serviceAccountName=spark"), "{submission}");
+}
+
+#[test]
 fn the_submitter_is_the_flags_then_the_applications_then_whoever_can() {
     let by = |application: &SparkApplication, flags: &[&str]| {
         let text = rendered(application, flags);

@@ -43,6 +43,7 @@ struct Story {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Admin {
     default_time_to_live_seconds: Option<i64>,
+    default_service_account: bool,
     driver_pdb: bool,
     protect_driver_outcome: bool,
     executor_limit: Option<usize>,
@@ -378,14 +379,16 @@ fn uuid_version(run: &Run) -> char {
     run.id.as_str().chars().nth(14).unwrap()
 }
 
-/// Describes a run: `1 Created: FAILED Error (exit code 1)`.
+/// Describes a run: `1 Created: FAILED Error (exit code 1) as spark`, with the default account that its driver has.
 fn told_of(run: &RunRecord) -> String {
     let outcome = match (run.state, &run.reason) {
         (Some(state), Some(reason)) => format!(": {state} {reason}"),
         _ => String::new(),
     };
     let exit_code = run.exit_code.map_or_else(String::new, |code| format!(" (exit code {code})"));
-    format!("{} {}{outcome}{exit_code}", run.ordinal, run.cause.as_deref().unwrap_or("unknown"))
+    let account = run.default_service_account.as_ref().map(|account| format!(" as {account}"));
+    let cause = run.cause.as_deref().unwrap_or("unknown");
+    format!("{} {cause}{outcome}{exit_code}{}", run.ordinal, account.unwrap_or_default())
 }
 
 type Told<'s> = (SignedDuration, SparkApplication, Observed, Plan, &'s Expected);
@@ -638,6 +641,7 @@ fn policy(admin: Admin) -> Policy {
     Policy {
         submitter: Submitter::SparkSubmit,
         default_time_to_live_seconds: admin.default_time_to_live_seconds,
+        default_service_account: admin.default_service_account.then(|| "spark".to_owned()),
         has_driver_pdb: admin.driver_pdb,
         protects_driver_outcome: admin.protect_driver_outcome,
         extensions: Extensions::of(if admin.kubernetes_gangs {

@@ -170,8 +170,9 @@ pub struct SparkPodSpec {
     /// Seconds between the request to stop and the end of the pod. Default: Kubernetes', which is 30.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<i64>,
-    /// Name of the ServiceAccount that the pod runs as; the driver's must be allowed to create pods. Default:
-    /// the namespace's `default`. Becomes `spark.kubernetes.authenticate.<role>.serviceAccountName`.
+    /// Name of the ServiceAccount that the pod runs as; the driver's must be allowed to create pods. Default: for
+    /// drivers that of --default-service-account, else the namespace's `default`. Becomes
+    /// `spark.kubernetes.authenticate.<role>.serviceAccountName`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
     /// Lines for the pod's `/etc/hosts`: Kubernetes HostAliases.

@@ -213,6 +213,9 @@ pub struct RunRecord {
     /// The operator that has submitted it, as `<its namespace>/<its installation>`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
+    /// The driver's service account, if it is that of --default-service-account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_service_account: Option<String>,
     /// When it was submitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submitted_time: Option<Time>,

@@ -78,6 +78,7 @@ pub fn executor(
     defaults: &str,
     policy: &Policy,
 ) -> Option<Value> {
+    let application = &policy.with_default_account(application);
     let run = Run::recorded(application)?;
     let requests = PodRequests::of(application, defaults).ok()?;
     if requests.initial == 0 || requests.allocator != conf::DIRECT {

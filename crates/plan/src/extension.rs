@@ -145,6 +145,7 @@ pub type PodsOfOthers<'a> = dyn Fn(&mut dyn FnMut(&[&PodSummary])) + 'a;
 /// The facts about an application for which a plan is made.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
+    /// The application with the driver's default account, as it is submitted.
     pub application: &'a SparkApplication,
     pub seen: &'a Observed,
     pub now: Timestamp,
@@ -181,7 +182,7 @@ pub struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     /// Returns the run of `application` to which no extension has added anything yet.
     #[must_use]
-    pub fn of(application: &'a SparkApplication) -> Self {
+    pub fn of(application: Cow<'a, SparkApplication>) -> Self {
         let application = without_marks(application);
         Self { application, objects: Vec::new(), copies: Copies::default() }
     }
@@ -218,9 +219,9 @@ impl Extensions {
     /// # Errors
     ///
     /// See [`Extension::prepare`].
-    pub fn prepared<'a>(
+    pub(crate) fn prepared<'a>(
         &self,
-        application: &'a SparkApplication,
+        application: Cow<'a, SparkApplication>,
         run: &ComingRun<'_>,
     ) -> Result<Prepared<'a>, String> {
         let mut prepared = Prepared::of(application);
@@ -266,13 +267,12 @@ impl Extensions {
 
 /// Returns the application without the annotations by which its pods would get a group and a gate: only extensions set
 /// them.
-fn without_marks(application: &SparkApplication) -> Cow<'_, SparkApplication> {
+fn without_marks(mut application: Cow<'_, SparkApplication>) -> Cow<'_, SparkApplication> {
     const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
     let given = application.metadata.annotations.as_ref();
-    if !MARKS.iter().any(|mark| given.is_some_and(|given| given.contains_key(*mark))) {
-        return Cow::Borrowed(application);
+    if MARKS.iter().any(|mark| given.is_some_and(|given| given.contains_key(*mark))) {
+        let given = application.to_mut().metadata.annotations.get_or_insert_default();
+        given.retain(|key, _| !MARKS.contains(&key.as_str()));
     }
-    let mut application = application.clone();
-    application.metadata.annotations.get_or_insert_default().retain(|key, _| !MARKS.contains(&key.as_str()));
-    Cow::Owned(application)
+    application
 }

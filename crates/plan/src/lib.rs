@@ -6,6 +6,7 @@ pub mod auxiliary;
 pub mod copies;
 pub mod digest;
 pub mod driver;
+mod driver_account;
 pub mod events;
 pub mod executor_trial;
 pub mod executors;
@@ -257,6 +258,8 @@ pub struct Policy {
     pub executor_limits: ExecutorLimits,
     /// `timeToLiveSeconds` of applications that do not set it.
     pub default_time_to_live_seconds: Option<i64>,
+    /// The service account of drivers whose applications name none; none for the namespace's `default`.
+    pub default_service_account: Option<String>,
     /// Whether drivers that ask for a PodDisruptionBudget get one.
     pub has_driver_pdb: bool,
     /// Whether a driver's pod is kept until its outcome is recorded.
@@ -282,6 +285,7 @@ impl Policy {
             has_webhook: true,
             executor_limits: ExecutorLimits::default(),
             default_time_to_live_seconds: None,
+            default_service_account: None,
             has_driver_pdb: false,
             protects_driver_outcome: false,
             tries_executors: true,

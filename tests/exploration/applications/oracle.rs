@@ -401,7 +401,7 @@ impl Oracle {
         let real = self.real(&Application { spec: run.spec, ..*application });
         let coming =
             ComingRun { submission_id: self.ids[&run].as_str(), served: &BTreeSet::new(), defaults: "" };
-        let prepared = self.setting.policy.extensions.prepared(&real, &coming).unwrap();
+        let prepared = self.setting.policy.prepared(&real, &coming).unwrap();
         let [group] = &prepared.objects[..] else { return None };
         let extensions = &self.setting.policy.extensions;
         AuxiliaryObject::of(&GroupApi::Volcano.kind(), group, extensions).map(|(_, group)| group)

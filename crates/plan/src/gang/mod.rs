@@ -30,7 +30,10 @@ pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 pub use kubernetes::PodGroupVersion;
 pub use seat::{excess, is_gated, is_placeholder};
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// The admin's settings: the batch schedulers that applications may name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -157,7 +160,7 @@ impl BatchSchedulers {
 
     /// Returns the run as its batch scheduler wants it; none if it cannot be submitted.
     fn prepared<'a>(&self, application: &'a SparkApplication, run: &ComingRun<'_>) -> Option<Prepared<'a>> {
-        let mut prepared = Prepared::of(application);
+        let mut prepared = Prepared::of(Cow::Borrowed(application));
         self.prepare(&mut prepared, run).ok().map(|()| prepared)
     }
 

@@ -74,6 +74,7 @@ impl Pass<'_> {
     pub(super) fn began(&self, status: &mut SparkApplicationStatus, run: &Run, cause: Cause) {
         let entry = entry(status, run.ordinal);
         entry.operator.clone_from(&self.policy.operator);
+        entry.default_service_account = self.policy.default_account(self.application).map(str::to_owned);
         entry.submission_id = Some(run.id.to_string());
         entry.cause.get_or_insert_with(|| cause.to_string());
         entry.submitted_time = Some(Time(self.now));

@@ -96,8 +96,7 @@ pub fn choose(
     let submitter = submitter(application, policy)?;
     let SubmissionEnvironment { served, defaults, .. } = submission_environment;
     let coming = ComingRun { submission_id: run.id.as_str(), served, defaults };
-    let Prepared { application, objects: before, copies } =
-        policy.extensions.prepared(application, &coming)?;
+    let Prepared { application, objects: before, copies } = policy.prepared(application, &coming)?;
     let application = &*application;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
     let chosen = |mut by: By, mut notes: Vec<String>| {

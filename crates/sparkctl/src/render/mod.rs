@@ -69,6 +69,10 @@ pub(super) struct Flags {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     enable_batch_scheduler: bool,
 
+    /// The service account of drivers whose applications name none, as the operator has it
+    #[arg(long, value_name = "NAME")]
+    default_service_account: Option<String>,
+
     /// The API server as Spark is to reach it
     #[arg(long, default_value = "k8s://https://kubernetes.default.svc:443")]
     master: String,
@@ -108,7 +112,7 @@ impl Flags {
             served: &environment.served,
             defaults: &environment.defaults,
         };
-        let prepared = policy.extensions.prepared(&found.application, &coming).map_err(refused)?;
+        let prepared = policy.prepared(&found.application, &coming).map_err(refused)?;
         let application = validate(&prepared.application).map_err(|refusal| refused(refusal.brief()))?;
         let before: Vec<_> = prepared.objects.iter().cloned().chain(copies.iter()).collect();
         let prediction = || predicted(application, &run, &policy, &environment, TIME);
@@ -153,6 +157,7 @@ impl Flags {
         let extensions = all.ok().filter(|_| self.enable_batch_scheduler).map(Extensions::of);
         Policy {
             has_webhook: self.webhook,
+            default_service_account: self.default_service_account.clone(),
             extensions: extensions.unwrap_or_default(),
             ..Policy::new(&self.master)
         }
