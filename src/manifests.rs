@@ -2,7 +2,7 @@
 //! as the flags require.
 
 use crate::settings::{
-    FailurePolicy, InstallationName, InstallationSettings, ManifestsPart, ManifestsSettings,
+    ExposureCheck, FailurePolicy, InstallationName, InstallationSettings, ManifestsPart, ManifestsSettings,
 };
 use api::crds;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -70,7 +70,7 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
     let of_cluster = [Some(RBAC), (drives && namespaces.depends_on_labels()).then_some(NAMESPACES_RBAC)];
     let where_applications_run = [
         drives.then_some(APPLICATIONS_RBAC),
-        (serves && settings.check_exposure_rights).then_some(EXPOSURE_RBAC),
+        (serves && settings.check_exposure_rights != ExposureCheck::False).then_some(EXPOSURE_RBAC),
         (drives && settings.enable_driver_pdb).then_some(DRIVER_PDB_RBAC),
         (serves && settings.enable_resource_quota_enforcement).then_some(QUOTA_RBAC),
     ];

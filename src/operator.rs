@@ -12,7 +12,7 @@ use crate::{
         condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK},
     },
     process_limits,
-    settings::{Settings, VERSION},
+    settings::{ExposureCheck, Settings, VERSION},
     shutdown, telemetry,
 };
 use anyhow::{Context, Error};
@@ -205,13 +205,15 @@ fn reviews(settings: &Settings, setup: &Setup, registry: &mut Registry) -> Revie
         let files = files.clone();
         async move { files.found().await.map_err(|unreadable| unreadable.to_string()) }.boxed()
     });
+    let check = installation.check_exposure_rights;
+    let rights = || ExposureRights::new(client.clone(), check == ExposureCheck::True);
     let quotas = || Quotas::new(client.clone(), policy.clone(), submission_environment);
     // The flags of the webhook of Kubeflow's operator do not say which ones there are.
     let knows_schedulers = installation.drives_applications() || installation.extensions.has_any();
     Reviews {
         metrics: ReviewMetrics::new(registry),
         quotas: installation.enable_resource_quota_enforcement.then(quotas),
-        exposure_rights: installation.check_exposure_rights.then(|| ExposureRights::new(client.clone())),
+        exposure_rights: (check != ExposureCheck::False).then(rights),
         lookups: Lookups::new(settings.webhook.webhook_client_ca.is_some()),
         precision: schedule_policy.precision,
         shortest_period: schedule_policy.shortest_period,

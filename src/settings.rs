@@ -16,7 +16,7 @@ use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
 pub use extensions::ExtensionSettings;
-pub use installation::{InstallationName, InstallationSettings};
+pub use installation::{ExposureCheck, InstallationName, InstallationSettings};
 use jiff::SignedDuration;
 pub use kubeflow::{Half, HalfCommand, HalfSettings};
 pub use metrics::MetricsSettings;
@@ -491,6 +491,7 @@ mod tests {
             ("--ingress-url-format=Spark.example.com", "for `Spark`"),
             ("--ingress-tls={}", "(try `[{\"hosts\""),
             ("--ingress-annotations=[1]", "(try `{\"example.com/name\""),
+            ("--check-exposure-rights=maybe", "[possible values: true, warn, false]"),
             ("--zap-encoder=xml", "[possible values: console, json]"),
             ("--webhook-tls-min-version=VersionTLS10", "[possible values: VersionTLS12, VersionTLS13]"),
             ("--webhook-tls-cipher-suites=TLS_AES_128_GCM_SHA256,RC4", "'RC4'"),

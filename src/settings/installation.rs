@@ -30,9 +30,10 @@ pub struct InstallationSettings {
     pub enable_driver_pdb: bool,
 
     /// Whether an application or a schedule that exposes its driver to the outside (Ingress addresses and annotations, Service
-    /// types and annotations) is refused if its user may not create Ingresses or Services in the namespace
-    #[arg(long, default_value_t = true)]
-    pub check_exposure_rights: bool,
+    /// types and annotations) is refused if its user may not create Ingresses or Services in the namespace; with `warn`, its
+    /// user is only warned
+    #[arg(long, value_enum, value_name = "CHECK", default_value_t = ExposureCheck::True, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub check_exposure_rights: ExposureCheck,
 
     /// Whether there is the admission webhook: without it drivers and executors are customized all the same,
     /// but for what Spark overwrites in the executors' template, and nothing is checked when it is applied
@@ -45,6 +46,14 @@ pub struct InstallationSettings {
     /// The half that the process runs, if it does not run both.
     #[arg(skip)]
     pub half: Option<Half>,
+}
+
+/// What happens to applications that expose their drivers, of users who may not create Services or Ingresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExposureCheck {
+    True,
+    Warn,
+    False,
 }
 
 /// Which of several installations in a cluster.
@@ -98,7 +107,11 @@ impl InstallationSettings {
         let quotas = "--enable-resource-quota-enforcement".to_owned();
         let quotas = self.enable_resource_quota_enforcement.then_some(quotas);
         let budgets = self.enable_driver_pdb.then(|| "--enable-driver-pdb".to_owned());
-        let exposure = (!self.check_exposure_rights).then(|| "--check-exposure-rights=false".to_owned());
+        let exposure = match self.check_exposure_rights {
+            ExposureCheck::True => None,
+            ExposureCheck::Warn => Some("--check-exposure-rights=warn".to_owned()),
+            ExposureCheck::False => Some("--check-exposure-rights=false".to_owned()),
+        };
         let webhook = (!self.webhook).then(|| "--webhook=false".to_owned());
         let own = [installation, names, labels, quotas, budgets, exposure, webhook];
         own.into_iter().flatten().chain(self.extensions.arguments()).collect()

@@ -200,6 +200,20 @@ fn an_installation_that_enforces_quotas_may_list_them_and_is_told_to() {
     assert!(settings(&[flag]).installation.enable_resource_quota_enforcement);
 }
 
+#[test]
+fn a_check_of_exposure_that_only_warns_asks_the_api_server_too() {
+    for (flag, asks, arguments) in [
+        ("--check-exposure-rights", true, json!(["run"])),
+        ("--check-exposure-rights=warn", true, json!(["run", "--check-exposure-rights=warn"])),
+        ("--check-exposure-rights=false", false, json!(["run", "--check-exposure-rights=false"])),
+    ] {
+        let objects = printed(&["rbac", "deployment", flag]);
+        assert_eq!(json!(objects).to_string().contains("localsubjectaccessreviews"), asks, "{flag}");
+        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
+        assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["args"], arguments);
+    }
+}
+
 /// With `--namespaces`, the only rights in the whole cluster are those on resources that have no namespace.
 #[test]
 fn rights_follow_the_named_namespaces() {

@@ -7,7 +7,7 @@ use super::{
     decision::{Change, Decision},
     lookups::Permit,
 };
-use api::{ScheduledSparkApplication, SparkApplication, SparkApplicationSpec};
+use api::{ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, excerpt};
 use k8s_openapi::api::{
     authentication::v1::UserInfo,
     authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec},
@@ -19,24 +19,26 @@ use plan::{
 };
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
+use tracing::info;
 
 /// The client that asks the API server for the permissions of users.
 #[derive(Clone)]
 pub struct ExposureRights {
     client: Client,
+    refuses: bool,
 }
 
 impl ExposureRights {
+    /// Returns the check. With `refuses`, it refuses changes of users without the permissions; otherwise it only warns.
     #[must_use]
-    pub const fn new(client: Client) -> Self {
-        Self { client }
+    pub const fn new(client: Client, refuses: bool) -> Self {
+        Self { client, refuses }
     }
 
-    /// Returns `decision`, or a refusal if `user` may not create the Services and Ingresses that the change asks for.
-    /// The API server is asked only if `decision` allows the object and the change exposes anything, once that is
-    /// `permitted`. Applications that
-    /// the operator creates for a schedule pass, because the operator has these permissions. The schedule itself was
-    /// checked when a user applied it.
+    /// Returns `decision`, with a refusal or warnings if `user` may not create the Services and Ingresses that the change
+    /// asks for, or if nobody knows. The API server is asked only if `decision` allows the object and the change exposes
+    /// anything, once that is `permitted`. Applications that the operator creates for a schedule pass, because the operator
+    /// has these permissions. The schedule itself was checked when a user applied it.
     pub(super) async fn decided(
         &self,
         decision: Decision,
@@ -46,7 +48,7 @@ impl ExposureRights {
         permitted: impl Future<Output = Result<Permit, &'static str>>,
     ) -> Decision {
         let Decision::Allowed { warnings } = decision else { return decision };
-        let mut needed = if is_schedule {
+        let needed = if is_schedule {
             needed(change, "spec.template", |schedule: ScheduledSparkApplication| schedule.spec.template)
         } else {
             needed(change, "spec", |application: SparkApplication| application.spec)
@@ -58,30 +60,29 @@ impl ExposureRights {
             Ok(user) => user,
             Err(error) => return Decision::Unreadable(format!("userInfo: {error}")),
         };
-        let _permit = match permitted.await {
-            Ok(permit) => permit,
-            Err(why) => {
-                let message = format!("nobody knows whether the user may expose a driver like this: {why}");
-                return Decision::Refused { subjects: vec![needed.swap_remove(0).field], message, warnings };
-            }
-        };
-        let mut invalid = Vec::new();
+        let (name, namespace) = (user.username.as_deref().unwrap_or_default(), change.namespace);
+        let permit = permitted.await;
+        let unasked = permit.as_ref().err().copied();
+        let mut lacking = Vec::new();
         for right in needed {
-            if let Err(why) = self.has(&user, &right, change.namespace).await {
-                invalid.push(Invalid { field: right.field, why });
+            let has = match unasked {
+                None => self.has(&user, &right, namespace).await,
+                Some(why) => Err(why.to_owned()),
+            };
+            if has != Ok(true) {
+                lacking.push(Lacking { right, user: name, namespace, unknown: has.err() });
             }
         }
-        Decision::of(invalid, warnings)
+        judged(&lacking, self.refuses, warnings)
     }
 
-    /// Checks that `user` has the permission. The error is the message for the user.
-    async fn has(&self, user: &UserInfo, right: &ExposureRight, namespace: &str) -> Result<(), String> {
-        let ExposureRight { group, resource, .. } = *right;
+    /// Asks whether `user` has the permission. The error is the reason why nobody knows.
+    async fn has(&self, user: &UserInfo, right: &ExposureRight, namespace: &str) -> Result<bool, String> {
         let attributes = ResourceAttributes {
             namespace: Some(namespace.to_owned()),
             verb: Some("create".to_owned()),
-            group: Some(group.to_owned()),
-            resource: Some(resource.to_owned()),
+            group: Some(right.group.to_owned()),
+            resource: Some(right.resource.to_owned()),
             ..ResourceAttributes::default()
         };
         let spec = SubjectAccessReviewSpec {
@@ -95,22 +96,88 @@ impl ExposureRights {
         let mut review = LocalSubjectAccessReview { spec, ..LocalSubjectAccessReview::default() };
         review.metadata.namespace = Some(namespace.to_owned());
         let reviews = Api::<LocalSubjectAccessReview>::namespaced(self.client.clone(), namespace);
-        let name = user.username.as_deref().unwrap_or_default();
-        let unknown = |why: &str| {
-            format!(
-                "it is not known whether user `{name}` may create {resource} in namespace {namespace}: {why}"
-            )
-        };
         match timeout(PATIENCE, reviews.create(&PostParams::default(), &review)).await {
-            Ok(Ok(answer)) if answer.status.as_ref().is_some_and(|status| status.allowed) => Ok(()),
-            Ok(Ok(_)) => Err(format!(
-                "user `{name}` may not create {resource} in namespace {namespace}, so an application of theirs is not exposed \
-                 like this: leave the field out, or ask an admin for that right"
-            )),
-            Ok(Err(error)) => Err(unknown(&error.to_string())),
-            Err(_) => Err(unknown(&format!("the API server has not answered for {} s", PATIENCE.as_secs()))),
+            Ok(Ok(answer)) => Ok(answer.status.is_some_and(|status| status.allowed)),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("the API server has not answered for {} s", PATIENCE.as_secs())),
         }
     }
+}
+
+/// Returns the decision about a change whose user lacks these rights.
+fn judged(lacking: &[Lacking<'_>], refuses: bool, mut warnings: Vec<String>) -> Decision {
+    if refuses {
+        return Decision::of(lacking.iter().map(Lacking::refusal).collect(), warnings);
+    }
+    for Lacking { right, user, namespace, unknown } in lacking {
+        let resource = right.resource;
+        info!(user, namespace, resource, unknown, "warned: exposes a driver without the right to do so");
+    }
+    warnings.extend(lacking.iter().map(Lacking::warning));
+    Decision::Allowed { warnings }
+}
+
+/// A right that a user lacks, or may lack.
+struct Lacking<'a> {
+    right: ExposureRight,
+    user: &'a str,
+    namespace: &'a str,
+    /// Why nobody knows whether the user has the right; none if the user lacks it.
+    unknown: Option<String>,
+}
+
+impl Lacking<'_> {
+    fn refusal(&self) -> Invalid {
+        let Self { right: ExposureRight { resource, field, .. }, user, namespace, unknown } = self;
+        let why = match unknown {
+            None => format!(
+                "user `{user}` may not create {resource} in namespace {namespace}: leave the field out, have an admin grant that \
+                 right ({}), or have the operator warn only (--check-exposure-rights=warn)",
+                self.grant()
+            ),
+            Some(why) => format!(
+                "it is not known whether user `{user}` may create {resource} in namespace {namespace} \
+                 (--check-exposure-rights): {why}"
+            ),
+        };
+        Invalid { field: field.clone(), why }
+    }
+
+    fn warning(&self) -> String {
+        let Self { right: ExposureRight { resource, field, .. }, user, unknown, .. } = self;
+        let text = match unknown {
+            None => format!("{field}: `{user}` may not create {resource} (--check-exposure-rights)"),
+            Some(why) => format!("{field}: not known whether `{user}` may create {resource}: {why}"),
+        };
+        excerpt::beginning(text, LONGEST_WARNING)
+    }
+
+    /// Returns the commands that give the user the right in this namespace.
+    fn grant(&self) -> String {
+        let ExposureRight { group, resource, .. } = self.right;
+        let dot = if group.is_empty() { "" } else { "." };
+        let (kind, name) = match self.user.strip_prefix("system:serviceaccount:") {
+            Some(account) => ("serviceaccount", account),
+            None => ("user", self.user),
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
+        let binding: String = name.chars().take(200).map(|c| if is_plain(c) { c } else { '-' }).collect();
+        let (namespace, name) = (in_shell(self.namespace), in_shell(name));
+        format!(
+            "kubectl create role create-{resource} --namespace={namespace} --verb=create --resource={resource}{dot}{group}; \
+             kubectl create rolebinding create-{resource}-{binding} --namespace={namespace} --role=create-{resource} \
+             --{kind}={name}"
+        )
+    }
+}
+
+/// The greatest length of a warning in bytes: `kubectl` shows each on a line.
+const LONGEST_WARNING: usize = 160;
+
+/// Returns `text` as one word of a shell: an admin copies the commands, and a user's name may be any text.
+fn in_shell(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@.:_-".contains(c);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// Returns the permissions that a change needs. An object that cannot be read needs none: it was allowed only because
@@ -123,4 +190,67 @@ fn needed<K: DeserializeOwned>(
     let Ok(new) = applications::read::<K>(change) else { return Vec::new() };
     let old = serde_json::from_value::<K>(change.old.into()).ok().map(spec);
     exposure_rights(old.as_ref(), &spec(new), path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lacking<'a>(user: &'a str, unknown: Option<&str>) -> Lacking<'a> {
+        let field = "spec.driverIngressOptions[0].ingressURLFormat".to_owned();
+        let right = ExposureRight { group: "networking.k8s.io", resource: "ingresses", field };
+        Lacking { right, user, namespace: "team-a", unknown: unknown.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_refusal_has_the_commands_that_grant_the_right() {
+        let role = "kubectl create role create-ingresses --namespace=team-a --verb=create --resource=ingresses.networking.k8s.io";
+        let binding = "--namespace=team-a --role=create-ingresses";
+        for (user, name, subject) in [
+            ("alice", "alice", "--user=alice"),
+            ("system:serviceaccount:airflow:worker", "airflow-worker", "--serviceaccount=airflow:worker"),
+            ("a'b; rm -rf ~", "a-b--rm--rf--", r"--user='a'\''b; rm -rf ~'"),
+        ] {
+            let expected =
+                format!("{role}; kubectl create rolebinding create-ingresses-{name} {binding} {subject}");
+            assert_eq!(lacking(user, None).grant(), expected);
+        }
+        let services = ExposureRight { group: "", resource: "services", field: String::new() };
+        let services = Lacking { right: services, ..lacking("alice", None) }.grant();
+        assert!(
+            services.contains("create role create-services ") && services.contains("--resource=services;")
+        );
+        let Decision::Refused { message, .. } = judged(&[lacking("alice", None)], true, Vec::new()) else {
+            panic!("alice has no right")
+        };
+        let begin = "spec.driverIngressOptions[0].ingressURLFormat: user `alice` may not create ingresses in namespace team-a: ";
+        assert!(message.starts_with(begin) && message.contains(role), "{message}");
+        assert!(message.ends_with("(--check-exposure-rights=warn)"), "{message}");
+    }
+
+    /// Airflow's account applies the applications of all users, and has the rights of none of them.
+    #[test]
+    fn a_check_that_only_warns_admits_what_it_would_refuse() {
+        let airflow = "system:serviceaccount:airflow:airflow-worker";
+        for (unknown, expected) in [
+            (
+                None,
+                "`system:serviceaccount:airflow:airflow-worker` may not create ingresses (--check-exposure-rights)",
+            ),
+            (
+                Some("localsubjectaccessreviews is forbidden"),
+                "not known whether `system:serviceaccount:airflow:airflow-worker` may create ingresses: local",
+            ),
+        ] {
+            let lacking = [lacking(airflow, unknown)];
+            assert!(matches!(judged(&lacking, true, Vec::new()), Decision::Refused { .. }));
+            let Decision::Allowed { warnings } = judged(&lacking, false, vec!["other".to_owned()]) else {
+                panic!("it only warns")
+            };
+            let [other, warning] = &warnings[..] else { panic!("{warnings:?}") };
+            assert_eq!(other, "other");
+            let expected = format!("spec.driverIngressOptions[0].ingressURLFormat: {expected}");
+            assert!(warning.starts_with(&expected) && warning.len() <= LONGEST_WARNING, "{warning}");
+        }
+    }
 }

@@ -14,7 +14,7 @@ pub struct Reviews {
     pub metrics: ReviewMetrics,
     /// The check against quotas; none if quotas are not enforced.
     pub quotas: Option<Quotas>,
-    /// The check of the permissions of users who expose drivers; none if the check is off.
+    /// The check of the permissions of users who expose drivers, which refuses or warns; none if the check is off.
     pub exposure_rights: Option<ExposureRights>,
     /// The extensions that check specs.
     pub extensions: Extensions,

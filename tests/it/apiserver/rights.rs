@@ -210,14 +210,21 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
         try_kubectl_with(&Value::Null, &asked).err().map_or_else(|| Err("she may".to_owned()), |_| Ok(()))
     })
     .await;
-    for (application, field, resource) in [
-        (at("outside", "login.example.com"), "driverIngressOptions[0].ingressURLFormat", "ingresses"),
-        (balanced("outside"), "sparkUIOptions.serviceType", "services"),
+    for (application, field, resource, kind) in [
+        (
+            at("outside", "login.example.com"),
+            "driverIngressOptions[0].ingressURLFormat",
+            "ingresses",
+            "ingresses.networking.k8s.io",
+        ),
+        (balanced("outside"), "sparkUIOptions.serviceType", "services", "services"),
     ] {
         let refused = kubectl_refuses(&application, &create);
         let why = format!(
-            "spec.{field}: user `alice` may not create {resource} in namespace rights, so an application of theirs is not \
-             exposed like this: leave the field out, or ask an admin for that right"
+            "spec.{field}: user `alice` may not create {resource} in namespace rights: leave the field out, have an admin grant \
+             that right (kubectl create role create-{resource} --namespace=rights --verb=create --resource={kind}; kubectl create \
+             rolebinding create-{resource}-alice --namespace=rights --role=create-{resource} --user=alice), or have the operator \
+             warn only (--check-exposure-rights=warn)"
         );
         assert!(refused.trim_end().ends_with(&why), "{refused}");
     }
@@ -252,8 +259,12 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
     .await;
     operator.stop().await;
 
-    let operator = Operator::with(&namespace).argument("--check-exposure-rights=false").start().await;
-    kubectl_with(&balanced("balanced"), &create);
+    let operator = Operator::with(&namespace).argument("--check-exposure-rights=warn").start().await;
+    let created = run("kubectl", &create, &balanced("balanced").to_string());
+    let said = String::from_utf8_lossy(&created.stderr);
+    let warning =
+        "Warning: spec.sparkUIOptions.serviceType: `alice` may not create services (--check-exposure-rights)";
+    assert!(created.status.success() && said.lines().any(|line| line == warning), "{said}");
     operator.stop().await;
 }
 
