@@ -301,14 +301,7 @@ fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
             "controller.featureGates[0].name=LoadSparkDefaults,controller.featureGates[0].enabled=true",
             "SPARK_CONF_DIR in controller.env",
         ),
-        (
-            "controller.featureGates[0].name=RestSubmitter,controller.featureGates[0].enabled=true",
-            "RestSubmitter is not supported",
-        ),
-        (
-            "controller.featureGates[0].name=PartialRestart,controller.featureGates[0].enabled=true",
-            "PartialRestart is not supported",
-        ),
+        ("controller.featureGates[0].name=Unheard,controller.featureGates[0].enabled=true", "'AllBeta'"),
         (
             "controller.podDisruptionBudget.enable=true",
             "controller.replicas must be greater than 1 to enable pod disruption budget",
@@ -430,6 +423,17 @@ fn the_notes_list_the_keys_that_have_no_effect_as_in_kubeflows_chart() {
         ]
     );
     assert_eq!(template(RELEASE, &[&values("ignored")]), template(RELEASE, &[]));
+    // A gate that is off asks for nothing.
+    let gates = r#"controller.featureGates=[{"name":"AllAlpha","enabled":true},{"name":"RestSubmitter","enabled":true},
+        {"name":"PartialRestart","enabled":false}]"#;
+    let said = notes("gates", &["--set-json", gates]);
+    let why = "the operator submits applications itself, without a JVM";
+    assert!(
+        said.ends_with(&format!(
+            "\nThe gate RestSubmitter of controller.featureGates has no effect: {why}.\n"
+        ))
+    );
+    assert!(!said.contains("PartialRestart"), "{said}");
     // A key that is known, and has no effect here alone, is beside them.
     let known = notes("known", &["--set", "controller.pprof.enable=true,zzz=1"]);
     let both = "controller.pprof has no effect: there is no profiler in the operator.\n\
