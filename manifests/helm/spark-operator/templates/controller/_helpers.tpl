@@ -62,6 +62,9 @@ RestSubmitter: the operator submits applications itself, without a JVM
 {{- if and (include "spark-operator.hasGate" (dict "root" $ "name" "DefaultTimeToLive")) (ge (int64 .defaultTimeToLiveSeconds) 0) }}
 - --default-time-to-live-seconds={{ int64 .defaultTimeToLiveSeconds }}
 {{- end }}
+{{- with .defaultServiceAccount }}
+- {{ printf "--default-service-account=%s" . | quote }}
+{{- end }}
 {{- if .driverPodDisruptionBudget.enable }}
 - --enable-driver-pdb=true
 {{- end }}
