@@ -36,6 +36,8 @@ fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_tra
     assert!(notes.contains("hook.upgradeCrd has no effect"), "{notes}");
     assert!(notes.contains("Drivers run under the service account spark-operator-spark"), "{notes}");
     assert_eq!(deployments(), "spark-operator-controller spark-operator-webhook");
+    let only_warned = "webhook.checkExposureRights=true refuses them";
+    assert!(notes.contains(only_warned), "{notes}");
     let status = &application("handed-over")["status"];
     assert_eq!(status["applicationState"]["state"], "RUNNING", "{status:#}");
     assert_eq!(status["submissionID"], driver["metadata"]["labels"]["sparkoperator.k8s.io/submission-id"]);
@@ -50,7 +52,8 @@ fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_tra
 
     // Other values, and one Deployment.
     let one = ["--set=webhook.inControllerPods=true,controller.workers=3", "--wait", "--timeout=120s"];
-    helm(&[&upgrade[..], &one, &IMAGE].concat());
+    let notes = helm(&[&upgrade[..], &one, &IMAGE].concat());
+    assert!(notes.contains(only_warned), "{notes}");
     assert_eq!(deployments(), "spark-operator-controller");
     let controller = ["-n", "spark-operator", "get", "deployment", "spark-operator-controller"];
     let arguments = kubectl(&[&controller[..], &["--output=jsonpath={..containers[0].args}"]].concat());

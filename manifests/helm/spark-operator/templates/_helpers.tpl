@@ -155,8 +155,9 @@ another one, by its tag, which is a version of Kubeflow's operator. A mirror kee
 {{- if .Values.webhook.resourceQuotaEnforcement.enable }}
 - --enable-resource-quota-enforcement
 {{- end }}
-{{- if not (include "spark-operator.checksExposureRights" .) }}
-- --check-exposure-rights=false
+{{- $check := include "spark-operator.exposureCheck" . }}
+{{- if ne $check "true" }}
+- --check-exposure-rights={{ $check }}
 {{- end }}
 {{- if .Values.certManager.enable }}
 - --enable-cert-manager
@@ -205,14 +206,29 @@ The rules of the roles of one kind in a file of manifests/rbac, as YAML: (dict "
 {{- end }}
 {{- end -}}
 
-{{/* "true" unless it is turned off: the values of a release of Kubeflow's chart (--reuse-values) do not have the key */}}
-{{- define "spark-operator.checksExposureRights" -}}
-{{- if ne (toString .Values.webhook.checkExposureRights) "false" -}}true{{- end -}}
+{{/*
+"true" if the release was one of Kubeflow's chart: its Deployment, which the first upgrade finds in the cluster, lacks a flag that this
+chart's always has, and then gets an annotation for all later upgrades.
+*/}}
+{{- define "spark-operator.wasKubeflows" -}}
+{{- $before := lookup "apps/v1" "Deployment" .Release.Namespace (printf "%s-controller" (include "spark-operator.fullname" .)) -}}
+{{- $isKubeflows := and $before (not (contains "--installation=" (toJson $before))) -}}
+{{- if or $isKubeflows (dig "metadata" "annotations" "sparkoperator.k8s.io/was-kubeflows" "" ($before | default dict)) -}}true{{- end -}}
+{{- end -}}
+
+{{/* The value of --check-exposure-rights. Kubeflow's operator checks none, so what ran under it is not refused at once. */}}
+{{- define "spark-operator.exposureCheck" -}}
+{{- $given := toString .Values.webhook.checkExposureRights -}}
+{{- if has $given (list "true" "false" "warn") -}}
+{{- $given -}}
+{{- else -}}
+{{- ternary "warn" "true" (eq (include "spark-operator.wasKubeflows" .) "true") -}}
+{{- end -}}
 {{- end -}}
 
 {{/* What the webhook may do where applications run, as YAML; nothing if it has nothing to ask */}}
 {{- define "spark-operator.webhookRules" -}}
-{{- if include "spark-operator.checksExposureRights" . }}
+{{- if ne (include "spark-operator.exposureCheck" .) "false" }}
 {{ include "spark-operator.rules" (dict "root" . "file" "exposure" "kind" "ClusterRole") }}
 {{- end }}
 {{- if .Values.webhook.resourceQuotaEnforcement.enable }}
@@ -316,7 +332,11 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- include "spark-operator.halfLabels" $context | nindent 4 }}
-  {{- with $half.deploymentAnnotations }}
+  {{- $was := dict }}
+  {{- if and (eq .half "controller") (include "spark-operator.wasKubeflows" .root) }}
+  {{- $was = dict "sparkoperator.k8s.io/was-kubeflows" "true" }}
+  {{- end }}
+  {{- with mergeOverwrite $was ($half.deploymentAnnotations | default dict) }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
