@@ -1,7 +1,7 @@
 //! The flags about batch schedulers, which place the pods of an application as one group.
 
+use batch_schedulers::BatchSchedulers;
 use clap::Args;
-use plan::gang::BatchSchedulers;
 
 /// To which batch schedulers applications are handed over.
 #[derive(Clone, Debug, Args)]

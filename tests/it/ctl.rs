@@ -5,11 +5,11 @@ use crate::{
     program::{run, sparkctl_program},
 };
 use api::SparkApplication;
+use batch_schedulers::{BatchSchedulers, GroupApi, PodGroupVersion};
 use jiff::Timestamp;
 use plan::{
     By, Policy,
     extension::Extensions,
-    gang::{BatchSchedulers, GroupApi, PodGroupVersion},
     run::Run,
     submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, spark_submit},
     submission_plan::{Submitter, choose},

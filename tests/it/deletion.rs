@@ -1,11 +1,11 @@
 //! Tests what the operator does with the pods of an application that is being deleted or no longer exists, or that the
 //! operator ceases to drive.
 
+use batch_schedulers::BatchSchedulers;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plan::{
     Action, PodPatch, Policy,
     extension::Extensions,
-    gang::BatchSchedulers,
     lifecycle::{after_deletion, leave},
     pod_summary::PodSummary,
 };

@@ -5,11 +5,11 @@ use api::{
     BatchSchedulerOptions, ObjectKey, SparkApplication,
     names::{annotation, label},
 };
+use batch_schedulers::{BatchSchedulers, GroupApi, PodGroupVersion, excess};
 use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
     extension::Extensions,
-    gang::{BatchSchedulers, GroupApi, PodGroupVersion, excess},
     particulars::Placement,
     pod_summary::PodSummary,
     run::Run,

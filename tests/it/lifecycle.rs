@@ -3,6 +3,7 @@
 
 use crate::golden::{data, yaml};
 use api::{ExecutorState, RunRecord, SparkApplication, State};
+use batch_schedulers::{BatchSchedulers, Exchanges, Recalled, Wait, Waits, is_gated};
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, Plan, PodPatch, Policy, Submission, SubmissionProgress,
@@ -11,7 +12,6 @@ use plan::{
     executor_trial::Trial,
     executors::ExecutorLimits,
     extension::Extensions,
-    gang::{BatchSchedulers, Exchanges, Recalled, Wait, Waits, is_gated},
     lifecycle::{self, questions},
     particulars::Placement,
     pod_summary::{Phase, PodSummary},

@@ -47,7 +47,8 @@ impl PodClaim {
     }
 
     /// Returns what a pod with this spec asks for, by the name of the resource.
-    pub(crate) fn requests_of(spec: &PodSpec) -> Amounts {
+    #[must_use]
+    pub fn requests_of(spec: &PodSpec) -> Amounts {
         let mut total = of_containers(spec, requests);
         let of_pod = spec.resources.as_ref();
         total.extend(amounts(of_pod.and_then(|resources| resources.requests.as_ref())));

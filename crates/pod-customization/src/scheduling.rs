@@ -50,7 +50,7 @@ impl Concern for SchedulerName {
 }
 
 /// The operator writes this annotation into the metadata of the application that it plans, since no field of the spec
-/// stands for it: see `plan::gang`.
+/// stands for it: see `crates/batch-schedulers`.
 fn planned(application: &SparkApplication, key: &str) -> Option<String> {
     application.metadata.annotations.as_ref()?.get(key).cloned()
 }

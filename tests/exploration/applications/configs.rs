@@ -5,7 +5,8 @@ use super::{
     world::{Budget, Trouble},
 };
 use api::RestartPolicyType;
-use plan::{Policy, extension::Extensions, gang::BatchSchedulers, submission_plan::Submitter};
+use batch_schedulers::BatchSchedulers;
+use plan::{Policy, extension::Extensions, submission_plan::Submitter};
 use serde_json::{Value, json};
 
 /// One exploration.

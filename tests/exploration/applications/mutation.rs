@@ -2,9 +2,9 @@
 //! plan, or in how the plan is carried out.
 
 use api::{SparkApplication, State, owner_reference};
+use batch_schedulers::GroupApi;
 use plan::{
     Action, Driver, Observed, Plan,
-    gang::GroupApi,
     lifecycle::questions,
     pod_summary::{Controller, Phase, PodSummary},
     spec_hash::{hash_version, spec_hash},

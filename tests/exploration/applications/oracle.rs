@@ -17,6 +17,7 @@ use api::{
     ObjectKey, SparkApplication, SparkApplicationStatus, State,
     names::{annotation, label},
 };
+use batch_schedulers::GroupApi;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::{
@@ -24,7 +25,6 @@ use plan::{
     auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects},
     driver::pod_name,
     extension::ComingRun,
-    gang::GroupApi,
     lifecycle::{self, Questions, knows_all_pods, questions},
     pod_summary::Phase as PodPhase,
     run::{Run, SubmissionId},

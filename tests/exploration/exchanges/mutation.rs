@@ -1,10 +1,8 @@
 //! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
 //! plan, or in what is remembered of it.
 
-use plan::{
-    Action, Observed, Plan, PodPatch,
-    gang::{Exchanges, Recalled},
-};
+use batch_schedulers::{Exchanges, Recalled};
+use plan::{Action, Observed, Plan, PodPatch};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,12 +10,12 @@ use api::{
     SparkApplication,
     names::{batch_scheduler, role},
 };
+use batch_schedulers::{BatchSchedulers, Blocker, ExchangeMemory, Wait, Waits};
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, PodPatch, Policy,
     auxiliary::AuxiliaryObjects,
     extension::{ExtensionMemory, Extensions},
-    gang::{BatchSchedulers, Blocker, ExchangeMemory, Wait, Waits},
     lifecycle,
     particulars::{Particulars, Placement},
     pod_summary::{Controller, Phase, PodSummary},

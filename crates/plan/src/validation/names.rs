@@ -93,7 +93,8 @@ fn is_label(name: &str) -> bool {
 }
 
 /// Whether Kubernetes accepts `text` as the value of a label.
-pub(crate) fn is_label_value(text: &str) -> bool {
+#[must_use]
+pub fn is_label_value(text: &str) -> bool {
     let is_alphanumeric = |c: char| c.is_ascii_alphanumeric();
     text.len() <= LONGEST_LABEL
         && text.starts_with(is_alphanumeric)

@@ -11,12 +11,12 @@ use super::{
 };
 use anyhow::{anyhow, bail};
 use api::{SparkApplication, names::annotation};
+use batch_schedulers::BatchSchedulers;
 use clap::{ArgAction, Args};
 use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
     extension::{ComingRun, Extensions},
-    gang::BatchSchedulers,
     run::Run,
     submission::{SubmissionEnvironment, spark_submit},
     submission_plan::{Chosen, Submitter, choose, predicted},

@@ -1,11 +1,8 @@
 //! Checks `batchSchedulerOptions` against the scheduler that they are for.
 
 use super::{BatchScheduler, BatchSchedulers};
-use crate::{
-    findings::{Findings, Invalid},
-    validation::{LONGEST_LABEL, is_label_value, is_object_name},
-};
-use api::{BatchSchedulerOptions, quantity, stated};
+use api::{BatchSchedulerOptions, LONGEST_LABEL, is_object_name, quantity, stated};
+use plan::validation::{Findings, Invalid, is_label_value};
 
 impl BatchSchedulers {
     /// Checks the batch scheduler that an application names, and its options. An empty name means the default scheduler.

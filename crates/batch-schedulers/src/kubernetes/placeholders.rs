@@ -1,15 +1,16 @@
 //! Keeps the placeholders of a gang as they should be: those of runs that are over are deleted, those that are lost are
 //! made again, and the others are exchanged for executors.
 
-use super::{exchanges::Gang, group_of, is_gated, is_placeholder};
-use crate::{
+use super::{exchanges::Gang, is_gated, is_placeholder};
+use crate::group_of;
+use api::State;
+use jiff::{SignedDuration, Timestamp};
+use plan::{
     Action, Plan,
     extension::AT_ONCE,
     pod_summary::{Phase, PodSummary},
     run::Run,
 };
-use api::State;
-use jiff::{SignedDuration, Timestamp};
 use std::{collections::BTreeSet, time::Duration};
 
 /// The time that a placeholder waits for its executor, from the moment its driver was placed. Spark creates the first
@@ -25,7 +26,7 @@ const GOES_ON: Duration = Duration::from_secs(1);
 
 impl Gang<'_> {
     /// Adds the next actions about the placeholders and the gated executors of the application.
-    pub(super) fn amend(&self, plan: &mut Plan) {
+    pub(crate) fn amend(&self, plan: &mut Plan) {
         let most = plan.actions.len() + AT_ONCE;
         self.all_steps(plan);
         if plan.actions.len() > most {

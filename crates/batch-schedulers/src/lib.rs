@@ -3,32 +3,30 @@
 //! The group is expressed by labels and annotations of the pods, and for most schedulers by an object that is created
 //! before the first pod of each run. Kubeflow's operator does the same, but with sums that are wrong for nearly every
 //! application ("512m" counts as half a byte); here the sums are those of
-//! [`PodRequests`](crate::pod_requests::PodRequests).
+//! [`PodRequests`](plan::pod_requests::PodRequests).
 
 mod coscheduling;
-mod exchanges;
 mod extension;
 mod kubernetes;
 mod options;
-mod placeholders;
-mod seat;
 mod volcano;
 mod yunikorn;
 
-use crate::{
-    copies::Copies,
-    extension::{ComingRun, Extension, Prepared, View},
-    pod_claim::Amounts,
-    pod_summary::PodSummary,
-};
 use api::{
     ObjectKey, ObjectKind, Role, SparkApplication, SparkApplicationStatus, SparkPodSpec,
     names::{annotation, batch_scheduler},
     quantity, stated,
 };
-pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
-pub use kubernetes::PodGroupVersion;
-pub use seat::{excess, is_gated, is_placeholder};
+pub use kubernetes::{
+    Blocker, ExchangeMemory, Exchanges, PodGroupVersion, Recalled, Wait, Waits, excess, is_gated,
+    is_placeholder,
+};
+use plan::{
+    copies::Copies,
+    extension::{ComingRun, Extension, Prepared, View},
+    pod_claim::Amounts,
+    pod_summary::PodSummary,
+};
 use serde_json::{Map, Value, json};
 use std::{
     borrow::Cow,
@@ -253,6 +251,7 @@ impl BatchScheduler {
 const KIND: &str = "PodGroup";
 /// The kinds of objects about groups.
 const KINDS: [&str; 2] = [KIND, "Workload"];
+
 /// Changes the fields of each role.
 fn for_roles(application: &mut SparkApplication, mut change: impl FnMut(Role, &mut SparkPodSpec)) {
     change(Role::Driver, &mut application.spec.driver.pod);

@@ -1,4 +1,4 @@
-//! Gives executors of a gang the room that placeholders hold for them: see `kubernetes`.
+//! Gives executors of a gang the room that placeholders hold for them.
 //!
 //! A placeholder holds room for the executor with its number. The executor is created with a scheduling gate, so that
 //! the scheduler does not try it. The exchange of the two takes four steps, of which each is decided from what exists,
@@ -21,18 +21,16 @@
 //! An executor without a placeholder, such as one that replaces another, loses its gate at once, and each loses it after
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
 
-use super::{
-    BatchSchedulers,
-    seat::{excess, is_gated, is_placeholder, nominate, nomination, ungate},
-};
-use crate::{
+use super::seat::{excess, is_gated, is_placeholder, nominate, nomination, ungate};
+use crate::BatchSchedulers;
+use jiff::{SignedDuration, Timestamp};
+use plan::{
     Action, Observed, Plan,
     events::{Event, Severity},
     extension::{ExtensionMemory, PodsOfOthers, View},
     particulars::Placement,
     pod_summary::PodSummary,
 };
-use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -214,10 +212,10 @@ impl ExtensionMemory for ExchangeMemory {
 }
 
 /// The pods of an application in a gang, while its next steps are decided.
-pub(super) struct Gang<'a> {
-    pub(super) schedulers: &'a BatchSchedulers,
-    pub(super) view: View<'a>,
-    pub(super) recalled: &'a Recalled,
+pub(crate) struct Gang<'a> {
+    pub(crate) schedulers: &'a BatchSchedulers,
+    pub(crate) view: View<'a>,
+    pub(crate) recalled: &'a Recalled,
 }
 
 /// The exchanges of one application, while its next steps are decided.

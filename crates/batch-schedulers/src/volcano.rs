@@ -1,8 +1,8 @@
 //! Volcano: one PodGroup for each application, which all of its pods name in an annotation.
 
 use super::{GroupApi, canonical, for_roles, quantities};
-use crate::pod_requests::PodRequests;
 use api::{SparkApplication, names::batch_scheduler, stated};
+use plan::pod_requests::PodRequests;
 use serde_json::{Map, Value, json};
 
 /// Returns the name of the PodGroup, which is that of Kubeflow's operator.

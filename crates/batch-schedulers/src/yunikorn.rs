@@ -2,8 +2,8 @@
 //! driver, and replaces those pods by driver and executors as they come.
 
 use super::for_roles;
-use crate::pod_requests::{PlannedPod, PodRequests};
 use api::{Role, SparkApplication, names::batch_scheduler, quantity, stated};
+use plan::pod_requests::{PlannedPod, PodRequests};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! The room of one executor, as its placeholder and the executor itself show it, and the changes of it.
 
-use crate::{Action, PodPatch, particulars::Placement, pod_summary::PodSummary};
 use api::{
     names::{batch_scheduler, role},
     quantity,
 };
+use plan::{Action, PodPatch, particulars::Placement, pod_summary::PodSummary};
 use serde_json::json;
 
 /// Whether the pod is a placeholder: it holds room for an executor.
@@ -43,7 +43,7 @@ pub(super) fn nomination(action: &Action) -> Option<(&str, &str)> {
 
 /// Returns the action that lets the scheduler place an executor: it removes the gate with which the executor was created,
 /// and no gate of others.
-pub(super) fn ungate(pod: &PodSummary) -> Action {
+pub(crate) fn ungate(pod: &PodSummary) -> Action {
     let gates = json!([{"$patch": "delete", "name": batch_scheduler::GATE}]);
     patched(pod, PodPatch::Spec(json!({"spec": {"schedulingGates": gates}})))
 }

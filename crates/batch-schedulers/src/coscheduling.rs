@@ -2,8 +2,8 @@
 //! label.
 
 use super::{GroupApi, for_roles, quantities};
-use crate::pod_requests::PodRequests;
 use api::{SparkApplication, names::batch_scheduler};
+use plan::pod_requests::PodRequests;
 use serde_json::{Value, json};
 
 /// Returns the name of the PodGroup, which is that of Kubeflow's operator.

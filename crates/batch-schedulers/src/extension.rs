@@ -2,21 +2,22 @@
 
 use super::{
     BatchScheduler, BatchSchedulers, ExchangeMemory, GroupApi, KINDS, PodGroupVersion, Recalled,
-    coscheduling, exchanges::Gang, group_of, is_gated, is_placeholder, kubernetes, seat::ungate, volcano,
-    yunikorn,
-};
-use crate::{
-    Action, Observed, Plan,
-    extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},
-    findings::{Findings, Refusal},
-    owned::owned,
-    pod_requests::PodRequests,
-    pod_summary::PodSummary,
+    coscheduling, group_of, is_gated, is_placeholder,
+    kubernetes::{self, Gang, ungate},
+    volcano, yunikorn,
 };
 use api::{
     ObjectKey, ObjectKind, Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
     names::label,
+};
+use plan::{
+    Action, Observed, Plan,
+    extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},
+    owned::owned,
+    pod_requests::PodRequests,
+    pod_summary::PodSummary,
+    validation::{Findings, Refusal},
 };
 use serde_json::{Map, Value};
 use std::borrow::Cow;

@@ -9,17 +9,26 @@
 //! Executors are in no gang: the scheduler would enforce the number of members again for each executor that is replaced,
 //! and executors of an application that has shrunk would never be placed.
 
-use crate::{
-    copies::Copies,
-    pod_claim::{Amounts, PodClaim},
-    pod_requests::{PlannedPod, PodRequests},
-};
+mod exchanges;
+mod placeholders;
+mod seat;
+
+use crate::canonical;
 use api::{
     SparkApplication,
     names::{annotation, batch_scheduler, conf, label, role},
     quantity,
 };
+pub(crate) use exchanges::Gang;
+pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 use k8s_openapi::api::core::v1::PodSpec;
+use plan::{
+    copies::Copies,
+    pod_claim::{Amounts, PodClaim},
+    pod_requests::{PlannedPod, PodRequests},
+};
+pub(crate) use seat::ungate;
+pub use seat::{excess, is_gated, is_placeholder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -217,7 +226,7 @@ fn hold_as_much(spec: &mut Value, requests: &Amounts) {
         let stated = |part: &str| resources[part][name].as_str().and_then(quantity::amount);
         let (request, limit) = (stated("requests"), stated("limits"));
         let asked = request.or(limit).unwrap_or(0) + lacking;
-        let text = |amount: i128| Value::from(super::canonical(&quantity::of_resource(name, amount)));
+        let text = |amount: i128| Value::from(canonical(&quantity::of_resource(name, amount)));
         resources["requests"][name] = text(asked);
         // Kubernetes requires limits of devices and huge pages.
         let is_limited = limit.is_some() || name.starts_with("hugepages-") || name.contains('/');
