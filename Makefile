@@ -18,7 +18,7 @@ TESTS := --locked --workspace
 # How large the operator's image may be, unpacked.
 export IMAGE_MB := 40
 
-.PHONY: help machine programs build images check fmt clippy docs lines deny denied manifests release test test-pure test-cluster test-api test-node repeat explore soak bench recordings record demo clean
+.PHONY: help machine programs build images check fmt clippy docs lines deny denied manifests release test test-pure core test-cluster test-api test-node repeat explore soak bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -87,6 +87,9 @@ machine: # Reports everything that this machine lacks for clusters, before anyth
 
 test-pure: ## Pure functions, golden files, stories, HTTPS on loopback
 	tests/tools/level pure tests/tools/pure-level
+
+core: ## The core without extensions: compiled, and its pure tests
+	cargo test --locked --workspace --no-default-features --exclude exploration --exclude spark-operator-batch-schedulers
 
 test-cluster: ## The local cluster's own unit tests, and the recorder's
 	tests/tools/level cluster tests/tools/cluster/test_cluster.py

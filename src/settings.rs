@@ -1,6 +1,5 @@
 //! The flags and environment variables of the operator, with their defaults.
 
-mod batch_scheduler;
 mod election;
 mod exposure;
 mod extensions;
@@ -11,7 +10,6 @@ mod values;
 mod webhook;
 
 pub use self::webhook::{WebhookObjects, WebhookSettings};
-pub use batch_scheduler::BatchSchedulerSettings;
 use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;

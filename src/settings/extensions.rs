@@ -1,39 +1,72 @@
-//! The extensions that the operator is built with: the only place that names each of them.
+//! The extensions that the operator is built with: the only place that names each of them. Each is behind a Cargo feature.
 
-use super::BatchSchedulerSettings;
+#[cfg(feature = "batch-schedulers")]
+mod batch_scheduler;
+
+#[cfg(feature = "batch-schedulers")]
+pub use batch_scheduler::BatchSchedulerSettings;
 use clap::Args;
-use plan::extension::Extensions;
+use plan::extension::{Extension, Extensions};
+use std::sync::Arc;
 
 /// The flags of all extensions.
 #[derive(Clone, Debug, Args)]
 pub struct ExtensionSettings {
+    #[cfg(feature = "batch-schedulers")]
     #[command(flatten)]
     pub batch_scheduler: BatchSchedulerSettings,
 }
 
+/// The flags of one extension.
+trait ExtensionFlags {
+    /// Returns the extension, also if it is turned off.
+    ///
+    /// # Errors
+    ///
+    /// When the flags contradict each other: the reason.
+    fn extension(&self) -> Result<Arc<dyn Extension>, String>;
+
+    /// Whether the extension is turned on.
+    fn is_on(&self) -> bool;
+
+    /// Returns the manifests of the roles that it needs; none if it is turned off.
+    fn roles(&self) -> Vec<&'static str>;
+
+    /// Returns the flags that produce these settings, without those that have their default.
+    fn arguments(&self) -> Vec<String>;
+}
+
 impl ExtensionSettings {
+    fn all(&self) -> Vec<&dyn ExtensionFlags> {
+        let all: &[&dyn ExtensionFlags] = &[
+            #[cfg(feature = "batch-schedulers")]
+            &self.batch_scheduler,
+        ];
+        all.to_vec()
+    }
+
     /// Returns the extensions, also those that are turned off.
     ///
     /// # Errors
     ///
     /// When the flags of one contradict each other: the reason.
     pub fn extensions(&self) -> Result<Extensions, String> {
-        self.batch_scheduler.batch_schedulers().map(Extensions::of)
+        self.all().into_iter().map(ExtensionFlags::extension).collect()
     }
 
     /// Returns whether one of them is turned on.
     #[must_use]
-    pub const fn has_any(&self) -> bool {
-        self.batch_scheduler.enable_batch_scheduler
+    pub fn has_any(&self) -> bool {
+        self.all().into_iter().any(ExtensionFlags::is_on)
     }
 
     /// Returns the manifests of the roles that those need which are turned on.
     pub fn roles(&self) -> impl Iterator<Item = &'static str> {
-        self.batch_scheduler.roles()
+        self.all().into_iter().flat_map(ExtensionFlags::roles)
     }
 
     /// Returns the flags that produce these settings, without those that have their default.
     pub(super) fn arguments(&self) -> impl Iterator<Item = String> {
-        self.batch_scheduler.arguments()
+        self.all().into_iter().flat_map(ExtensionFlags::arguments)
     }
 }

@@ -5,17 +5,13 @@ use crate::{
     program::{run, sparkctl_program},
 };
 use api::SparkApplication;
-use batch_schedulers::{BatchSchedulers, GroupApi, PodGroupVersion};
-use jiff::Timestamp;
 use plan::{
-    By, Policy,
-    extension::Extensions,
+    Policy,
     run::Run,
-    submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, spark_submit},
-    submission_plan::{Submitter, choose},
+    submission::{DIRECTORY, SparkSubmit, spark_submit},
     validation::validate,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use spark_client::read_properties;
 use std::{fs, path::Path, process::Output};
 
@@ -47,6 +43,7 @@ fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_
         // What a batch scheduler groups pods by is created first, natively, and placeholders before the driver.
         let (group, placeholders): (&[&str], _) =
             match text.split_once("batchScheduler: ").and_then(|(_, after)| after.lines().next()) {
+                _ if cfg!(not(feature = "batch-schedulers")) => (&[], 0),
                 Some("volcano" | "kube-scheduler") => (&["PodGroup"], 0),
                 Some("kubernetes") => (&["Workload", "PodGroup"], 2),
                 _ => (&[], 0),
@@ -128,45 +125,6 @@ fn the_script_in_the_comments_runs_what_the_operator_runs() {
             }
             Err(_) => assert_eq!(read_properties(&written), read_properties(content)),
         }
-    }
-}
-
-/// The pods that `spark-submit` creates are in a group by the labels and annotations in the properties and templates that
-/// the operator gives to it.
-#[test]
-fn a_gang_is_rendered_as_the_operator_has_spark_submit_make_it() {
-    for scheduler in ["volcano", "yunikorn", "coscheduling", "kubernetes"] {
-        let mut application = application(json!({"batchScheduler": scheduler}));
-        application.metadata.uid = Some("6c1f0b5e-0000-4000-8000-000000000001".to_owned());
-        let text = rendered(&application, &["--submitter=spark-submit"]);
-        for (file, content) in submission_files(&application, scheduler) {
-            let (written, content) = (written(&text, &file), content.as_str().unwrap());
-            if file == "spark.properties" {
-                assert_eq!(read_properties(&written), read_properties(content), "{scheduler}");
-            } else {
-                let written: Value = serde_saphyr::from_str(&written).unwrap();
-                let template: Value = serde_json::from_str(content).unwrap();
-                assert_eq!(written, template, "{scheduler}: {file}");
-            }
-        }
-
-        // All that differs is what the webhook adds to the driver of `spark-submit`.
-        let by_webhook = if scheduler == "kubernetes" {
-            let id = Run::next(&application).id;
-            vec!["+  schedulingGroup:".to_owned(), format!("+    podGroupName: pi-{}", &id.as_str()[..8])]
-        } else {
-            vec![format!("+  schedulerName: {scheduler}")]
-        };
-        let difference = rendered(&application, &["--diff"]);
-        let is_about_the_gang = |line: &str| {
-            let line = line.to_lowercase();
-            ["sched", "group", "workload", "placeholder"].iter().any(|word| line.contains(word))
-        };
-        let changed: Vec<_> = difference
-            .lines()
-            .filter(|line| line.starts_with(['+', '-']) && is_about_the_gang(line))
-            .collect();
-        assert_eq!(changed, by_webhook, "{difference}");
     }
 }
 
@@ -519,7 +477,7 @@ fn what_has_no_effect_is_a_warning_as_kubectl_would_show_it() {
 }
 
 /// Returns an application whose program is in the image, with `changes` to its spec.
-fn application(changes: Value) -> SparkApplication {
+pub(crate) fn application(changes: Value) -> SparkApplication {
     let mut spec = json!({
         "type": "Java", "mode": "cluster", "sparkVersion": "4.0.1", "image": "spark",
         "mainClass": "Main", "mainApplicationFile": "local:///main.jar", "driver": {}, "executor": {},
@@ -538,36 +496,8 @@ fn submitted(application: &SparkApplication) -> SparkSubmit {
     spark_submit(validate(application).unwrap(), &Run::next(application), &policy, "").unwrap()
 }
 
-/// Returns the files from which `spark-submit` runs if the operator hands `application` over to a batch scheduler, by
-/// their names.
-fn submission_files(application: &SparkApplication, scheduler: &str) -> Map<String, Value> {
-    let schedulers = BatchSchedulers::new(vec![scheduler.to_owned()], true, None).unwrap();
-    let policy = Policy {
-        submitter: Submitter::SparkSubmit,
-        extensions: Extensions::of(schedulers),
-        ..Policy::new("k8s://https://kubernetes.default.svc:443")
-    };
-    let environment = SubmissionEnvironment {
-        served: [GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()].into(),
-        ..SubmissionEnvironment::default()
-    };
-    let run = Run::next(application);
-    let chosen = choose(application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
-    let By::Pod { objects, .. } = chosen.request.by else { panic!("{scheduler}: not by spark-submit") };
-    objects.children.last().unwrap()["data"].as_object().unwrap().clone()
-}
-
-/// Returns what the script in the comments of `text` writes into `file`.
-fn written(text: &str, file: &str) -> String {
-    let script: String =
-        text.lines().filter_map(|line| line.strip_prefix("#$ ")).map(|line| format!("{line}\n")).collect();
-    let (_, after) = script.split_once(&format!("/{file} <<'EOF'\n")).unwrap();
-    let (content, _) = after.split_once("EOF\n").unwrap();
-    content.replace("/tmp/spark-submission", DIRECTORY)
-}
-
 /// Returns the output of `sparkctl render` for `application`.
-fn rendered(application: &SparkApplication, flags: &[&str]) -> String {
+pub(crate) fn rendered(application: &SparkApplication, flags: &[&str]) -> String {
     let output = sparkctl(&[&["render", "-f", "-"], flags].concat(), &json!(application).to_string());
     let warnings = String::from_utf8_lossy(&output.stderr);
     let are_all = warnings.lines().all(|line| line.starts_with("Warning: "));

@@ -1,11 +1,10 @@
 //! Tests what the operator does with the pods of an application that is being deleted or no longer exists, or that the
 //! operator ceases to drive.
 
-use batch_schedulers::BatchSchedulers;
+use crate::extensions::extensions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plan::{
     Action, PodPatch, Policy,
-    extension::Extensions,
     lifecycle::{after_deletion, leave},
     pod_summary::PodSummary,
 };
@@ -70,21 +69,27 @@ fn pods_that_are_kept_on_purpose_stay() {
     assert_eq!(told(&pods, Some(&orphaning)), ["release driver of old"]);
     for controller in [Value::Null, json!({"kind": "ReplicaSet", "name": "pi", "uid": "web"})] {
         let driver = driver("old", &json!({"controller": controller}));
-        let orphaned = [driver.clone(), executor("old")];
+        let orphaned = [driver, executor("old")];
         assert_eq!(told(&orphaned, None), Vec::<String>::new());
-        // The driver goes on creating executors with the gate of gangs.
-        let new = json!({"uid": "new"});
+    }
+}
+
+/// The driver goes on creating executors with the gate of gangs.
+#[test]
+#[cfg_attr(not(feature = "batch-schedulers"), ignore = "needs batch schedulers")]
+fn executors_of_a_driver_that_is_kept_lose_their_gate() {
+    let new = json!({"uid": "new"});
+    for controller in [Value::Null, json!({"kind": "ReplicaSet", "name": "pi", "uid": "web"})] {
+        let driver = driver("old", &json!({"controller": controller}));
         for there in [None, Some(&new)] {
             assert_eq!(told(&[driver.clone(), gated()], there), ["ungate exec"]);
         }
     }
-    assert_eq!(
-        told(&[driver("new", &json!({})), gated_of("new")], Some(&json!({"uid": "new"}))),
-        Vec::<String>::new()
-    );
+    assert_eq!(told(&[driver("new", &json!({})), gated_of("new")], Some(&new)), Vec::<String>::new());
 }
 
 #[test]
+#[cfg_attr(not(feature = "batch-schedulers"), ignore = "needs batch schedulers")]
 fn placeholders_go_with_their_application() {
     let old = json!({"uid": "old", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["orphan"]});
     let of = |controller: Value| placeholder(&controller);
@@ -102,6 +107,7 @@ fn placeholders_go_with_their_application() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "batch-schedulers"), ignore = "needs batch schedulers")]
 fn executors_of_a_gang_that_nobody_drives_any_more_take_what_room_there_is() {
     let is_placed = json!({"protected": true, "assigned": "2026-01-01T00:00:00Z"});
     let own = placeholder(&json!({"kind": "SparkApplication", "name": "pi", "uid": "old"}));
@@ -123,8 +129,7 @@ fn told(pods: &[PodSummary], there: Option<&Value>) -> Vec<String> {
 }
 
 fn policy() -> Policy {
-    let extensions = Extensions::of(BatchSchedulers::off());
-    Policy { extensions, ..Policy::new("k8s://https://10.0.0.1:443") }
+    Policy { extensions: extensions(false), ..Policy::new("k8s://https://10.0.0.1:443") }
 }
 
 fn shown(actions: Vec<Action>) -> Vec<String> {

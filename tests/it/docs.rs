@@ -22,6 +22,7 @@ const KEYS: &str = "## Keys\n";
 const FOLDERS: [&str; 4] = [".", "docs", "certs", CHART];
 
 #[test]
+#[cfg_attr(not(feature = "batch-schedulers"), ignore = "the page has the flags of all extensions")]
 fn the_page_of_flags_is_what_the_operator_takes() {
     let mut golden = Golden::default();
     golden.compare(Path::new(FLAGS), &flags());

@@ -1,9 +1,11 @@
 //! Tests the lifecycle of an application. Each story in `tests/data/lifecycle` is a sequence of observations with the
 //! expected plans.
 
-use crate::golden::{data, yaml};
+use crate::{
+    extensions::{extensions, recalled},
+    golden::{data, yaml},
+};
 use api::{ExecutorState, RunRecord, SparkApplication, State};
-use batch_schedulers::{BatchSchedulers, Exchanges, Recalled, Wait, Waits, is_gated};
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, Plan, PodPatch, Policy, Submission, SubmissionProgress,
@@ -11,7 +13,6 @@ use plan::{
     events::Event,
     executor_trial::Trial,
     executors::ExecutorLimits,
-    extension::Extensions,
     lifecycle::{self, questions},
     particulars::Placement,
     pod_summary::{Phase, PodSummary},
@@ -21,7 +22,7 @@ use plan::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs, time::Duration};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
@@ -306,6 +307,7 @@ fn all_pods_are_known_once_the_last_driver_that_was_seen_to_end_is_gone() {
 
 /// Other applications wait while a plan is carried out.
 #[test]
+#[cfg_attr(not(feature = "batch-schedulers"), ignore = "needs batch schedulers")]
 fn a_plan_deletes_some_of_many_placeholders_and_the_next_plan_goes_on() {
     let (_, story) = stories().find(|(name, _)| name == "placeholders-are-left").unwrap();
     let application = pi(&story.spec, story.status.clone());
@@ -326,6 +328,7 @@ fn a_plan_deletes_some_of_many_placeholders_and_the_next_plan_goes_on() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "batch-schedulers"), ignore = "needs batch schedulers")]
 fn a_plan_makes_some_of_many_lost_placeholders() {
     let (_, mut story) = stories().find(|(name, _)| name == "placeholders-are-lost").unwrap();
     story.spec["executor"]["instances"] = json!(1000);
@@ -586,10 +589,10 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         Box::new(record(pod, differs, &id))
     });
     let executors: Vec<_> = executors.collect();
-    let gated = executors.iter().filter(|pod| is_gated(pod));
+    let gated = executors.iter().filter(|pod| pod.placement().is_some_and(|own| own.gate.is_some()));
     let waits = gated.map(|pod| {
         let since = seen.waiting_since.get(&pod.name).copied().or(pod.created).unwrap_or(now);
-        (pod.uid.clone(), Wait { since, nominated: seen.nominations.get(&pod.name).cloned() })
+        (pod.uid.clone(), since, seen.nominations.get(&pod.name).cloned())
     });
     Observed {
         driver,
@@ -597,10 +600,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         strays: strays.collect(),
         submission_pods: submission_pods.collect(),
         others: placeholders.collect(),
-        recalled: vec![Arc::new(Recalled {
-            of_others: Exchanges::of(elsewhere.iter()),
-            waits: Waits(waits.collect()),
-        })],
+        recalled: recalled(&elsewhere, waits),
         departed,
         mount_failure: seen.mount_failure.clone(),
         executor_trial: seen.executor_trial.as_ref().map(|answer| match answer.split_once(": ") {
@@ -644,11 +644,7 @@ fn policy(admin: Admin) -> Policy {
         default_service_account: admin.default_service_account.then(|| "spark".to_owned()),
         has_driver_pdb: admin.driver_pdb,
         protects_driver_outcome: admin.protect_driver_outcome,
-        extensions: Extensions::of(if admin.kubernetes_gangs {
-            BatchSchedulers::new(Vec::new(), true, None).unwrap()
-        } else {
-            BatchSchedulers::off()
-        }),
+        extensions: extensions(admin.kubernetes_gangs),
         executor_limits: ExecutorLimits { count: admin.executor_limit.unwrap_or(limits.count), ..limits },
         ..Policy::new("k8s://https://10.96.0.1:443")
     }
@@ -668,5 +664,10 @@ fn stories() -> impl Iterator<Item = (String, Story)> {
         fs::read_dir(data("lifecycle")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(!files.is_empty());
-    files.into_iter().map(|file| (file.file_stem().unwrap().to_string_lossy().into_owned(), yaml(&file)))
+    let named =
+        files.into_iter().map(|file| (file.file_stem().unwrap().to_string_lossy().into_owned(), file));
+    let is_about_gangs = |name: &str| name.starts_with("gang") || name.starts_with("placeholders");
+    named
+        .filter(move |(name, _)| cfg!(feature = "batch-schedulers") || !is_about_gangs(name))
+        .map(|(name, file)| (name, yaml(&file)))
 }

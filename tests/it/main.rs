@@ -23,11 +23,14 @@ mod customization;
 mod dashboards;
 mod deletion;
 mod docs;
+#[cfg(feature = "batch-schedulers")]
 mod exchanges;
 mod exposure;
+mod extensions;
 mod failure;
 mod fuzz;
 mod fuzzed;
+#[cfg(feature = "batch-schedulers")]
 mod gang;
 mod golden;
 mod java_properties;
@@ -42,6 +45,8 @@ mod quota;
 mod random_pods;
 mod recorded;
 mod recordings;
+#[cfg(feature = "batch-schedulers")]
+mod rendered_gangs;
 mod reviews;
 mod schedules;
 mod soak;

@@ -265,6 +265,12 @@ impl Extensions {
     }
 }
 
+impl FromIterator<Arc<dyn Extension>> for Extensions {
+    fn from_iter<T: IntoIterator<Item = Arc<dyn Extension>>>(all: T) -> Self {
+        Self(all.into_iter().collect())
+    }
+}
+
 /// Returns the application without the annotations by which its pods would get a group and a gate: only extensions set
 /// them.
 fn without_marks(mut application: Cow<'_, SparkApplication>) -> Cow<'_, SparkApplication> {

@@ -11,6 +11,7 @@ use super::{
 };
 use anyhow::{anyhow, bail};
 use api::{SparkApplication, names::annotation};
+#[cfg(feature = "batch-schedulers")]
 use batch_schedulers::BatchSchedulers;
 use clap::{ArgAction, Args};
 use jiff::Timestamp;
@@ -66,6 +67,7 @@ pub(super) struct Flags {
     webhook: bool,
 
     /// Whether the operator hands applications over to the batch scheduler that they name
+    #[cfg(feature = "batch-schedulers")]
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     enable_batch_scheduler: bool,
 
@@ -150,17 +152,27 @@ impl Flags {
         choose(&application, &Run::next(&application), &environment, &policy, TIME)
     }
 
-    /// Returns the policy of an operator that knows the batch scheduler which `application` names.
+    /// Returns the policy of an operator whose extensions are turned on as far as `application` needs them.
     fn policy(&self, application: &SparkApplication) -> Policy {
-        let named = application.spec.batch_scheduler.clone();
-        let all = BatchSchedulers::new(named.into_iter().collect(), true, None);
-        let extensions = all.ok().filter(|_| self.enable_batch_scheduler).map(Extensions::of);
         Policy {
             has_webhook: self.webhook,
             default_service_account: self.default_service_account.clone(),
-            extensions: extensions.unwrap_or_default(),
+            extensions: self.extensions(application),
             ..Policy::new(&self.master)
         }
+    }
+
+    /// Returns the batch scheduler that `application` names.
+    #[cfg(feature = "batch-schedulers")]
+    fn extensions(&self, application: &SparkApplication) -> Extensions {
+        let named = application.spec.batch_scheduler.clone();
+        let all = BatchSchedulers::new(named.into_iter().collect(), true, None);
+        all.ok().filter(|_| self.enable_batch_scheduler).map(Extensions::of).unwrap_or_default()
+    }
+
+    #[cfg(not(feature = "batch-schedulers"))]
+    fn extensions(&self, _: &SparkApplication) -> Extensions {
+        Extensions::default()
     }
 }
 

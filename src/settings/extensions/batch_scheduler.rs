@@ -1,7 +1,10 @@
 //! The flags about batch schedulers, which place the pods of an application as one group.
 
+use super::ExtensionFlags;
 use batch_schedulers::BatchSchedulers;
 use clap::Args;
+use plan::extension::Extension;
+use std::sync::Arc;
 
 /// To which batch schedulers applications are handed over.
 #[derive(Clone, Debug, Args)]
@@ -28,48 +31,49 @@ pub struct BatchSchedulerSettings {
 }
 
 impl BatchSchedulerSettings {
-    /// Returns the batch schedulers that applications may name.
-    ///
-    /// # Errors
-    ///
-    /// When the default is not one of the batch schedulers.
-    pub fn batch_schedulers(&self) -> Result<BatchSchedulers, String> {
+    fn kube_scheduler_names(&self) -> impl Iterator<Item = &String> {
+        self.kube_scheduler_names.iter().filter(|name| !name.is_empty())
+    }
+}
+
+impl ExtensionFlags for BatchSchedulerSettings {
+    fn extension(&self) -> Result<Arc<dyn Extension>, String> {
         if !self.enable_batch_scheduler {
-            return Ok(BatchSchedulers::off());
+            return Ok(Arc::new(BatchSchedulers::off()));
         }
         let default = Some(&self.default_batch_scheduler).filter(|name| !name.is_empty()).cloned();
         let names = self.kube_scheduler_names().cloned().collect();
-        let schedulers = BatchSchedulers::new(names, self.enable_kubernetes_gangs, default);
-        schedulers.map_err(|why| format!("--default-batch-scheduler: {why}"))
+        match BatchSchedulers::new(names, self.enable_kubernetes_gangs, default) {
+            Ok(schedulers) => Ok(Arc::new(schedulers)),
+            Err(why) => Err(format!("--default-batch-scheduler: {why}")),
+        }
     }
 
-    /// Returns the manifests of the roles that are needed.
-    pub(super) fn roles(&self) -> impl Iterator<Item = &'static str> {
+    fn is_on(&self) -> bool {
+        self.enable_batch_scheduler
+    }
+
+    fn roles(&self) -> Vec<&'static str> {
         let all = [
-            (true, include_str!("../../manifests/rbac/batch-scheduler.yaml")),
+            (true, include_str!("../../../manifests/rbac/batch-scheduler.yaml")),
             (
                 self.kube_scheduler_names().next().is_some(),
-                include_str!("../../manifests/rbac/coscheduling.yaml"),
+                include_str!("../../../manifests/rbac/coscheduling.yaml"),
             ),
-            (self.enable_kubernetes_gangs, include_str!("../../manifests/rbac/kubernetes-gangs.yaml")),
+            (self.enable_kubernetes_gangs, include_str!("../../../manifests/rbac/kubernetes-gangs.yaml")),
         ];
         let is_needed = |(is_needed, _): &(bool, _)| self.enable_batch_scheduler && *is_needed;
-        all.into_iter().filter(is_needed).map(|(_, role)| role)
+        all.into_iter().filter(is_needed).map(|(_, role)| role).collect()
     }
 
-    /// Returns the flags that produce these settings, without those that have their default.
-    pub(super) fn arguments(&self) -> impl Iterator<Item = String> {
+    fn arguments(&self) -> Vec<String> {
         let names = self.kube_scheduler_names().map(String::as_str).collect::<Vec<_>>().join(",");
         let is_enabled = self.enable_batch_scheduler.then(|| "--enable-batch-scheduler".to_owned());
         let names = (!names.is_empty()).then(|| format!("--kube-scheduler-names={names}"));
         let gangs = self.enable_kubernetes_gangs.then(|| "--enable-kubernetes-gangs".to_owned());
         let default = &self.default_batch_scheduler;
         let default = (!default.is_empty()).then(|| format!("--default-batch-scheduler={default}"));
-        [is_enabled, names, gangs, default].into_iter().flatten()
-    }
-
-    fn kube_scheduler_names(&self) -> impl Iterator<Item = &String> {
-        self.kube_scheduler_names.iter().filter(|name| !name.is_empty())
+        [is_enabled, names, gangs, default].into_iter().flatten().collect()
     }
 }
 
