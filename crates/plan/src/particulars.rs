@@ -2,7 +2,7 @@
 
 use crate::pod_claim::{Amounts, PodClaim};
 use api::{
-    Role,
+    LONGEST_NAME, Role,
     names::{annotation, batch_scheduler, role},
 };
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
@@ -54,6 +54,8 @@ impl Particulars {
         let annotations = ANNOTATIONS.map(|key| pod.metadata.annotations.as_ref()?.get_key_value(key));
         let labels = LABELS.map(|key| pod.metadata.labels.as_ref()?.get_key_value(key));
         let marks = annotations.into_iter().chain(labels).flatten().filter(|_| role == Some(Role::Driver));
+        // The API server limits only labels.
+        let marks = marks.filter(|(_, value)| value.len() <= LONGEST_NAME);
         let marks: Box<[_]> = marks.map(|(key, value)| (key.clone(), value.clone())).collect();
         let spec = pod.spec.as_ref();
         let role = spec.and(spark_role).filter(|role| ROLES.contains(role)).map(str::to_owned);
@@ -80,5 +82,21 @@ impl Placement {
             has_other_gates: gates().any(|gate| !GATES.contains(&gate.as_str())),
             requests: if holds_room { PodClaim::requests_of(spec) } else { Amounts::new() },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn no_mark_of_a_driver_is_longer_than_a_name() {
+        let marks = |value: &str| {
+            let metadata = json!({"annotations": {batch_scheduler::VOLCANO_GROUP: value}});
+            let pod: Pod = from_value(json!({"metadata": metadata, "spec": {"containers": []}})).unwrap();
+            Particulars::of(&pod, Some(Role::Driver), None).map_or(0, |particulars| particulars.marks.len())
+        };
+        assert_eq!((marks(&"a".repeat(LONGEST_NAME)), marks(&"a".repeat(LONGEST_NAME + 1))), (1, 0));
     }
 }
