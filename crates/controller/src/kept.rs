@@ -172,10 +172,14 @@ impl Keep<ScheduledSparkApplication> for Text {
     }
 }
 
-/// The text of an object of any kind, for those who make something smaller of it.
+/// The text of an object of any kind, for those who make something smaller of it. Empty if no application controls the
+/// object, or if it is larger than any that the operator makes.
 impl Keep<PartialObjectMeta> for Box<str> {
-    fn of(_: &Lenient<PartialObjectMeta>, text: Box<str>) -> Self {
-        text
+    fn of(object: &Lenient<PartialObjectMeta>, text: Box<str>) -> Self {
+        let application = SparkApplication::kind(&());
+        let mut owners = object.meta().owner_references.iter().flatten();
+        let is_ours = owners.any(|owner| owner.controller == Some(true) && owner.kind == application);
+        if is_ours && text.len() <= LONGEST_TEXT { text } else { Self::default() }
     }
 }
 
@@ -334,6 +338,21 @@ mod tests {
     use kube::client::Body;
     use serde_json::json;
     use std::convert::Infallible;
+
+    #[test]
+    fn only_the_text_of_what_an_application_controls_is_kept() {
+        let kept = |owner: &str, padding: usize| {
+            let metadata = json!({
+                "name": "a", "annotations": {"a": "a".repeat(padding)},
+                "ownerReferences": [{"apiVersion": "v1", "kind": owner, "name": "a", "uid": "a", "controller": true}],
+            });
+            let object = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata});
+            let kept: Kept<PartialObjectMeta, Box<str>> = serde_json::from_str(&object.to_string()).unwrap();
+            !kept.kept.is_empty()
+        };
+        assert!(kept("SparkApplication", 256 << 10));
+        assert!(!kept("SparkApplication", LONGEST_TEXT) && !kept("ReplicaSet", 0));
+    }
 
     #[derive(Clone, Debug)]
     struct Broken;
