@@ -133,7 +133,7 @@ impl BatchSchedulers {
             return None;
         }
         let run = ComingRun { submission_id, served: &BTreeSet::new(), defaults };
-        let objects = self.prepared(view.application, &run)?.objects;
+        let objects = self.prepared(view.submitted(), &run)?.objects;
         // An admin may have changed the default since the driver was created.
         objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
     }
@@ -141,7 +141,7 @@ impl BatchSchedulers {
     /// Returns the placeholders of the run with this submission id whose driver is `driver`; empty if the run has none.
     fn placeholders(
         &self,
-        application: &SparkApplication,
+        application: Cow<'_, SparkApplication>,
         submission_id: &str,
         driver: &PodSummary,
         defaults: &str,
@@ -157,8 +157,12 @@ impl BatchSchedulers {
     }
 
     /// Returns the run as its batch scheduler wants it; none if it cannot be submitted.
-    fn prepared<'a>(&self, application: &'a SparkApplication, run: &ComingRun<'_>) -> Option<Prepared<'a>> {
-        let mut prepared = Prepared::of(Cow::Borrowed(application));
+    fn prepared<'a>(
+        &self,
+        application: Cow<'a, SparkApplication>,
+        run: &ComingRun<'_>,
+    ) -> Option<Prepared<'a>> {
+        let mut prepared = Prepared::of(application);
         self.prepare(&mut prepared, run).ok().map(|()| prepared)
     }
 

@@ -37,7 +37,7 @@ impl ExtensionMemories {
             let others: &PodsOfOthers<'_> = &|each| pods.of_others(&namespace, &name, each);
             is_noted |= memory.recall(&uid, &mut seen, others, now);
         }
-        // Otherwise nobody waits for this decision.
+        // Other decisions wait for one that is to be noted, and for no other.
         let memories = is_noted.then_some(memories);
         let plan = lifecycle::next(application, &seen, now, policy);
         if let Some(mut memories) = memories {

@@ -1,7 +1,9 @@
 //! The points at which extensions take part in the runs of applications. An extension is a feature that most clusters do not
 //! use. The core knows none by its name: it calls those in [`Policy::extensions`](crate::Policy::extensions).
 
-use crate::{Action, Driver, Observed, Plan, copies::Copies, findings::Findings, pod_summary::PodSummary};
+use crate::{
+    Action, Driver, Observed, Plan, Policy, copies::Copies, findings::Findings, pod_summary::PodSummary,
+};
 use api::{ObjectKey, ObjectKind, SparkApplication, names::annotation};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -145,13 +147,19 @@ pub type PodsOfOthers<'a> = dyn Fn(&mut dyn FnMut(&[&PodSummary])) + 'a;
 /// The facts about an application for which a plan is made.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// The application with the driver's default account, as it is submitted.
     pub application: &'a SparkApplication,
     pub seen: &'a Observed,
     pub now: Timestamp,
+    pub policy: &'a Policy,
 }
 
 impl<'a> View<'a> {
+    /// Returns the application as it is submitted, before extensions change it.
+    #[must_use]
+    pub fn submitted(&self) -> Cow<'a, SparkApplication> {
+        self.policy.with_default_account(self.application)
+    }
+
     /// Returns the uid of the application.
     #[must_use]
     pub fn uid(&self) -> &'a str {

@@ -96,7 +96,7 @@ impl Gang<'_> {
         if driver.phase != Phase::Pending || driver.assigned.is_some() || driver.terminating {
             return;
         }
-        let copies = self.schedulers.placeholders(self.view.application, run, driver, defaults);
+        let copies = self.schedulers.placeholders(self.view.submitted(), run, driver, defaults);
         let there: BTreeSet<_> = self.view.seen.others.iter().map(|pod| &*pod.name).collect();
         let mut numbers = copies.missing(|name| there.contains(name));
         numbers.truncate(AT_ONCE);

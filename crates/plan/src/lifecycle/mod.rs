@@ -149,7 +149,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     plan.events.extend(pass.executors_refused(&plan.status));
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
-    let view = View { application: &policy.with_default_account(application), ..pass.view() };
+    let view = pass.view();
     let wanted = policy.extensions.iter().flat_map(|extension| extension.amend(&view, &mut plan)).collect();
     let (auxiliary, due) = auxiliary::plan(application, &plan.status, &seen.auxiliary, wanted, now, policy);
     plan.auxiliary = auxiliary;
@@ -246,7 +246,7 @@ impl Pass<'_> {
     }
 
     const fn view(&self) -> View<'_> {
-        View { application: self.application, seen: self.seen, now: self.now }
+        View { application: self.application, seen: self.seen, now: self.now, policy: self.policy }
     }
 
     fn uid(&self) -> &str {
