@@ -39,6 +39,7 @@ fmt:
 
 clippy:
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --no-default-features --package spark-operator --package spark-operator-sparkctl -- -D warnings
 
 # In the crates of the programs, links to what is private are for those who read the source, and what --help prints has addresses as they
 # are.
@@ -121,7 +122,7 @@ WITH_GANGS := 1.36.3 1.37.2
 NEWER_KUBERNETES := 1.35.4 $(WITH_GANGS)
 
 # What does not fit CI; each prints its result, a line that begins with `soak:`. CI's node has one line of Spark, here are others.
-soak: build explore ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
+soak: build explore core ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
 	tests/fuzz/run
 	cargo test $(TESTS) --no-run
 	$(CLUSTER) build --tests --level node
