@@ -3,6 +3,7 @@
 use super::{InstallationName, duration};
 use certificates::{Files, Places, Source, renewal::Waits};
 use clap::Args;
+use rustix::fs::{Access, access};
 use rustls::{
     SupportedCipherSuite,
     pki_types::{CertificateDer, pem::PemObject},
@@ -38,7 +39,8 @@ pub struct WebhookSettings {
     pub enable_cert_manager: bool,
 
     /// Where certificate and key are mounted that somebody else makes, and their CA (ca.crt) for caBundle; all
-    /// are followed as they change [default: the operator makes its own, also if neither is there when it starts]
+    /// are followed as they change [default: the operator makes its own, also if the directory can be written and has
+    /// neither when it starts]
     #[arg(long, value_name = "DIRECTORY")]
     pub webhook_cert_dir: Option<PathBuf>,
 
@@ -145,7 +147,8 @@ impl WebhookSettings {
     }
 
     /// Returns the source of the certificates. In Kubeflow's operator the directory is where the certificates of the Secret are
-    /// written, its own or those of cert-manager: so it is the source only where others have put files into it.
+    /// written, its own or those of cert-manager: so an empty directory that can be written is not the source. Volumes of
+    /// Secrets and of certificates' drivers cannot be written, and may be filled later.
     #[must_use]
     pub fn source(&self) -> Source {
         if self.enable_cert_manager {
@@ -157,7 +160,9 @@ impl WebhookSettings {
             key: self.webhook_key_name.clone(),
         });
         let (settle, overlap) = (self.webhook_ca_settle_time, self.webhook_ca_overlap);
-        files.filter(Files::exist).map_or(Source::Own(Waits { settle, overlap }), Source::Files)
+        let all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        let is_filled_by_others = |files: &Files| files.exist() || access(&files.directory, all).is_err();
+        files.filter(is_filled_by_others).map_or(Source::Own(Waits { settle, overlap }), Source::Files)
     }
 
     /// Returns the limits that decide when the webhook's connections are closed.
@@ -197,18 +202,23 @@ mod tests {
     use clap::Parser;
 
     #[test]
-    fn a_directory_is_the_source_of_certificates_only_with_files_of_others() {
-        let source = |flags: &[&str]| {
-            let flags = ["spark-operator", "run", "--webhook-cert-dir=certs"].iter().chain(flags);
+    fn a_directory_is_the_source_of_certificates_unless_the_operator_could_fill_it() {
+        let source = |directory: &str, flags: &[&str]| {
+            let directory = format!("--webhook-cert-dir={directory}");
+            let given = ["spark-operator", "run", directory.as_str()];
+            let flags = given.iter().chain(flags);
             let Command::Run(settings) = Flags::try_parse_from(flags).unwrap().command else {
                 unreachable!("`run` was asked for")
             };
             settings.webhook.source()
         };
         // The folder of the repository stands for a mounted one.
-        assert!(matches!(source(&["--webhook-cert-name=README.md"]), Source::Files(_)));
-        assert!(matches!(source(&["--webhook-key-name=README.md"]), Source::Files(_)));
-        assert!(matches!(source(&[]), Source::Own(_)));
-        assert!(matches!(source(&["--enable-cert-manager"]), Source::CertManager));
+        assert!(matches!(source("certs", &["--webhook-cert-name=README.md"]), Source::Files(_)));
+        assert!(matches!(source("certs", &["--webhook-key-name=README.md"]), Source::Files(_)));
+        assert!(matches!(source("certs", &[]), Source::Own(_)));
+        // Nobody can write there, root included.
+        assert!(matches!(source("/proc/sys", &[]), Source::Files(_)));
+        assert!(matches!(source("missing", &[]), Source::Files(_)));
+        assert!(matches!(source("certs", &["--enable-cert-manager"]), Source::CertManager));
     }
 }
