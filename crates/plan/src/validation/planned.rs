@@ -228,6 +228,7 @@ fn of_pod(spec: &SparkApplicationSpec, role: Role, path: &str) -> Option<String>
         let is_configured = |prefix: &str| spec.spark_conf.keys().any(|key| key.starts_with(prefix));
         let is_stated = match field {
             "env" => !pod.env.is_empty() && !is_configured(&conf::env(role, "")),
+            "envFrom" => !pod.env_from.is_empty(),
             "ports" => !pod.ports.is_empty(),
             "volumeMounts" => {
                 !pod.volume_mounts.is_empty() && !is_configured(&conf::kubernetes(role, conf::VOLUMES_PREFIX))

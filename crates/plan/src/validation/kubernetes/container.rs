@@ -1,6 +1,6 @@
 //! Kubernetes' rules for a container: hooks, mounts, variables, ports and resources.
 
-use super::{LONGEST_PORT_NAME, entries, list};
+use super::{LONGEST_PORT_NAME, entries, lacks_name, list};
 use api::{names::volume::is_scratch, quantity};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +48,10 @@ pub(super) fn of_container(
             add(at("env"), format!("`{name}` has both value and valueFrom: take one out"));
         } else if source.as_object().is_some_and(Map::is_empty) {
             add(at("env"), format!("valueFrom of `{name}` names nothing"));
+        } else if let Some(kind) =
+            ["configMapKeyRef", "secretKeyRef"].into_iter().find(|kind| lacks_name(&source[*kind]))
+        {
+            add(at("env"), format!("valueFrom of `{name}`: {kind} needs a name"));
         } else if let Some(path) = source["fieldRef"]["fieldPath"].as_str().filter(|path| !is_field(path)) {
             add(at("env"), format!("valueFrom of `{name}`: pods have no field `{path}` for variables"));
         } else if let Some(what) =
@@ -65,6 +69,9 @@ pub(super) fn of_container(
     for source in list(&container["envFrom"]) {
         if source["configMapRef"].is_null() && source["secretRef"].is_null() {
             add(at("envFrom"), "names neither configMapRef nor secretRef".to_owned());
+        }
+        for kind in ["configMapRef", "secretRef"].into_iter().filter(|kind| lacks_name(&source[*kind])) {
+            add(at("envFrom"), format!("{kind} needs a name"));
         }
     }
     let mut port_names = BTreeSet::new();

@@ -245,6 +245,12 @@ fn entries(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
     map.as_object().into_iter().flat_map(Map::iter)
 }
 
+/// Whether this is a reference to a ConfigMap or a Secret without the name that Kubernetes demands, also if `optional`. The
+/// definitions let it be missing.
+fn lacks_name(reference: &Value) -> bool {
+    reference.is_object() && reference["name"].as_str().is_none_or(str::is_empty)
+}
+
 fn list(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
@@ -262,12 +268,12 @@ mod tests {
                 "name": "pi-driver", "labels": {"a.example.com/b": "", "x": "A_1.b"}, "annotations": {"a/B": "any: thing"},
             },
             "spec": {
-                "volumes": [{"name": "a"}], "nodeSelector": {"kubernetes.io/os": "linux"}, "serviceAccountName": "spark",
+                "volumes": [{"name": "a"}], "imagePullSecrets": [{}], "nodeSelector": {"kubernetes.io/os": "linux"}, "serviceAccountName": "spark",
                 "tolerations": [{"operator": "Exists"}, {"key": "a", "effect": "NoExecute", "tolerationSeconds": 1}],
                 "dnsConfig": {"nameservers": ["10.0.0.1", "::1"]}, "hostAliases": [{"ip": "10.0.0.010"}],
                 "affinity": {"podAffinity": {"labelSelector": {"matchLabels": {"key": "a", "operator": "me"}}}, "nodeAffinity": {"a": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}]}}},
                 "containers": [{
-                    "name": "c", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}, "volumeMounts": [{"name": "a", "mountPath": "/a", "subPath": "b"}], "env": [{"name": "A.b-c"}], "envFrom": [{"secretRef": {}}],
+                    "name": "c", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}, "volumeMounts": [{"name": "a", "mountPath": "/a", "subPath": "b"}], "env": [{"name": "A.b-c"}], "envFrom": [{"secretRef": {"name": "s"}}],
                     "ports": [{"containerPort": 1, "name": "a", "protocol": "UDP"}], "resources": {"limits": {"memory": "1Gi"}},
                 }],
             },
@@ -295,6 +301,11 @@ mod tests {
                 "containers[0].env",
             ),
             ("/spec/containers/0/env/0", json!({"name": "A", "valueFrom": {}}), "containers[0].env"),
+            (
+                "/spec/containers/0/env/0",
+                json!({"name": "A", "valueFrom": {"secretKeyRef": {"key": "k"}}}),
+                "containers[0].env",
+            ),
             ("/spec/nodeSelector", json!({"a": "b c"}), "nodeSelector[a]"),
             ("/spec/tolerations", json!([{"key": "a", "effect": "NoScheduled"}]), "tolerations[0]"),
             ("/spec/tolerations", json!([{"key": "a", "operator": "exists"}]), "tolerations[0]"),
@@ -308,6 +319,7 @@ mod tests {
             ("/spec/serviceAccountName", json!("a_b"), "serviceAccountName"),
             ("/spec/containers/0/resources/limits", json!({"gpu": "1"}), "containers[0].resources.limits"),
             ("/spec/containers/0/envFrom", json!([{"prefix": "a"}]), "containers[0].envFrom"),
+            ("/spec/containers/0/envFrom/0/secretRef", json!({"name": ""}), "containers[0].envFrom"),
             (
                 "/spec/affinity/nodeAffinity",
                 json!({"a": {"nodeSelectorTerms": []}}),
@@ -335,6 +347,7 @@ mod tests {
                 json!({"name": "a", "emptyDir": {}, "hostPath": {"path": "/"}}),
                 "the volume `a`",
             ),
+            ("/spec/volumes/0", json!({"name": "a", "configMap": {"optional": true}}), "the volume `a`"),
             ("/spec/volumes/0", json!({"name": "a", "secret": {"defaultMode": 644}}), "the volume `a`"),
             ("/spec/volumes/0", json!({"name": "a", "hostPath": {"type": "directory"}}), "the volume `a`"),
             ("/spec/volumes/0", json!({"name": "a", "emptyDir": {"sizeLimit": "10GB"}}), "the volume `a`"),

@@ -1,6 +1,6 @@
 //! Kubernetes' rules for the source of a volume.
 
-use super::{entries, list};
+use super::{entries, lacks_name, list};
 use api::quantity;
 use serde_json::Value;
 
@@ -43,6 +43,13 @@ fn of_paths(volume: &Value) -> Option<String> {
     }
     if text("/persistentVolumeClaim/claimName").is_some_and(str::is_empty) {
         return Some("names no claim: write claimName".to_owned());
+    }
+    let projected = list(&volume["projected"]["sources"]);
+    let mut references = [("configMap", &volume["configMap"])]
+        .into_iter()
+        .chain(projected.flat_map(|source| ["configMap", "secret"].map(|kind| (kind, &source[kind]))));
+    if let Some((kind, _)) = references.find(|(_, reference)| lacks_name(reference)) {
+        return Some(format!("its {kind} needs a name"));
     }
     let items = ["configMap", "secret"].into_iter().flat_map(|kind| list(&volume[kind]["items"]));
     let mut paths = items.filter_map(|item| item["path"].as_str());
