@@ -73,8 +73,21 @@ impl Concern for VolumeMounts {
     fn apply(pod: &mut SparkPod, mounts: Self::Value) -> Result<(), Problem> {
         let there: BTreeSet<_> = pod.spec.list("volumes")?.filter_map(|volume| volume.text("name")).collect();
         let mut mounts = mounts.into_entries();
-        // As in Kubeflow's operator, a mount without a volume is left out: validation has warned of it.
-        mounts.retain(|mount| mount["name"].as_str().is_some_and(|name| there.contains(name)));
+        let has_volume = |mount: &Value| mount["name"].as_str().is_some_and(|name| there.contains(name));
+        // As in Kubeflow's operator, a mount without a volume is left out: validation has warned of it. Annotations without
+        // the contract's version are not made from an application, and nobody has validated them.
+        if pod.has_annotation(annotation::CONTRACT) {
+            mounts.retain(has_volume);
+        } else if let Some(i) = mounts.iter().position(|mount| !has_volume(mount)) {
+            let names: Vec<_> =
+                pod.spec.list("volumes")?.map(|volume| volume.field("name").to_string()).collect();
+            let text = format!(
+                "names no volume: {} is none of {}; add it to spec.volumes",
+                mounts[i]["name"],
+                names.join(", ")
+            );
+            return Err(Problem::new(format!("[{i}].name"), text));
+        }
         add_mounts(pod, mounts)
     }
 }
