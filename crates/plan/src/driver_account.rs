@@ -15,18 +15,15 @@ impl Policy {
         let account = stated(&self.default_service_account)?;
         let spec = &application.spec;
         let driver = &spec.driver.pod;
-        let in_template = |field: &str| {
-            let name = driver.template.as_ref().and_then(|template| template.json()["spec"][field].as_str());
-            name.is_some_and(|name| !name.is_empty())
-        };
         let names_one = stated(&driver.service_account).is_some()
             || spec.spark_conf.contains_key(&conf::service_account(Role::Driver))
-            || ["serviceAccountName", "serviceAccount"].into_iter().any(in_template);
+            || of_template(application, Role::Driver).is_some();
         (!names_one).then_some(account.as_str())
     }
 
     /// Returns the application with the driver's default account in a copy of its spec. The stored spec stays as it is, and so
-    /// does its hash.
+    /// does its hash. Spark gives executors the driver's account even if their template names another, so that this one is in
+    /// the copy too.
     pub(crate) fn with_default_account<'a>(
         &self,
         application: &'a SparkApplication,
@@ -34,6 +31,12 @@ impl Policy {
         let Some(account) = self.default_account(application) else { return Cow::Borrowed(application) };
         let mut application = application.clone();
         application.spec.driver.pod.service_account = Some(account.to_owned());
+        let of_executors = of_template(&application, Role::Executor).map(str::to_owned);
+        let is_configured = application.spec.spark_conf.contains_key(&conf::service_account(Role::Executor));
+        let executor = &mut application.spec.executor.pod.service_account;
+        if stated(executor).is_none() && !is_configured {
+            *executor = of_executors;
+        }
         Cow::Owned(application)
     }
 
@@ -49,6 +52,14 @@ impl Policy {
     ) -> Result<Prepared<'a>, String> {
         self.extensions.prepared(self.with_default_account(application), run)
     }
+}
+
+/// Returns the account that the template of `role` names.
+fn of_template(application: &SparkApplication, role: Role) -> Option<&str> {
+    let spec = &role.pod(&application.spec).template.as_ref()?.json()["spec"];
+    let mut names =
+        ["serviceAccountName", "serviceAccount"].into_iter().filter_map(|field| spec[field].as_str());
+    names.find(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -82,5 +93,30 @@ mod tests {
             assert_eq!(account(default, spec.clone()).as_deref(), expected, "{spec}");
         }
         assert_eq!(account(None, json!({})), None);
+    }
+
+    /// In Spark, the driver's account overrides `serviceAccountName` of the executors' template.
+    #[test]
+    fn executors_keep_the_account_of_their_template() {
+        let policy = Policy { default_service_account: Some("spark".to_owned()), ..Policy::new("k8s://x") };
+        let template = json!({"spec": {"serviceAccountName": "own", "containers": []}});
+        for (spec, expected) in [
+            (json!({"executor": {"template": template}}), Some("own")),
+            (json!({"executor": {"template": template, "serviceAccount": ""}}), Some("own")),
+            (json!({"executor": {"template": template, "serviceAccount": "field"}}), Some("field")),
+            (
+                json!({
+                    "executor": {"template": template},
+                    "sparkConf": {"spark.kubernetes.authenticate.executor.serviceAccountName": "configured"},
+                }),
+                None,
+            ),
+            (json!({"executor": {"template": template}, "driver": {"serviceAccount": "driver"}}), None),
+            (json!({}), None),
+        ] {
+            let application: SparkApplication = from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+            let account = policy.with_default_account(&application).spec.executor.pod.service_account.clone();
+            assert_eq!(account.as_deref(), expected, "{spec}");
+        }
     }
 }
