@@ -10,7 +10,8 @@ use api::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectList, PostParams},
+    core::{PartialObjectMeta, Request},
 };
 use std::{sync::LazyLock, time::Duration};
 use tokio::time::{sleep, timeout};
@@ -44,10 +45,10 @@ pub enum Error {
     )]
     NotEstablished { name: String },
     #[error(
-        "SparkConnects cannot be listed: {0}; allow the account to list sparkconnects in all namespaces, or pass \
-         --leave-spark-connects (in the chart hook.leaveSparkConnects=true)"
+        "SparkConnects cannot be listed: {error}; {advice}, or pass --leave-spark-connects (in the chart \
+         hook.leaveSparkConnects=true)"
     )]
-    NotListed(kube::Error),
+    NotListed { error: kube::Error, advice: &'static str },
     #[error(
         "this operator does not serve SparkConnect yet, so that nothing would look after {}: keep Kubeflow's operator, or delete \
          them; with --leave-spark-connects (in the chart hook.leaveSparkConnects=true) they and their servers stay as they are",
@@ -114,12 +115,14 @@ pub async fn apply(client: &Client) -> Result<Vec<String>, Error> {
 /// When there are some, with their names, or when they cannot be listed.
 pub async fn check_spark_connects(client: &Client) -> Result<(), Error> {
     let kind = GroupVersionKind::gvk(&SparkApplication::group(&()), "v1alpha1", "SparkConnect");
-    let api = Api::<Lenient<DynamicObject>>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
-    let found = match api.list(&ListParams::default().limit(MOST_NAMED)).await {
+    let path = DynamicObject::url_path(&ApiResource::from_gvk(&kind), None);
+    let request = Request::new(path).list_metadata(&ListParams::default().limit(MOST_NAMED));
+    let request = request.map_err(|error| not_listed(kube::Error::BuildRequest(error)))?;
+    let found: ObjectList<Lenient<PartialObjectMeta>> = match client.request(request).await {
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-        found => found.map_err(Error::NotListed)?,
+        found => found.map_err(not_listed)?,
     };
-    let name = |object: &Lenient<DynamicObject>| {
+    let name = |object: &Lenient<PartialObjectMeta>| {
         format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
     };
     let mut names: Vec<_> = found.items.iter().map(name).collect();
@@ -127,6 +130,13 @@ pub async fn check_spark_connects(client: &Client) -> Result<(), Error> {
         names.push("others".to_owned());
     }
     if names.is_empty() { Ok(()) } else { Err(Error::SparkConnects { names }) }
+}
+
+fn not_listed(error: kube::Error) -> Error {
+    let is_forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
+    let advice =
+        if is_forbidden { "allow the account to list sparkconnects in all namespaces" } else { "try again" };
+    Error::NotListed { error, advice }
 }
 
 /// Writes the definition, and waits until the API server serves it.
@@ -201,11 +211,16 @@ mod tests {
         for ((code, answer), said) in [
             (of(&[], ""), ""),
             (refusal(404), ""),
-            (refusal(403), "SparkConnects cannot be listed: "),
+            (refusal(403), "; allow the account to list sparkconnects in all namespaces, or pass --leave"),
+            (refusal(500), "; try again, or pass --leave"),
             (of(&["a", "b"], "more"), "nothing would look after team-a/a, team-a/b, others: keep"),
         ] {
             let answers = tower::service_fn(move |request: Request<Body>| {
                 assert_eq!(request.uri().path(), "/apis/sparkoperator.k8s.io/v1alpha1/sparkconnects");
+                // Servers are of any size, and only their names count.
+                assert!(
+                    request.headers()["accept"].to_str().unwrap().contains("as=PartialObjectMetadataList")
+                );
                 let body = Body::from(answer.to_string().into_bytes());
                 async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
             });
