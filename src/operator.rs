@@ -16,7 +16,7 @@ use crate::{
     shutdown, telemetry,
 };
 use anyhow::{Context, Error};
-use certificates::{Places, Registration, ServingCertificate, Source, Trust};
+use certificates::{Places, Registration, ServingCertificate, Trust};
 use controller::{
     self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics,
     SubmitterSettings, Watching, Workloads,
@@ -56,8 +56,8 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let spark_configuration = settings.spark_configuration().map_err(Error::msg)?;
     let timing = settings.election.timing().map_err(Error::msg)?;
     let source = settings.webhook.source();
-    if let (Source::Own(_), Some(directory)) = (&source, &settings.webhook.webhook_cert_dir) {
-        warn!(?directory, "--webhook-cert-dir has no files: the operator keeps its own in the Secret");
+    if let Some(warning) = settings.webhook.unused_directory(&source) {
+        warn!(directory = ?settings.webhook.webhook_cert_dir, "{warning}");
     }
     let closing = settings.webhook.closing();
     let tls = settings.webhook.tls().map_err(Error::msg)?;

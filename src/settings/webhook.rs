@@ -165,6 +165,20 @@ impl WebhookSettings {
         files.filter(is_filled_by_others).map_or(Source::Own(Waits { settle, overlap }), Source::Files)
     }
 
+    /// Returns a warning if `source` is not the directory that the admin has set.
+    #[must_use]
+    pub const fn unused_directory(&self, source: &Source) -> Option<&'static str> {
+        match source {
+            Source::Own(_) if self.webhook_cert_dir.is_some() => {
+                Some("--webhook-cert-dir has no files: the operator keeps its own in the Secret")
+            }
+            Source::CertManager if self.webhook_cert_dir.is_some() => Some(
+                "--webhook-cert-dir has no effect: --enable-cert-manager has its certificates in the Secret",
+            ),
+            _ => None,
+        }
+    }
+
     /// Returns the limits that decide when the webhook's connections are closed.
     #[must_use]
     pub fn closing(&self) -> Closing {
@@ -210,13 +224,19 @@ mod tests {
             let Command::Run(settings) = Flags::try_parse_from(flags).unwrap().command else {
                 unreachable!("`run` was asked for")
             };
-            settings.webhook.source()
+            let source = settings.webhook.source();
+            // A directory that is not used is warned of.
+            assert_eq!(
+                settings.webhook.unused_directory(&source).is_none(),
+                matches!(source, Source::Files(_))
+            );
+            source
         };
         // The folder of the repository stands for a mounted one.
         assert!(matches!(source("certs", &["--webhook-cert-name=README.md"]), Source::Files(_)));
         assert!(matches!(source("certs", &["--webhook-key-name=README.md"]), Source::Files(_)));
         assert!(matches!(source("certs", &[]), Source::Own(_)));
-        // Nobody can write there, root included.
+        // No process can write there, not even root's.
         assert!(matches!(source("/proc/sys", &[]), Source::Files(_)));
         assert!(matches!(source("missing", &[]), Source::Files(_)));
         assert!(matches!(source("certs", &["--enable-cert-manager"]), Source::CertManager));
