@@ -15,6 +15,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, api::PostParams};
 use plan::{
     auxiliary::{ExposureRight, exposure_rights},
+    digest,
     validation::Invalid,
 };
 use serde::de::DeserializeOwned;
@@ -161,7 +162,11 @@ impl Lacking<'_> {
             None => ("user", self.user),
         };
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
-        let binding: String = name.chars().take(200).map(|c| if is_plain(c) { c } else { '-' }).collect();
+        let mut binding: String = name.chars().take(200).map(|c| if is_plain(c) { c } else { '-' }).collect();
+        if binding != name {
+            // Another user's name may become the same text.
+            binding = format!("{binding}-{}", &digest::fingerprint(&[self.user])[..8]);
+        }
         let (namespace, name) = (in_shell(self.namespace), in_shell(name));
         format!(
             "kubectl create role create-{resource} --namespace={namespace} --verb=create --resource={resource}{dot}{group}; \
@@ -208,8 +213,14 @@ mod tests {
         let binding = "--namespace=team-a --role=create-ingresses";
         for (user, name, subject) in [
             ("alice", "alice", "--user=alice"),
-            ("system:serviceaccount:airflow:worker", "airflow-worker", "--serviceaccount=airflow:worker"),
-            ("a'b; rm -rf ~", "a-b--rm--rf--", r"--user='a'\''b; rm -rf ~'"),
+            (
+                "system:serviceaccount:airflow:worker",
+                "airflow-worker-2fe27c1f",
+                "--serviceaccount=airflow:worker",
+            ),
+            ("a'b; rm -rf ~", "a-b--rm--rf---0934c901", r"--user='a'\''b; rm -rf ~'"),
+            ("a-b", "a-b", "--user=a-b"),
+            ("a@b", "a-b-d1f5540b", "--user=a@b"),
         ] {
             let expected =
                 format!("{role}; kubectl create rolebinding create-ingresses-{name} {binding} {subject}");
