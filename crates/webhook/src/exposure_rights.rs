@@ -20,7 +20,7 @@ use plan::{
 };
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
-use tracing::info;
+use tracing::debug;
 
 /// The client that asks the API server for the permissions of users.
 #[derive(Clone)]
@@ -112,7 +112,7 @@ fn judged(lacking: &[Lacking<'_>], refuses: bool, mut warnings: Vec<String>) -> 
     }
     for Lacking { right, user, namespace, unknown } in lacking {
         let resource = right.resource;
-        info!(user, namespace, resource, unknown, "warned: exposes a driver without the right to do so");
+        debug!(user, namespace, resource, unknown, "warned: exposes a driver without the right to do so");
     }
     warnings.extend(lacking.iter().map(Lacking::warning));
     Decision::Allowed { warnings }
@@ -200,6 +200,7 @@ fn needed<K: DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{io::Read, sync::Arc};
 
     fn lacking<'a>(user: &'a str, unknown: Option<&str>) -> Lacking<'a> {
         let field = "spec.driverIngressOptions[0].ingressURLFormat".to_owned();
@@ -242,6 +243,10 @@ mod tests {
     /// Airflow's account applies the applications of all users, and has the rights of none of them.
     #[test]
     fn a_check_that_only_warns_admits_what_it_would_refuse() {
+        // An info line for each dry run would fill the log.
+        let (mut log, written) = std::io::pipe().unwrap();
+        let subscriber = tracing_subscriber::fmt().with_writer(Arc::new(written)).finish();
+        let logged = tracing::subscriber::set_default(subscriber);
         let airflow = "system:serviceaccount:airflow:airflow-worker";
         for (unknown, expected) in [
             (
@@ -263,5 +268,9 @@ mod tests {
             let expected = format!("spec.driverIngressOptions[0].ingressURLFormat: {expected}");
             assert!(warning.starts_with(&expected) && warning.len() <= LONGEST_WARNING, "{warning}");
         }
+        drop(logged);
+        let mut text = String::new();
+        log.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "");
     }
 }
