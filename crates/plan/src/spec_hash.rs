@@ -2,6 +2,7 @@
 
 use crate::digest::sha256_hex;
 use api::{SparkApplicationSpec, with_defaults};
+use serde_json::Value;
 
 /// The version of the algorithm. Hashes of different versions cannot show whether the spec has changed.
 const VERSION: &str = "v1";
@@ -9,12 +10,24 @@ const VERSION: &str = "v1";
 /// Returns the hash of those fields of a spec that define a run: `v1:` and the SHA-256, in hexadecimal, of the
 /// canonical JSON of the spec with its defaults: no white space, and the members of objects in the order of their keys.
 ///
-/// `suspend` and `timeToLiveSeconds` are left out: they affect the present run, but do not require another run.
+/// `suspend` and `timeToLiveSeconds` are left out: they affect the present run, but do not require another run. So is the
+/// default protocol of containers' ports: the API server adds it by the definitions, which have not always had it.
 #[must_use]
 pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     let spec =
         SparkApplicationSpec { suspend: None, time_to_live_seconds: None, ..with_defaults(spec.clone()) };
     let mut document = serde_json::to_value(&spec).expect("a spec is JSON");
+    for list in
+        ["/driver/initContainers", "/driver/sidecars", "/executor/initContainers", "/executor/sidecars"]
+    {
+        let containers = document.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        let ports = containers.filter_map(|container| container.get_mut("ports")?.as_array_mut()).flatten();
+        for port in ports.filter_map(Value::as_object_mut) {
+            if port.get("protocol").is_some_and(|protocol| protocol == "TCP") {
+                port.remove("protocol");
+            }
+        }
+    }
     // Some crate of a build may ask serde_json to keep the order of insertion.
     document.sort_all_objects();
     format!("{VERSION}:{}", sha256_hex(document.to_string().as_bytes()))
@@ -54,6 +67,21 @@ mod tests {
         let written = r#"{"mode":"cluster","restartPolicy":{"type":"Never"},"executor":{"instances":1}}"#;
         assert_eq!(hash(written), hash("{}"));
         assert_eq!(hash(r#"{"arguments":[],"sparkConf":{},"image":null}"#), hash("{}"));
+    }
+
+    #[test]
+    fn the_protocol_that_the_api_server_adds_to_a_port_does_not_count() {
+        for (role, list) in ["driver", "executor"]
+            .into_iter()
+            .flat_map(|role| ["initContainers", "sidecars"].map(|list| (role, list)))
+        {
+            let with = |port: Value| {
+                hash(&json!({role: {list: [{"name": "a"}, {"name": "b", "ports": [port]}]}}).to_string())
+            };
+            let tcp = with(json!({"containerPort": 1, "protocol": "TCP"}));
+            assert_eq!(tcp, with(json!({"containerPort": 1})), "{role}.{list}");
+            assert_ne!(tcp, with(json!({"containerPort": 1, "protocol": "UDP"})), "{role}.{list}");
+        }
     }
 
     #[test]
