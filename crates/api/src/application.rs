@@ -368,11 +368,12 @@ pub struct PrometheusSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PortExposure {
-    /// Port of the Service; in `driverIngressOptions` also that of the driver. Default in `sparkUIOptions`:
-    /// 4040; without this whole section, the sparkConf entry `spark.ui.port`.
+    /// Port of the Service; in `driverIngressOptions` required, and also that of the driver. Default in
+    /// `sparkUIOptions`: 4040; without this whole section, the sparkConf entry `spark.ui.port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_port: Option<i32>,
-    /// Name of that port. Default in `sparkUIOptions`: `spark-driver-ui-port`.
+    /// Name of that port; required in `driverIngressOptions`. Default in `sparkUIOptions`:
+    /// `spark-driver-ui-port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_port_name: Option<String>,
     /// Type of the Service. Default: `ClusterIP`.
