@@ -15,6 +15,8 @@ export SPARK ?= 4.0.1
 export CARGO_INCREMENTAL ?= 0
 # For the whole workspace, so that the demo's operator and every test program have the same dependencies: see tests/tools/features.
 TESTS := --locked --workspace
+# The core without extensions, which has the dependencies of the rest.
+CORE := $(TESTS) --no-default-features --exclude exploration --exclude spark-operator-batch-schedulers
 # How large the operator's image may be, unpacked.
 export IMAGE_MB := 40
 
@@ -38,8 +40,8 @@ fmt:
 	cargo fmt --all --check
 
 clippy:
-	cargo clippy --locked --workspace --all-targets -- -D warnings
-	cargo clippy --locked --no-default-features --package spark-operator --package spark-operator-sparkctl -- -D warnings
+	cargo clippy $(TESTS) --all-targets -- -D warnings
+	cargo clippy $(CORE) --all-targets -- -D warnings
 
 # In the crates of the programs, links to what is private are for those who read the source, and what --help prints has addresses as they
 # are.
@@ -89,8 +91,9 @@ machine: # Reports everything that this machine lacks for clusters, before anyth
 test-pure: ## Pure functions, golden files, stories, HTTPS on loopback
 	tests/tools/level pure tests/tools/pure-level
 
-core: ## The core without extensions: compiled, and its pure tests
-	cargo test --locked --workspace --no-default-features --exclude exploration --exclude spark-operator-batch-schedulers
+# In a folder of its own: tests find programs beside themselves, and would find those of the other build.
+core: ## The core without extensions: all of its pure tests
+	cargo test $(CORE) --target-dir $(CARGO_TARGET_DIR)/core
 
 test-cluster: ## The local cluster's own unit tests, and the recorder's
 	tests/tools/level cluster tests/tools/cluster/test_cluster.py
