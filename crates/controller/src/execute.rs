@@ -29,7 +29,7 @@ pub(super) async fn execute(
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     match action {
-        Action::Submit(request) => context.submitter.start(application, *request, &context.policy.extensions),
+        Action::Submit(request) => context.submitter.start(application, *request),
         Action::StopSubmission => context.submitter.stop_one(&uid),
         Action::Make(objects) => {
             let run = run_of(application);
@@ -148,7 +148,7 @@ async fn make(
     for object in objects {
         let made = timeout(
             PATIENCE,
-            objects::make(client, &namespace, &uid, &Prepared::of(&object, extensions), &InFlight::default()),
+            objects::make(client, &namespace, &uid, &Prepared::of(&object), &InFlight::default(), extensions),
         )
         .await;
         let why = match made {

@@ -164,10 +164,16 @@ impl Context {
         let (client, queue) = (setup.client, Queue::new(setup.workloads.applications));
         Self {
             extension_memories: ExtensionMemories::new(&setup.policy.extensions),
-            policy: setup.policy,
             mount_failures: MountFailures::new(client.clone()),
             auxiliary_worker: AuxiliaryWorker::new(cluster.clone(), Arc::clone(&queue), stop),
-            submitter: Submitter::new(client, setup.submitter, setup.submission_metrics, Arc::clone(&queue)),
+            submitter: Submitter::new(
+                client,
+                setup.submitter,
+                setup.submission_metrics,
+                setup.policy.extensions.clone(),
+                Arc::clone(&queue),
+            ),
+            policy: setup.policy,
             submission_environment: setup.submission_environment,
             metrics: setup.application_metrics,
             memory: ReconcileMemory::default(),

@@ -49,14 +49,11 @@ pub(super) struct Prepared {
     /// The submission id in its label.
     run: Option<String>,
     body: Vec<u8>,
-    /// The extensions, one of which may have advice if the object cannot be created.
-    pub(super) extensions: Extensions,
 }
 
 impl Prepared {
-    pub(super) fn of(object: &Value, extensions: &Extensions) -> Self {
+    pub(super) fn of(object: &Value) -> Self {
         Self {
-            extensions: extensions.clone(),
             child: ObjectKey::of(object).unwrap_or_default(),
             run: object["metadata"]["labels"][label::SUBMISSION_ID].as_str().map(str::to_owned),
             body: serde_json::to_vec(object).expect("a JSON value is JSON"),
@@ -93,10 +90,11 @@ pub(super) async fn make_driver(
     namespace: &str,
     driver: &Prepared,
     in_flight: &InFlight,
+    extensions: &Extensions,
 ) -> Result<(), Error> {
     match post(client, namespace, driver, in_flight).await {
         Err(error) if already_exists(&error) => Err(Error::DriverExists),
-        made => made.map_err(|error| failed("create", driver, &error)),
+        made => made.map_err(|error| failed("create", &driver.child, &error, extensions)),
     }
 }
 
@@ -111,13 +109,14 @@ pub(super) async fn make(
     owner: &str,
     object: &Prepared,
     in_flight: &InFlight,
+    extensions: &Extensions,
 ) -> Result<(), Error> {
     for _ in 0..TRIES {
         match post(client, namespace, object, in_flight).await {
             Err(error) if already_exists(&error) => {}
-            made => return made.map_err(|error| failed("create", object, &error)),
+            made => return made.map_err(|error| failed("create", &object.child, &error, extensions)),
         }
-        if is_there(client, namespace, owner, object).await? {
+        if is_there(client, namespace, owner, object, extensions).await? {
             return Ok(());
         }
         sleep(PAUSE).await;
@@ -209,13 +208,18 @@ where
 /// Whether the object with the child's name is from an earlier attempt of the same run. An object of another run, which
 /// was never recorded, or of a deleted application that had the same name, is deleted by this function, and the caller
 /// has to create the child again. A PersistentVolumeClaim may belong to any owner and is used as it is.
-async fn is_there(client: &Client, namespace: &str, owner: &str, object: &Prepared) -> Result<bool, Error> {
-    let Prepared { child, run, .. } = object;
+async fn is_there(
+    client: &Client,
+    namespace: &str,
+    owner: &str,
+    Prepared { child, run, .. }: &Prepared,
+    extensions: &Extensions,
+) -> Result<bool, Error> {
     if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {
         return Ok(true);
     }
     let there = patiently(&child.name, || metadata(client, namespace, child)).await;
-    let there = there.map_err(|error| failed("read", object, &error))?;
+    let there = there.map_err(|error| failed("read", child, &error, extensions))?;
     let Some(there) = there else { return Ok(false) };
     if is_owned(&there, owner) {
         if there.labels().get(label::SUBMISSION_ID) == run.as_ref() {
@@ -227,7 +231,7 @@ async fn is_there(client: &Client, namespace: &str, owner: &str, object: &Prepar
     match patiently(&child.name, || delete_that(client, namespace, child, &there)).await {
         // Another object has the name by now.
         Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
-        deleted => deleted.map(|()| false).map_err(|error| failed("delete", object, &error)),
+        deleted => deleted.map(|()| false).map_err(|error| failed("delete", child, &error, extensions)),
     }
 }
 
@@ -285,8 +289,8 @@ pub(super) fn already_exists(error: &kube::Error) -> bool {
 }
 
 /// Describes a failure for the user: the object that was to be made, and the API server's own message.
-fn failed(what: &str, object: &Prepared, error: &kube::Error) -> Error {
-    Error::Failed(in_words(what, &object.child, error, &object.extensions))
+fn failed(what: &str, child: &ObjectKey, error: &kube::Error, extensions: &Extensions) -> Error {
+    Error::Failed(in_words(what, child, error, extensions))
 }
 
 /// Describes a failure for the user: `what` was to be done with the object, and the API server's own message.

@@ -60,6 +60,8 @@ struct Means {
     /// Limits how many submissions run at once.
     slots: Slots,
     metrics: SubmissionMetrics,
+    /// The extensions, one of which may have advice where an object cannot be created.
+    extensions: Extensions,
 }
 
 /// A submission as it waits for its turn.
@@ -75,20 +77,20 @@ struct Planned {
 }
 
 impl Planned {
-    fn of(by: By, copies: Copies, extensions: &Extensions) -> Self {
+    fn of(by: By, copies: Copies) -> Self {
         let (submitter, done) = (by.submitter(), by.progress());
         let (objects, fallback) = match by {
             By::Native(objects) => (objects, None),
             By::Pod { objects, fallback } => (objects, fallback),
         };
-        let pod = Prepared::of(&objects.pod, extensions);
-        let children = objects.children.into_iter().map(|child| Prepared::of(&child, extensions)).collect();
+        let pod = Prepared::of(&objects.pod);
+        let children = objects.children.into_iter().map(|child| Prepared::of(&child)).collect();
         Self { submitter, fallback, children, copies, pod, done }
     }
 
     fn len(&self) -> usize {
-        let copy = self.copies.iter().next().map(|copy| Prepared::of(&copy, &self.pod.extensions).len());
-        self.pod.len() + PARSED * copy.unwrap_or(0) + self.children.iter().map(Prepared::len).sum::<usize>()
+        let copy = self.copies.iter().next().map_or(0, |copy| PARSED * Prepared::of(&copy).len());
+        self.pod.len() + copy + self.children.iter().map(Prepared::len).sum::<usize>()
     }
 }
 
@@ -107,6 +109,7 @@ impl Submitter {
         client: Client,
         settings: SubmitterSettings,
         metrics: SubmissionMetrics,
+        extensions: Extensions,
         queue: Arc<Queue>,
     ) -> Self {
         let SubmitterSettings { at_once, has_webhook } = settings;
@@ -115,6 +118,7 @@ impl Submitter {
             client,
             slots: Slots::new(at_once),
             metrics,
+            extensions,
         };
         Self {
             means: Arc::new(means),
@@ -137,12 +141,7 @@ impl Submitter {
     }
 
     /// Starts a submission, unless it is running already. Ends an older submission of the same application.
-    pub(super) fn start(
-        &self,
-        application: &SparkApplication,
-        request: SubmitRequest,
-        extensions: &Extensions,
-    ) {
+    pub(super) fn start(&self, application: &SparkApplication, request: SubmitRequest) {
         let SubmitRequest { run, by, copies } = request;
         let uid = application.uid().unwrap_or_default();
         let cancel = CancellationToken::new();
@@ -156,7 +155,7 @@ impl Submitter {
 
         let application =
             ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
-        let planned = Planned::of(by, copies, extensions);
+        let planned = Planned::of(by, copies);
         let place = self.room.take(application.namespace.as_deref().unwrap_or_default(), planned.len());
         let span = info_span!(parent: None, "submit",
             namespace = application.namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
@@ -241,19 +240,19 @@ impl Means {
         if let Some(webhook_probe) = &self.webhook_probe {
             webhook_probe.reached(namespace).await;
         }
+        let (client, extensions) = (&self.client, &self.extensions);
         let make = async {
             for child in &children {
-                objects::make(&self.client, namespace, uid, child, in_flight).await?;
+                objects::make(client, namespace, uid, child, in_flight, extensions).await?;
             }
             for copy in copies.iter() {
-                objects::make(&self.client, namespace, uid, &Prepared::of(&copy, &pod.extensions), in_flight)
-                    .await?;
+                objects::make(client, namespace, uid, &Prepared::of(&copy), in_flight, extensions).await?;
             }
             if submitter == Kind::Native {
-                objects::make_driver(&self.client, namespace, &pod, in_flight).await
+                objects::make_driver(client, namespace, &pod, in_flight, extensions).await
             } else {
                 // A submission pod of this run may exist already, in any state: that pod is used.
-                objects::make(&self.client, namespace, uid, &pod, in_flight).await
+                objects::make(client, namespace, uid, &pod, in_flight, extensions).await
             }
         };
         let made = self.slots.within(namespace, || measured.begun(), make).await;
@@ -320,7 +319,7 @@ mod tests {
         let settings = SubmitterSettings { at_once: 1, has_webhook: false };
         let metrics = SubmissionMetrics::new(&mut Registry::default());
         let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).applications);
-        let submitter = Submitter::new(client, settings, metrics, Arc::clone(&queue));
+        let submitter = Submitter::new(client, settings, metrics, Extensions::default(), Arc::clone(&queue));
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",
             "kind": "SparkApplication",
@@ -335,7 +334,7 @@ mod tests {
             by: By::Pod { objects, fallback: None },
             copies: Copies::default(),
         };
-        submitter.start(&application, request, &Extensions::default());
+        submitter.start(&application, request);
 
         arrived.notified().await;
         submitter.stop_one("of-pi");
