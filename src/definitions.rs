@@ -3,14 +3,14 @@
 
 use crate::settings::VERSION;
 use api::{
-    Lenient, SparkApplication,
+    Lenient, ObjectKind, SparkApplication,
     crds::{self, StatusSchema},
     names::annotation,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectList, PostParams},
+    api::{DynamicObject, ListParams, ObjectList, PostParams},
     core::{PartialObjectMeta, Request},
 };
 use std::{sync::LazyLock, time::Duration};
@@ -114,8 +114,9 @@ pub async fn apply(client: &Client) -> Result<Vec<String>, Error> {
 ///
 /// When there are some, with their names, or when they cannot be listed.
 pub async fn check_spark_connects(client: &Client) -> Result<(), Error> {
-    let kind = GroupVersionKind::gvk(&SparkApplication::group(&()), "v1alpha1", "SparkConnect");
-    let path = DynamicObject::url_path(&ApiResource::from_gvk(&kind), None);
+    let version = format!("{}/v1alpha1", SparkApplication::group(&()));
+    let kind = ObjectKind { api_version: version.into(), kind: "SparkConnect".into() };
+    let path = DynamicObject::url_path(&kind.resource(), None);
     let request = Request::new(path).list_metadata(&ListParams::default().limit(MOST_NAMED));
     let request = request.map_err(|error| not_listed(kube::Error::BuildRequest(error)))?;
     let found: ObjectList<Lenient<PartialObjectMeta>> = match client.request(request).await {
