@@ -399,7 +399,7 @@ pub struct PortExposure {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["servicePort", "servicePortName"]))]
 pub struct DriverIngressOptions {
-    /// What it has in common with the web UI; in the manifest its fields stand beside the other one.
+    /// The fields that the web UI has, too; in the manifest they stand beside the other one.
     #[serde(flatten)]
     pub exposure: PortExposure,
     /// Address of the Ingress, for instance `{{$appName}}.example.com/{{$appNamespace}}`; `{{$appId}}` is

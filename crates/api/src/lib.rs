@@ -7,7 +7,7 @@
 
 /// The names of all labels, annotations, containers, environment variables and configuration keys.
 pub mod names;
-/// What belongs to driver and executors: a section of the spec, a container of a pod.
+/// The parts of driver and executors: a section of the spec, a container of a pod.
 mod pod_role;
 
 /// `SparkApplication` and its spec.

@@ -2,7 +2,7 @@
 //! label.
 
 use super::{GroupApi, for_roles, quantities};
-use api::{SparkApplication, names::batch_scheduler};
+use api::{LONGEST_LABEL, SparkApplication, names::batch_scheduler};
 use plan::pod_requests::PodRequests;
 use serde_json::{Value, json};
 
@@ -25,14 +25,13 @@ pub(super) fn name_of(application: &str) -> String {
 ///
 /// When the name of the PodGroup is too long for a label.
 pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) -> Result<Value, String> {
-    const LONGEST: usize = 63;
     let name = name(application);
-    if name.len() > LONGEST {
+    if name.len() > LONGEST_LABEL {
         return Err(format!(
-            "metadata.name: the pods would have the label {}={name}, and a label has at most {LONGEST} characters: take a \
+            "metadata.name: the pods would have the label {}={name}, and a label has at most {LONGEST_LABEL} characters: take a \
              name of at most {} characters",
             batch_scheduler::COSCHEDULING_GROUP,
-            LONGEST - "-pg".len()
+            LONGEST_LABEL - "-pg".len()
         ));
     }
     for_roles(application, |_, pod| {

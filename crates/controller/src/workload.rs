@@ -78,7 +78,7 @@ pub(super) struct Work<'a> {
 }
 
 api::words! {
-    /// How a reconcile has ended, in the categories of controller-runtime.
+    /// The outcome of a reconcile, in the categories of controller-runtime.
     #[derive(Clone, Copy, Debug)]
     pub(super) enum Outcome {
         /// Nothing is left to do.

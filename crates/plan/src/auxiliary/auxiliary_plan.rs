@@ -42,7 +42,7 @@ pub struct AuxiliaryObject {
     pub cluster_ip: Option<String>,
     /// The addresses of an Ingress, as [`addresses`] returns them.
     pub addresses: Vec<String>,
-    /// What an object of an extension waits for, if it does.
+    /// The reason why an object of an extension has no effect yet, if it has none.
     pub waiting: Option<String>,
     /// Labels, annotations and the spec fields that the operator sets, as JSON text. Text takes less memory than parsed
     /// values: there are thousands of these objects, and only few of them are compared at a time.

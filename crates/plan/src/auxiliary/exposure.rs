@@ -44,12 +44,12 @@ pub(super) struct ExposedPort<'a> {
     pub ingress: String,
     pub port: i32,
     pub target_port: i32,
-    /// What the application asks for.
+    /// The application's own settings.
     pub options: Cow<'a, PortExposure>,
     /// The name of the port if the application sets none.
     default_name: Cow<'a, str>,
     pub url_format: Option<Cow<'a, UrlFormat>>,
-    /// What the admin has set for all applications.
+    /// The admin's settings for all applications.
     admins: &'a Exposure,
 }
 
