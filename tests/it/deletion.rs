@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plan::{
     Action, PodPatch, Policy,
     lifecycle::{after_deletion, leave},
-    pod_summary::PodSummary,
 };
+use pods::PodSummary;
 use serde_json::{Value, from_value, json};
 
 #[test]

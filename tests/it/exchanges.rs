@@ -3,7 +3,8 @@
 use api::names::batch_scheduler::GATE;
 use batch_schedulers::{ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 use jiff::{SignedDuration, Timestamp};
-use plan::{Action, Observed, PodPatch, extension::ExtensionMemory, pod_summary::PodSummary};
+use plan::{Action, Observed, PodPatch, extension::ExtensionMemory};
+use pods::PodSummary;
 use serde_json::{Value, from_value, json};
 
 /// An executor that was created long before the operator started has as much time as any other. One that blocks others

@@ -11,12 +11,12 @@ use plan::{
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, exposure_rights},
     extension::Extensions,
     lifecycle,
-    pod_summary::{Phase, PodSummary},
     run::Run,
     submission::{self, SubmissionEnvironment},
     submission_plan::{self, Submitter},
     validation::validate,
 };
+use pods::{Phase, PodSummary};
 use serde_json::{Value, json};
 use spark_operator::settings::{Command, Flags};
 use std::{fs, path::Path, time::Duration};

@@ -7,7 +7,8 @@ pub(crate) use built::{extensions, recalled};
 mod built {
     use batch_schedulers::{BatchSchedulers, Exchanges, Recalled, Wait, Waits};
     use jiff::Timestamp;
-    use plan::{extension::Extensions, pod_summary::PodSummary};
+    use plan::extension::Extensions;
+    use pods::PodSummary;
     use std::{any::Any, sync::Arc};
 
     /// Returns all extensions, turned off but for Kubernetes' own gangs if `has_gangs`.
@@ -34,7 +35,8 @@ mod built {
 #[cfg(not(feature = "batch-schedulers"))]
 mod built {
     use jiff::Timestamp;
-    use plan::{extension::Extensions, pod_summary::PodSummary};
+    use plan::extension::Extensions;
+    use pods::PodSummary;
     use std::{any::Any, sync::Arc};
 
     pub(crate) fn extensions(_: bool) -> Extensions {

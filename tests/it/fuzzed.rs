@@ -18,13 +18,13 @@ use kube::{
 use plan::{
     Policy,
     extension::Extensions,
-    pod_summary::PodSummary,
     run::Run,
     schedule::Precision,
     submission,
     validation::{self, MOST_FINDINGS, Refusal},
 };
 use pod_customization::{self, STEPS};
+use pods::PodSummary;
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json, value::RawValue};

@@ -10,13 +10,12 @@ use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
     extension::Extensions,
-    particulars::Placement,
-    pod_summary::PodSummary,
     run::Run,
     submission::SubmissionEnvironment,
     submission_plan::{Chosen, Submitter, choose},
     validation::Invalid,
 };
+use pods::{Placement, PodSummary};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use spark_client::{Objects, read_properties};

@@ -5,9 +5,10 @@ use api::{ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use plan::{
-    Action, By, Driver, Observed, Policy, Submission, SubmissionProgress, lifecycle::next,
-    pod_summary::PodSummary, run::Run, submission::SubmissionEnvironment, submission_plan::choose,
+    Action, By, Driver, Observed, Policy, Submission, SubmissionProgress, lifecycle::next, run::Run,
+    submission::SubmissionEnvironment, submission_plan::choose,
 };
+use pods::PodSummary;
 use serde_json::{Value, from_value, json};
 use spark_client::{Environment, Objects};
 use std::collections::BTreeSet;

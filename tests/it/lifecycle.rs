@@ -14,12 +14,11 @@ use plan::{
     executor_trial::Trial,
     executors::ExecutorLimits,
     lifecycle::{self, questions},
-    particulars::Placement,
-    pod_summary::{Phase, PodSummary},
     run::{Run, SubmissionId},
     submission::SubmissionEnvironment,
     submission_plan::Submitter,
 };
+use pods::{Phase, Placement, PodSummary};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fs, time::Duration};

@@ -8,12 +8,12 @@ use crate::{
 use api::SparkApplication;
 use plan::{
     Policy,
-    pod_summary::PodSummary,
     run::Run,
     submission::SubmissionEnvironment,
     submission_pod::{State, objects, state},
     validation::validate,
 };
+use pods::PodSummary;
 use serde_json::{Value, json};
 use spark_client::{Environment, Objects};
 use std::{fs, path::Path};

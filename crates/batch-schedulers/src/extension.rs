@@ -16,9 +16,9 @@ use plan::{
     extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},
     owned::owned,
     pod_requests::PodRequests,
-    pod_summary::PodSummary,
     validation::{Findings, Refusal},
 };
+use pods::PodSummary;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 

@@ -24,9 +24,8 @@ pub use kubernetes::{
 use plan::{
     copies::Copies,
     extension::{ComingRun, Extension, Prepared, View},
-    pod_claim::Amounts,
-    pod_summary::PodSummary,
 };
+use pods::{Amounts, PodSummary};
 use serde_json::{Map, Value, json};
 use std::{
     borrow::Cow,

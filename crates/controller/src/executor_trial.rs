@@ -5,10 +5,8 @@ use api::SparkApplication;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource, ResourceExt, api::PostParams, core::Request};
-use plan::{
-    executor_trial::{Trial, answer, executor, is_due},
-    pod_summary::PodSummary,
-};
+use plan::executor_trial::{Trial, answer, executor, is_due};
+use pods::PodSummary;
 use std::time::Duration;
 use tokio::time::timeout;
 use tracing::debug;

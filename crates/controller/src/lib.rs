@@ -36,6 +36,7 @@ mod watch;
 mod webhook_probe;
 mod workload;
 
+use self::pods::PodIndex;
 use api::SparkApplication;
 use application_index::ApplicationKey;
 pub use application_metrics::ApplicationMetrics;
@@ -55,7 +56,6 @@ use mount_failures::MountFailures;
 use namespaces::OurNamespaces;
 use parking_lot::Mutex;
 use plan::{Policy, schedule};
-use pods::PodIndex;
 use queue::Queue;
 use reconcile_memory::ReconcileMemory;
 pub use schedules::ScheduleMetrics;

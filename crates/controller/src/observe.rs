@@ -15,12 +15,12 @@ use plan::{
     auxiliary::AskedAddresses,
     driver,
     lifecycle::{Questions, knows_all_pods, questions},
-    pod_summary::PodSummary,
     run::Run,
     submission::SubmissionEnvironment,
     submission_pod,
     validation::is_object_name,
 };
+use pods::PodSummary;
 use std::{collections::BTreeSet, ops::ControlFlow};
 use tracing::warn;
 

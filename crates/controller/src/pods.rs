@@ -11,7 +11,8 @@ use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt, runtime::watcher::Event};
 use parking_lot::RwLock;
-use plan::{executors, pod_summary::PodSummary};
+use plan::executors;
+use pods::PodSummary;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,

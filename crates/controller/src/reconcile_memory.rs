@@ -5,7 +5,7 @@ use api::{ObjectKey, version};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use parking_lot::Mutex;
-use plan::pod_summary::PodSummary;
+use pods::PodSummary;
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     time::Duration,

@@ -1,17 +1,14 @@
 //! Determines the driver pod's name, whether the pod belongs to the run, and what the pod's state means for the
 //! application.
 
-use crate::{
-    between, monitoring,
-    pod_summary::{Phase, PodSummary},
-    run::SubmissionId,
-};
+use crate::{between, monitoring, run::SubmissionId};
 use api::{
     SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
     names::conf,
 };
 use jiff::Timestamp;
+use pods::{Phase, PodSummary};
 use std::time::Duration;
 
 /// Returns the driver pod's name: `spec.driver.podName`, else `spark.kubernetes.driver.pod.name` in `sparkConf`, else

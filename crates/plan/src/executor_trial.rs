@@ -6,7 +6,6 @@ use crate::{
     Policy,
     driver::{self, DriverState},
     pod_requests::PodRequests,
-    pod_summary::PodSummary,
     run::Run,
     submission::native,
     validation::validate,
@@ -17,6 +16,7 @@ use api::{
     names::conf,
 };
 use jiff::Timestamp;
+use pods::PodSummary;
 use serde_json::{Value, json};
 use spark_client::Environment;
 use std::time::Duration;

@@ -3,10 +3,10 @@
 use crate::{
     driver,
     events::{self, Event},
-    pod_summary::{Phase, PodSummary},
 };
 use api::{ExecutorState, State};
 use jiff::Timestamp;
+use pods::{Phase, PodSummary};
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 /// The greatest size of `status.executorState`. The limit exists because a status is always written completely and must

@@ -1,11 +1,10 @@
 //! The points at which extensions take part in the runs of applications. An extension is a feature that most clusters do not
 //! use. The core knows none by its name: it calls those in [`Policy::extensions`](crate::Policy::extensions).
 
-use crate::{
-    Action, Driver, Observed, Plan, Policy, copies::Copies, findings::Findings, pod_summary::PodSummary,
-};
+use crate::{Action, Driver, Observed, Plan, Policy, copies::Copies, findings::Findings};
 use api::{ObjectKey, ObjectKind, SparkApplication, names::annotation};
 use jiff::Timestamp;
+use pods::PodSummary;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 
@@ -130,7 +129,7 @@ pub enum Obstacle {
 pub trait ExtensionMemory: Send {
     /// Adds to [`Observed::recalled`] what is remembered of the application with this uid, before it is decided about.
     /// `others` calls a function with the pods of each other application of which one has a
-    /// [`Placement`](crate::particulars::Placement). Returns whether the decision has to be noted; if so, nothing is decided
+    /// [`Placement`](pods::Placement). Returns whether the decision has to be noted; if so, nothing is decided
     /// about others before that.
     fn recall(&mut self, uid: &str, seen: &mut Observed, others: &PodsOfOthers<'_>, now: Timestamp) -> bool;
 

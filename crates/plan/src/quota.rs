@@ -7,7 +7,6 @@
 use super::{
     By, Policy,
     findings::Invalid,
-    pod_claim::{PodClaim, is_counted},
     pod_requests::{Error, PodRequests},
     run::Run,
     submission::SubmissionEnvironment,
@@ -17,6 +16,7 @@ use super::{
 use api::{ExecutorState, SparkApplication, State, quantity};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::ResourceQuota, apimachinery::pkg::api::resource::Quantity};
+use pods::{PodClaim, is_counted};
 
 /// Several pods that ask for the same resources.
 #[derive(Clone, Debug)]

@@ -6,10 +6,10 @@ use batch_schedulers::GroupApi;
 use plan::{
     Action, Driver, Observed, Plan,
     lifecycle::questions,
-    pod_summary::{Controller, Phase, PodSummary},
     spec_hash::{hash_version, spec_hash},
     submission_pod::{State as Submission, state as state_of},
 };
+use pods::{Controller, Phase, PodSummary};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {

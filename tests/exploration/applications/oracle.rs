@@ -26,13 +26,13 @@ use plan::{
     driver::pod_name,
     extension::ComingRun,
     lifecycle::{self, Questions, knows_all_pods, questions},
-    pod_summary::Phase as PodPhase,
     run::{Run, SubmissionId},
     spec_hash::spec_hash,
     submission::SubmissionEnvironment,
     submission_plan::Submitter,
     submission_pod,
 };
+use pods::Phase as PodPhase;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

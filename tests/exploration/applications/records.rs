@@ -7,12 +7,11 @@ use super::{
 use api::{Role, SparkApplication, names::batch_scheduler};
 use plan::{
     Policy,
-    particulars::Particulars,
-    pod_summary::{Controller, Ended, Phase as PodPhase, PodSummary, Waiting},
     run::Run,
     submission::{self, SubmissionEnvironment},
     validation::validate,
 };
+use pods::{Controller, Ended, Particulars, Phase as PodPhase, PodSummary, Waiting};
 
 impl Oracle {
     pub fn driver(&self, pod: Pod, name: u8) -> PodSummary {

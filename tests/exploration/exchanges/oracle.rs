@@ -17,10 +17,9 @@ use plan::{
     auxiliary::AuxiliaryObjects,
     extension::{ExtensionMemory, Extensions},
     lifecycle,
-    particulars::{Particulars, Placement},
-    pod_summary::{Controller, Phase, PodSummary},
     submission::SubmissionEnvironment,
 };
+use pods::{Controller, Particulars, Phase, Placement, PodSummary};
 use serde_json::json;
 use std::{array, collections::HashMap, time::Duration};
 

@@ -12,7 +12,8 @@ use super::{
 use api::SparkApplication;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use plan::{Driver, Observed, Policy, lifecycle, pod_summary::PodSummary};
+use plan::{Driver, Observed, Policy, lifecycle};
+use pods::PodSummary;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

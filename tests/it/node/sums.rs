@@ -7,7 +7,8 @@ use super::{
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use k8s_openapi::api::core::v1::Pod;
-use plan::{pod_claim::PodClaim, pod_requests::PodRequests};
+use plan::pod_requests::PodRequests;
+use pods::PodClaim;
 use serde_json::{Value, json};
 
 #[test]

@@ -3,7 +3,8 @@
 use super::{Case, command_line};
 use crate::golden::data;
 use api::{Role, SparkApplication};
-use plan::{pod_claim::PodClaim, pod_requests::PodRequests};
+use plan::pod_requests::PodRequests;
+use pods::PodClaim;
 use serde_json::json;
 use spark_client::Submission;
 use std::collections::BTreeMap;

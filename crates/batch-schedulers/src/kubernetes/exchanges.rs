@@ -28,9 +28,8 @@ use plan::{
     Action, Observed, Plan,
     events::{Event, Severity},
     extension::{ExtensionMemory, PodsOfOthers, View},
-    particulars::Placement,
-    pod_summary::PodSummary,
 };
+use pods::{Placement, PodSummary};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,

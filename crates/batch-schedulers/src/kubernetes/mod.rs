@@ -24,9 +24,9 @@ pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 use k8s_openapi::api::core::v1::PodSpec;
 use plan::{
     copies::Copies,
-    pod_claim::{Amounts, PodClaim},
     pod_requests::{PlannedPod, PodRequests},
 };
+use pods::{Amounts, PodClaim};
 pub(crate) use seat::ungate;
 pub use seat::{excess, is_gated, is_placeholder};
 use serde::Deserialize;

@@ -5,12 +5,8 @@ use super::{exchanges::Gang, is_gated, is_placeholder};
 use crate::group_of;
 use api::State;
 use jiff::{SignedDuration, Timestamp};
-use plan::{
-    Action, Plan,
-    extension::AT_ONCE,
-    pod_summary::{Phase, PodSummary},
-    run::Run,
-};
+use plan::{Action, Plan, extension::AT_ONCE, run::Run};
+use pods::{Phase, PodSummary};
 use std::{collections::BTreeSet, time::Duration};
 
 /// The time that a placeholder waits for its executor, from the moment its driver was placed. Spark creates the first

@@ -4,7 +4,8 @@ use api::{
     names::{batch_scheduler, role},
     quantity,
 };
-use plan::{Action, PodPatch, particulars::Placement, pod_summary::PodSummary};
+use plan::{Action, PodPatch};
+use pods::{Placement, PodSummary};
 use serde_json::json;
 
 /// Whether the pod is a placeholder: it holds room for an executor.

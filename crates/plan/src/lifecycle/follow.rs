@@ -5,10 +5,10 @@ use crate::{
     Action, Driver, Plan, auxiliary, between,
     driver::{self, DriverState},
     events, executor_trial, executors,
-    pod_summary::PodSummary,
 };
 use api::{ApplicationState, RestartPolicyType, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pods::PodSummary;
 
 /// The reason that is recorded for a run whose driver disappeared before the operator saw how it ended.
 const OUTCOME_UNKNOWN: &str = "DriverOutcomeUnknown";

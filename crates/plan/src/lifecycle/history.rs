@@ -1,10 +1,11 @@
 //! Records the runs of an application and their outcomes in `status.runs`.
 
 use super::Pass;
-use crate::{pod_summary::PodSummary, run::Run};
+use crate::run::Run;
 use api::{RunRecord, SparkApplicationStatus, State};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pods::PodSummary;
 use std::fmt;
 
 /// The greatest number of runs in `status.runs`.

@@ -16,7 +16,6 @@ use crate::{
     driver::{self, DriverState, Standing},
     events::{self, LONGEST_NOTE},
     extension::AT_ONCE,
-    pod_summary::PodSummary,
     run::{Run, SubmissionId},
     submission_plan::{self, Chosen},
     submission_pod::{self, State as Submission},
@@ -27,6 +26,7 @@ use api::{
     names::annotation,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pods::PodSummary;
 use std::collections::BTreeMap;
 
 impl Pass<'_> {

@@ -24,7 +24,6 @@ use crate::{
     events::{self, Event},
     executors,
     extension::{AT_ONCE, View},
-    pod_summary::PodSummary,
     takeover,
 };
 use api::{ApplicationState, Role, SparkApplication, SparkApplicationStatus, State};
@@ -32,6 +31,7 @@ use driver::DriverState;
 use edits::Edit;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use pods::PodSummary;
 use std::time::Duration;
 
 /// The pause before the next reconcile when a change is expected: long enough that the watch usually reports the change

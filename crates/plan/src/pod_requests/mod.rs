@@ -8,7 +8,6 @@ mod spark;
 
 use super::{
     findings::{Invalid, Refusal},
-    pod_claim::{Amounts, PodClaim},
     submission::{
         place,
         pod_templates::{as_by_the_webhook, sparks_container},
@@ -22,6 +21,7 @@ use api::{
     names::{annotation, conf},
 };
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::api::resource::Quantity};
+use pods::{Amounts, PodClaim};
 use serde::Deserialize;
 use serde_json::Value;
 use spark::Spark;

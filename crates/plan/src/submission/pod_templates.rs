@@ -125,7 +125,7 @@ pub(super) fn customized(
     let mut customized = as_by_the_webhook(template, role, sparks)?;
     if let Some(annotations) = customized["metadata"]["annotations"].as_object_mut() {
         // What the annotations ask for has been done, so nobody has to read them any more. Only two are more than that:
-        // by them an extension recognises its drivers and executors (`particulars`).
+        // by them an extension recognises its drivers and executors (`pods::Particulars`).
         let is_kept = |key: &str| [annotation::POD_GROUP, annotation::SCHEDULING_GATE].contains(&key);
         annotations.retain(|key, _| is_kept(key) || !pod_customization::is_of_contract(key));
     }

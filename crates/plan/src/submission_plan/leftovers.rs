@@ -3,7 +3,6 @@
 use super::{Submitter, choice::submitter};
 use crate::{
     Policy, monitoring,
-    pod_summary::PodSummary,
     run::Run,
     submission::{SubmissionEnvironment, native},
     submission_pod,
@@ -11,6 +10,7 @@ use crate::{
 };
 use api::{ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
+use pods::PodSummary;
 use spark_client::{self, Line, possible_children};
 
 /// Returns the objects that the operator may have created for `run` in addition to pods: those that

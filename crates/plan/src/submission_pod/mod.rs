@@ -15,7 +15,6 @@ use super::{
     Policy,
     findings::Validated,
     owned::owned,
-    pod_summary::PodSummary,
     run::Run,
     submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, spark_submit},
 };
@@ -111,17 +110,6 @@ pub fn name(application: &SparkApplication, run: &Run) -> String {
 #[must_use]
 pub fn config_map(name: &str) -> ObjectKey {
     ObjectKind::CONFIG_MAP.named(name)
-}
-
-impl PodSummary {
-    /// Whether the pod is the submission pod of the run with this submission id, and the application with this uid
-    /// controls it.
-    #[must_use]
-    pub fn submits_for(&self, application_uid: &str, submission_id: &str) -> bool {
-        self.submits
-            && self.is_controlled_by(application_uid)
-            && self.submission_id.as_deref() == Some(submission_id)
-    }
 }
 
 /// A file that `spark-submit` reads.

@@ -1,9 +1,7 @@
 //! Determines the progress of a submission from its submission pod.
 
-use crate::{
-    pod_summary::{Phase, PodSummary},
-    submission::failure,
-};
+use crate::submission::failure;
+use pods::{Phase, PodSummary};
 
 /// The progress of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,8 @@ use crate::{golden::yaml, program};
 use api::SparkApplication;
 use group_scheduler::{GroupScheduler, Reads, has_ended};
 use k8s_openapi::api::core::v1::Pod;
-use plan::{pod_claim::PodClaim, pod_requests::PodRequests};
+use plan::pod_requests::PodRequests;
+use pods::PodClaim;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 

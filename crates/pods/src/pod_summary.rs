@@ -196,6 +196,15 @@ impl PodSummary {
         if self.role == Some(Role::Executor) { self.is_executor_of(None) } else { self.is_controlled_by(uid) }
     }
 
+    /// Whether the pod is the submission pod of the run with this submission id, and the application with this uid
+    /// controls it.
+    #[must_use]
+    pub fn submits_for(&self, application_uid: &str, submission_id: &str) -> bool {
+        self.submits
+            && self.is_controlled_by(application_uid)
+            && self.submission_id.as_deref() == Some(submission_id)
+    }
+
     /// Whether a SparkApplication called `name` controls the pod: the present application, or a deleted one that had
     /// the same name.
     #[must_use]
