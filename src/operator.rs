@@ -181,18 +181,20 @@ fn policy(settings: &Settings, places: &Places, master: String, extensions: Exte
     let time_to_live = Some(i64::from(settings.default_time_to_live_seconds));
     Policy {
         operator: Some(format!("{}/{}", places.secret_namespace, installation.name.name)),
-        master,
+        submission: submission::Settings {
+            master,
+            has_webhook: installation.webhook,
+            exposure: settings.exposure.exposure(),
+            submission_pod: settings.submission_pod(),
+        },
         driver_creation_grace: settings.driver_pod_creation_grace_period,
         submitter: settings.submitter,
-        submission_pod: settings.submission_pod(),
-        has_webhook: installation.webhook,
         executor_limits: ExecutorLimits { count, ..ExecutorLimits::default() },
         default_time_to_live_seconds: time_to_live.filter(|seconds| *seconds > 0),
         default_service_account: Some(settings.default_service_account.clone()),
         has_driver_pdb: installation.enable_driver_pdb,
         protects_driver_outcome: settings.protect_driver_outcome,
         tries_executors: settings.executor_dry_run,
-        exposure: settings.exposure.exposure(),
         extensions,
     }
 }

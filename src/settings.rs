@@ -17,8 +17,9 @@ pub use extensions::ExtensionSettings;
 pub use installation::{ExposureCheck, InstallationName, InstallationSettings};
 pub use kubeflow::{Half, HalfCommand, HalfSettings};
 pub use metrics::MetricsSettings;
-use plan::{schedule::Precision, submission_plan::Submitter, submission_pod};
+use plan::{schedule::Precision, submission_plan::Submitter};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use submission::submission_pod;
 use values::{
     absolute_path, account, at_least_none, at_least_one, duration, log_filter, master, optional_address,
     quantity,

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use k8s_openapi::api::networking::v1::IngressTLS;
-use plan::auxiliary::{Exposure, UrlFormat};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use submission::exposure::{Exposure, UrlFormat};
 
 /// How the web UIs of drivers are reached, and their ports that applications name.
 #[derive(Clone, Debug, Args)]

@@ -3,13 +3,9 @@
 //! `node/characters.rs` to real processes.
 
 use api::{Role, SparkApplication};
-use plan::{
-    Policy,
-    run::Run,
-    submission::spark_submit,
-    validation::{Files, Invalid, examine, validate},
-};
+use plan::validation::{Files, Invalid, examine, validate};
 use serde_json::{Value, json};
+use submission::{Settings, run::Run, spark_submit};
 
 /// The executors' template reaches Spark as a string inside YAML, so a character that YAML refuses or changes would not
 /// arrive.
@@ -22,9 +18,9 @@ fn templates_have_no_character_that_yaml_refuses_or_changes() {
         hard["spec"][role.as_str()] = json!({"env": env, "template": {"spec": {"volumes": env}}});
     }
     let application: SparkApplication = serde_json::from_value(hard).unwrap();
-    let policy = Policy::new("k8s://https://kubernetes");
+    let settings = Settings::new("k8s://https://kubernetes");
     let files =
-        spark_submit(validate(&application).unwrap(), &Run::next(&application), &policy, "").unwrap().files;
+        spark_submit(validate(&application).unwrap(), &Run::next(&application), &settings, "").unwrap().files;
     for role in Role::ALL {
         let text = &files[format!("{}-pod-template.yaml", role.as_str()).as_str()];
         // The printable characters of YAML 1.2, section 5.1, without the line breaks that YAML folds.

@@ -9,12 +9,11 @@ use api::SparkApplication;
 use jiff::Timestamp;
 use plan::{
     By, Policy, executor_trial,
-    run::Run,
-    submission::SubmissionEnvironment,
     submission_plan::{Chosen, Submitter, choose},
 };
 use serde_json::{Value, json};
 use spark_client::{Objects, Reason};
+use submission::{SubmissionEnvironment, run::Run};
 
 /// A setting that only `spark-submit` can handle.
 const FEATURE_STEPS: &str = "spark.kubernetes.driver.pod.featureSteps";
@@ -214,7 +213,8 @@ fn a_version_that_is_of_no_line_is_submitted_as_the_nearest_and_that_is_said() {
 /// Without the webhook, the executors' template contains the changes that the webhook would make to executor pods.
 #[test]
 fn without_the_webhook_drivers_are_the_same_and_executors_have_a_template() {
-    let without = Policy { has_webhook: false, ..policy() };
+    let mut without = policy();
+    without.submission.has_webhook = false;
     let mut templates = 0;
     let everything: SparkApplication = yaml(&data("api/sparkapplication.yaml"));
     for mut application in cases("submission").iter().map(|case| application(case)).chain([everything]) {
@@ -265,7 +265,8 @@ fn what_spark_overwrites_in_the_executors_template_is_said() {
             "lifecycle": {"preStop": {"exec": {"command": ["sleep", "1"]}}},
         },
     }));
-    let without = Policy { has_webhook: false, ..policy() };
+    let mut without = policy();
+    without.submission.has_webhook = false;
     let Chosen { request, events } = chosen(&application, &without);
     assert_eq!(
         events[0].note,

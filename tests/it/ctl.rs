@@ -5,15 +5,11 @@ use crate::{
     program::{run, sparkctl_program},
 };
 use api::SparkApplication;
-use plan::{
-    Policy,
-    run::Run,
-    submission::{DIRECTORY, SparkSubmit, spark_submit},
-    validation::validate,
-};
+use plan::validation::validate;
 use serde_json::{Value, json};
 use spark_client::read_properties;
 use std::{fs, path::Path, process::Output};
+use submission::{DIRECTORY, Settings, SparkSubmit, run::Run, spark_submit};
 
 const EXAMPLES: &str = "manifests/examples";
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
@@ -492,8 +488,8 @@ pub(crate) fn application(changes: Value) -> SparkApplication {
 
 /// Returns the arguments and files with which the operator would run `spark-submit`.
 fn submitted(application: &SparkApplication) -> SparkSubmit {
-    let policy = Policy::new("k8s://https://kubernetes.default.svc:443");
-    spark_submit(validate(application).unwrap(), &Run::next(application), &policy, "").unwrap()
+    let settings = Settings::new("k8s://https://kubernetes.default.svc:443");
+    spark_submit(validate(application).unwrap(), &Run::next(application), &settings, "").unwrap()
 }
 
 /// Returns the output of `sparkctl render` for `application`.

@@ -8,11 +8,9 @@ use clap::Parser;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
-    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, exposure_rights},
+    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
     extension::Extensions,
     lifecycle,
-    run::Run,
-    submission::{self, SubmissionEnvironment},
     submission_plan::{self, Submitter},
     validation::validate,
 };
@@ -20,6 +18,7 @@ use pods::{Phase, PodSummary};
 use serde_json::{Value, json};
 use spark_operator::settings::{Command, Flags};
 use std::{fs, path::Path, time::Duration};
+use submission::{self, SubmissionEnvironment, exposure::exposure_rights, run::Run};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
@@ -238,7 +237,7 @@ fn they_stay_when_the_run_has_ended_and_go_with_a_suspension() {
         actions.len() == 2 && actions.iter().all(|action| matches!(action, AuxiliaryAction::Delete(_)))
     };
     assert!(all_go(&resting(&application, &policy, State::Suspended)));
-    policy.exposure.ends_with_run = true;
+    policy.submission.exposure.ends_with_run = true;
     for state in rests {
         let actions = resting(&application, &policy, state);
         assert_eq!(
@@ -258,7 +257,7 @@ fn what_the_admins_format_gives_to_a_web_ui_nobody_else_has_by_choosing_it() {
         json!([{"servicePort": 8080, "ingressURLFormat": "ui.example.com/data/other"}]),
     )
     .unwrap();
-    let asked = AskedAddresses::of(&application, &policy);
+    let asked = AskedAddresses::of(&application, &policy.submission.exposure);
     assert_eq!(
         (&*asked.of_ui, &*asked.chosen),
         (&[ui.to_owned()][..], &["ui.example.com/data/other".to_owned()][..])
@@ -268,7 +267,7 @@ fn what_the_admins_format_gives_to_a_web_ui_nobody_else_has_by_choosing_it() {
         asked.takes("ui.example.com/data/other", false) && !asked.takes("ui.example.com/data/other", true)
     );
     application.status.get_or_insert_default().application_state.state = State::Suspended;
-    assert!(AskedAddresses::of(&application, &policy).is_empty(), "its Ingresses go");
+    assert!(AskedAddresses::of(&application, &policy.submission.exposure).is_empty(), "its Ingresses go");
 }
 
 /// The pause between two tries grows, so that the operator does not endlessly repeat a request that the API server
@@ -352,7 +351,8 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
         let run = Run::next(&application);
         if by_spark_submit {
             let command =
-                submission::spark_submit(validate(&application).unwrap(), &run, &policy, "").unwrap();
+                submission::spark_submit(validate(&application).unwrap(), &run, &policy.submission, "")
+                    .unwrap();
             let file = &command.files["spark.properties"];
             return [base, redirect].map(|key| {
                 let line = file.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
@@ -361,7 +361,8 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
         }
         let environment = SubmissionEnvironment::default().environment;
         let application = validate(&application).unwrap();
-        let native = submission::native(application, &run, &policy, "", environment, begin()).unwrap();
+        let native =
+            submission::native(application, &run, &policy.submission, "", environment, begin()).unwrap();
         [base, redirect].map(|key| native.properties.get(key).cloned())
     };
     let some = |base: &str, redirect: &str| [Some(base.to_owned()), Some(redirect.to_owned())];
@@ -378,7 +379,7 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
     let (objects, _) = submission::objects(
         validate(&application).unwrap(),
         &Run::next(&application),
-        &policy,
+        &policy.submission,
         &SubmissionEnvironment::default(),
         begin(),
     )
@@ -437,7 +438,9 @@ fn policy(flags: &[&str]) -> Policy {
     let Command::Run(settings) = Flags::try_parse_from(arguments).unwrap().command else {
         unreachable!("`run` was asked for")
     };
-    Policy { exposure: settings.exposure.exposure(), ..Policy::new("k8s://https://10.96.0.1:443") }
+    let mut policy = Policy::new("k8s://https://10.96.0.1:443");
+    policy.submission.exposure = settings.exposure.exposure();
+    policy
 }
 
 /// Returns the plan for `application` with a running driver and the objects `auxiliary`, `second` seconds after

@@ -96,7 +96,7 @@ fn seeds() {
     write("expansion", "chained".to_owned(), (0..70).map(chained).collect::<String>().as_bytes());
     let circular = "spark.a=${spark.b}\nspark.b=${spark.a} ${env:A} ${system:b} ${c:d} ${e} ${ ${\n";
     write("expansion", "circular".to_owned(), circular.as_bytes());
-    let metrics = fs::read(data("../../crates/plan/src/monitoring/metrics.properties")).unwrap();
+    let metrics = fs::read(data("../../crates/submission/src/monitoring/metrics.properties")).unwrap();
     write("properties", "metrics".to_owned(), &metrics);
     let managed = r#"{"metadata":{"name":"pi","managedFields":[{"time":"9999-12-31T12:00:00Z","fieldsV1":{"f:x":{}}}]},"spec":{}}"#;
     write("items", "managed".to_owned(), managed.as_bytes());

@@ -16,11 +16,8 @@ use kube::{
     api::{ObjectList, WatchEvent},
 };
 use plan::{
-    Policy,
     extension::Extensions,
-    run::Run,
     schedule::Precision,
-    submission,
     validation::{self, MOST_FINDINGS, Refusal},
 };
 use pod_customization::{self, STEPS};
@@ -34,6 +31,7 @@ use std::{
     sync::LazyLock,
     time::Duration,
 };
+use submission::{Settings, run::Run, spark_submit};
 use tower::ServiceExt;
 use webhook::{LargeReviews, Lookups, ReviewMetrics, Reviews, router};
 
@@ -158,9 +156,9 @@ pub fn properties(bytes: &[u8]) {
     assert!(said.invalid.len() <= MOST_FINDINGS + 1 && Refusal(said.invalid).to_string().len() < 32 << 10);
 
     let pi = application(json!({"sparkVersion": "4.0.1", "sparkConf": {"spark.fuzzed": text}}));
-    let policy = Policy::new("k8s://https://api:443");
+    let settings = Settings::new("k8s://https://api:443");
     let command = validation::validate(&pi)
-        .and_then(|validated| submission::spark_submit(validated, &Run::next(&pi), &policy, text));
+        .and_then(|validated| spark_submit(validated, &Run::next(&pi), &settings, text));
     let (Ok(defaults), Ok(command)) = (spark_client::read_properties(text), command) else {
         return;
     };

@@ -10,8 +10,6 @@ use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
     extension::Extensions,
-    run::Run,
-    submission::SubmissionEnvironment,
     submission_plan::{Chosen, Submitter, choose},
     validation::Invalid,
 };
@@ -20,6 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use spark_client::{Objects, read_properties};
 use std::collections::{BTreeMap, BTreeSet};
+use submission::{SubmissionEnvironment, run::Run};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -191,7 +190,8 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
 fn without_the_webhook_too_the_operator_recognises_the_group_and_the_executors_of_a_driver_that_spark_submit_has_created()
  {
     let application = application(&json!({"batchScheduler": "kubernetes"}));
-    let policy = Policy { submitter: Submitter::SparkSubmit, has_webhook: false, ..with_kubernetes() };
+    let mut policy = Policy { submitter: Submitter::SparkSubmit, ..with_kubernetes() };
+    policy.submission.has_webhook = false;
     let SubmitRequest { run, by, .. } = chosen(&application, &policy).unwrap().request;
     let (By::Native(objects) | By::Pod { objects, .. }) = by;
     let group = objects.children.iter().find(|object| object["kind"] == "PodGroup").unwrap();
@@ -213,7 +213,8 @@ fn without_the_webhook_too_the_operator_recognises_the_group_and_the_executors_o
 fn without_the_webhook_too_the_container_of_spark_may_have_any_name() {
     let containers = json!([{"name": "main", "args": ["own"]}, {"name": "logger"}]);
     let executor = json!({"template": {"spec": {"containers": containers}}});
-    let policy = Policy { submitter: Submitter::SparkSubmit, has_webhook: false, ..with_kubernetes() };
+    let mut policy = Policy { submitter: Submitter::SparkSubmit, ..with_kubernetes() };
+    policy.submission.has_webhook = false;
     let application = application(&json!({"batchScheduler": "kubernetes", "executor": executor}));
     let by = chosen(&application, &policy).unwrap().request.by;
     let (By::Native(objects) | By::Pod { objects, .. }) = by;

@@ -2,7 +2,7 @@
 //! contain.
 
 use api::SparkApplication;
-use plan::{Policy, run::Run, submission::spark_submit, validation::validate};
+use plan::validation::validate;
 use proptest::{
     collection::{btree_map, vec},
     prelude::{Strategy, any, prop_assert_eq, prop_oneof},
@@ -16,6 +16,7 @@ use std::{
     io::{Read, Write},
     process::{Child, Command, Stdio},
 };
+use submission::{Settings, run::Run, spark_submit};
 
 /// The number of cases. Each case has some twenty texts as keys, and as many as values.
 const CASES: u32 = 400;
@@ -126,11 +127,11 @@ fn properties_file(spec: &Value) -> String {
         json!({"name": "pi", "namespace": "default", "uid": "6c1f0b5e-0000-4000-8000-000000000001"});
     let application: SparkApplication =
         serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
-    let policy = Policy::new("k8s://https://10.96.0.1:443");
+    let settings = Settings::new("k8s://https://10.96.0.1:443");
     // The submission id depends on the spec, and is one of the properties. The run of an empty spec keeps this property
     // the same for all specs.
     let run = Run::next(&serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap());
-    spark_submit(validate(&application).unwrap(), &run, &policy, "")
+    spark_submit(validate(&application).unwrap(), &run, &settings, "")
         .unwrap()
         .files
         .remove("spark.properties")

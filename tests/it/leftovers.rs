@@ -5,13 +5,14 @@ use api::{ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use plan::{
-    Action, By, Driver, Observed, Policy, Submission, SubmissionProgress, lifecycle::next, run::Run,
-    submission::SubmissionEnvironment, submission_plan::choose,
+    Action, By, Driver, Observed, Policy, Submission, SubmissionProgress, lifecycle::next,
+    submission_plan::choose,
 };
 use pods::PodSummary;
 use serde_json::{Value, from_value, json};
 use spark_client::{Environment, Objects};
 use std::collections::BTreeSet;
+use submission::{SubmissionEnvironment, run::Run};
 
 /// The volumes with PersistentVolumeClaims, and the name of each claim. Spark generates the name of the first for each
 /// driver (`OnDemand`); the user has chosen the name of the second.

@@ -14,14 +14,16 @@ use plan::{
     executor_trial::Trial,
     executors::ExecutorLimits,
     lifecycle::{self, questions},
-    run::{Run, SubmissionId},
-    submission::SubmissionEnvironment,
     submission_plan::Submitter,
 };
 use pods::{Phase, Placement, PodSummary};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fs, time::Duration};
+use submission::{
+    SubmissionEnvironment,
+    run::{Run, SubmissionId},
+};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 

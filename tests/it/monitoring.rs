@@ -7,14 +7,16 @@ use api::{
 };
 use plan::{
     By, Policy,
-    monitoring::{config_map, possible_child},
-    run::Run,
-    submission::SubmissionEnvironment,
     submission_plan::{children, choose},
 };
 use serde_json::{Value, json};
 use spark_client::read_properties;
 use std::collections::BTreeMap;
+use submission::{
+    SubmissionEnvironment,
+    monitoring::{config_map, possible_child},
+    run::Run,
+};
 
 const JAR: &str = "/prometheus/exporter.jar";
 

@@ -7,15 +7,11 @@ use crate::{
     submission::{application, pi},
 };
 use api::{SparkApplication, SparkApplicationStatus};
-use plan::{
-    Policy,
-    run::Run,
-    submission::{DIRECTORY, SparkSubmit, native, spark_submit},
-    validation::validate,
-};
+use plan::validation::validate;
 use serde_json::{Value, json};
 use spark_client::{Environment, Files, NotNative, Objects, Submission, objects, trimmed};
 use std::collections::BTreeMap;
+use submission::{DIRECTORY, Settings, SparkSubmit, native, run::Run, spark_submit};
 
 const MASTER: &str = "k8s://https://10.0.0.1:443";
 
@@ -25,7 +21,7 @@ fn both_submitters_are_given_the_same() {
     for case in cases("submission") {
         let application = application(&case);
         let run = Run::next(&application);
-        let submit = spark_submit(validate(&application).unwrap(), &run, &policy(), "").unwrap();
+        let submit = spark_submit(validate(&application).unwrap(), &run, &settings(), "").unwrap();
         let mut submission = submitted(&application, "").unwrap();
         // Files are not compared: the submission of the test's command line has all files, the native one only those
         // that the operator writes itself.
@@ -105,7 +101,14 @@ fn a_blank_in_a_list_is_refused_with_the_property() {
 fn submitted(application: &SparkApplication, defaults: &str) -> Result<Submission, NotNative> {
     let environment = Environment { os_user: "root".to_owned(), ..Environment::default() };
     let validated = validate(application).map_err(|refusal| NotNative::refused("spec", refusal.brief()))?;
-    native(validated, &Run::next(application), &policy(), defaults, environment, jiff::Timestamp::UNIX_EPOCH)
+    native(
+        validated,
+        &Run::next(application),
+        &settings(),
+        defaults,
+        environment,
+        jiff::Timestamp::UNIX_EPOCH,
+    )
 }
 
 /// Returns the submission that `spark-submit` would read.
@@ -127,8 +130,8 @@ fn read(submit: &SparkSubmit, application: &SparkApplication) -> Submission {
     command_line::submission(&case, ids).unwrap_or_else(|_| panic!("{:?}", submit.arguments))
 }
 
-fn policy() -> Policy {
-    Policy::new(MASTER)
+fn settings() -> Settings {
+    Settings::new(MASTER)
 }
 
 /// Returns an application whose program is in the image, with `changes` to its spec.

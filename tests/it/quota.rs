@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use plan::{
     Policy,
     quota::{exceeded, needs_room},
-    submission::SubmissionEnvironment,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use submission::SubmissionEnvironment;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -7,12 +7,11 @@ use jiff::Timestamp;
 use plan::{
     By, Policy,
     extension::Extensions,
-    run::Run,
-    submission::{DIRECTORY, SubmissionEnvironment},
     submission_plan::{Submitter, choose},
 };
 use serde_json::{Map, Value, json};
 use spark_client::read_properties;
+use submission::{DIRECTORY, SubmissionEnvironment, run::Run};
 
 /// The pods that `spark-submit` creates are in a group by the labels and annotations in the properties and templates that
 /// the operator gives to it.

@@ -2,14 +2,10 @@
 
 use crate::golden::{Golden, cases, data, yaml};
 use api::{Role, SparkApplication, names::conf};
-use plan::{
-    Policy,
-    run::Run,
-    submission::{DIRECTORY, SparkSubmit, spark_submit},
-    validation::{Refusal, validate},
-};
+use plan::validation::{Refusal, validate};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
+use submission::{DIRECTORY, Settings, SparkSubmit, run::Run, spark_submit};
 
 /// The application of a case is in its `application.yaml`. If this file is missing, the case is about the example in
 /// `manifests/examples` that has the same name as the case.
@@ -163,7 +159,7 @@ pub fn submitted(application: &SparkApplication) -> Result<SparkSubmit, Refusal>
     spark_submit(
         validate(application)?,
         &Run::next(application),
-        &Policy::new("k8s://https://10.96.0.1:443"),
+        &Settings::new("k8s://https://10.96.0.1:443"),
         "",
     )
 }

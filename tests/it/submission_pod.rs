@@ -6,17 +6,16 @@ use crate::{
     program::run,
 };
 use api::SparkApplication;
-use plan::{
-    Policy,
-    run::Run,
-    submission::SubmissionEnvironment,
-    submission_pod::{State, objects, state},
-    validation::validate,
-};
+use plan::validation::validate;
 use pods::PodSummary;
 use serde_json::{Value, json};
 use spark_client::{Environment, Objects};
 use std::{fs, path::Path};
+use submission::{
+    Settings, SubmissionEnvironment,
+    run::Run,
+    submission_pod::{State, objects, state},
+};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
@@ -36,10 +35,10 @@ fn the_pod_is_the_drivers_sister_and_reads_its_files_from_a_config_map() {
             environment,
             ..Default::default()
         };
-        let policy = Policy::new("k8s://https://10.96.0.1:443");
+        let settings = Settings::new("k8s://https://10.96.0.1:443");
         let run = Run::next(&application);
         let Objects { pod, children } =
-            objects(validate(&application).unwrap(), &run, &policy, &submission_environment).unwrap();
+            objects(validate(&application).unwrap(), &run, &settings, &submission_environment).unwrap();
         let [config_map] = &children[..] else { panic!("{children:?}") };
         assert_eq!(config_map["metadata"]["name"], pod["metadata"]["name"]);
         let mut keys: Vec<_> = config_map["data"].as_object().unwrap().keys().collect();
@@ -73,10 +72,10 @@ fn without_script(mut pod: Value) -> Value {
 #[test]
 fn the_script_keeps_the_exception_and_its_causes_and_the_exit_code() {
     let application = application(&cases("submission_pod")[0]);
-    let policy = Policy::new("k8s://https://10.96.0.1:443");
+    let settings = Settings::new("k8s://https://10.96.0.1:443");
     let attempt = Run::next(&application);
     let validated = validate(&application).unwrap();
-    let made = objects(validated, &attempt, &policy, &SubmissionEnvironment::default()).unwrap();
+    let made = objects(validated, &attempt, &settings, &SubmissionEnvironment::default()).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     for (what, program, code, message) in [
         (

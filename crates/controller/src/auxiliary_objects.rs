@@ -18,7 +18,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use plan::{
-    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, addresses, mend},
+    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend},
     events,
 };
 use serde_json::Value;
@@ -27,6 +27,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use submission::exposure::addresses;
 use tokio::time::timeout;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},

@@ -10,10 +10,8 @@ use kube::{
     Api, Client, Resource,
     api::{ObjectMeta, PostParams},
 };
-use plan::{
-    digest,
-    events::{self, Event, Severity},
-};
+use plan::events::{self, Event, Severity};
+use submission::digest;
 use tracing::warn;
 use work::Panicked;
 

@@ -15,13 +15,11 @@ use plan::{
     auxiliary::AskedAddresses,
     driver,
     lifecycle::{Questions, knows_all_pods, questions},
-    run::Run,
-    submission::SubmissionEnvironment,
-    submission_pod,
     validation::is_object_name,
 };
 use pods::PodSummary;
 use std::{collections::BTreeSet, ops::ControlFlow};
+use submission::{SubmissionEnvironment, driver_pod_name, run::Run, submission_pod};
 use tracing::warn;
 
 /// Collects all facts on which the next decision about `application` depends.
@@ -42,7 +40,7 @@ pub(super) async fn observe(
     let asked = questions(application);
     let recorded_name =
         status.and_then(|status| status.driver_info.pod_name.clone()).filter(|_| !asked.launch);
-    let driver_name = recorded_name.unwrap_or_else(|| driver::pod_name(application));
+    let driver_name = recorded_name.unwrap_or_else(|| driver_pod_name(application));
 
     let submission = context.submitter.submission(&uid);
     let launching = asked.launch.then(|| Run::next(application));
@@ -157,7 +155,7 @@ pub(super) async fn observe(
         made: made_for.as_deref() == Some(submission_id),
         auxiliary: context
             .auxiliary_worker
-            .seen(application, AskedAddresses::of(application, &context.policy)),
+            .seen(application, AskedAddresses::of(application, &context.policy.submission.exposure)),
         submission,
         submission_environment,
         defaults,

@@ -3,13 +3,13 @@
 //! `spark-submit` creates in a submission pod.
 
 use api::names::env;
-use plan::submission::SubmissionEnvironment as Found;
 use spark_client::Environment;
 use std::{
     collections::BTreeMap,
     env as process_env, fs, io,
     path::{Path, PathBuf},
 };
+use submission::SubmissionEnvironment as Found;
 use tokio::task::spawn_blocking;
 
 /// The file of default properties, which is read together with the other configuration files. Drivers do not get this

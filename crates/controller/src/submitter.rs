@@ -289,7 +289,6 @@ mod tests {
     use crate::workload::Workloads;
     use http::{Request, Response};
     use kube::client::{Body, ClientBuilder};
-    use plan::run::Run;
     use prometheus_client::registry::Registry;
     use serde_json::{from_value, json};
     use spark_client::Objects;
@@ -297,6 +296,7 @@ mod tests {
         convert::Infallible,
         sync::atomic::{AtomicUsize, Ordering},
     };
+    use submission::run::Run;
     use tokio::{sync::Notify, task::yield_now};
 
     /// Once, the ConfigMap of a submission pod was created after the application was suspended and everything else

@@ -1,26 +1,11 @@
-//! Determines the driver pod's name, whether the pod belongs to the run, and what the pod's state means for the
-//! application.
+//! Determines whether the pod with the driver's name belongs to the run, and what the pod's state means for the application.
 
-use crate::{between, monitoring, run::SubmissionId};
-use api::{
-    SparkApplication,
-    excerpt::{self, LONGEST_EXPLANATION},
-    names::conf,
-};
+use crate::between;
+use api::excerpt::{self, LONGEST_EXPLANATION};
 use jiff::Timestamp;
 use pods::{Phase, PodSummary};
 use std::time::Duration;
-
-/// Returns the driver pod's name: `spec.driver.podName`, else `spark.kubernetes.driver.pod.name` in `sparkConf`, else
-/// `<application>-driver`.
-#[must_use]
-pub fn pod_name(application: &SparkApplication) -> String {
-    let spec = &application.spec;
-    let given = spec.driver.pod_name.as_ref().filter(|name| !name.is_empty());
-    let configured = || spec.spark_conf.get(conf::DRIVER_POD_NAME).filter(|name| !name.is_empty());
-    let derived = || format!("{}-driver", application.metadata.name.as_deref().unwrap_or_default());
-    given.or_else(configured).cloned().unwrap_or_else(derived)
-}
+use submission::{monitoring, run::SubmissionId};
 
 /// The relation of the pod with the driver's name to the run that is about to be submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,6 @@ use crate::{
     Policy,
     driver::{self, DriverState},
     pod_requests::PodRequests,
-    run::Run,
-    submission::native,
     validation::validate,
 };
 use api::{
@@ -20,6 +18,7 @@ use pods::PodSummary;
 use serde_json::{Value, json};
 use spark_client::Environment;
 use std::time::Duration;
+use submission::{native, run::Run};
 
 /// The API server's answer to a model of an executor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +84,8 @@ pub fn executor(
         return None;
     }
     let (valid, environment) = (validate(application).ok()?, Environment::default());
-    let submission = native(valid, &run, policy, defaults, environment, Timestamp::UNIX_EPOCH).ok()?;
+    let submission =
+        native(valid, &run, &policy.submission, defaults, environment, Timestamp::UNIX_EPOCH).ok()?;
     let mut executor = spark_client::executor(&submission).ok()?;
     let planned = &requests.executor.spec;
     let spec = &mut executor["spec"];

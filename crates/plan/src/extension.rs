@@ -1,12 +1,13 @@
 //! The points at which extensions take part in the runs of applications. An extension is a feature that most clusters do not
 //! use. The core knows none by its name: it calls those in [`Policy::extensions`](crate::Policy::extensions).
 
-use crate::{Action, Driver, Observed, Plan, Policy, copies::Copies, findings::Findings};
+use crate::{Action, Driver, Observed, Plan, Policy, copies::Copies};
 use api::{ObjectKey, ObjectKind, SparkApplication, names::annotation};
 use jiff::Timestamp;
 use pods::PodSummary;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
+use submission::findings::Findings;
 
 /// The greatest number of actions about executors and about the pods of an extension in one plan, and of pods that one plan
 /// makes. Applications with a thousand of them must not keep others waiting.

@@ -4,32 +4,24 @@
 pub mod application_metrics;
 pub mod auxiliary;
 pub mod copies;
-pub mod digest;
 pub mod driver;
 mod driver_account;
 pub mod events;
 pub mod executor_trial;
 pub mod executors;
 pub mod extension;
-mod findings;
 pub mod lifecycle;
-pub mod monitoring;
 pub mod namespaces;
-pub mod owned;
 pub mod pod_requests;
 mod precision;
 pub mod quota;
-pub mod run;
 pub mod schedule;
-pub mod spec_hash;
-pub mod submission;
 pub mod submission_plan;
-pub mod submission_pod;
 pub mod takeover;
 pub mod validation;
 
 use api::{ObjectKey, SparkApplicationStatus, names::label};
-use auxiliary::{AuxiliaryAction, AuxiliaryObjects, Exposure};
+use auxiliary::{AuxiliaryAction, AuxiliaryObjects};
 use copies::Copies;
 use events::Event;
 use executor_trial::Trial;
@@ -37,11 +29,13 @@ use executors::ExecutorLimits;
 use extension::Extensions;
 use jiff::Timestamp;
 use pods::PodSummary;
-use run::{Run, SubmissionId};
 use serde_json::Value;
 use spark_client::{Objects, Reason};
 use std::{any::Any, sync::Arc, time::Duration};
-use submission::SubmissionEnvironment;
+use submission::{
+    SubmissionEnvironment,
+    run::{Run, SubmissionId},
+};
 use submission_plan::Submitter;
 
 /// Everything that the controller has found out about one application. Built by `controller::observe`; tests build it
@@ -240,16 +234,12 @@ impl By {
 pub struct Policy {
     /// The operator, as `<its namespace>/<its installation>`, if it is recorded with the runs that it submits.
     pub operator: Option<String>,
-    /// The API server's address in the form of Spark's `--master`: `k8s://https://…`.
-    pub master: String,
+    /// The settings for all submissions.
+    pub submission: submission::Settings,
     /// How long after a submission a driver pod may be missing before the application fails.
     pub driver_creation_grace: Duration,
     /// The submitter of applications that do not name one.
     pub submitter: Submitter,
-    /// The settings for submission pods.
-    pub submission_pod: submission_pod::Settings,
-    /// Whether the webhook customizes pods.
-    pub has_webhook: bool,
     /// The greatest size of `status.executorState`.
     pub executor_limits: ExecutorLimits,
     /// `timeToLiveSeconds` of applications that do not set it.
@@ -262,8 +252,6 @@ pub struct Policy {
     pub protects_driver_outcome: bool,
     /// Whether the API server is asked, once there is a driver, whether it would accept executors.
     pub tries_executors: bool,
-    /// How the ports of drivers can be reached.
-    pub exposure: Exposure,
     /// The features that most clusters do not use.
     pub extensions: Extensions,
 }
@@ -274,18 +262,15 @@ impl Policy {
     pub fn new(master: impl Into<String>) -> Self {
         Self {
             operator: None,
-            master: master.into(),
+            submission: submission::Settings::new(master),
             driver_creation_grace: Duration::from_secs(10),
             submitter: Submitter::Auto,
-            submission_pod: submission_pod::Settings::default(),
-            has_webhook: true,
             executor_limits: ExecutorLimits::default(),
             default_time_to_live_seconds: None,
             default_service_account: None,
             has_driver_pdb: false,
             protects_driver_outcome: false,
             tries_executors: true,
-            exposure: Exposure::default(),
             extensions: Extensions::default(),
         }
     }

@@ -6,10 +6,7 @@
 
 use super::{
     By, Policy,
-    findings::Invalid,
     pod_requests::{Error, PodRequests},
-    run::Run,
-    submission::SubmissionEnvironment,
     submission_plan::choose,
     validation::is_same_run,
 };
@@ -17,6 +14,7 @@ use api::{ExecutorState, SparkApplication, State, quantity};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::ResourceQuota, apimachinery::pkg::api::resource::Quantity};
 use pods::{PodClaim, is_counted};
+use submission::{SubmissionEnvironment, findings::Invalid, run::Run};
 
 /// Several pods that ask for the same resources.
 #[derive(Clone, Debug)]

@@ -15,11 +15,10 @@ use serde_json::{Value, json};
 use spark_client::Objects;
 use spark_operator_plan::{
     Driver, Observed, Policy, lifecycle,
-    run::Run,
-    submission::{SubmissionEnvironment, objects},
     validation::{Files, examine, validate},
 };
 use std::{fs, path::Path};
+use submission::{SubmissionEnvironment, objects, run::Run};
 
 #[test]
 fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
@@ -30,7 +29,7 @@ fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
         objects(
             validate(&application).unwrap(),
             &Run::next(&application),
-            &policy,
+            &policy.submission,
             &submission_environment,
             Timestamp::UNIX_EPOCH,
         )

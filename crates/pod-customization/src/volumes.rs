@@ -1,7 +1,7 @@
 //! Mounts an application's volumes into Spark's container.
 //!
 //! Scratch space (`spark-local-dir-…`) is not mounted here: Spark itself mounts it, from its configuration
-//! (`crates/plan/src/submission/volumes.rs`).
+//! (`crates/submission/src/volumes.rs`).
 
 use super::{Concern, Problem, SparkPod, entries, volume_name};
 use api::{

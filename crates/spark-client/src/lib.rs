@@ -11,7 +11,7 @@
 //! recordings of real submissions: the tests compare every object with `tests/it/recordings`.
 //!
 //! The caller adds owner references, its own labels and the customization of the pod. In the operator the caller is
-//! `plan::submission::native`: it passes the properties and pod templates that it would pass to `spark-submit`.
+//! `submission::native`: it passes the properties and pod templates that it would pass to `spark-submit`.
 //!
 //! # Deliberate differences from Spark
 //!

@@ -16,12 +16,12 @@ use clap_complete::ArgValueCompleter;
 use futures::future::{Either, select, select_all};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt, runtime::wait::await_condition};
-use plan::auxiliary::ui_port;
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::pin,
     time::Duration,
 };
+use submission::exposure::ui_port;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream},

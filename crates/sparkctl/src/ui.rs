@@ -15,8 +15,8 @@ use api::names::conf;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use kube::ResourceExt;
-use plan::auxiliary::is_ui_off;
 use std::io::{self, IsTerminal};
+use submission::exposure::is_ui_off;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparkctl ui spark-pi")]

@@ -13,12 +13,12 @@ use k8s_openapi::api::{
     authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
-use plan::{
-    auxiliary::{ExposureRight, exposure_rights},
-    digest,
-    validation::Invalid,
-};
+use plan::validation::Invalid;
 use serde::de::DeserializeOwned;
+use submission::{
+    digest,
+    exposure::{ExposureRight, exposure_rights},
+};
 use tokio::time::timeout;
 use tracing::debug;
 

@@ -10,8 +10,9 @@ use api::{Lenient, SparkApplication};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Api, Client, api::ListParams};
-use plan::{Policy, quota, submission::SubmissionEnvironment, validation::Invalid};
+use plan::{Policy, quota, validation::Invalid};
 use std::sync::Arc;
+use submission::SubmissionEnvironment;
 use tokio::time::timeout;
 
 /// Reads the admin's settings for submissions as they are now, or returns why that is not possible.

@@ -3,13 +3,12 @@
 
 use api::{SparkApplication, State, owner_reference};
 use batch_schedulers::GroupApi;
-use plan::{
-    Action, Driver, Observed, Plan,
-    lifecycle::questions,
+use plan::{Action, Driver, Observed, Plan, lifecycle::questions};
+use pods::{Controller, Phase, PodSummary};
+use submission::{
     spec_hash::{hash_version, spec_hash},
     submission_pod::{State as Submission, state as state_of},
 };
-use pods::{Controller, Phase, PodSummary};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {

@@ -365,7 +365,7 @@ impl Model {
     }
 }
 
-/// The same as `plan::submission_pod::State::may_go_on`. The outcome of a pod that is being deleted counts only if a
+/// The same as `submission::submission_pod::State::may_go_on`. The outcome of a pod that is being deleted counts only if a
 /// driver was made.
 fn is_waited_for(pod: &SubmissionPod) -> bool {
     pod.may_go_on() || pod.terminating && pod.stage != Stage::Ended(Exit::Done)

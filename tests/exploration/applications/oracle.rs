@@ -23,20 +23,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::{
     Action, Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
     auxiliary::{AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects},
-    driver::pod_name,
     extension::ComingRun,
     lifecycle::{self, Questions, knows_all_pods, questions},
-    run::{Run, SubmissionId},
-    spec_hash::spec_hash,
-    submission::SubmissionEnvironment,
     submission_plan::Submitter,
-    submission_pod,
 };
 use pods::Phase as PodPhase;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     hash::BuildHasherDefault,
+};
+use submission::{
+    SubmissionEnvironment, driver_pod_name,
+    run::{Run, SubmissionId},
+    spec_hash::spec_hash,
+    submission_pod,
 };
 
 pub const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
@@ -230,7 +231,7 @@ impl Oracle {
         let questions = questions(&real);
         // The same choice as in `controller::observe`.
         let recorded = real.status.as_ref().and_then(|status| status.driver_info.pod_name.clone());
-        let name = recorded.filter(|_| !questions.launch).unwrap_or_else(|| pod_name(&real));
+        let name = recorded.filter(|_| !questions.launch).unwrap_or_else(|| driver_pod_name(&real));
         let asked = Asked { questions, name: number_of(&name), next: self.runs[&Run::next(&real).id] };
         self.asked.insert(*application, asked);
         asked

@@ -5,13 +5,9 @@ use super::{
     world::{Executor, Exit, Made, Phase, Pod, RunNo, Stage, SubmissionPod},
 };
 use api::{Role, SparkApplication, names::batch_scheduler};
-use plan::{
-    Policy,
-    run::Run,
-    submission::{self, SubmissionEnvironment},
-    validation::validate,
-};
+use plan::{Policy, validation::validate};
 use pods::{Controller, Ended, Particulars, Phase as PodPhase, PodSummary, Waiting};
+use submission::{self, SubmissionEnvironment, run::Run};
 
 impl Oracle {
     pub fn driver(&self, pod: Pod, name: u8) -> PodSummary {
@@ -138,7 +134,8 @@ fn controller(kind: &str, name: &str, uid: &str) -> Controller {
 /// Returns the name of the ConfigMap that a native submission makes for the driver of a run.
 pub fn config_map(application: &SparkApplication, run: &Run, policy: &Policy) -> String {
     let application = validate(application).unwrap();
-    let native = submission::objects(application, run, policy, &SubmissionEnvironment::default(), then());
+    let native =
+        submission::objects(application, run, &policy.submission, &SubmissionEnvironment::default(), then());
     let pod = serde_json::from_value(native.unwrap().0.pod).unwrap();
     PodSummary::of(&pod).driver_config_map.unwrap()
 }

@@ -17,11 +17,11 @@ use plan::{
     auxiliary::AuxiliaryObjects,
     extension::{ExtensionMemory, Extensions},
     lifecycle,
-    submission::SubmissionEnvironment,
 };
 use pods::{Controller, Particulars, Phase, Placement, PodSummary};
 use serde_json::json;
 use std::{array, collections::HashMap, time::Duration};
+use submission::SubmissionEnvironment;
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 /// The uid of the other application.

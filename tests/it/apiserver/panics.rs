@@ -114,9 +114,11 @@ async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_ser
 }
 
 fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setup {
+    let mut policy = Policy::new("k8s://https://kubernetes.default.svc");
+    policy.submission.has_webhook = false;
     Setup {
         client: client.clone(),
-        policy: Policy { has_webhook: false, ..Policy::new("k8s://https://kubernetes.default.svc") },
+        policy,
         schedule_policy: schedule::Policy {
             precision: schedule::Precision::default(),
             shortest_period: Duration::ZERO,

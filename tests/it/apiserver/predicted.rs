@@ -8,12 +8,11 @@ use super::{
 };
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::ConfigMap;
-use plan::{
-    Policy, run::Run, submission::SubmissionEnvironment, submission_plan::predicted, validation::validate,
-};
+use plan::{Policy, submission_plan::predicted, validation::validate};
 use serde_json::{Value, json};
 use spark_client::{Environment, read_properties};
 use std::iter;
+use submission::{SubmissionEnvironment, run::Run};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

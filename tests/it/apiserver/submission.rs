@@ -16,8 +16,8 @@ use super::{
 };
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
-use plan::{run::Run, submission_pod};
 use serde_json::{Value, json};
+use submission::{run::Run, submission_pod};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -11,14 +11,12 @@ use api::SparkApplication;
 use jiff::Timestamp;
 use kube::Error;
 use plan::{
-    Policy,
-    run::Run,
     schedule::Precision,
-    submission::{SubmissionEnvironment, native, objects},
     validation::{Refusal, validate},
 };
 use serde_json::{Value, json};
 use spark_client::{Environment, NotNative, executor};
+use submission::{Settings, SubmissionEnvironment, native, objects, run::Run};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -57,12 +55,12 @@ fn made(mut application: Value) -> Option<Option<String>> {
     let namespace = application["metadata"]["namespace"].clone();
     let application: SparkApplication = serde_json::from_value(application).unwrap();
     let valid = validate(&application).ok()?;
-    let (run, policy, now) =
-        (Run::next(&application), Policy::new("k8s://https://10.96.0.1:443"), Timestamp::UNIX_EPOCH);
+    let (run, settings, now) =
+        (Run::next(&application), Settings::new("k8s://https://10.96.0.1:443"), Timestamp::UNIX_EPOCH);
     let defaults = "spark.kubernetes.container.image spark".to_owned();
     let environment = SubmissionEnvironment { defaults, ..SubmissionEnvironment::default() };
-    let planned = objects(valid, &run, &policy, &environment, now).and_then(|(objects, _)| {
-        let submission = native(valid, &run, &policy, &environment.defaults, Environment::default(), now)?;
+    let planned = objects(valid, &run, &settings, &environment, now).and_then(|(objects, _)| {
+        let submission = native(valid, &run, &settings, &environment.defaults, Environment::default(), now)?;
         Ok([vec![objects.pod, executor(&submission)?], objects.children].concat())
     });
     match planned {

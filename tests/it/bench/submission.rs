@@ -24,13 +24,7 @@ use kube::{
     api::DynamicObject,
     runtime::watcher::{self, Event as Change, watcher},
 };
-use plan::{
-    By, Policy,
-    run::Run,
-    submission::{SubmissionEnvironment, objects},
-    submission_plan::choose,
-    validation::validate,
-};
+use plan::{By, Policy, submission_plan::choose, validation::validate};
 use serde_json::{Value, json};
 use spark_client::Objects;
 use std::{
@@ -38,6 +32,7 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
+use submission::{Settings, SubmissionEnvironment, objects, run::Run};
 use tokio::{task::JoinHandle, time::sleep};
 
 /// The number of requests that the creator of the applications has under way at once.
@@ -138,11 +133,11 @@ async fn write_all(namespace: &Namespace, seen: &Seen, i: usize) {
     let made = namespace.create::<SparkApplication>(&application(&name)).await;
     let typed: SparkApplication = serde_json::from_value(made.clone()).unwrap();
     let run = Run::next(&typed);
-    let policy = Policy::new("k8s://https://10.96.0.1:443");
+    let settings = Settings::new("k8s://https://10.96.0.1:443");
     let planned = objects(
         validate(&typed).unwrap(),
         &run,
-        &policy,
+        &settings,
         &SubmissionEnvironment::default(),
         Timestamp::UNIX_EPOCH,
     );

@@ -9,9 +9,9 @@ use crate::{
 };
 use api::{Role, SparkApplication};
 use k8s_openapi::ByteString;
-use plan::digest::sha256_hex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use submission::digest::sha256_hex;
 
 #[test]
 #[ignore = "needs a node: make test"]

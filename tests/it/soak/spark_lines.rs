@@ -7,7 +7,6 @@ use crate::{
     submission::{application, submitted},
 };
 use axum::{Json, Router, body::Bytes, extract::State, routing::any};
-use plan::submission::{DIRECTORY, SparkSubmit, failure};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -15,6 +14,7 @@ use std::{
     process::{Command, Stdio},
     sync::{Arc, Mutex},
 };
+use submission::{DIRECTORY, SparkSubmit, failure};
 use tokio::net::TcpListener;
 
 const LINES: [&str; 5] = ["3.5.6", "4.0.1", "4.1.4", "4.2.1", "4.3.0"];

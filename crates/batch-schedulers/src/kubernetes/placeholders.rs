@@ -5,9 +5,10 @@ use super::{exchanges::Gang, is_gated, is_placeholder};
 use crate::group_of;
 use api::State;
 use jiff::{SignedDuration, Timestamp};
-use plan::{Action, Plan, extension::AT_ONCE, run::Run};
+use plan::{Action, Plan, extension::AT_ONCE};
 use pods::{Phase, PodSummary};
 use std::{collections::BTreeSet, time::Duration};
+use submission::run::Run;
 
 /// The time that a placeholder waits for its executor, from the moment its driver was placed. Spark creates the first
 /// executors within seconds after the driver has started, unless it cannot.

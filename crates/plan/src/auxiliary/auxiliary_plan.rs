@@ -5,10 +5,6 @@
 //! what the spec no longer asks for is deleted, and a new run takes over the objects of the previous run. This work
 //! never delays the application: it is done in the background, and retried with growing pauses if it fails.
 
-use super::{
-    exposure::{ExposedPort, others, ui},
-    service_and_ingress::{addresses, ingress, wanted},
-};
 use crate::{Policy, between, extension::Extensions};
 use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State, names::label};
 use jiff::Timestamp;
@@ -18,6 +14,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
+use submission::exposure::{ExposedPort, Exposure, addresses, ingress, others, ui, wanted};
 
 /// One effect for which nothing waits. Each effect can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
@@ -225,7 +222,8 @@ pub fn plan(
     let state = status.application_state.state;
     let mut due = Due { seen, now, wake: None };
     let own = || there(application, seen).filter(|object| !object.terminating);
-    let kept = kept(application, status, policy);
+    let admins = &policy.submission.exposure;
+    let kept = kept(application, status, admins);
     // An object of an extension is deleted at the end of its run, before the next run makes another one of the same name. One
     // that is left then was made while the run ended.
     let is_idle = matches!(state, State::Completed | State::Failed | State::Suspended);
@@ -245,7 +243,7 @@ pub fn plan(
     let is_watched =
         |object: &Value| ObjectKey::of(object).is_some_and(|key| !seen.unwatched.contains(&key.kind));
     let of_extensions = of_extensions.into_iter().filter(is_watched);
-    for object in wanted(application, status, policy).into_iter().chain(of_extensions) {
+    for object in wanted(application, status, admins).into_iter().chain(of_extensions) {
         let Some(child) = ObjectKey::of(&object) else { continue };
         let next = match all.get(&child) {
             Some(there) if there.terminating => None,
@@ -308,11 +306,11 @@ impl Due<'_> {
 fn kept(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
-    policy: &Policy,
+    admins: &Exposure,
 ) -> BTreeSet<ObjectKey> {
     match status.application_state.state {
         State::Suspended => return BTreeSet::new(),
-        State::Completed | State::Failed if policy.exposure.ends_with_run => return BTreeSet::new(),
+        State::Completed | State::Failed if admins.ends_with_run => return BTreeSet::new(),
         _ => {}
     }
     let id = status.spark_application_id.as_deref();
@@ -322,7 +320,7 @@ fn kept(
         let ingress = ObjectKind::INGRESS.named(exposed.ingress);
         [Some(service), has_address.then_some(ingress)].into_iter().flatten()
     };
-    ui(application, policy).into_iter().chain(others(application, policy)).flat_map(of_exposed).collect()
+    ui(application, admins).into_iter().chain(others(application, admins)).flat_map(of_exposed).collect()
 }
 
 /// The addresses (see [`addresses`]) of the Ingresses of an application that are made or kept now.
@@ -336,23 +334,23 @@ pub struct AskedAddresses {
 
 impl AskedAddresses {
     #[must_use]
-    pub fn of(application: &SparkApplication, policy: &Policy) -> Self {
+    pub fn of(application: &SparkApplication, admins: &Exposure) -> Self {
         // It is looked at in each reconcile, and in most clusters nothing has an address.
-        if policy.exposure.url_format.is_none() && application.spec.driver_ingress_options.is_empty() {
+        if admins.url_format.is_none() && application.spec.driver_ingress_options.is_empty() {
             return Self::default();
         }
         let unknown = SparkApplicationStatus::default();
         let status = application.status.as_ref().unwrap_or(&unknown);
-        let kept = kept(application, status, policy);
+        let kept = kept(application, status, admins);
         let of_exposed = |exposed: ExposedPort| {
-            let ingress = ingress(application, status, &exposed, policy);
+            let ingress = ingress(application, status, &exposed);
             let ingress =
                 ingress.filter(|ingress| ObjectKey::of(ingress).is_some_and(|it| kept.contains(&it)));
             ingress.as_ref().map(addresses).unwrap_or_default()
         };
         Self {
-            of_ui: ui(application, policy).map(of_exposed).unwrap_or_default(),
-            chosen: others(application, policy).flat_map(of_exposed).collect(),
+            of_ui: ui(application, admins).map(of_exposed).unwrap_or_default(),
+            chosen: others(application, admins).flat_map(of_exposed).collect(),
         }
     }
 
@@ -372,8 +370,8 @@ impl AskedAddresses {
 
 /// Removes the web UI's address from the status of an application that has ended, unless the Service and the Ingress of
 /// the web UI are kept.
-pub fn note_end(application: &SparkApplication, status: &mut SparkApplicationStatus, policy: &Policy) {
-    if policy.exposure.ends_with_run || ui(application, policy).is_none() {
+pub fn note_end(application: &SparkApplication, status: &mut SparkApplicationStatus, admins: &Exposure) {
+    if admins.ends_with_run || ui(application, admins).is_none() {
         let pod_name = status.driver_info.pod_name.take();
         status.driver_info = DriverInfo { pod_name, ..DriverInfo::default() };
     }
@@ -384,10 +382,10 @@ pub fn note(
     application: &SparkApplication,
     status: &mut SparkApplicationStatus,
     seen: &AuxiliaryObjects,
-    policy: &Policy,
+    admins: &Exposure,
 ) {
     let pod_name = status.driver_info.pod_name.take();
-    let Some(exposed) = ui(application, policy) else {
+    let Some(exposed) = ui(application, admins) else {
         status.driver_info = DriverInfo { pod_name, ..DriverInfo::default() };
         return;
     };

@@ -1,23 +1,16 @@
-//! Builds the auxiliary objects of an application: Services, Ingresses and PodDisruptionBudgets. The driver does not
+//! Plans the auxiliary objects of an application: Services, Ingresses and PodDisruptionBudgets. The driver does not
 //! depend on them: a missing auxiliary object never keeps a driver from running.
 
 mod auxiliary_plan;
 mod disruption_budget;
-mod exposure;
-mod exposure_rights;
-mod service_and_ingress;
-mod url_format;
 
-use crate::{Policy, owned::owned};
+use crate::Policy;
 use api::{ObjectKey, ObjectKind, SparkApplication, names::label};
 pub use auxiliary_plan::{
     AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend, note, note_end, plan,
 };
-pub use exposure::{Exposure, has_id_in_ui_path, is_ui_off, ui_path, ui_port, without_address};
-pub use exposure_rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
-pub use service_and_ingress::addresses;
-pub use url_format::{Url, UrlFormat, Variables};
+use submission::owned::owned;
 
 /// Returns the objects that a reconcile has to create itself once a driver called `driver` exists.
 #[must_use]

@@ -5,8 +5,8 @@
 //! So neither a new version of the operator nor a switch from Kubeflow's operator to this one causes any application to
 //! run again.
 
-use crate::spec_hash::{hash_version, spec_hash};
 use api::{SparkApplication, SparkApplicationStatus, State};
+use submission::spec_hash::{hash_version, spec_hash};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {

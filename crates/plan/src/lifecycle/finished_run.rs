@@ -9,14 +9,13 @@ use super::{
 use crate::{
     Action, Driver, Plan, auxiliary,
     events::{self, Event},
-    monitoring,
-    run::Run,
-    submission_plan, submission_pod,
+    submission_plan,
 };
 use api::{ApplicationState, ObjectKey, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
+use submission::{monitoring, run::Run, submission_pod};
 
 impl Pass<'_> {
     pub(super) fn after_success(&self) -> Plan {
@@ -51,7 +50,7 @@ impl Pass<'_> {
         let mut status = self.status.clone();
         status.application_state.state = state;
         status.termination_time.get_or_insert(Time(self.now));
-        auxiliary::note_end(self.application, &mut status, self.policy);
+        auxiliary::note_end(self.application, &mut status, &self.policy.submission.exposure);
         let wake = match self.rest_of_life(&status) {
             Life::Unlimited => None,
             Life::For(rest) => Some(rest),
@@ -73,7 +72,7 @@ impl Pass<'_> {
         if status.termination_time.is_none() {
             status.termination_time = Some(last_heard_of());
         }
-        auxiliary::note_end(self.application, &mut status, self.policy);
+        auxiliary::note_end(self.application, &mut status, &self.policy.submission.exposure);
         let plan = match self.rest_of_life(&status) {
             Life::Unlimited => self.with_executors(status, Vec::new(), None),
             Life::For(rest) => self.with_executors(status, Vec::new(), Some(rest)),

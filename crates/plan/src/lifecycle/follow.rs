@@ -49,7 +49,12 @@ impl Pass<'_> {
         }
         let has_ended = matches!(state, State::Succeeding | State::Failing);
         if !has_ended {
-            auxiliary::note(self.application, &mut status, &self.seen.auxiliary, self.policy);
+            auxiliary::note(
+                self.application,
+                &mut status,
+                &self.seen.auxiliary,
+                &self.policy.submission.exposure,
+            );
         }
         if has_ended {
             status.termination_time = Some(Time(self.now));

@@ -1,12 +1,12 @@
 //! Records the runs of an application and their outcomes in `status.runs`.
 
 use super::Pass;
-use crate::run::Run;
 use api::{RunRecord, SparkApplicationStatus, State};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;
 use std::fmt;
+use submission::run::Run;
 
 /// The greatest number of runs in `status.runs`.
 const REMEMBERED: usize = 10;

@@ -16,9 +16,7 @@ use crate::{
     driver::{self, DriverState, Standing},
     events::{self, LONGEST_NOTE},
     extension::AT_ONCE,
-    run::{Run, SubmissionId},
     submission_plan::{self, Chosen},
-    submission_pod::{self, State as Submission},
 };
 use api::{
     ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State,
@@ -28,6 +26,11 @@ use api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;
 use std::collections::BTreeMap;
+use submission::{
+    driver_pod_name,
+    run::{Run, SubmissionId},
+    submission_pod::{self, State as Submission},
+};
 
 impl Pass<'_> {
     /// Submits the next run, unless an earlier attempt has created the driver or is still creating it.
@@ -167,7 +170,12 @@ impl Pass<'_> {
         status.spark_application_id = spark_application_id;
         status.execution_attempts += 1;
         status.application_state = ApplicationState { state: State::Submitted, error_message: None };
-        auxiliary::note(self.application, &mut status, &self.seen.auxiliary, self.policy);
+        auxiliary::note(
+            self.application,
+            &mut status,
+            &self.seen.auxiliary,
+            &self.policy.submission.exposure,
+        );
         self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
     }
 
@@ -199,7 +207,7 @@ impl Pass<'_> {
         status.submission_attempts = status.submission_attempts.saturating_add(1);
         status.last_rerun = self.rerun_asked_for().cloned();
         status.driver_info =
-            DriverInfo { pod_name: Some(driver::pod_name(self.application)), ..DriverInfo::default() };
+            DriverInfo { pod_name: Some(driver_pod_name(self.application)), ..DriverInfo::default() };
         status
     }
 

@@ -33,6 +33,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pods::PodSummary;
 use std::time::Duration;
+use submission::{driver_pod_name, exposure::without_address};
 
 /// The pause before the next reconcile when a change is expected: long enough that the watch usually reports the change
 /// first, short enough that users do not notice if it does not.
@@ -299,7 +300,7 @@ impl Pass<'_> {
             return Vec::new();
         }
         let id = next.spark_application_id.as_deref();
-        let why = auxiliary::without_address(self.application, id, self.policy);
+        let why = without_address(self.application, id, &self.policy.submission.exposure);
         why.iter().map(|why| events::not_exposed(why)).collect()
     }
 
@@ -349,7 +350,7 @@ const fn is_followed_on(plan: &Plan) -> bool {
 /// Returns the name of the present run's driver.
 fn driver_name(pass: &Pass) -> String {
     let recorded = pass.status.driver_info.pod_name.clone();
-    recorded.unwrap_or_else(|| driver::pod_name(pass.application))
+    recorded.unwrap_or_else(|| driver_pod_name(pass.application))
 }
 
 /// Returns the actions for `pods` of the application with this uid when the operator stops driving its namespace: the

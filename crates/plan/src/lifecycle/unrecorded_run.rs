@@ -10,8 +10,9 @@ use super::{
     history::{self, Cause, Outcome},
     questions,
 };
-use crate::{Action, Plan, run::Run, submission_pod};
+use crate::{Action, Plan};
 use api::{Role, SparkApplicationStatus, State};
+use submission::{run::Run, submission_pod};
 
 impl Pass<'_> {
     /// Returns the plan that records the forerunner, in whose place `next` will run; none if there is no forerunner.

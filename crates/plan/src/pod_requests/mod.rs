@@ -6,15 +6,7 @@
 
 mod spark;
 
-use super::{
-    findings::{Invalid, Refusal},
-    submission::{
-        place,
-        pod_templates::{as_by_the_webhook, sparks_container},
-        starting_point,
-    },
-    validation::validate,
-};
+use super::validation::validate;
 use api::{
     Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
@@ -27,6 +19,12 @@ use serde_json::Value;
 use spark::Spark;
 use spark_client::{Conf, Line, read_properties};
 use std::{collections::BTreeMap, mem};
+use submission::{
+    findings::{Invalid, Refusal},
+    place,
+    pod_templates::{as_by_the_webhook, sparks_container},
+    starting_point,
+};
 
 /// The pods that an application will have, and how many of them.
 #[derive(Clone, Debug)]

@@ -2,10 +2,10 @@
 //! submission client and Spark's scheduler back end for Kubernetes.
 
 use super::Error;
-use crate::submission::field_of;
 use api::{Role, SparkApplicationSpec, names::conf};
 use serde_json::Value;
 use spark_client::{Conf, NotNative, set_resources};
+use submission::field_of;
 
 /// Spark's default for the number of executors.
 const INSTANCES: i32 = 2;

@@ -16,7 +16,6 @@ pub use run::Child;
 use super::{
     between,
     events::Event,
-    findings::Refusal,
     validation::{self, Files},
 };
 use api::{
@@ -29,6 +28,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt;
 use run::Occasion;
 use std::time::Duration;
+use submission::findings::Refusal;
 
 /// The pause before the next reconcile while it waits for a change that no watch reports: the end of the pods of an
 /// application that does not exist any more.

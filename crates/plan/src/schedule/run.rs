@@ -2,7 +2,6 @@
 //! created.
 
 use super::{Action, Pass};
-use crate::digest;
 use api::{
     ScheduledSparkApplication, SparkApplication, State,
     names::{annotation, label},
@@ -10,6 +9,7 @@ use api::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube_core::{Resource, ResourceExt};
+use submission::digest;
 
 /// The reason for which an application is created.
 #[derive(Clone, Debug, PartialEq, Eq)]

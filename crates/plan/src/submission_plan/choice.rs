@@ -2,13 +2,8 @@
 
 use crate::{
     By, Policy, SubmitRequest,
-    auxiliary::has_id_in_ui_path,
     events::{self, Event},
     extension::{ComingRun, Prepared},
-    monitoring,
-    run::Run,
-    submission::{self, SubmissionEnvironment, field_of, has_templates, pod_templates},
-    submission_pod,
     validation::validate,
 };
 use api::{
@@ -17,6 +12,10 @@ use api::{
 };
 use jiff::Timestamp;
 use spark_client::NotNative;
+use submission::{
+    self, SubmissionEnvironment, exposure::has_id_in_ui_path, field_of, has_templates, monitoring,
+    pod_templates, run::Run, submission_pod,
+};
 
 api::words! {
     /// A choice of who submits, made by the admin or by an application. The text is its name in flags, annotations and
@@ -107,14 +106,15 @@ pub fn choose(
         Chosen { request, events: notes.iter().map(|note| events::submission_note(note)).collect() }
     };
     let by_pod = |fallback| {
-        let mut objects = submission_pod::objects(validated, run, policy, submission_environment)?;
+        let mut objects =
+            submission_pod::objects(validated, run, &policy.submission, submission_environment)?;
         objects.children.splice(0..0, monitoring::config_map(application, run));
         Ok::<_, String>(By::Pod { objects, fallback })
     };
     if submitter == Submitter::SparkSubmit {
         return Ok(chosen(by_pod(None)?, Vec::new()));
     }
-    match submission::objects(validated, run, policy, submission_environment, now) {
+    match submission::objects(validated, run, &policy.submission, submission_environment, now) {
         Ok((objects, note)) => Ok(chosen(By::Native(objects), Vec::from_iter(note))),
         Err(NotNative::Refused { field, why }) => {
             Err(format!("{}: {why}", field_of(&application.spec, "spec", &field)))
@@ -135,7 +135,7 @@ pub fn choose(
 /// Returns a note that the links of the web UI do not work, if the path of the web UI contains Spark's application id
 /// and `spark-submit` chooses this id: the path is then not known when the properties are written.
 fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Option<String> {
-    let is_late = matches!(by, By::Pod { .. }) && has_id_in_ui_path(application, policy);
+    let is_late = matches!(by, By::Pod { .. }) && has_id_in_ui_path(application, &policy.submission.exposure);
     is_late.then(|| {
         format!(
             "the links of the web UI lack the path of its Ingress, which has Spark's id of the application, and spark-submit \
@@ -148,7 +148,7 @@ fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Opt
 /// Returns a note about settings that executors do not get because no webhook customizes them; none if the operator
 /// runs with its webhook or no setting is lost.
 fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<String> {
-    if policy.has_webhook {
+    if policy.submission.has_webhook {
         return None;
     }
     if !has_templates(&application.spec.spark_version) {

@@ -1,20 +1,15 @@
 //! Names the objects that a run may have left behind, which are deleted after its end.
 
 use super::{Submitter, choice::submitter};
-use crate::{
-    Policy, monitoring,
-    run::Run,
-    submission::{SubmissionEnvironment, native},
-    submission_pod,
-    validation::validate,
-};
+use crate::{Policy, validation::validate};
 use api::{ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
 use pods::PodSummary;
 use spark_client::{self, Line, possible_children};
+use submission::{SubmissionEnvironment, monitoring, native, run::Run, submission_pod};
 
 /// Returns the objects that the operator may have created for `run` in addition to pods: those that
-/// [`objects`](crate::submission::objects) returns in addition to the driver's pod, or the ConfigMap of the submission
+/// [`objects`](submission::objects) returns in addition to the driver's pod, or the ConfigMap of the submission
 /// pod; the ConfigMap of monitoring; and what extensions have added.
 ///
 /// The objects are found by their names. The names follow from the application and the run, not from the admin's
@@ -80,8 +75,9 @@ fn planned_claims(
 ) -> Vec<ObjectKey> {
     let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
     let Ok(application) = validate(application) else { return Vec::new() };
-    let planned = native(application, run, policy, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
-        .and_then(|submission| spark_client::objects(&submission));
+    let planned =
+        native(application, run, &policy.submission, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
+            .and_then(|submission| spark_client::objects(&submission));
     let children = planned.map(|objects| objects.children).unwrap_or_default();
     children
         .iter()

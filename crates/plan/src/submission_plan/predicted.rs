@@ -1,19 +1,16 @@
 //! Predicts the objects that `spark-submit` would create for an application, without running `spark-submit`, as far as
 //! that is possible.
 
-use crate::{
-    Policy,
-    auxiliary::has_id_in_ui_path,
-    findings::Validated,
-    monitoring,
-    run::Run,
-    submission::{SubmissionEnvironment, file, native, spark_submit, starting_point},
-};
+use crate::Policy;
 use api::{Role, names::conf};
 use jiff::Timestamp;
 use serde_json::json;
 use spark_client::{self, NotNative, Objects, trimmed};
 use std::collections::{BTreeMap, BTreeSet};
+use submission::{
+    SubmissionEnvironment, exposure::has_id_in_ui_path, file, findings::Validated, monitoring, native,
+    run::Run, spark_submit, starting_point,
+};
 
 /// Returns the objects that Spark's own client would create for `run`, before any webhook changes them: the pod, its
 /// children in the order in which Spark creates them, and as the last child the ConfigMap of monitoring, which the
@@ -32,14 +29,14 @@ pub fn predicted(
     now: Timestamp,
 ) -> Result<Objects, NotNative> {
     let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
-    let mut submission = native(application, run, policy, defaults, environment.clone(), now)?;
-    let command = spark_submit(application, run, policy, "");
+    let mut submission = native(application, run, &policy.submission, defaults, environment.clone(), now)?;
+    let command = spark_submit(application, run, &policy.submission, "");
     let command = command.map_err(|refusal| NotNative::refused("the pod templates", refusal.brief()))?;
     let template = command.files.get(file::template(Role::Driver));
     // Without a webhook, the template contains what the webhook would add.
     submission.driver_template = template.map(|text| serde_json::from_str(text).expect("it was JSON before"));
     let properties = starting_point(&application, BTreeMap::new()).0;
-    if has_id_in_ui_path(&application, policy) {
+    if has_id_in_ui_path(&application, &policy.submission.exposure) {
         // The path of the web UI contains Spark's application id. `spark-submit` chooses this id only after the
         // properties are written, so the properties cannot contain the path.
         for key in [conf::UI_PROXY_BASE, conf::UI_PROXY_REDIRECT_URI] {

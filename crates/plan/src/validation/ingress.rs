@@ -2,9 +2,9 @@
 //! and one address.
 
 use super::{Findings, Subject, names};
-use crate::auxiliary::{UrlFormat, Variables, is_ui_off, ui_port};
 use api::{PortExposure, names::conf, stated};
 use std::collections::BTreeSet;
+use submission::exposure::{UrlFormat, Variables, is_ui_off, ui_port};
 
 /// A placeholder for Spark's application id, as long as the real ids.
 const SOME_ID: &str = "spark-00000000000000000000000000000000";

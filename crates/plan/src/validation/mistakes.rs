@@ -1,7 +1,6 @@
 //! Warns of what is valid and hardly ever meant. [`PROPERTIES`] is the table of those that a property shows.
 
 use super::{Findings, Subject};
-use crate::submission::pod_templates::sparks_container;
 use api::{
     Role,
     names::{conf, submit_conf},
@@ -9,6 +8,7 @@ use api::{
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
+use submission::pod_templates::sparks_container;
 
 /// A mistake in a property: whether a key and its value have it, and what to tell the user.
 type Mistake = (fn(&str, &str) -> bool, &'static str);

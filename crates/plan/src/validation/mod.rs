@@ -28,13 +28,14 @@ mod spark_conf;
 mod start;
 mod volumes;
 
-pub use crate::findings::{Findings, Invalid, MOST_FINDINGS, Refusal, Validated};
-use crate::{precision::Precision, spec_hash::spec_hash, submission::RoleField};
+use crate::precision::Precision;
 use api::{Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, with_defaults};
 pub use names::{is_label_value, is_object_name};
 pub use planned::Files;
 pub use schedule::shortest_named_run;
 use std::{borrow::Cow, fmt::Display, time::Duration};
+pub use submission::findings::{Findings, Invalid, MOST_FINDINGS, Refusal, Validated};
+use submission::{RoleField, spec_hash::spec_hash};
 
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
@@ -206,7 +207,7 @@ pub fn validate(application: &SparkApplication) -> Result<Validated<'_>, Refusal
         customization::rehearsal(&subject, &mut findings);
     }
     let Findings { invalid, .. } = findings.told("spec");
-    if invalid.is_empty() { Ok(Validated(application)) } else { Err(Refusal(invalid)) }
+    if invalid.is_empty() { Ok(Validated::vouched(application)) } else { Err(Refusal(invalid)) }
 }
 
 /// Whether an update does not change the run of an application, so that there is nothing to refuse: the labels,

@@ -2,7 +2,7 @@
 //! from them will be valid too.
 
 use super::{Findings, Subject};
-use crate::{driver, precision::Precision};
+use crate::precision::Precision;
 pub(crate) use api::LONGEST_LABEL;
 pub use api::is_object_name;
 use api::{LONGEST_NAME, ScheduledSparkApplication, SparkApplication, is_segment, names::conf};
@@ -63,7 +63,7 @@ fn object(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize, finding
 /// Checks a name that the user gave to the driver's pod. A default name is derived from the application's name, which
 /// has been checked already.
 pub(super) fn driver_pod(subject: &Subject, findings: &mut Findings) {
-    let name = driver::pod_name(subject.application);
+    let name = driver_pod_name(subject.application);
     let is_name = is_object_name(&name);
     let given = subject.spec.driver.pod_name.as_ref() == Some(&name);
     let configured = subject.spec.spark_conf.get(conf::DRIVER_POD_NAME) == Some(&name);

@@ -2,7 +2,6 @@
 //! find when it submits the application is told when the application is applied.
 
 use super::{Findings, Subject, Validated, customization, kubernetes, start};
-use crate::submission::{Model, field_of, model, model_submission, stated_in};
 use api::{
     Role, SparkApplication, SparkApplicationSpec,
     names::{conf, submit_conf, volume},
@@ -11,6 +10,7 @@ use pod_customization;
 use serde_json::Value;
 use spark_client::NotNative;
 use std::collections::BTreeMap;
+use submission::{Model, field_of, model, model_submission, stated_in};
 
 /// What becomes of files of the user's machine that an application names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ fn planned(subject: &Subject, files: Files, findings: &mut Findings) -> Option<M
     let mut application = with_metadata(subject.application);
     let mut refused = Vec::<String>::new();
     for _ in 0..MOST_PLANS {
-        let valid = Validated(&application);
+        let valid = Validated::vouched(&application);
         let planned = model_submission(valid, files == Files::AreUploaded).and_then(|(run, submission)| {
             if refused.is_empty() {
                 overridden(subject, &submission.properties, findings);

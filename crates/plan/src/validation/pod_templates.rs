@@ -2,7 +2,6 @@
 //! template fits into the ConfigMap by which Spark passes it on.
 
 use super::{Findings, Subject};
-use crate::submission;
 use api::Role;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};

@@ -6,8 +6,8 @@
 //! `mainApplicationFile` (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
 
 use super::{Findings, Subject};
-use crate::submission::RoleField;
 use api::{Role, memory};
+use submission::RoleField;
 
 /// The main classes for which options of `spark-submit` may follow among the arguments of the program.
 const MIXED: [&str; 5] = [

@@ -1,9 +1,9 @@
 //! Checks that cores and memory are written in the notation that Spark and Kubernetes accept.
 
 use super::{Findings, Given, Subject};
-use crate::submission::RoleField;
 use api::{Role, defaults, memory, names::conf, quantity};
 use spark_client::Line;
+use submission::RoleField;
 
 /// Checks heap, overhead and the factor of the overhead.
 pub(super) fn memory(subject: &Subject, findings: &mut Findings) {

@@ -1,13 +1,13 @@
 //! Checks that sparkConf does not set properties that belong to the operator.
 
 use super::{Findings, Subject, customization, nearest};
-use crate::{driver, submission::RoleField};
 use api::{
     Role,
     names::{batch_scheduler, conf, label, submit_conf},
 };
 use pod_customization;
 use spark_client::Line;
+use submission::{RoleField, driver_pod_name};
 
 /// Refuses the keys that Kubeflow's operator refuses too, in the same words.
 pub(super) fn denied(subject: &Subject, findings: &mut Findings) {
@@ -87,7 +87,7 @@ pub(super) fn without_effect(subject: &Subject, findings: &mut Findings) {
             outweighed(key, &format!("the operator sets it to `{value}`"));
         }
     }
-    let name = driver::pod_name(subject.application);
+    let name = driver_pod_name(subject.application);
     if given.get(conf::DRIVER_POD_NAME).is_some_and(|given| !given.is_empty() && *given != name) {
         outweighed(conf::DRIVER_POD_NAME, &format!("{} counts", subject.field("driver.podName")));
     }

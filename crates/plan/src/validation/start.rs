@@ -5,13 +5,13 @@
 //! said of it. What submission itself refuses is refused by the plan.
 
 use super::{Findings, Subject};
-use crate::submission::field_of;
 use api::{
     Role,
     names::{conf, volume::ON_DEMAND},
 };
 use spark_client::{Line, list_elements};
 use std::collections::{BTreeMap, BTreeSet};
+use submission::field_of;
 
 /// Warns of what `properties`, from which the driver was planned, say wrong.
 pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>, findings: &mut Findings) {

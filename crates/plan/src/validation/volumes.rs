@@ -2,7 +2,6 @@
 //! mounts without a volume.
 
 use super::{Findings, Subject};
-use crate::submission::volumes as scratch;
 use api::{
     Role,
     names::{
@@ -17,6 +16,7 @@ use std::{
     cell::LazyCell,
     collections::{BTreeMap, BTreeSet},
 };
+use submission::volumes as scratch;
 
 /// Checks the mounts of scratch space: Spark mounts these volumes itself, as its configuration says.
 pub(super) fn scratch_space(subject: &Subject, findings: &mut Findings) {

@@ -6,9 +6,9 @@ use api::{
     Role,
     names::{annotation, conf},
 };
-use plan::submission::{DIRECTORY, SparkSubmit};
 use serde_json::Value;
 use std::fmt::Write;
+use submission::{DIRECTORY, SparkSubmit};
 
 /// The folder into which the script writes the files. In a submission pod the files are in [`DIRECTORY`], which not
 /// every user of a machine may write to.

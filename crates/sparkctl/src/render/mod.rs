@@ -18,12 +18,11 @@ use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
     extension::{ComingRun, Extensions},
-    run::Run,
-    submission::{SubmissionEnvironment, spark_submit},
     submission_plan::{Chosen, Submitter, choose, predicted},
     validation::validate,
 };
 use spark_client::{Environment, NotNative, Objects};
+use submission::{Settings, SubmissionEnvironment, run::Run, spark_submit};
 
 /// The text of --help below the flags.
 const HELP: &str = "\
@@ -128,7 +127,7 @@ impl Flags {
                 listing::native(found, &notes, &objects)
             }
             By::Pod { objects: Objects { pod, .. }, .. } => {
-                let command = spark_submit(application, &run, &policy, "");
+                let command = spark_submit(application, &run, &policy.submission, "");
                 let command = command.map_err(|refusal| refused(refusal.brief()))?;
                 let script = command::script(found, &command)?;
                 match prediction() {
@@ -155,7 +154,7 @@ impl Flags {
     /// Returns the policy of an operator whose extensions are turned on as far as `application` needs them.
     fn policy(&self, application: &SparkApplication) -> Policy {
         Policy {
-            has_webhook: self.webhook,
+            submission: Settings { has_webhook: self.webhook, ..Settings::new(&self.master) },
             default_service_account: self.default_service_account.clone(),
             extensions: self.extensions(application),
             ..Policy::new(&self.master)

@@ -2,13 +2,13 @@
 
 use anyhow::{anyhow, bail};
 use md5::Md5;
-use plan::digest::hex;
 use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
     io::{self, ErrorKind, Read},
     path::{Path, PathBuf},
 };
+use submission::digest::hex;
 use tokio::task;
 
 /// How many bytes are read at once.

@@ -1,11 +1,19 @@
 //! Determines which ports of a driver can be reached, and under which names and addresses: the port of the web UI, and
 //! the ports of `driverIngressOptions`.
 
-use super::url_format::{Url, UrlFormat, Variables};
-use crate::{Policy, digest::md5_hex};
+mod properties;
+mod rights;
+mod service_and_ingress;
+mod url_format;
+
+use crate::digest::md5_hex;
 use api::{DriverIngressOptions, PortExposure, SparkApplication, names::conf, stated};
+pub(crate) use properties::web_ui;
+pub use rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
+pub use service_and_ingress::{addresses, ingress, wanted};
 use std::{borrow::Cow, collections::BTreeMap};
+pub use url_format::{Url, UrlFormat, Variables};
 
 /// The admin's settings for the Services and Ingresses of drivers.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +47,7 @@ impl Default for Exposure {
 
 /// A port of the driver that can be reached.
 #[derive(Debug)]
-pub(super) struct ExposedPort<'a> {
+pub struct ExposedPort<'a> {
     pub service: String,
     pub ingress: String,
     pub port: i32,
@@ -57,15 +65,16 @@ pub(super) struct ExposedPort<'a> {
 const UI_PORT: i32 = 4040;
 const UI_PORT_NAME: &str = "spark-driver-ui-port";
 /// The type of a Service if the application sets none. Such a Service can be reached only inside the cluster.
-pub(super) const SERVICE_TYPE: &str = "ClusterIP";
+const SERVICE_TYPE: &str = "ClusterIP";
 /// The longest DNS label, in characters.
 const LONGEST_NAME: usize = 63;
 /// The number of characters of a name's hash that a shortened name contains, between two dashes.
 const HASH: usize = 8;
 
 /// Returns the port of the web UI; none if the web UI is turned off, has no Service, or has a random port.
-pub(super) fn ui<'a>(application: &'a SparkApplication, policy: &'a Policy) -> Option<ExposedPort<'a>> {
-    if is_ui_off(application) || !policy.exposure.has_ui_service {
+#[must_use]
+pub fn ui<'a>(application: &'a SparkApplication, admins: &'a Exposure) -> Option<ExposedPort<'a>> {
+    if is_ui_off(application) || !admins.has_ui_service {
         return None;
     }
     let target_port = ui_port(application)?;
@@ -77,27 +86,27 @@ pub(super) fn ui<'a>(application: &'a SparkApplication, policy: &'a Policy) -> O
         target_port,
         options: options.map_or_else(Cow::default, Cow::Borrowed),
         default_name: UI_PORT_NAME.into(),
-        url_format: policy.exposure.url_format.as_ref().map(Cow::Borrowed),
-        admins: &policy.exposure,
+        url_format: admins.url_format.as_ref().map(Cow::Borrowed),
+        admins,
     })
 }
 
 /// Returns the ports of `driverIngressOptions`.
-pub(super) fn others<'a>(
+pub fn others<'a>(
     application: &'a SparkApplication,
-    policy: &'a Policy,
+    admins: &'a Exposure,
 ) -> impl Iterator<Item = ExposedPort<'a>> {
     application
         .spec
         .driver_ingress_options
         .iter()
-        .filter_map(move |options| other(application, options, policy))
+        .filter_map(move |options| other(application, options, admins))
 }
 
 fn other<'a>(
     application: &SparkApplication,
     options: &'a DriverIngressOptions,
-    policy: &'a Policy,
+    admins: &'a Exposure,
 ) -> Option<ExposedPort<'a>> {
     let port = options.exposure.service_port.filter(|port| is_port(*port))?;
     let format = options.ingress_url_format.as_deref().and_then(|text| UrlFormat::parse(text).ok());
@@ -109,7 +118,7 @@ fn other<'a>(
         options: Cow::Borrowed(&options.exposure),
         default_name: format!("driver-ing-{port}").into(),
         url_format: format.map(Cow::Owned),
-        admins: &policy.exposure,
+        admins,
     })
 }
 
@@ -130,7 +139,7 @@ pub fn ui_port(application: &SparkApplication) -> Option<i32> {
     Some(given.unwrap_or(UI_PORT)).filter(|port| is_port(*port))
 }
 
-pub(crate) const fn is_port(port: i32) -> bool {
+const fn is_port(port: i32) -> bool {
     matches!(port, 1..=65535)
 }
 
@@ -148,7 +157,7 @@ fn name(application: &SparkApplication, suffix: &str) -> String {
 }
 
 /// Returns the values of the variables in URL formats for `application`. `id` is Spark's application id (`spark-…`).
-pub(super) fn variables<'a>(application: &'a SparkApplication, id: Option<&'a str>) -> Variables<'a> {
+fn variables<'a>(application: &'a SparkApplication, id: Option<&'a str>) -> Variables<'a> {
     let metadata = &application.metadata;
     Variables {
         name: metadata.name.as_deref().unwrap_or_default(),
@@ -158,20 +167,20 @@ pub(super) fn variables<'a>(application: &'a SparkApplication, id: Option<&'a st
 }
 
 impl ExposedPort<'_> {
-    pub(super) fn port_name(&self) -> &str {
+    fn port_name(&self) -> &str {
         stated(&self.options.service_port_name).map_or(&*self.default_name, String::as_str)
     }
 
-    pub(super) fn service_type(&self) -> &str {
+    fn service_type(&self) -> &str {
         stated(&self.options.service_type).map_or(SERVICE_TYPE, String::as_str)
     }
 
-    pub(super) fn ingress_annotations(&self) -> &BTreeMap<String, String> {
+    fn ingress_annotations(&self) -> &BTreeMap<String, String> {
         let own = &self.options.ingress_annotations;
         if own.is_empty() { &self.admins.ingress_annotations } else { own }
     }
 
-    pub(super) fn ingress_tls(&self) -> Vec<Value> {
+    fn ingress_tls(&self) -> Vec<Value> {
         let own = &self.options.ingress_tls;
         if own.is_empty() {
             return self.admins.ingress_tls.clone();
@@ -181,18 +190,19 @@ impl ExposedPort<'_> {
 
     /// Returns the URL of the driver's port outside the cluster; none if the port is not exposed, or if the URL
     /// contains Spark's application id (`spark-…`) and the driver does not have one yet.
-    pub(super) fn url(
-        &self,
-        application: &SparkApplication,
-        id: Option<&str>,
-    ) -> Result<Option<Url>, String> {
+    ///
+    /// # Errors
+    ///
+    /// When the address is invalid: the reason.
+    pub fn url(&self, application: &SparkApplication, id: Option<&str>) -> Result<Option<Url>, String> {
         let format = self.url_format.as_ref().map(|format| format.url(variables(application, id)));
         format.unwrap_or(Ok(None))
     }
 
     /// Returns `url` as text. If the format names no scheme, the scheme is `https` if the Ingress has a certificate,
     /// otherwise `http`.
-    pub(super) fn address(&self, url: &Url) -> String {
+    #[must_use]
+    pub fn address(&self, url: &Url) -> String {
         url.address(if self.ingress_tls().is_empty() { "http" } else { "https" })
     }
 }
@@ -200,23 +210,23 @@ impl ExposedPort<'_> {
 /// Returns the path of the web UI outside the cluster; none if the URL has no path, or if the path contains Spark's
 /// application id and `id` is none.
 #[must_use]
-pub fn ui_path(application: &SparkApplication, id: Option<&str>, policy: &Policy) -> Option<String> {
-    let format = ui(application, policy)?.url_format?;
+pub fn ui_path(application: &SparkApplication, id: Option<&str>, admins: &Exposure) -> Option<String> {
+    let format = ui(application, admins)?.url_format?;
     format.path(variables(application, id))
 }
 
 /// Whether the path of the web UI contains Spark's application id.
 #[must_use]
-pub fn has_id_in_ui_path(application: &SparkApplication, policy: &Policy) -> bool {
-    let format = ui(application, policy).and_then(|exposed| exposed.url_format);
+pub fn has_id_in_ui_path(application: &SparkApplication, admins: &Exposure) -> bool {
+    let format = ui(application, admins).and_then(|exposed| exposed.url_format);
     format.is_some_and(|format| format.has_id_in_path())
 }
 
 /// Returns one sentence for each port of `application` that can have no Ingress because its address is invalid. `id` is
 /// Spark's application id.
 #[must_use]
-pub fn without_address(application: &SparkApplication, id: Option<&str>, policy: &Policy) -> Vec<String> {
-    let all_exposed = ui(application, policy).into_iter().chain(others(application, policy));
+pub fn without_address(application: &SparkApplication, id: Option<&str>, admins: &Exposure) -> Vec<String> {
+    let all_exposed = ui(application, admins).into_iter().chain(others(application, admins));
     let why = |exposed: ExposedPort| {
         let why = exposed.url(application, id).err()?;
         Some(format!("there is no Ingress {}: of its address, {why}", exposed.ingress))

@@ -1,12 +1,12 @@
 //! Sets the properties for Spark's metrics: the path of `metrics.properties`, the prefix of the metric names, the JVM
 //! option that runs the JMX exporter, and the pod annotations by which Prometheus finds the exporter.
 
-use super::{Context, Properties};
+use crate::{Context, Properties};
 use api::{Role, monitoring::Monitoring, names::conf};
 
 /// Sets the properties for `spec.monitoring`. `properties` already contains the values that other fields of the spec
 /// and `sparkConf` set.
-pub(super) fn metrics(context: &Context, properties: &mut Properties) {
+pub(crate) fn metrics(context: &Context, properties: &mut Properties) {
     let Some(monitoring) = Monitoring::of(context.application) else { return };
     properties.set(conf::METRICS_CONF, monitoring.metrics_properties());
     if !context.spec.spark_conf.contains_key(conf::METRICS_NAMESPACE) {

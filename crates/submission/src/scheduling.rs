@@ -16,7 +16,7 @@ pub(super) fn node_selector(context: &Context, properties: &mut Properties) {
 
 /// Adds to the spec of a pod of `role` the node selector, scheduler, service account and image pull secrets that Spark's
 /// properties set in addition to the template.
-pub(crate) fn place(spec: &mut Value, role: Role, properties: &BTreeMap<String, String>) {
+pub fn place(spec: &mut Value, role: Role, properties: &BTreeMap<String, String>) {
     for prefix in conf::node_selector_prefixes(role) {
         let selector = properties.range(prefix.clone()..);
         for (name, value) in selector.map_while(|(key, value)| Some((key.strip_prefix(&prefix)?, value))) {

@@ -2,10 +2,8 @@
 
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
 use crate::{
-    Policy,
-    submission::{
-        SparkSubmit, SubmissionEnvironment, customized_template, place, pod_templates::sparks_container,
-    },
+    SparkSubmit, SubmissionEnvironment, place,
+    pod_templates::{customized, sparks_container},
 };
 use api::{
     Role, SparkApplication,
@@ -55,14 +53,13 @@ const OF_DRIVER_ALONE: [&str; 2] = [env::HADOOP_CONF_DIR, env::SPARK_CONF_DIR];
 pub(super) fn spec(
     application: &SparkApplication,
     command: &SparkSubmit,
-    policy: &Policy,
+    settings: &Settings,
     submission_environment: &SubmissionEnvironment,
     mut files: Value,
 ) -> Result<Value, String> {
-    let settings = &policy.submission_pod;
     let properties = &command.properties;
     let spec = with_defaults(application.spec.clone());
-    let mut driver = customized_template(application, &spec, Role::Driver)?;
+    let mut driver = customized(application, &spec, Role::Driver)?;
     let sparks = sparks_container(&mut driver["spec"]["containers"], Role::Driver);
     let sparks = &driver["spec"]["containers"][sparks];
 

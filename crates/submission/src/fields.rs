@@ -11,7 +11,7 @@ use std::borrow::Cow;
 api::words! {
     /// A field of a role's section that becomes one property of Spark. The text is the field's name.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum RoleField {
+    pub enum RoleField {
         Cores = "cores",
         CoreRequest = "coreRequest",
         CoreLimit = "coreLimit",
@@ -23,7 +23,8 @@ api::words! {
 
 impl RoleField {
     /// Returns the key of the property.
-    pub(crate) fn key(self, role: Role) -> String {
+    #[must_use]
+    pub fn key(self, role: Role) -> String {
         match self {
             Self::Cores => conf::spark(role, conf::CORES),
             Self::CoreRequest => conf::kubernetes(role, conf::REQUEST_CORES),
@@ -35,7 +36,8 @@ impl RoleField {
     }
 
     /// Returns the value that the section states; none if it states none.
-    pub(crate) fn stated(self, section: &SparkPodSpec) -> Option<Cow<'_, str>> {
+    #[must_use]
+    pub fn stated(self, section: &SparkPodSpec) -> Option<Cow<'_, str>> {
         let text = match self {
             Self::Cores => return section.cores.map(|cores| cores.to_string().into()),
             Self::CoreRequest => &section.core_request,
@@ -50,7 +52,8 @@ impl RoleField {
 
 /// Returns the path of the field of `spec`, which is at `root` in its object, that sets `property`; `property` itself if no
 /// field sets it. `property` may also be a flag of `spark-submit`, the main class or the main file.
-pub(crate) fn field_of(spec: &SparkApplicationSpec, root: &str, property: &str) -> String {
+#[must_use]
+pub fn field_of(spec: &SparkApplicationSpec, root: &str, property: &str) -> String {
     let configured = || spec.spark_conf.contains_key(property).then(|| format!("sparkConf[{property}]"));
     let stated = of_allocation(spec, property)
         .or_else(|| of_program(spec, property))
@@ -61,7 +64,8 @@ pub(crate) fn field_of(spec: &SparkApplicationSpec, root: &str, property: &str) 
 }
 
 /// Returns the field beside `sparkConf` that sets `property`, if any does.
-pub(crate) fn stated_in(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
+#[must_use]
+pub fn stated_in(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
     of_allocation(spec, property)
         .or_else(|| of_program(spec, property))
         .or_else(|| of_hadoop(spec, property))

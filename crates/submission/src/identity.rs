@@ -2,12 +2,22 @@
 //! properties of the user's own configuration.
 
 use super::{Context, Properties};
-use crate::driver;
 use api::{
-    Role,
+    Role, SparkApplication,
     names::{conf, label},
 };
 use pod_customization;
+
+/// Returns the driver pod's name: `spec.driver.podName`, else `spark.kubernetes.driver.pod.name` in `sparkConf`, else
+/// `<application>-driver`.
+#[must_use]
+pub fn driver_pod_name(application: &SparkApplication) -> String {
+    let spec = &application.spec;
+    let given = spec.driver.pod_name.as_ref().filter(|name| !name.is_empty());
+    let configured = || spec.spark_conf.get(conf::DRIVER_POD_NAME).filter(|name| !name.is_empty());
+    let derived = || format!("{}-driver", application.metadata.name.as_deref().unwrap_or_default());
+    given.or_else(configured).cloned().unwrap_or_else(derived)
+}
 
 /// Sets the properties of `sparkConf` and `hadoopConf`.
 pub(super) fn user_configuration(context: &Context, properties: &mut Properties) {
@@ -16,7 +26,7 @@ pub(super) fn user_configuration(context: &Context, properties: &mut Properties)
 }
 
 pub(super) fn names(context: &Context, properties: &mut Properties) {
-    properties.set(conf::DRIVER_POD_NAME, driver::pod_name(context.application));
+    properties.set(conf::DRIVER_POD_NAME, driver_pod_name(context.application));
     properties.set_some(conf::DRIVER_MASTER, context.spec.driver.kubernetes_master.as_ref());
     for role in Role::ALL {
         properties.set_some(conf::service_account(role), role.pod(context.spec).service_account.as_ref());

@@ -1,8 +1,8 @@
 //! Builds the objects by which a port of a driver can be reached: a Service, and an Ingress if the port has an address
 //! outside the cluster.
 
-use super::exposure::{ExposedPort, others, ui};
-use crate::{Policy, owned::owned};
+use super::{ExposedPort, Exposure, others, ui};
+use crate::owned::owned;
 use api::{
     SparkApplication, SparkApplicationStatus,
     names::{annotation, label, role},
@@ -20,14 +20,15 @@ const REST: &str = "/$2";
 
 /// Returns all Services and Ingresses that should exist for the present run. A port whose address is invalid gets no
 /// Ingress; [`super::without_address`] returns why.
-pub(super) fn wanted(
+#[must_use]
+pub fn wanted(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
-    policy: &Policy,
+    admins: &Exposure,
 ) -> Vec<Value> {
-    let all_exposed = ui(application, policy).into_iter().chain(others(application, policy));
+    let all_exposed = ui(application, admins).into_iter().chain(others(application, admins));
     let of_exposed = |exposed: ExposedPort| {
-        let ingress = ingress(application, status, &exposed, policy);
+        let ingress = ingress(application, status, &exposed);
         [Some(service(application, &exposed)), ingress].into_iter().flatten()
     };
     // The user's labels of the same names are replaced: the operator finds and deletes the objects by its own.
@@ -55,11 +56,11 @@ fn service(application: &SparkApplication, exposed: &ExposedPort) -> Value {
 
 /// Returns the Ingress of an exposed port, without its owner and labels; none if the port has no address outside the
 /// cluster.
-pub(super) fn ingress(
+#[must_use]
+pub fn ingress(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
     exposed: &ExposedPort,
-    policy: &Policy,
 ) -> Option<Value> {
     let url = exposed.url(application, status.spark_application_id.as_deref()).ok().flatten()?;
     let mut metadata = json!({"name": exposed.ingress});
@@ -75,7 +76,7 @@ pub(super) fn ingress(
     }
     // The host is written without a port: an Ingress has no field for a port.
     let mut spec = json!({"rules": [{"host": url.host, "http": {"paths": [path]}}]});
-    if let Some(class) = &policy.exposure.ingress_class {
+    if let Some(class) = &exposed.admins.ingress_class {
         spec["ingressClassName"] = class.as_str().into();
     }
     let tls = exposed.ingress_tls();

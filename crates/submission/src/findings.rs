@@ -1,5 +1,5 @@
 //! Defines what a validation finds: mistakes, for which an object is refused, and warnings; and an application in which
-//! no mistake was found. The checks are in [`validation`](crate::validation).
+//! no mistake was found. The checks are in `validation`.
 
 use api::{
     SparkApplication,
@@ -57,7 +57,8 @@ pub struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn refuse(&mut self, field: impl Display, why: impl Display) {
+    /// Adds a mistake, unless it is listed.
+    pub fn refuse(&mut self, field: impl Display, why: impl Display) {
         // The message may quote a value of any length, so it is cut.
         let cut = |text: String| excerpt::beginning(text, LONGEST_SENTENCE);
         let invalid = Invalid { field: cut(field.to_string()), why: cut(why.to_string()) };
@@ -73,11 +74,13 @@ impl Findings {
     }
 
     /// Whether no further warning is listed.
-    pub(crate) const fn is_full(&self) -> bool {
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
         self.warnings.len() >= MOST_FINDINGS
     }
 
-    pub(crate) fn warn(&mut self, field: impl Display, what: impl Display) {
+    /// Adds a warning.
+    pub fn warn(&mut self, field: impl Display, what: impl Display) {
         if !self.is_full() {
             self.warnings.push(excerpt::beginning(format!("{field}: {what}"), LONGEST_SENTENCE));
         } else {
@@ -87,7 +90,8 @@ impl Findings {
 
     /// Adds a sentence with the number of mistakes that are not listed, and one with the number of such warnings, if
     /// there are any.
-    pub(crate) fn told(mut self, root: &str) -> Self {
+    #[must_use]
+    pub fn told(mut self, root: &str) -> Self {
         if self.unlisted_invalid > 0 {
             let why = format!("{} more mistakes are not listed: correct these first", self.unlisted_invalid);
             self.invalid.push(Invalid { field: root.to_owned(), why });
@@ -111,12 +115,17 @@ pub const MOST_FINDINGS: usize = 50;
 /// on of one warning.
 const LONGEST_SENTENCE: usize = 256;
 
-/// An application in which [`validate`](crate::validation::validate) has found no mistake. Code that takes this type does
-/// not validate again. Only the validation makes one.
+/// An application in which `validation::validate` has found no mistake. Code that takes this type does not validate again.
 #[derive(Clone, Copy, Debug)]
-pub struct Validated<'a>(pub(crate) &'a SparkApplication);
+pub struct Validated<'a>(&'a SparkApplication);
 
 impl<'a> Validated<'a> {
+    /// Vouches that there is no mistake in the application. Only the validation may say so.
+    #[must_use]
+    pub const fn vouched(application: &'a SparkApplication) -> Self {
+        Self(application)
+    }
+
     /// Returns the application with its original lifetime, which `Deref` cannot return.
     #[must_use]
     pub const fn get(self) -> &'a SparkApplication {

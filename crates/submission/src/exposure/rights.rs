@@ -4,7 +4,7 @@
 //! applications but no Ingresses could claim any host, with any annotation that an ingress controller, a load balancer or
 //! external-dns obeys: the Service by which executors find their driver has annotations of the spec, too.
 
-use super::exposure::SERVICE_TYPE;
+use super::SERVICE_TYPE;
 use api::{SparkApplicationSpec, names::conf::DRIVER_SERVICE_ANNOTATION_PREFIX};
 
 /// A right to create objects of one kind in the namespace of the application.

@@ -1,35 +1,40 @@
-//! Builds the input of `spark-submit` for an application: arguments, properties and pod templates. Each file covers one
-//! concern. [`CONCERNS`] lists the concerns in the order of Kubeflow's operator: a later concern overrides an earlier
-//! one.
+//! Builds what a run of an application is submitted with: the input of `spark-submit` (arguments, properties and pod
+//! templates), the objects of its native submission or its submission pod, and those that make the driver's ports reachable.
+//!
+//! [`CONCERNS`] lists what sets properties, in the order of Kubeflow's operator: a later concern overrides an earlier one.
 
 mod allocation;
 mod dependencies;
+pub mod digest;
 mod env;
-mod exposure;
+pub mod exposure;
 pub mod failure;
 mod fields;
+pub mod findings;
 mod identity;
 mod images;
-mod monitoring;
+pub mod monitoring;
 mod native;
-pub(super) mod pod_templates;
+pub mod owned;
+pub mod pod_templates;
 mod properties;
 mod resources;
+pub mod run;
 mod scheduling;
 mod secrets;
-pub(super) mod volumes;
+pub mod spec_hash;
+pub mod submission_pod;
+pub mod volumes;
 
-use crate::{
-    Policy, auxiliary,
-    findings::{Invalid, Refusal, Validated},
-    run::Run,
-};
 use api::{ObjectKind, Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
-pub(super) use fields::{RoleField, field_of, stated_in};
-pub(super) use native::{Model, model, model_submission};
-pub use native::{native, objects};
-pub(super) use properties::Properties;
-pub(super) use scheduling::place;
+use exposure::Exposure;
+pub use fields::{RoleField, field_of, stated_in};
+use findings::{Invalid, Refusal, Validated};
+pub use identity::driver_pod_name;
+pub use native::{Model, model, model_submission, native, objects};
+pub use properties::Properties;
+use run::Run;
+pub use scheduling::place;
 use serde_json::Value;
 use spark_client::{Environment, read_properties};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,13 +88,41 @@ pub struct SubmissionEnvironment {
     pub served: BTreeSet<ObjectKind>,
 }
 
+/// The settings of the admin on which all submissions depend.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The API server's address in the form of Spark's `--master`: `k8s://https://…`.
+    pub master: String,
+    /// Whether the webhook customizes pods.
+    pub has_webhook: bool,
+    /// How the ports of drivers can be reached.
+    pub exposure: Exposure,
+    /// The settings for submission pods.
+    pub submission_pod: submission_pod::Settings,
+}
+
+impl Settings {
+    /// Returns the settings with this API server address and the default of every other setting.
+    #[must_use]
+    pub fn new(master: impl Into<String>) -> Self {
+        Self {
+            master: master.into(),
+            has_webhook: true,
+            exposure: Exposure::default(),
+            submission_pod: submission_pod::Settings::default(),
+        }
+    }
+}
+
 /// The names of the files in [`DIRECTORY`].
-pub(super) mod file {
+pub mod file {
     use api::Role;
 
     pub(super) const PROPERTIES: &str = "spark.properties";
 
-    pub(crate) const fn template(role: Role) -> &'static str {
+    /// Returns the name of the pod template of `role`.
+    #[must_use]
+    pub const fn template(role: Role) -> &'static str {
         match role {
             Role::Driver => "driver-pod-template.yaml",
             Role::Executor => "executor-pod-template.yaml",
@@ -130,7 +163,8 @@ fn path(name: &str) -> String {
 
 /// Whether this version of Spark has pod templates: Spark before 3.0 has none. A text that is not a version counts as newer
 /// than all versions.
-pub(super) fn has_templates(spark_version: &str) -> bool {
+#[must_use]
+pub fn has_templates(spark_version: &str) -> bool {
     let major = spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
     major.is_none_or(|major| major >= 3)
 }
@@ -148,7 +182,7 @@ pub(super) fn has_templates(spark_version: &str) -> bool {
 pub fn spark_submit(
     application: Validated,
     run: &Run,
-    policy: &Policy,
+    settings: &Settings,
     defaults: &str,
 ) -> Result<SparkSubmit, Refusal> {
     let application = application.get();
@@ -156,11 +190,11 @@ pub fn spark_submit(
     // A file that cannot be parsed is ignored here: Spark itself refuses it.
     let read = read_properties(defaults).unwrap_or_default();
     // Spark's application id is not known here: `spark-submit` chooses it.
-    let ui_path = auxiliary::ui_path(application, None, policy);
+    let ui_path = exposure::ui_path(application, None, &settings.exposure);
     let context = Context { application, spec: &spec, run, defaults: &read, ui_path };
 
     let properties = properties(&context);
-    let arguments = arguments(&context, policy, &properties);
+    let arguments = arguments(&context, settings, &properties);
     let own = properties.to_file();
     // The blank line ends the last line of `defaults`: a line that ends in a backslash would otherwise continue in the
     // next one.
@@ -168,31 +202,17 @@ pub fn spark_submit(
     let mut files = BTreeMap::from([(file::PROPERTIES, text)]);
     if context.has_templates() {
         for role in Role::ALL {
-            files.insert(file::template(role), pod_templates::text(&template(&context, role, policy)?));
+            files.insert(file::template(role), pod_templates::text(&template(&context, role, settings)?));
         }
     }
     let properties = properties.over(read).into_map();
     Ok(SparkSubmit { arguments, files, properties })
 }
 
-/// Returns the pod template of the driver or the executors, to which all changes that the contract's annotations ask
-/// for have been applied.
-///
-/// # Errors
-///
-/// When an annotation cannot be carried out: the reason.
-pub(super) fn customized_template(
-    application: &SparkApplication,
-    spec: &SparkApplicationSpec,
-    role: Role,
-) -> Result<Value, String> {
-    pod_templates::customized(application, spec, role)
-}
-
 /// Returns the template from which Spark creates pods of `role`.
-fn template(context: &Context, role: Role, policy: &Policy) -> Result<Value, Refusal> {
+fn template(context: &Context, role: Role, settings: &Settings) -> Result<Value, Refusal> {
     let Context { application, spec, .. } = context;
-    if policy.has_webhook {
+    if settings.has_webhook {
         return Ok(pod_templates::template(application, spec, role));
     }
     let refused = |why| Refusal(vec![Invalid { field: format!("spec.{}", role.as_str()), why }]);
@@ -209,7 +229,8 @@ fn properties(context: &Context) -> Properties {
 
 /// Returns the properties that Spark has in the next run of a valid application, with those of a `spark-defaults.conf`,
 /// and for each role the pod template from which Spark creates its pods.
-pub(super) fn starting_point(
+#[must_use]
+pub fn starting_point(
     application: &SparkApplication,
     defaults: BTreeMap<String, String>,
 ) -> (Properties, [Value; 2]) {
@@ -220,11 +241,11 @@ pub(super) fn starting_point(
     (properties.over(defaults), Role::ALL.map(|role| pod_templates::template(application, &spec, role)))
 }
 
-fn arguments(context: &Context, policy: &Policy, properties: &Properties) -> Vec<String> {
+fn arguments(context: &Context, settings: &Settings, properties: &Properties) -> Vec<String> {
     let spec = context.spec;
     let mut arguments = Vec::new();
     let mut flag = |name: &str, value: &str| arguments.extend([name.to_owned(), value.to_owned()]);
-    flag("--master", &policy.master);
+    flag("--master", &settings.master);
     flag("--deploy-mode", "cluster");
     if let Some(class) = &spec.main_class {
         flag("--class", class);

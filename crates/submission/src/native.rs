@@ -2,8 +2,8 @@
 //! are those that Spark would create, except that the application owns them, they have the operator's labels, and the
 //! driver's pod is already customized.
 
-use super::{Context, SubmissionEnvironment, dependencies, pod_templates, properties, template};
-use crate::{Policy, auxiliary::ui_path, findings::Validated, monitoring, owned::owned, run::Run};
+use super::{Context, Settings, SubmissionEnvironment, dependencies, pod_templates, properties, template};
+use crate::{exposure::ui_path, findings::Validated, monitoring, owned::owned, run::Run};
 use api::{
     Role,
     names::{conf, label, submit_conf},
@@ -26,12 +26,12 @@ const RESOLVED: [&str; 4] =
 pub fn objects(
     application: Validated,
     run: &Run,
-    policy: &Policy,
+    settings: &Settings,
     submission_environment: &SubmissionEnvironment,
     now: Timestamp,
 ) -> Result<(Objects, Option<String>), NotNative> {
     let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
-    let submission = native(application, run, policy, defaults, environment.clone(), now)?;
+    let submission = native(application, run, settings, defaults, environment.clone(), now)?;
     let note = Line::nearest(&submission.spark_version).1;
     Ok((of_submission(application, run, &submission)?, note))
 }
@@ -74,10 +74,10 @@ pub struct Model {
 pub fn model_submission(application: Validated, uploads_files: bool) -> Result<(Run, Submission), NotNative> {
     let upload_path = if uploads_files { submit_conf::UPLOAD_PATH } else { "" };
     let defaults = format!("{} unknown\n{upload_path} unknown\n", conf::IMAGE);
-    let policy = Policy::new("k8s://https://kubernetes.default.svc");
+    let settings = Settings::new("k8s://https://kubernetes.default.svc");
     let run = Run::model(&application);
     let environment = Environment::default();
-    let submission = native(application, &run, &policy, &defaults, environment, Timestamp::UNIX_EPOCH)?;
+    let submission = native(application, &run, &settings, &defaults, environment, Timestamp::UNIX_EPOCH)?;
     Ok((run, submission))
 }
 
@@ -100,7 +100,7 @@ pub fn model(application: Validated, run: &Run, submission: &Submission) -> Resu
 pub fn native(
     application: Validated,
     run: &Run,
-    policy: &Policy,
+    settings: &Settings,
     defaults: &str,
     environment: Environment,
     now: Timestamp,
@@ -108,14 +108,14 @@ pub fn native(
     let application = application.get();
     let spec = with_defaults(application.spec.clone());
     let ids = run.ids();
-    let ui_path = ui_path(application, Some(&ids.application), policy);
+    let ui_path = ui_path(application, Some(&ids.application), &settings.exposure);
     let refused = |problem| NotNative::refused("spark-defaults.conf", problem);
     let defaults = read_properties(defaults).map_err(refused)?;
     let context = Context { application, spec: &spec, run, defaults: &defaults, ui_path };
 
     let mut merged = properties(&context).over(defaults.clone()).into_map();
     merged.retain(|key, _| key.starts_with("spark."));
-    merged.insert(conf::MASTER.to_owned(), policy.master.clone());
+    merged.insert(conf::MASTER.to_owned(), settings.master.clone());
     merged.insert(conf::DEPLOY_MODE.to_owned(), "cluster".to_owned());
     merged.insert(conf::APP_NAME.to_owned(), context.name().to_owned());
     for (_, key, list) in dependencies::lists(&spec.deps).into_iter().filter(|(_, _, list)| !list.is_empty())
@@ -125,7 +125,7 @@ pub fn native(
         merged.insert(key.to_owned(), list);
     }
     let templates = context.has_templates();
-    let executor_template = templates.then(|| template(&context, Role::Executor, policy)).transpose();
+    let executor_template = templates.then(|| template(&context, Role::Executor, settings)).transpose();
     let executor_template = executor_template
         .map_err(|refusal| NotNative::refused("the executors' template", refusal.brief()))?
         .map(|template| pod_templates::text(&template));

@@ -36,11 +36,13 @@ impl Properties {
         Self(others)
     }
 
-    pub(crate) fn into_map(self) -> BTreeMap<String, String> {
+    #[must_use]
+    pub fn into_map(self) -> BTreeMap<String, String> {
         self.0
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
 
@@ -63,7 +65,8 @@ impl Properties {
     /// The result does not contain properties that would not arrive unchanged as arguments either (the script
     /// `spark-class` deletes carriage returns, a JVM in the POSIX locale knows only ASCII, Linux allows no NUL in
     /// arguments), nor properties that would exceed the limit for arguments.
-    pub(crate) fn for_arguments(&self) -> Vec<String> {
+    #[must_use]
+    pub fn for_arguments(&self) -> Vec<String> {
         let mut room = ROOM_IN_ARGUMENTS;
         let cut = self.0.iter().filter(|(_, value)| trimmed(value) != *value);
         cut.filter(|(key, _)| key.starts_with(conf::PREFIX) && !key.contains('='))

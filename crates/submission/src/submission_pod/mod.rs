@@ -11,12 +11,8 @@
 mod pod;
 mod state;
 
-use super::{
-    Policy,
-    findings::Validated,
-    owned::owned,
-    run::Run,
-    submission::{DIRECTORY, SparkSubmit, SubmissionEnvironment, spark_submit},
+use crate::{
+    DIRECTORY, SparkSubmit, SubmissionEnvironment, findings::Validated, owned::owned, run::Run, spark_submit,
 };
 use api::{
     ObjectKey, ObjectKind, SparkApplication,
@@ -66,10 +62,10 @@ impl Default for Settings {
 pub fn objects(
     application: Validated,
     run: &Run,
-    policy: &Policy,
+    settings: &crate::Settings,
     submission_environment: &SubmissionEnvironment,
 ) -> Result<Objects, String> {
-    let command = spark_submit(application, run, policy, &submission_environment.defaults);
+    let command = spark_submit(application, run, settings, &submission_environment.defaults);
     let command = command.map_err(|refusal| refusal.brief())?;
     let files = files(&command, submission_environment);
     let metadata = json!({"name": name(&application, run), "labels": {label::SPARK_ROLE: role::SUBMISSION}});
@@ -77,7 +73,7 @@ pub fn objects(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": pod::spec(&application, &command, policy, submission_environment, volume_source(&application, run, &files))?,
+        "spec": pod::spec(&application, &command, &settings.submission_pod, submission_environment, volume_source(&application, run, &files))?,
     });
     pod["metadata"]["labels"][annotation::ISTIO_INJECT] = "false".into();
     // A few requests to the API server need no service mesh, and a sidecar that keeps running would keep the pod from

@@ -17,7 +17,8 @@ use std::{collections::BTreeSet, fmt::Write, mem};
 /// Spark writes the executors' template into a ConfigMap for the driver by server-side apply, and the API server reads
 /// the request as YAML. Its YAML reader refuses control characters, and silently replaces a Unicode line end by a
 /// blank. Escaped characters arrive unchanged.
-pub(crate) fn text(template: &Value) -> String {
+#[must_use]
+pub fn text(template: &Value) -> String {
     let json = template.to_string();
     json.chars().fold(String::with_capacity(json.len()), |mut text, c| {
         match c {
@@ -34,7 +35,8 @@ pub(crate) fn text(template: &Value) -> String {
 /// Returns the pod template of `role`.
 ///
 /// The user's template has been validated: it contains objects where objects are expected.
-pub(crate) fn template(application: &SparkApplication, spec: &SparkApplicationSpec, role: Role) -> Value {
+#[must_use]
+pub fn template(application: &SparkApplication, spec: &SparkApplicationSpec, role: Role) -> Value {
     let mut template = match &role.pod(spec).template {
         Some(template) => template.json().clone(),
         None => json!({"spec": {"containers": [{"name": role.container()}]}}),
@@ -80,7 +82,7 @@ fn keeps_last_words(containers: &mut Value, role: Role) {
 
 /// Returns the index of the container in which Spark runs, found as by Spark: by the name that the operator has it look
 /// for, else the first one, unless another one begins as Spark does. Adds it if there is no container, as Spark does.
-pub(crate) fn sparks_container(containers: &mut Value, role: Role) -> usize {
+pub fn sparks_container(containers: &mut Value, role: Role) -> usize {
     if containers.as_array().is_none_or(Vec::is_empty) {
         *containers = json!([{"name": role.container()}]);
     }
@@ -95,7 +97,7 @@ pub(crate) fn sparks_container(containers: &mut Value, role: Role) -> usize {
 /// # Errors
 ///
 /// When an annotation cannot be carried out: the reason.
-pub(crate) fn as_by_the_webhook(mut template: Value, role: Role, sparks: usize) -> Result<Value, String> {
+pub fn as_by_the_webhook(mut template: Value, role: Role, sparks: usize) -> Result<Value, String> {
     // The webhook finds the role by a label that Spark adds, and a container with another name than Spark's by the first
     // argument that Spark adds.
     template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
@@ -134,7 +136,8 @@ pub(super) fn customized(
 
 /// Returns the settings of `application` that are lost because Spark overwrites them in the pods that it creates from
 /// the executors' template, by the names of their fields in the spec.
-pub(crate) fn overwritten(application: &SparkApplication) -> Vec<&'static str> {
+#[must_use]
+pub fn overwritten(application: &SparkApplication) -> Vec<&'static str> {
     let asked = pod_customization::annotations(application, Role::Executor);
     let decommissions = application.spec.spark_conf.get(conf::DECOMMISSION).is_some_and(|on| on == "true");
     let sets_itself = |env: &String| env.contains("\"SPARK_");

@@ -1,6 +1,6 @@
 //! Determines the progress of a submission from its submission pod.
 
-use crate::submission::failure;
+use crate::failure;
 use pods::{Phase, PodSummary};
 
 /// The progress of a submission.
