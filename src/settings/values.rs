@@ -38,7 +38,7 @@ pub(super) fn absolute_path(text: &str) -> Result<String, String> {
 
 /// Returns the name of a service account, or an empty text, unchanged.
 pub(super) fn account(text: &str) -> Result<String, String> {
-    if text.is_empty() || plan::validation::is_object_name(text) {
+    if text.is_empty() || validation::is_object_name(text) {
         Ok(text.to_owned())
     } else {
         Err("cannot be the name of a service account (try `spark-operator-spark`)".to_owned())

@@ -3,9 +3,9 @@
 //! `node/characters.rs` to real processes.
 
 use api::{Role, SparkApplication};
-use plan::validation::{Files, Invalid, examine, validate};
 use serde_json::{Value, json};
 use submission::{Settings, run::Run, spark_submit};
+use validation::{Files, Invalid, examine, validate};
 
 /// The executors' template reaches Spark as a string inside YAML, so a character that YAML refuses or changes would not
 /// arrive.

@@ -5,11 +5,11 @@ use crate::{
     program::{run, sparkctl_program},
 };
 use api::SparkApplication;
-use plan::validation::validate;
 use serde_json::{Value, json};
 use spark_client::read_properties;
 use std::{fs, path::Path, process::Output};
 use submission::{DIRECTORY, Settings, SparkSubmit, run::Run, spark_submit};
+use validation::validate;
 
 const EXAMPLES: &str = "manifests/examples";
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";

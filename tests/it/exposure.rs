@@ -12,13 +12,13 @@ use plan::{
     extension::Extensions,
     lifecycle,
     submission_plan::{self, Submitter},
-    validation::validate,
 };
 use pods::{Phase, PodSummary};
 use serde_json::{Value, json};
 use spark_operator::settings::{Command, Flags};
 use std::{fs, path::Path, time::Duration};
 use submission::{self, SubmissionEnvironment, exposure::exposure_rights, run::Run};
+use validation::validate;
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 

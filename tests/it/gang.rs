@@ -11,7 +11,6 @@ use plan::{
     By, Policy, SubmitRequest,
     extension::Extensions,
     submission_plan::{Chosen, Submitter, choose},
-    validation::Invalid,
 };
 use pods::{Placement, PodSummary};
 use serde::Deserialize;
@@ -19,6 +18,7 @@ use serde_json::{Value, json};
 use spark_client::{Objects, read_properties};
 use std::collections::{BTreeMap, BTreeSet};
 use submission::{SubmissionEnvironment, run::Run};
+use validation::Invalid;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

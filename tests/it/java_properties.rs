@@ -2,7 +2,6 @@
 //! contain.
 
 use api::SparkApplication;
-use plan::validation::validate;
 use proptest::{
     collection::{btree_map, vec},
     prelude::{Strategy, any, prop_assert_eq, prop_oneof},
@@ -17,6 +16,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 use submission::{Settings, run::Run, spark_submit};
+use validation::validate;
 
 /// The number of cases. Each case has some twenty texts as keys, and as many as values.
 const CASES: u32 = 400;

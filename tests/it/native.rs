@@ -7,11 +7,11 @@ use crate::{
     submission::{application, pi},
 };
 use api::{SparkApplication, SparkApplicationStatus};
-use plan::validation::validate;
 use serde_json::{Value, json};
 use spark_client::{Environment, Files, NotNative, Objects, Submission, objects, trimmed};
 use std::collections::BTreeMap;
 use submission::{DIRECTORY, Settings, SparkSubmit, native, run::Run, spark_submit};
+use validation::validate;
 
 const MASTER: &str = "k8s://https://10.0.0.1:443";
 

@@ -2,10 +2,10 @@
 
 use crate::golden::{Golden, cases, data, yaml};
 use api::{Role, SparkApplication, names::conf};
-use plan::validation::{Refusal, validate};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
 use submission::{DIRECTORY, Settings, SparkSubmit, run::Run, spark_submit};
+use validation::{Refusal, validate};
 
 /// The application of a case is in its `application.yaml`. If this file is missing, the case is about the example in
 /// `manifests/examples` that has the same name as the case.

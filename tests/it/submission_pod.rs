@@ -6,7 +6,6 @@ use crate::{
     program::run,
 };
 use api::SparkApplication;
-use plan::validation::validate;
 use pods::PodSummary;
 use serde_json::{Value, json};
 use spark_client::{Environment, Objects};
@@ -16,6 +15,7 @@ use submission::{
     run::Run,
     submission_pod::{State, objects, state},
 };
+use validation::validate;
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 

@@ -15,12 +15,12 @@ use plan::{
     Action, Observed, Plan,
     extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},
     pod_requests::PodRequests,
-    validation::{Findings, Refusal},
 };
 use pods::PodSummary;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use submission::owned::owned;
+use validation::{Findings, Refusal};
 
 /// Why no application can be in a gang of Kubernetes' own.
 const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or \

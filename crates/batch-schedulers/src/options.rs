@@ -2,7 +2,7 @@
 
 use super::{BatchScheduler, BatchSchedulers};
 use api::{BatchSchedulerOptions, LONGEST_LABEL, is_object_name, quantity, stated};
-use plan::validation::{Findings, Invalid, is_label_value};
+use validation::{Findings, Invalid, is_label_value};
 
 impl BatchSchedulers {
     /// Checks the batch scheduler that an application names, and its options. An empty name means the default scheduler.

@@ -9,9 +9,9 @@ use kube::{
     api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Preconditions},
     core::{NamespaceResourceScope, PartialObjectMeta, Request, Status, request},
 };
-use plan::validation::is_object_name;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{fmt::Debug, ops::ControlFlow};
+use validation::is_object_name;
 
 /// The metadata of an object.
 pub(super) type Metadata<K> = Lenient<PartialObjectMeta<K>>;

@@ -15,12 +15,12 @@ use plan::{
     auxiliary::AskedAddresses,
     driver,
     lifecycle::{Questions, knows_all_pods, questions},
-    validation::is_object_name,
 };
 use pods::PodSummary;
 use std::{collections::BTreeSet, ops::ControlFlow};
 use submission::{SubmissionEnvironment, driver_pod_name, run::Run, submission_pod};
 use tracing::warn;
+use validation::is_object_name;
 
 /// Collects all facts on which the next decision about `application` depends.
 ///

@@ -6,7 +6,6 @@ use crate::{
     Policy,
     driver::{self, DriverState},
     pod_requests::PodRequests,
-    validation::validate,
 };
 use api::{
     Role, SparkApplication,
@@ -19,6 +18,7 @@ use serde_json::{Value, json};
 use spark_client::Environment;
 use std::time::Duration;
 use submission::{native, run::Run};
+use validation::validate;
 
 /// The API server's answer to a model of an executor.
 #[derive(Clone, Debug, PartialEq, Eq)]

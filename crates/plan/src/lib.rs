@@ -13,12 +13,10 @@ pub mod extension;
 pub mod lifecycle;
 pub mod namespaces;
 pub mod pod_requests;
-mod precision;
 pub mod quota;
 pub mod schedule;
 pub mod submission_plan;
 pub mod takeover;
-pub mod validation;
 
 use api::{ObjectKey, SparkApplicationStatus, names::label};
 use auxiliary::{AuxiliaryAction, AuxiliaryObjects};

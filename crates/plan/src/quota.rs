@@ -8,13 +8,13 @@ use super::{
     By, Policy,
     pod_requests::{Error, PodRequests},
     submission_plan::choose,
-    validation::is_same_run,
 };
 use api::{ExecutorState, SparkApplication, State, quantity};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::ResourceQuota, apimachinery::pkg::api::resource::Quantity};
 use pods::{PodClaim, is_counted};
 use submission::{SubmissionEnvironment, findings::Invalid, run::Run};
+use validation::is_same_run;
 
 /// Several pods that ask for the same resources.
 #[derive(Clone, Debug)]

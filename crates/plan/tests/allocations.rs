@@ -13,12 +13,10 @@ use jiff::Timestamp;
 use pod_customization::{annotations, borrowed_json::BorrowedJson, patch};
 use serde_json::{Value, json};
 use spark_client::Objects;
-use spark_operator_plan::{
-    Driver, Observed, Policy, lifecycle,
-    validation::{Files, examine, validate},
-};
+use spark_operator_plan::{Driver, Observed, Policy, lifecycle};
 use std::{fs, path::Path};
 use submission::{SubmissionEnvironment, objects, run::Run};
+use validation::{Files, examine, validate};
 
 #[test]
 fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {

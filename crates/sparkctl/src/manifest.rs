@@ -15,7 +15,6 @@ use kube::{
     Resource, ResourceExt,
     api::{DynamicObject, ObjectMeta},
 };
-use plan::validation::{self, Files, Findings, Invalid, Refusal};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::{Error as YamlError, options::DuplicateKeyPolicy};
@@ -25,6 +24,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use validation::{self, Files, Findings, Invalid, Refusal};
 
 /// A placeholder for the suffix that Kubernetes adds to a `generateName`, of the same length.
 const RANDOM: &str = "xxxxx";

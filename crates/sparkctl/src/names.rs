@@ -3,7 +3,7 @@
 
 use api::{ScheduledSparkApplication, SparkApplication};
 use kube::Resource;
-use plan::validation::is_object_name;
+use validation::is_object_name;
 
 /// The file name that means standard input.
 pub(super) const STDIN: &str = "-";

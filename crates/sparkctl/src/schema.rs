@@ -1,9 +1,9 @@
 //! Checks an object against the definition of its kind (CRD), as the API server does, but offline.
 
 use api::{ScheduledSparkApplication, SparkApplication, crds};
-use plan::validation::Invalid;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
+use validation::Invalid;
 
 /// The mistakes in the fields of an object, in the order in which they stand in it.
 #[derive(Debug, Default)]

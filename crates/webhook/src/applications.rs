@@ -5,10 +5,10 @@ use api::{
     State,
     defaults::{self, fill_in},
 };
-use plan::validation::{self, Files, Findings};
 use pod_customization::borrowed_json::BorrowedJson;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use validation::{self, Files, Findings};
 
 /// Fills defaults into an application that has not been submitted yet (state New), or whose previous run is about to be
 /// deleted (state Invalidating). In a later state, the added fields would look like an edit by the user. Kubeflow's

@@ -2,12 +2,9 @@
 
 use api::Excess;
 use json_patch::Patch;
-use plan::{
-    schedule::Precision,
-    validation::{Invalid, Refusal},
-};
 use pod_customization::borrowed_json::BorrowedJson;
 use std::time::Duration;
+use validation::{Invalid, Precision, Refusal};
 
 /// The decision about an object.
 pub(super) enum Decision {

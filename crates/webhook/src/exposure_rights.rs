@@ -13,7 +13,6 @@ use k8s_openapi::api::{
     authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
-use plan::validation::Invalid;
 use serde::de::DeserializeOwned;
 use submission::{
     digest,
@@ -21,6 +20,7 @@ use submission::{
 };
 use tokio::time::timeout;
 use tracing::debug;
+use validation::Invalid;
 
 /// The client that asks the API server for the permissions of users.
 #[derive(Clone)]

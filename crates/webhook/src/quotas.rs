@@ -10,10 +10,11 @@ use api::{Lenient, SparkApplication};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Api, Client, api::ListParams};
-use plan::{Policy, quota, validation::Invalid};
+use plan::{Policy, quota};
 use std::sync::Arc;
 use submission::SubmissionEnvironment;
 use tokio::time::timeout;
+use validation::Invalid;
 
 /// Reads the admin's settings for submissions as they are now, or returns why that is not possible.
 pub type ReadSubmissionEnvironment =

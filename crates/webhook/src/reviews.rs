@@ -4,8 +4,9 @@ use super::{
     exposure_rights::ExposureRights, large::LargeReviews, lookups::Lookups, quotas::Quotas,
     review_metrics::ReviewMetrics,
 };
-use plan::{extension::Extensions, schedule::Precision};
+use plan::extension::Extensions;
 use std::time::Duration;
+use validation::Precision;
 
 /// The state and settings that reviews need in addition to the request.
 #[derive(Clone)]

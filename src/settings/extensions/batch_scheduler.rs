@@ -81,7 +81,7 @@ impl ExtensionFlags for BatchSchedulerSettings {
 /// included.
 fn scheduler(text: &str) -> Result<String, String> {
     let name = text.trim().trim_matches('"');
-    if name.is_empty() || plan::validation::is_object_name(name) {
+    if name.is_empty() || validation::is_object_name(name) {
         Ok(name.to_owned())
     } else {
         Err("is not the name of a scheduler (try `volcano`)".to_owned())

@@ -5,9 +5,10 @@ use super::{
     world::{Executor, Exit, Made, Phase, Pod, RunNo, Stage, SubmissionPod},
 };
 use api::{Role, SparkApplication, names::batch_scheduler};
-use plan::{Policy, validation::validate};
+use plan::Policy;
 use pods::{Controller, Ended, Particulars, Phase as PodPhase, PodSummary, Waiting};
 use submission::{self, SubmissionEnvironment, run::Run};
+use validation::validate;
 
 impl Oracle {
     pub fn driver(&self, pod: Pod, name: u8) -> PodSummary {

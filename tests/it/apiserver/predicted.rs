@@ -8,11 +8,12 @@ use super::{
 };
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::ConfigMap;
-use plan::{Policy, submission_plan::predicted, validation::validate};
+use plan::{Policy, submission_plan::predicted};
 use serde_json::{Value, json};
 use spark_client::{Environment, read_properties};
 use std::iter;
 use submission::{SubmissionEnvironment, run::Run};
+use validation::validate;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -24,7 +24,7 @@ use kube::{
     api::DynamicObject,
     runtime::watcher::{self, Event as Change, watcher},
 };
-use plan::{By, Policy, submission_plan::choose, validation::validate};
+use plan::{By, Policy, submission_plan::choose};
 use serde_json::{Value, json};
 use spark_client::Objects;
 use std::{
@@ -34,6 +34,7 @@ use std::{
 };
 use submission::{Settings, SubmissionEnvironment, objects, run::Run};
 use tokio::{task::JoinHandle, time::sleep};
+use validation::validate;
 
 /// The number of requests that the creator of the applications has under way at once.
 const AT_ONCE: usize = 32;

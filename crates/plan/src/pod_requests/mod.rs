@@ -6,7 +6,6 @@
 
 mod spark;
 
-use super::validation::validate;
 use api::{
     Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
@@ -25,6 +24,7 @@ use submission::{
     pod_templates::{as_by_the_webhook, sparks_container},
     starting_point,
 };
+use validation::validate;
 
 /// The pods that an application will have, and how many of them.
 #[derive(Clone, Debug)]

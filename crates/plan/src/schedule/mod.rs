@@ -9,15 +9,11 @@ mod events;
 mod history;
 mod run;
 
-pub use super::precision::Precision;
 pub use events::not_started;
 pub use run::Child;
+pub use validation::Precision;
 
-use super::{
-    between,
-    events::Event,
-    validation::{self, Files},
-};
+use super::{between, events::Event};
 use api::{
     ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationStatus, SparkApplication,
     names::annotation,
@@ -29,6 +25,7 @@ use kube_core::ResourceExt;
 use run::Occasion;
 use std::time::Duration;
 use submission::findings::Refusal;
+use validation::Files;
 
 /// The pause before the next reconcile while it waits for a change that no watch reports: the end of the pods of an
 /// application that does not exist any more.

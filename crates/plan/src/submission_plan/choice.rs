@@ -4,7 +4,6 @@ use crate::{
     By, Policy, SubmitRequest,
     events::{self, Event},
     extension::{ComingRun, Prepared},
-    validation::validate,
 };
 use api::{
     SparkApplication,
@@ -16,6 +15,7 @@ use submission::{
     self, SubmissionEnvironment, exposure::has_id_in_ui_path, field_of, has_templates, monitoring,
     pod_templates, run::Run, submission_pod,
 };
+use validation::validate;
 
 api::words! {
     /// A choice of who submits, made by the admin or by an application. The text is its name in flags, annotations and

@@ -1,12 +1,13 @@
 //! Names the objects that a run may have left behind, which are deleted after its end.
 
 use super::{Submitter, choice::submitter};
-use crate::{Policy, validation::validate};
+use crate::Policy;
 use api::{ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
 use pods::PodSummary;
 use spark_client::{self, Line, possible_children};
 use submission::{SubmissionEnvironment, monitoring, native, run::Run, submission_pod};
+use validation::validate;
 
 /// Returns the objects that the operator may have created for `run` in addition to pods: those that
 /// [`objects`](submission::objects) returns in addition to the driver's pod, or the ConfigMap of the submission

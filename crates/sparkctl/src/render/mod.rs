@@ -19,10 +19,10 @@ use plan::{
     By, Policy, SubmitRequest,
     extension::{ComingRun, Extensions},
     submission_plan::{Chosen, Submitter, choose, predicted},
-    validation::validate,
 };
 use spark_client::{Environment, NotNative, Objects};
 use submission::{Settings, SubmissionEnvironment, run::Run, spark_submit};
+use validation::validate;
 
 /// The text of --help below the flags.
 const HELP: &str = "\

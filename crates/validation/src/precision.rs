@@ -22,7 +22,8 @@ api::words! {
 
 impl Precision {
     /// Returns the suffix for a slot's application, which is appended to the schedule's name.
-    pub(crate) fn suffix(self, slot: Timestamp, rhythm: &Rhythm) -> String {
+    #[must_use]
+    pub fn suffix(self, slot: Timestamp, rhythm: &Rhythm) -> String {
         let time = match self.for_rhythm(rhythm) {
             Self::Nanos => slot.as_nanosecond(),
             Self::Micros => slot.as_microsecond().into(),
