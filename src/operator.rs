@@ -28,7 +28,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use leader_election::Leadership;
-use plan::{Policy, executors::ExecutorLimits, extension::Extensions, schedule};
+use plan::{Policy, executors::ExecutorLimits, extension::Extensions};
 use prometheus_client::registry::Registry;
 use std::{env, io, path::Path, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -88,7 +88,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let setup = Setup {
         client: client.clone(),
         policy: policy(&settings, &places, master, extensions),
-        schedule_policy: schedule::Policy { precision, shortest_period, zone: TimeZone::system() },
+        schedule_policy: schedules::Policy { precision, shortest_period, zone: TimeZone::system() },
         submitter: SubmitterSettings { at_once: settings.max_submissions, has_webhook: installation.webhook },
         submission_environment: SubmissionEnvironment::of_process(spark_configuration),
         application_metrics: ApplicationMetrics::new(metrics_of_applications),

@@ -17,9 +17,10 @@ pub use extensions::ExtensionSettings;
 pub use installation::{ExposureCheck, InstallationName, InstallationSettings};
 pub use kubeflow::{Half, HalfCommand, HalfSettings};
 pub use metrics::MetricsSettings;
-use plan::{schedule::Precision, submission_plan::Submitter};
+use plan::submission_plan::Submitter;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use submission::submission_pod;
+use validation::Precision;
 use values::{
     absolute_path, account, at_least_none, at_least_one, duration, log_filter, master, optional_address,
     quantity,

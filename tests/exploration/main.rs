@@ -1,6 +1,6 @@
-//! Checks that the decisions of `crates/plan` keep their invariants whatever happens. Models of the API server, the
-//! cluster, the operator's memory and its user are explored: exhaustively within some bounds, and at random beyond
-//! these bounds.
+//! Checks that the decisions of `crates/plan` and `crates/schedules` keep their invariants whatever happens. Models of the API
+//! server, the cluster, the operator's memory and its user are explored: exhaustively within some bounds, and at random
+//! beyond these bounds.
 //!
 //! These tests are a package of their own, so that Cargo compiles them with optimization, which their millions of
 //! states need. The package compiles nothing of the operator except the decisions.

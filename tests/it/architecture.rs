@@ -27,7 +27,7 @@ const IMPURE_MODULES: [(&str, &str); 4] = [
     ("process", "processes are the controller's: put the command into the plan"),
 ];
 /// Paths of all code that only decides: the decision crates, and single modules of other crates.
-const PURE: [&str; 11] = [
+const PURE: [&str; 12] = [
     "crates/api/src",
     "crates/batch-schedulers/src",
     "crates/certificates/src/renewal.rs",
@@ -36,13 +36,14 @@ const PURE: [&str; 11] = [
     "crates/plan/src",
     "crates/pod-customization/src",
     "crates/pods/src",
+    "crates/schedules/src",
     "crates/spark-client/src",
     "crates/submission/src",
     "crates/validation/src",
 ];
 
-/// Packages of decisions that use all others of them.
-const DECISIONS: [&str; 2] = ["spark-operator-plan", "spark-operator-batch-schedulers"];
+/// Packages of decisions that together use all others of them.
+const DECISIONS: [&str; 2] = ["spark-operator-batch-schedulers", "spark-operator-schedules"];
 /// Crates that must not be in the dependency trees of [`DECISIONS`], by their names in `cargo tree`.
 const NOT_FOR_DECISIONS: [&str; 7] =
     ["clap", "hyper", "kube-client", "kube-runtime", "rustls", "tokio", "tracing"];
@@ -59,10 +60,11 @@ const NAMES: &str = "crates/api/src/names";
 const VOUCHED: (&str, &str) = ("Validated::vouched", "crates/validation/src");
 
 /// Folders of the core, which names no extension: it calls those in a list, at the points that [`POINTS`] has.
-const CORE: [&str; 5] = [
+const CORE: [&str; 6] = [
     "crates/controller/src",
     "crates/plan/src",
     "crates/pods/src",
+    "crates/schedules/src",
     "crates/submission/src",
     "crates/validation/src",
 ];

@@ -15,7 +15,7 @@ use kube::{
     Resource, ResourceExt,
     api::{ObjectList, WatchEvent},
 };
-use plan::{extension::Extensions, schedule::Precision};
+use plan::extension::Extensions;
 use pod_customization::{self, STEPS};
 use pods::PodSummary;
 use prometheus_client::registry::Registry;
@@ -29,7 +29,7 @@ use std::{
 };
 use submission::{Settings, run::Run, spark_submit};
 use tower::ServiceExt;
-use validation::{self, MOST_FINDINGS, Refusal};
+use validation::{self, MOST_FINDINGS, Precision, Refusal};
 use webhook::{LargeReviews, Lookups, ReviewMetrics, Reviews, router};
 
 /// The byte between two annotations in an input. Kubernetes stores no value that contains this byte.

@@ -6,7 +6,7 @@ use api::{ScheduledSparkApplication, State};
 use jiff::{Timestamp, tz::TimeZone};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use plan::schedule::{Action, Child, Observed, Plan, Policy, Precision, check, next, questions};
+use schedules::{Action, Child, Observed, Plan, Policy, Precision, check, next, questions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, time::Duration};

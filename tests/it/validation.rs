@@ -3,11 +3,10 @@
 
 use crate::golden::{data, yaml};
 use api::{ScheduledSparkApplication, SparkApplication, excerpt::LONGEST_EXPLANATION};
-use plan::schedule::Precision;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
-use validation::{self, Files, Findings, Invalid, Refusal};
+use validation::{self, Files, Findings, Invalid, Precision, Refusal};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

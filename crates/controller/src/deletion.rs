@@ -122,8 +122,8 @@ mod tests {
         let mut registry = Registry::default();
         let setup = Setup {
             policy: Policy { protects_driver_outcome: true, ..Policy::new("k8s://https://10.0.0.1:443") },
-            schedule_policy: schedule::Policy {
-                precision: schedule::Precision::default(),
+            schedule_policy: ::schedules::Policy {
+                precision: ::schedules::Precision::default(),
                 shortest_period: Duration::ZERO,
                 zone: TimeZone::UTC,
             },

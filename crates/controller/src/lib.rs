@@ -37,6 +37,7 @@ mod webhook_probe;
 mod workload;
 
 use self::pods::PodIndex;
+pub use self::schedules::ScheduleMetrics;
 use api::SparkApplication;
 use application_index::ApplicationKey;
 pub use application_metrics::ApplicationMetrics;
@@ -55,10 +56,9 @@ use kube::{
 use mount_failures::MountFailures;
 use namespaces::OurNamespaces;
 use parking_lot::Mutex;
-use plan::{Policy, schedule};
+use plan::Policy;
 use queue::Queue;
 use reconcile_memory::ReconcileMemory;
-pub use schedules::ScheduleMetrics;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 pub use submission_environment::{SubmissionEnvironment, Unreadable};
 pub use submission_metrics::SubmissionMetrics;
@@ -86,7 +86,7 @@ const FRESH_FACTS: Duration = Duration::from_secs(1);
 pub struct Setup {
     pub client: Client,
     pub policy: Policy,
-    pub schedule_policy: schedule::Policy,
+    pub schedule_policy: ::schedules::Policy,
     pub submitter: SubmitterSettings,
     /// The environment variables and configuration files that submissions use.
     pub submission_environment: SubmissionEnvironment,

@@ -14,7 +14,6 @@ pub mod lifecycle;
 pub mod namespaces;
 pub mod pod_requests;
 pub mod quota;
-pub mod schedule;
 pub mod submission_plan;
 pub mod takeover;
 
@@ -275,7 +274,8 @@ impl Policy {
 }
 
 /// Returns the time from `begin` to `end`; zero if `end` is earlier, because clocks may differ.
-fn between(begin: Timestamp, end: Timestamp) -> Duration {
+#[must_use]
+pub fn between(begin: Timestamp, end: Timestamp) -> Duration {
     Duration::try_from(end.duration_since(begin)).unwrap_or_default()
 }
 

@@ -4,7 +4,7 @@
 use api::ScheduledSparkApplication;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use plan::schedule::{Action, Observed, Plan};
+use schedules::{Action, Observed, Plan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {

@@ -1,4 +1,4 @@
-//! Asks the decision core (`crates/plan`) each question once and keeps the answers, because a model asks the same
+//! Asks the decision core (`crates/schedules`) each question once and keeps the answers, because a model asks the same
 //! question a million times.
 
 use super::{
@@ -12,7 +12,7 @@ use api::{
 };
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use kube_core::ResourceExt;
-use plan::schedule::{
+use schedules::{
     Action, Checked, Child, Observed, Plan, Policy, Precision, Questions, check, next, questions,
 };
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use api::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use plan::schedule::{Outcome, Plan};
+use schedules::{Outcome, Plan};
 use std::{collections::BTreeSet, ops::AddAssign, rc::Rc};
 
 /// The slots of a timetable from some moment on, computed as far as they were needed.

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_core::ResourceExt;
 use ledger::{Ledger, Tally};
-use plan::schedule::{Checked, Child, Policy, Precision, check};
+use schedules::{Checked, Child, Policy, Precision, check};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

@@ -9,13 +9,13 @@ use super::{
 use api::{ConcurrencyPolicy, SparkApplication, names::annotation};
 use jiff::Timestamp;
 use kube_core::ResourceExt;
-use plan::schedule::{Action, Observed, Plan, Precision, next, questions};
+use schedules::{Action, Observed, Plan, Precision, next, questions};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-/// The same as `plan::schedule::LONGEST_SLEEP`.
+/// The same as `schedules::LONGEST_SLEEP`.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
 /// The largest number of passes of one reconcile (`controller::schedules::PASSES`).

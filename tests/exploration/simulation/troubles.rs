@@ -8,7 +8,7 @@ use super::{
 use api::{ConcurrencyPolicy, State, names::annotation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_core::ResourceExt;
-use plan::schedule::Questions;
+use schedules::Questions;
 use std::rc::Rc;
 
 impl World {
@@ -146,7 +146,7 @@ impl World {
         let Some(slot) = status.next_run.map(|next| next.0) else { return };
         let schedule = self.schedule.object.clone();
         let checked = self.check(&schedule);
-        let Questions { names, .. } = plan::schedule::questions(&schedule, &checked, &[], slot, &self.policy);
+        let Questions { names, .. } = schedules::questions(&schedule, &checked, &[], slot, &self.policy);
         let Some(name) = names.into_iter().next().filter(|name| !self.applications.contains_key(name)) else {
             return;
         };

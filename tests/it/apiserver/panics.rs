@@ -15,7 +15,7 @@ use kube::{
     Config,
     client::{Body, ClientBuilder},
 };
-use plan::{Policy, namespaces::Namespaces, schedule};
+use plan::{Policy, namespaces::Namespaces};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use spark_operator::metrics;
@@ -119,8 +119,8 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
     Setup {
         client: client.clone(),
         policy,
-        schedule_policy: schedule::Policy {
-            precision: schedule::Precision::default(),
+        schedule_policy: schedules::Policy {
+            precision: schedules::Precision::default(),
             shortest_period: Duration::ZERO,
             zone: TimeZone::UTC,
         },

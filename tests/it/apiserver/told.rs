@@ -10,11 +10,10 @@ use crate::validation::{Told, cases, examined_by};
 use api::SparkApplication;
 use jiff::Timestamp;
 use kube::Error;
-use plan::schedule::Precision;
 use serde_json::{Value, json};
 use spark_client::{Environment, NotNative, executor};
 use submission::{Settings, SubmissionEnvironment, native, objects, run::Run};
-use validation::{Refusal, validate};
+use validation::{Precision, Refusal, validate};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,11 +1,11 @@
 //! Counts the runs that schedules start, skip and miss.
 
-use plan::schedule::{Outcome, Skip};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::Registry,
 };
+use schedules::{Outcome, Skip};
 
 /// The metrics of schedules.
 #[derive(Clone, Debug)]

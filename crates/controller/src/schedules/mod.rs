@@ -1,4 +1,4 @@
-//! Drives schedules in the same way as applications: watches them, observes the facts, decides in `plan` what to do,
+//! Drives schedules in the same way as applications: watches them, observes the facts, decides what to do,
 //! acts, and records the result.
 
 mod children;
@@ -29,7 +29,7 @@ use kube::{
     },
 };
 pub use metrics::ScheduleMetrics;
-use plan::schedule::{self, Action as Act, Checked, Child, Observed, Plan, Policy};
+use schedules::{Action as Act, Checked, Child, Observed, Plan, Policy};
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
@@ -176,10 +176,10 @@ impl Context {
     /// Runs one pass: observes a schedule, decides what to do, acts, and records the result.
     async fn pass(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Passed, Error> {
         let (client, uid) = (&self.cluster.client, schedule.uid().unwrap_or_default());
-        let checked = schedule::check(schedule, &self.policy);
+        let checked = schedules::check(schedule, &self.policy);
         let seen = self.observe(schedule, &checked, now).await?;
         let Plan { actions, status, events, outcomes, wake } =
-            schedule::next(schedule, &checked, &seen, now, &self.policy);
+            schedules::next(schedule, &checked, &seen, now, &self.policy);
         let starts = actions.iter().any(|action| matches!(action, Act::Start(_)));
         // A decision on a stale copy of the schedule may start an application that was started and deleted already. The
         // version that this process wrote last needs no check: only this process starts applications, so no later
@@ -222,7 +222,7 @@ impl Context {
         let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
         self.confirm(&namespace, &owner, now).await?;
         let (children, departed) = self.children.of(&owner);
-        let asked = schedule::questions(schedule, checked, &children, now, &self.policy);
+        let asked = schedules::questions(schedule, checked, &children, now, &self.policy);
         let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
         let is_foreign = |name: &String| {
             let application = self.cluster.applications.get(&ApplicationRef::new(name).within(&namespace));
@@ -346,7 +346,7 @@ impl Context {
                     Err(error) => {
                         match &error {
                             kube::Error::Api(status) if (400..500).contains(&status.code) => {
-                                let event = schedule::not_started(&name, &status.message);
+                                let event = schedules::not_started(&name, &status.message);
                                 self.cluster.events.send(schedule, &name, &event, now).await;
                             }
                             _ => {

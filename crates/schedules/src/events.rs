@@ -1,8 +1,8 @@
 //! Builds the events that users see on a schedule, and their wording.
 
 use super::run::{Child, Occasion};
-use crate::events::{Event, Severity};
 use jiff::Timestamp;
+use plan::events::{Event, Severity};
 use std::fmt;
 
 impl fmt::Display for Occasion {

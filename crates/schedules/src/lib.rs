@@ -13,7 +13,6 @@ pub use events::not_started;
 pub use run::Child;
 pub use validation::Precision;
 
-use super::{between, events::Event};
 use api::{
     ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationStatus, SparkApplication,
     names::annotation,
@@ -22,6 +21,7 @@ use cron::{Due, Rhythm, Schedule, Slots, Zone};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt;
+use plan::{between, events::Event};
 use run::Occasion;
 use std::time::Duration;
 use submission::findings::Refusal;
