@@ -19,7 +19,6 @@ pub use kubeflow::{Half, HalfCommand, HalfSettings};
 pub use metrics::MetricsSettings;
 use plan::submission_plan::Submitter;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
-use submission::submission_pod;
 use validation::Precision;
 use values::{
     absolute_path, account, at_least_none, at_least_one, duration, log_filter, master, optional_address,
@@ -327,8 +326,8 @@ pub enum LogFormat {
 impl Settings {
     /// Returns the settings of submission pods.
     #[must_use]
-    pub fn submission_pod(&self) -> submission_pod::Settings {
-        submission_pod::Settings {
+    pub fn submission_pod(&self) -> submission::submission_pod::Settings {
+        submission::submission_pod::Settings {
             cpu: self.submission_pod_cpu.clone(),
             memory: self.submission_pod_memory.clone(),
             program: self.spark_submit_path.clone(),

@@ -1,8 +1,8 @@
 //! The flags of the operator's metrics.
 
 use super::optional_address;
+use application_metrics::{Label, Options, Prefix};
 use clap::Args;
-use plan::application_metrics::{Label, Options, Prefix};
 use rustls::SupportedCipherSuite;
 use std::net::SocketAddr;
 use webhook::{Tls, TlsVersion, cipher_suite};

@@ -27,8 +27,9 @@ const IMPURE_MODULES: [(&str, &str); 4] = [
     ("process", "processes are the controller's: put the command into the plan"),
 ];
 /// Paths of all code that only decides: the decision crates, and single modules of other crates.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "crates/api/src",
+    "crates/application-metrics/src",
     "crates/batch-schedulers/src",
     "crates/certificates/src/renewal.rs",
     "crates/cron/src",
@@ -43,7 +44,8 @@ const PURE: [&str; 12] = [
 ];
 
 /// Packages of decisions that together use all others of them.
-const DECISIONS: [&str; 2] = ["spark-operator-batch-schedulers", "spark-operator-schedules"];
+const DECISIONS: [&str; 3] =
+    ["spark-operator-application-metrics", "spark-operator-batch-schedulers", "spark-operator-schedules"];
 /// Crates that must not be in the dependency trees of [`DECISIONS`], by their names in `cargo tree`.
 const NOT_FOR_DECISIONS: [&str; 7] =
     ["clap", "hyper", "kube-client", "kube-runtime", "rustls", "tokio", "tracing"];
@@ -60,7 +62,8 @@ const NAMES: &str = "crates/api/src/names";
 const VOUCHED: (&str, &str) = ("Validated::vouched", "crates/validation/src");
 
 /// Folders of the core, which names no extension: it calls those in a list, at the points that [`POINTS`] has.
-const CORE: [&str; 6] = [
+const CORE: [&str; 7] = [
+    "crates/application-metrics/src",
     "crates/controller/src",
     "crates/plan/src",
     "crates/pods/src",

@@ -156,12 +156,8 @@ fn spark_has_templates_since_3_whatever_its_version_is_called() {
 }
 
 pub fn submitted(application: &SparkApplication) -> Result<SparkSubmit, Refusal> {
-    spark_submit(
-        validate(application)?,
-        &Run::next(application),
-        &Settings::new("k8s://https://10.96.0.1:443"),
-        "",
-    )
+    let settings = Settings::new("k8s://https://10.96.0.1:443");
+    spark_submit(validate(application)?, &Run::next(application), &settings, "")
 }
 
 /// Returns the application `pi` with this spec.

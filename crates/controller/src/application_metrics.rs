@@ -3,14 +3,12 @@
 
 use super::{Cluster, watch::Readable};
 use api::{SparkApplication, SparkApplicationStatus};
+use application_metrics::{Ledger, Options, Present, labels_of, labels_of_executors, tally};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use parking_lot::Mutex;
-use plan::{
-    application_metrics::{Ledger, Options, Present, labels_of, labels_of_executors, tally},
-    executors::ExecutorLimits,
-};
+use plan::executors::ExecutorLimits;
 use serde_json::json;
 use std::{
     collections::{HashMap, HashSet},

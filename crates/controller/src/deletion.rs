@@ -84,6 +84,7 @@ mod tests {
         execute::Progress::{Done, NextTurn},
         pods::KeptPod,
     };
+    use ::application_metrics::Options;
     use api::{ObjectKind, SparkApplication};
     use http::{Request, Response};
     use jiff::tz::TimeZone;
@@ -91,7 +92,7 @@ mod tests {
         client::{Body, ClientBuilder},
         runtime::watcher,
     };
-    use plan::{application_metrics::Options, namespaces::Namespaces};
+    use plan::namespaces::Namespaces;
     use prometheus_client::registry::Registry;
     use serde_json::{Value, from_value, json};
     use watches::Watches;

@@ -36,11 +36,11 @@ mod watch;
 mod webhook_probe;
 mod workload;
 
+pub use self::application_metrics::ApplicationMetrics;
 use self::pods::PodIndex;
 pub use self::schedules::ScheduleMetrics;
 use api::SparkApplication;
 use application_index::ApplicationKey;
-pub use application_metrics::ApplicationMetrics;
 use auxiliary_index::AuxiliaryIndex;
 use auxiliary_objects::AuxiliaryWorker;
 use error::Error;

@@ -1,7 +1,6 @@
 //! Decides what the operator has to do. Every function in this crate is pure: no client, clock, environment, randomness
 //! or logging. A function gets all facts as arguments and returns the complete decision as a value.
 
-pub mod application_metrics;
 pub mod auxiliary;
 pub mod copies;
 pub mod driver;

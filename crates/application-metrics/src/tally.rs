@@ -1,9 +1,9 @@
 //! Computes what a status write adds to the counters. Each transition is counted once, from the difference between the
 //! old and the new status; an application whose status has not changed is not counted again.
 
-use crate::executors::{self, ExecutorLimits};
 use api::{ExecutorState, SparkApplication, SparkApplicationStatus, State};
 use jiff::Timestamp;
+use plan::{between, executors::ExecutorLimits};
 use std::{collections::BTreeMap, time::Duration};
 
 /// What one write of a status adds to the counters.
@@ -63,7 +63,7 @@ pub fn tally(
     let has_moved = from != to;
     let is_new_run = after.submission_id.is_some() && before.submission_id != after.submission_id;
     let created = application.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let age = || created.map(|created| crate::between(created, now));
+    let age = || created.map(|created| between(created, now));
     let is_first_run = after.run_ordinal == Some(1);
     // An edit resets the attempts but not the ordinal, so this excludes the first start after an edit: the time since
     // the application's creation says nothing about how long that start took.
@@ -81,12 +81,12 @@ pub fn tally(
         let times = after.last_submission_attempt_time.as_ref().zip(after.termination_time.as_ref());
         End {
             succeeded: to == State::Completed,
-            execution_time: times.map(|(submitted, terminated)| crate::between(submitted.0, terminated.0)),
+            execution_time: times.map(|(submitted, terminated)| between(submitted.0, terminated.0)),
         }
     });
     let none = BTreeMap::new();
     let known = if before.submission_id == after.submission_id { &before.executor_state } else { &none };
-    let ended = |state| executors::newly(state, known, &after.executor_state, limits);
+    let ended = |state| plan::executors::newly(state, known, &after.executor_state, limits);
     Tally {
         began: from == State::New && has_moved,
         submission,
