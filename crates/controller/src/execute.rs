@@ -3,7 +3,7 @@
 
 use super::{
     Context, Error, calls,
-    objects::{self, InFlight, Prepared},
+    objects::{self, Encoded, InFlight},
 };
 use api::{SparkApplication, names::finalizer};
 use k8s_openapi::api::core::v1::Pod;
@@ -148,7 +148,7 @@ async fn make(
     for object in objects {
         let made = timeout(
             PATIENCE,
-            objects::make(client, &namespace, &uid, &Prepared::of(&object), &InFlight::default(), extensions),
+            objects::make(client, &namespace, &uid, &Encoded::of(&object), &InFlight::default(), extensions),
         )
         .await;
         let why = match made {

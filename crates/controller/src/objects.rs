@@ -42,16 +42,16 @@ pub(super) enum Error {
 /// The metadata of an object of any kind; metadata has the same fields in all kinds.
 type Metadata = calls::Metadata<Pod>;
 
-/// An object to be created, as it is sent: a tree of it takes up to ten times the memory.
+/// An object to be created, encoded as it is sent: a tree of it takes up to ten times the memory.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct Encoded {
     child: ObjectKey,
     /// The submission id in its label.
     run: Option<String>,
     body: Vec<u8>,
 }
 
-impl Prepared {
+impl Encoded {
     pub(super) fn of(object: &Value) -> Self {
         Self {
             child: ObjectKey::of(object).unwrap_or_default(),
@@ -88,7 +88,7 @@ impl InFlight {
 pub(super) async fn make_driver(
     client: &Client,
     namespace: &str,
-    driver: &Prepared,
+    driver: &Encoded,
     in_flight: &InFlight,
     extensions: &Extensions,
 ) -> Result<(), Error> {
@@ -107,7 +107,7 @@ pub(super) async fn make(
     client: &Client,
     namespace: &str,
     owner: &str,
-    object: &Prepared,
+    object: &Encoded,
     in_flight: &InFlight,
     extensions: &Extensions,
 ) -> Result<(), Error> {
@@ -170,7 +170,7 @@ pub(super) async fn delete_owned(
 async fn post(
     client: &Client,
     namespace: &str,
-    Prepared { child, body, .. }: &Prepared,
+    Encoded { child, body, .. }: &Encoded,
     in_flight: &InFlight,
 ) -> Result<(), kube::Error> {
     let path = &*child.kind.path(namespace);
@@ -212,7 +212,7 @@ async fn is_there(
     client: &Client,
     namespace: &str,
     owner: &str,
-    Prepared { child, run, .. }: &Prepared,
+    Encoded { child, run, .. }: &Encoded,
     extensions: &Extensions,
 ) -> Result<bool, Error> {
     if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {

@@ -3,7 +3,7 @@
 
 use super::{
     ApplicationRef,
-    objects::{self, Error, InFlight, Prepared},
+    objects::{self, Encoded, Error, InFlight},
     queue::Queue,
     slots::Slots,
     submission_metrics::{Outcome, SubmissionMetrics},
@@ -69,9 +69,9 @@ struct Planned {
     submitter: Kind,
     fallback: Option<Reason>,
     /// In the order in which they are created; the pod comes after the copies.
-    children: Vec<Prepared>,
+    children: Vec<Encoded>,
     copies: Copies,
-    pod: Prepared,
+    pod: Encoded,
     /// The progress when all objects are created.
     done: SubmissionProgress,
 }
@@ -83,14 +83,14 @@ impl Planned {
             By::Native(objects) => (objects, None),
             By::Pod { objects, fallback } => (objects, fallback),
         };
-        let pod = Prepared::of(&objects.pod);
-        let children = objects.children.into_iter().map(|child| Prepared::of(&child)).collect();
+        let pod = Encoded::of(&objects.pod);
+        let children = objects.children.into_iter().map(|child| Encoded::of(&child)).collect();
         Self { submitter, fallback, children, copies, pod, done }
     }
 
     fn len(&self) -> usize {
-        let copy = self.copies.iter().next().map_or(0, |copy| PARSED * Prepared::of(&copy).len());
-        self.pod.len() + copy + self.children.iter().map(Prepared::len).sum::<usize>()
+        let copy = self.copies.iter().next().map_or(0, |copy| PARSED * Encoded::of(&copy).len());
+        self.pod.len() + copy + self.children.iter().map(Encoded::len).sum::<usize>()
     }
 }
 
@@ -246,7 +246,7 @@ impl Means {
                 objects::make(client, namespace, uid, child, in_flight, extensions).await?;
             }
             for copy in copies.iter() {
-                objects::make(client, namespace, uid, &Prepared::of(&copy), in_flight, extensions).await?;
+                objects::make(client, namespace, uid, &Encoded::of(&copy), in_flight, extensions).await?;
             }
             if submitter == Kind::Native {
                 objects::make_driver(client, namespace, &pod, in_flight, extensions).await
