@@ -16,6 +16,7 @@ use kube::{
     Api, Client, Resource,
     core::{PartialObjectMeta, error_boundary::InvalidObject},
 };
+use plan::auxiliary::controlling_application;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{
@@ -176,10 +177,12 @@ impl Keep<ScheduledSparkApplication> for Text {
 /// object, or if it is larger than any that the operator makes.
 impl Keep<PartialObjectMeta> for Box<str> {
     fn of(object: &Lenient<PartialObjectMeta>, text: Box<str>) -> Self {
-        let application = SparkApplication::kind(&());
-        let mut owners = object.meta().owner_references.iter().flatten();
-        let is_ours = owners.any(|owner| owner.controller == Some(true) && owner.kind == application);
-        if is_ours && text.len() <= LONGEST_TEXT { text } else { Self::default() }
+        let owners = object.meta().owner_references.as_deref().unwrap_or_default();
+        if controlling_application(owners).is_some() && text.len() <= LONGEST_TEXT {
+            text
+        } else {
+            Self::default()
+        }
     }
 }
 

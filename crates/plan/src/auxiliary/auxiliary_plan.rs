@@ -8,7 +8,8 @@
 use crate::{Policy, between, extension::Extensions};
 use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State, names::label};
 use jiff::Timestamp;
-use k8s_openapi::api::networking::v1::IngressTLS;
+use k8s_openapi::{api::networking::v1::IngressTLS, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use kube_core::Resource;
 use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -104,20 +105,19 @@ impl AuxiliaryObject {
     pub fn of(kind: &ObjectKind, object: &Value, extensions: &Extensions) -> Option<(String, Self)> {
         let metadata = &object["metadata"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let owners = metadata["ownerReferences"].as_array()?;
-        let owner =
-            owners.iter().find(|owner| owner["controller"] == true && owner["kind"] == APPLICATION)?;
+        let owners: Vec<OwnerReference> = serde_json::from_value(metadata["ownerReferences"].clone()).ok()?;
+        let owner = controlling_application(&owners)?;
         let auxiliary = Self {
             child: kind.clone().named(text(&metadata["name"])?),
             uid: text(&metadata["uid"]).unwrap_or_default(),
-            owner: text(&owner["uid"])?,
+            owner: owner.uid.clone(),
             terminating: !metadata["deletionTimestamp"].is_null(),
             cluster_ip: text(&object["spec"]["clusterIP"]).filter(|ip| !ip.is_empty() && ip != "None"),
             addresses: addresses(object),
             waiting: extensions.iter().find_map(|extension| extension.pending(kind, object)),
             content: content(kind, object, extensions).to_string().into(),
         };
-        Some((text(&owner["name"])?, auxiliary))
+        Some((owner.name.clone(), auxiliary))
     }
 
     fn content(&self) -> Value {
@@ -125,7 +125,12 @@ impl AuxiliaryObject {
     }
 }
 
-const APPLICATION: &str = "SparkApplication";
+/// Returns the application that controls an object, of the `owners` of the object.
+#[must_use]
+pub fn controlling_application(owners: &[OwnerReference]) -> Option<&OwnerReference> {
+    let application = SparkApplication::kind(&());
+    owners.iter().find(|owner| owner.controller == Some(true) && owner.kind == application)
+}
 
 /// Returns the fields of an object that the operator sets. Fields to which the API server has added its defaults are
 /// reduced to the parts that the operator sets.

@@ -7,7 +7,8 @@ mod disruption_budget;
 use crate::Policy;
 use api::{ObjectKey, ObjectKind, SparkApplication, names::label};
 pub use auxiliary_plan::{
-    AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend, note, note_end, plan,
+    AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, controlling_application, mend,
+    note, note_end, plan,
 };
 use serde_json::Value;
 use submission::owned::owned;
