@@ -14,9 +14,7 @@ const VERSION: &str = "v1";
 /// default protocol of containers' ports: the API server adds it by the definitions, which have not always had it.
 #[must_use]
 pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
-    let spec =
-        SparkApplicationSpec { suspend: None, time_to_live_seconds: None, ..with_defaults(spec.clone()) };
-    let mut document = serde_json::to_value(&spec).expect("a spec is JSON");
+    let mut document = document(spec);
     for list in
         ["/driver/initContainers", "/driver/sidecars", "/executor/initContainers", "/executor/sidecars"]
     {
@@ -28,6 +26,24 @@ pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
             }
         }
     }
+    hash(document)
+}
+
+/// Whether `spec` is another one than that of which `recorded` is the hash. A hash of another version does not show it.
+///
+/// The first hashes of this version had the protocol of containers' ports as it was written, so both forms are compared.
+#[must_use]
+pub fn is_edited(spec: &SparkApplicationSpec, recorded: &str) -> bool {
+    hash_version(recorded) == VERSION && recorded != spec_hash(spec) && recorded != hash(document(spec))
+}
+
+fn document(spec: &SparkApplicationSpec) -> Value {
+    let spec =
+        SparkApplicationSpec { suspend: None, time_to_live_seconds: None, ..with_defaults(spec.clone()) };
+    serde_json::to_value(&spec).expect("a spec is JSON")
+}
+
+fn hash(mut document: Value) -> String {
     // Some crate of a build may ask serde_json to keep the order of insertion.
     document.sort_all_objects();
     format!("{VERSION}:{}", sha256_hex(document.to_string().as_bytes()))

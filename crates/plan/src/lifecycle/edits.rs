@@ -6,7 +6,7 @@
 //! run again.
 
 use api::{SparkApplication, SparkApplicationStatus, State};
-use submission::spec_hash::{hash_version, spec_hash};
+use submission::spec_hash::{is_edited, spec_hash};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
@@ -26,11 +26,7 @@ pub(super) fn of(application: &SparkApplication) -> Edit {
     let generation = application.metadata.generation;
     match (status.observed_generation, &status.spec_hash) {
         (Some(recorded), Some(_)) if Some(recorded) == generation => Edit::None,
-        (Some(_), Some(recorded)) => {
-            let hash = spec_hash(&application.spec);
-            let is_comparable = hash_version(recorded) == hash_version(&hash);
-            if is_comparable && *recorded != hash { Edit::Material } else { Edit::Immaterial }
-        }
+        (Some(_), Some(recorded)) if is_edited(&application.spec, recorded) => Edit::Material,
         _ => Edit::Immaterial,
     }
 }
