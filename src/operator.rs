@@ -16,6 +16,7 @@ use crate::{
     shutdown, telemetry,
 };
 use anyhow::{Context, Error};
+use axum::http::{HeaderValue, header::USER_AGENT};
 use certificates::{Places, Registration, ServingCertificate, Trust};
 use controller::{
     self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics,
@@ -262,17 +263,21 @@ pub async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
 
 /// Reads the configuration from `kubeconfig`, or else from KUBECONFIG, ~/.kube/config or the pod's account.
 async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
-    match kubeconfig {
+    let mut config = match kubeconfig {
         Some(path) => {
-            let read = Kubeconfig::read_from(path).with_context(|| format!("--kubeconfig: {}", path.display()))?;
-            let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;
-            config.with_context(|| format!("--kubeconfig: {}", path.display()))
+            let file = || format!("--kubeconfig: {}", path.display());
+            let read = Kubeconfig::read_from(path).with_context(file)?;
+            Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.with_context(file)?
         }
         None => Config::infer().await.context(
             "no Kubernetes configuration: run in a cluster, or set --kubeconfig or KUBECONFIG to a file that says where the \
              API server is",
-        ),
-    }
+        )?,
+    };
+    // What precedes the slash is the manager of the fields that the operator writes, in `metadata.managedFields`.
+    let agent = HeaderValue::from_static(concat!("spark-operator/", env!("CARGO_PKG_VERSION")));
+    config.headers.push((USER_AGENT, agent));
+    Ok(config)
 }
 
 /// Returns the check behind `/healthz`: whether every watch is alive and the reconcile loops make progress.

@@ -108,6 +108,9 @@ async fn an_application_is_submitted_followed_and_completed() {
         assert_eq!(driver["metadata"]["labels"][label], value, "{label}");
     }
     assert_eq!(driver["metadata"]["ownerReferences"], owned_by(&submitted));
+    let writers = submitted["metadata"]["managedFields"].as_array().unwrap().iter();
+    let mut writers = writers.filter(|entry| entry["subresource"] == "status").map(|entry| &entry["manager"]);
+    assert!(writers.all(|manager| manager == "spark-operator"), "{submitted}");
     assert_eq!(
         driver["metadata"]["annotations"]["sparkoperator.k8s.io/tolerations"],
         json!([toleration]).to_string()
