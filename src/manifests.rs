@@ -22,6 +22,7 @@ const QUOTA_RBAC: &str = include_str!("../manifests/rbac/quota.yaml");
 const NAMESPACES_RBAC: &str = include_str!("../manifests/rbac/namespaces.yaml");
 const PEOPLE_RBAC: &str = include_str!("../manifests/rbac/people.yaml");
 const SPARK_RBAC: &str = include_str!("../manifests/rbac/spark.yaml");
+const KUBEFLOWS_SPARK_RBAC: &str = include_str!("../manifests/rbac/spark-operator-spark.yaml");
 const WEBHOOK_SERVICE: &str = include_str!("../manifests/webhook/service.yaml");
 const WEBHOOK_PODS: &str = include_str!("../manifests/webhook/pods.yaml");
 const WEBHOOK_APPLICATIONS: &str = include_str!("../manifests/webhook/applications.yaml");
@@ -102,14 +103,15 @@ fn within(mut object: Value, namespace: &str) -> Value {
     object
 }
 
-/// Returns the account of drivers and its role: in each of the named namespaces, or in the namespace of the file if the
-/// namespaces are not chosen by their names alone.
+/// Returns the account of drivers and its role, and Kubeflow's account unless the admin has named another one: in each of the
+/// named namespaces, or in the namespace of the file if the namespaces are not chosen by their names alone.
 fn drivers_accounts(settings: &ManifestsSettings) -> Vec<Value> {
     let namespaces = settings.installation.namespaces();
     let names = namespaces.named().cloned().unwrap_or_else(|| [DRIVERS.1.to_owned()].into());
     let account = &settings.driver_service_account;
+    let of_kubeflow = (account == DRIVERS.0).then_some(KUBEFLOWS_SPARK_RBAC);
     let in_one = |namespace: &String| {
-        let mut objects = read(SPARK_RBAC);
+        let mut objects: Vec<_> = [SPARK_RBAC].into_iter().chain(of_kubeflow).flat_map(read).collect();
         for object in &mut objects {
             let fields = [
                 ("/metadata/name", DRIVERS.0, account),
