@@ -184,14 +184,13 @@ fn column(&(name, type_, json_path): &Column) -> CustomResourceColumnDefinition 
 
 /// Converts the derived schema of a complete object into the schema that is published.
 fn published(derived: JSONSchemaProps) -> Value {
-    let derived = serde_json::to_value(derived).expect("a schema is JSON");
+    let mut derived = serde_json::to_value(derived).expect("a schema is JSON");
+    bound(&mut derived["properties"]["spec"]);
     let mut schema = Schema::try_from(derived).expect("a schema of an object is an object");
     schema.remove("title");
     RecursiveTransform(publish).transform(&mut schema);
     schema.insert("required".to_owned(), json!(["metadata", "spec"]));
-    let mut schema = schema.to_value();
-    bound(&mut schema["properties"]["spec"]);
-    schema
+    schema.to_value()
 }
 
 /// The most entries of a list or a map in a spec.
@@ -206,7 +205,7 @@ const MOST_ENTRIES: u32 = 10_000;
 const LONGEST_TEXT: u32 = 262_144;
 
 /// Adds limits to those fields of `schema` that this project defines, at any depth. Fields of embedded Kubernetes types
-/// get no limit, because the list that contains them is limited; they are recognised by their missing descriptions.
+/// get no limit, because the list that contains them is limited; what describes them is still their title.
 fn bound(schema: &mut Value) {
     let fields = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
     for (_, field) in fields.filter(|(_, field)| field.get("description").is_some()) {
@@ -240,7 +239,7 @@ fn limit(schema: &mut Value) {
 fn publish(schema: &mut Schema) {
     // Defaults are removed because the API server would write them into users' objects. Our defaults may depend on
     // other fields, so the webhook fills them in; without the webhook the fields stay absent. The one default of a
-    // Kubernetes type, which has no description, belongs to the key of a list.
+    // Kubernetes type, whose description is still a title, belongs to the key of a list.
     if schema.get("description").is_some() {
         schema.remove("default");
     }
@@ -254,6 +253,9 @@ fn publish(schema: &mut Schema) {
     if let Some(first) = description.and_then(|text| text.split("\n\n").next()) {
         let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
         schema.insert("description".to_owned(), Value::from(line));
+    }
+    if let Some(sentence) = schema.remove("title") {
+        schema.insert("description".to_owned(), sentence);
     }
 }
 

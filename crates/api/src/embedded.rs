@@ -109,8 +109,8 @@ impl<'de, T> Deserialize<'de> for Embedded<T> {
 }
 
 /// The schema of `T` with all references resolved and only those keywords that constrain a value, name its fields, or are for
-/// server-side apply. Descriptions, which are nine tenths of the schema, are left out, and so are defaults, which the API
-/// server would write into the user's object.
+/// server-side apply. Of the descriptions, which are nine tenths of the schema, the first sentence of each field is its `title`
+/// until the definition is published. Defaults, which the API server would write into the user's object, are left out.
 impl<T: JsonSchema> JsonSchema for Embedded<T> {
     fn inline_schema() -> bool {
         true
@@ -238,8 +238,44 @@ fn as_in_kubeflow(kind: &str, schema: &mut Value) {
     }
 }
 
+/// The most bytes of a field's description. A definition has some 1,600 of them, and has to fit into an annotation
+/// (`tests/it/crds.rs`): without a limit, they would take 7 KB more.
+const LONGEST_SENTENCE: usize = 120;
+
+/// Returns the first sentence of Kubernetes' description of `field`, without the name of the field before it.
+fn first_sentence(field: &str, description: &str) -> String {
+    let text = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = text.split(" More info").next().unwrap_or_default();
+    // A word alone, such as `Required`, is no sentence, and `e.g.` is the end of none.
+    let is_end = |&(at, _): &(usize, &str)| {
+        text[..at].contains(' ') && text[at + 2..].starts_with(|next: char| next.is_ascii_uppercase())
+    };
+    let end = text.match_indices(". ").find(is_end).map_or(text.len(), |(at, _)| at);
+    let sentence = text[..end].trim_end_matches('.');
+    let name = format!("{field} is ");
+    let sentence = match sentence.split_at_checked(name.len()) {
+        Some((start, rest)) if start.eq_ignore_ascii_case(&name) => rest,
+        _ => sentence,
+    };
+    if sentence.len() <= LONGEST_SENTENCE {
+        return sentence.to_owned();
+    }
+    let ends = sentence.match_indices(' ').map(|(at, _)| at);
+    let end = ends.take_while(|at| at + '…'.len_utf8() <= LONGEST_SENTENCE).last().unwrap_or_default();
+    format!("{}…", &sentence[..end])
+}
+
+/// Returns the schema of a field with what a definition has of it beside the schema of its type.
+fn of_field(field: &str, written: &Value, definitions: &Map<String, Value>) -> Value {
+    let mut schema = with_list_type(field, plain(written, definitions));
+    if let Some(description) = written.get("description").and_then(Value::as_str) {
+        schema["title"] = first_sentence(field, description).into();
+    }
+    schema
+}
+
 /// Returns `schema` with its references replaced by the schemas to which they refer, and with only the keywords that
-/// restrict the allowed values or are for server-side apply.
+/// restrict the allowed values or are for server-side apply, and titles of fields.
 fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
     if let Some(name) =
         schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/$defs/"))
@@ -256,8 +292,7 @@ fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
         let value = match keyword.as_str() {
             "properties" => {
                 let fields = value.as_object().into_iter().flatten();
-                let listed = |field: &str, schema| with_list_type(field, plain(schema, definitions));
-                fields.map(|(field, schema)| (field.clone(), listed(field, schema))).collect()
+                fields.map(|(field, schema)| (field.clone(), of_field(field, schema, definitions))).collect()
             }
             "items" | "additionalProperties" => plain(value, definitions),
             "type" | "format" | "required" | "enum" | "pattern" => value.clone(),
@@ -292,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_hold_constraints_only() {
+    fn schemas_hold_constraints_and_a_sentence_for_each_field() {
         let schema =
             schemars::SchemaGenerator::default().into_root_schema_for::<Embedded<Container>>().to_value();
         let text = schema.to_string();
@@ -300,9 +335,31 @@ mod tests {
             !text.contains("\"description\":\"") && !text.contains("$ref") && !text.contains("$defs"),
             "{text}"
         );
+        let fields = &schema["properties"];
+        assert_eq!(fields["image"]["title"], "Container image name");
+        assert_eq!(schema.pointer("/properties/volumeDevices/items/title"), None);
         assert_eq!(schema["required"], json!(["name"]));
-        let limit = &schema["properties"]["resources"]["properties"]["limits"]["additionalProperties"];
+        let limit = &fields["resources"]["properties"]["limits"]["additionalProperties"];
         assert_eq!(limit["x-kubernetes-int-or-string"], true);
+    }
+
+    #[test]
+    fn a_field_is_described_by_one_short_sentence() {
+        for (field, written, expected) in [
+            (
+                "args",
+                "Arguments to the entrypoint. The image's CMD is used if",
+                "Arguments to the entrypoint",
+            ),
+            ("fsType", "fsType is the filesystem type. Ex. \"ext4\"", "the filesystem type"),
+            ("Key", "key is  the taint\nkey. More info: https://k8s.io", "the taint key"),
+            ("x", "Affinity (e.g. co-locate this). More", "Affinity (e.g. co-locate this)"),
+            ("x", "Required. A list of terms. The terms are ORed.", "Required. A list of terms"),
+        ] {
+            assert_eq!(first_sentence(field, written), expected);
+        }
+        let long = first_sentence("x", &"words ".repeat(50));
+        assert!(long.len() <= LONGEST_SENTENCE && long.ends_with(" words…"), "{long}");
     }
 
     #[test]

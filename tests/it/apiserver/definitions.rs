@@ -110,6 +110,8 @@ async fn kubectl_explains_every_field() {
     for (field, description) in [
         ("sparkapp.spec.driver", "The driver: the pod that runs the program's main function"),
         ("sparkapp.spec.driver.memoryOverhead", "Memory of the pod beside the heap"),
+        ("sparkapp.spec.driver.affinity", "Describes node affinity scheduling rules for the pod"),
+        ("sparkapp.spec.volumes.configMap", "a configMap that should populate this volume"),
         ("sparkapp.status", "The state of an application and of its runs."),
         ("scheduledsparkapp.spec", "Which application to run, and when."),
     ] {
