@@ -97,7 +97,7 @@ pub struct ManifestsSettings {
     pub image: String,
 
     /// The service account of drivers, which is made with its role in each namespace of --namespaces, else in `default`;
-    /// `spark-operator-spark` is the one of Kubeflow's chart
+    /// beside the default one is `spark-operator-spark`, that of Kubeflow's chart
     #[arg(long, value_name = "NAME", default_value = "spark")]
     pub driver_service_account: String,
 
