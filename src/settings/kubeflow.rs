@@ -79,7 +79,11 @@ const WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
     ("workqueue-ratelimiter-bucket-size", "N", NO_LIMIT),
     ("workqueue-ratelimiter-max-delay", "DURATION", NO_LIMIT),
     ("cache-sync-timeout", "DURATION", "a watch that has not listed yet is retried, and /readyz reports it"),
-    ("pprof-bind-address", "ADDRESS", "there is no profiler"),
+    (
+        "pprof-bind-address",
+        "ADDRESS",
+        "there is no profiler (docs/admin/observability.md says under Profiles what does the same)",
+    ),
     ("label-selector-filter", "SELECTOR", "Kubeflow's operator does not use it either"),
     ("zap-devel", "BOOL", OTHER_LOGS),
     ("zap-stacktrace-level", "LEVEL", OTHER_LOGS),
