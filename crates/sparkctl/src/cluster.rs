@@ -62,6 +62,11 @@ impl ClusterFlags {
     pub(super) async fn connect(&self, again: bool) -> anyhow::Result<Cluster> {
         let mut config = self.config().await?;
         config.default_retry = again;
+        // What precedes the slash is the manager of the fields that sparkctl writes, in `metadata.managedFields`.
+        config.headers.push((
+            "user-agent".parse().expect("it is the name of a header"),
+            concat!("sparkctl/", env!("CARGO_PKG_VERSION")).parse().expect("a version is ASCII"),
+        ));
         let by_context = Some(config.default_namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let namespace = self.namespace().or(by_context).unwrap_or(NAMESPACE).to_owned();
         Ok(Cluster { client: Client::try_from(config).map_err(of_call)?, namespace })
