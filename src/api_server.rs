@@ -8,7 +8,6 @@ use kube::{
 };
 use parking_lot::Mutex;
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::Registry,
 };
@@ -55,28 +54,17 @@ pub const WATCH_SECONDS: u32 = 60;
 /// The record of the requests of a client: counts, durations and the API server's clock.
 #[derive(Clone, Debug)]
 pub struct Requests {
-    answers: Family<Answer, Counter>,
-    durations: Family<Verb, Histogram>,
+    // The labels are those of client-go, which Kubeflow's operator shows.
+    answers: Family<Labels<3>, Counter>,
+    durations: Family<Labels<2>, Histogram>,
     /// The `Date` header of the API server's last answer, and the time at which that answer arrived.
     time: Arc<Mutex<Option<(Timestamp, Instant)>>>,
     /// The address of the API server, kept here because requests get their address only after they have been counted.
     host: Arc<str>,
 }
 
-/// The labels are those of client-go, which Kubeflow's operator shows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answer {
-    /// The status code, or `<error>`.
-    code: String,
-    method: String,
-    host: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Verb {
-    verb: String,
-    host: String,
-}
+/// Names and values.
+type Labels<const N: usize> = [(&'static str, String); N];
 
 impl Requests {
     /// Returns a record whose counts and durations are registered in `registry`.
@@ -120,8 +108,9 @@ impl Requests {
         let is_watch = parameters.any(|parameter| parameter.starts_with("watch="));
         let host = self.host.to_string();
         let verb = if is_watch { "WATCH".to_owned() } else { method.to_string() };
-        self.durations.get_or_create(&Verb { verb, host: host.clone() }).observe(duration.as_secs_f64());
-        self.answers.get_or_create(&Answer { code, method: method.to_string(), host }).inc();
+        let durations = self.durations.get_or_create_owned(&[("verb", verb), ("host", host.clone())]);
+        durations.observe(duration.as_secs_f64());
+        self.answers.get_or_create(&[("code", code), ("method", method.to_string()), ("host", host)]).inc();
     }
 }
 

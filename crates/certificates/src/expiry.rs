@@ -5,7 +5,6 @@ use super::{renewal::Validity, x509};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{family::Family, gauge::Gauge},
     registry::Registry,
 };
@@ -14,14 +13,9 @@ use tracing::warn;
 
 /// The expiry of the certificates that the webhook serves.
 pub(super) struct Expiry {
-    ends: Family<Which, Gauge<i64, AtomicI64>>,
+    ends: Family<[(&'static str, &'static str); 1], Gauge<i64, AtomicI64>>,
     /// For each certificate the expiry of which the log was last warned, so that each expiry is logged once.
     warned: Mutex<BTreeMap<&'static str, Timestamp>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Which {
-    certificate: &'static str,
 }
 
 /// The error that a certificate which the webhook serves has expired or is not valid yet, so that no client accepts it.
@@ -66,7 +60,7 @@ impl Expiry {
 
     fn tell(&self, certificate: &'static str, validity: Validity, now: Timestamp) -> Result<(), NotValid> {
         let Validity { from, until } = validity;
-        self.ends.get_or_create(&Which { certificate }).set(until.as_second());
+        self.ends.get_or_create(&[("certificate", certificate)]).set(until.as_second());
         if !validity.includes(now) {
             return Err(NotValid { certificate, from, until });
         }

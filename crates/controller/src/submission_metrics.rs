@@ -2,7 +2,6 @@
 
 use plan::submission_plan::Submitter;
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
@@ -14,21 +13,13 @@ use std::time::Instant;
 pub struct SubmissionMetrics {
     waiting: Gauge,
     running: Gauge,
-    durations: Family<End, Histogram>,
-    fallbacks: Family<Fallback, Counter>,
+    durations: Family<Labels<2>, Histogram>,
+    /// By the reason why an application has to be submitted by `spark-submit` in a submission pod.
+    fallbacks: Family<Labels<1>, Counter>,
 }
 
-/// The label of the fallback metric: why an application has to be submitted by `spark-submit` in a submission pod.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Fallback {
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct End {
-    submitter: &'static str,
-    outcome: &'static str,
-}
+/// Names and values.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 /// How a submission has ended.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +74,7 @@ impl SubmissionMetrics {
 
     /// Counts a submission that is left to a submission pod.
     pub(super) fn fell_back(&self, reason: Reason) {
-        self.fallbacks.get_or_create(&Fallback { reason: reason.as_str() }).inc();
+        self.fallbacks.get_or_create(&[("reason", reason.as_str())]).inc();
     }
 }
 
@@ -110,7 +101,7 @@ impl Drop for Measured<'_> {
             return;
         };
         self.metrics.running.dec();
-        let end = End { submitter: self.submitter.as_str(), outcome: self.outcome };
+        let end = [("submitter", self.submitter.as_str()), ("outcome", self.outcome)];
         self.metrics.durations.get_or_create(&end).observe(begun.elapsed().as_secs_f64());
     }
 }

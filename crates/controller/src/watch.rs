@@ -15,7 +15,6 @@ use kube::{
 };
 use plan::namespaces::Namespaces;
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
@@ -54,16 +53,11 @@ pub struct Watching {
     namespaces: Namespaces,
     /// The longest time that one watch request lasts; the next request continues where it ended.
     seconds: u32,
-    unreadable: Family<OfKind, Counter>,
+    unreadable: Family<[(&'static str, String); 1], Counter>,
     reports: Option<Arc<UnreadableObjects>>,
     watches: Watches,
     /// The right to have a page of a list in memory. There is one for the whole process.
     page: Arc<Semaphore>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfKind {
-    kind: String,
 }
 
 impl Watching {
@@ -150,7 +144,7 @@ impl Watching {
     fn unreadable<O: Readable>(&self, object: &O, of: &O::DynamicType, error: &str) {
         let kind = O::kind(of).into_owned();
         warn!(kind, namespace = object.namespace(), name = object.name_any(), error, "object cannot be read");
-        self.unreadable.get_or_create(&OfKind { kind }).inc();
+        self.unreadable.get_or_create(&[("kind", kind)]).inc();
         if let Some(reports) = &self.reports {
             reports.report(reference(object, of), error);
         }

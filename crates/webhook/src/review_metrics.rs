@@ -2,7 +2,6 @@
 
 use parking_lot::Mutex;
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
@@ -15,29 +14,19 @@ const LONGEST_REASON: usize = 128;
 /// The metrics of reviews. Anybody who reaches the webhook can send any request, so labels have only known values.
 #[derive(Clone, Debug)]
 pub struct ReviewMetrics {
-    reviews: Family<Review, Counter>,
-    denials: Family<Denial, Counter>,
+    reviews: Family<Labels<4>, Counter>,
+    denials: Family<[(&'static str, String); 2], Counter>,
     /// The reasons of denials so far: some fields have parts that the user has named.
     reasons: Arc<Mutex<BTreeSet<String>>>,
-    durations: Family<Path, Histogram>,
+    durations: Family<Labels<1>, Histogram>,
     // The metrics of controller-runtime, which dashboards for Kubeflow's operator read.
-    requests: Family<Request, Counter>,
-    latencies: Family<Webhook, Histogram>,
-    in_flight: Family<Webhook, Gauge>,
+    requests: Family<Labels<2>, Counter>,
+    latencies: Family<Labels<1>, Histogram>,
+    in_flight: Family<Labels<1>, Gauge>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Request {
-    /// The HTTP status of the answer.
-    code: &'static str,
-    webhook: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Webhook {
-    /// The path.
-    webhook: &'static str,
-}
+/// Names and values.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 /// A review that is in flight until this value is dropped.
 pub(super) struct InFlight(Gauge);
@@ -46,26 +35,6 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.dec();
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Review {
-    path: &'static str,
-    kind: &'static str,
-    operation: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Denial {
-    kind: &'static str,
-    /// The annotation or field, as [`reason`] returns it.
-    reason: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Path {
-    path: &'static str,
 }
 
 /// How a review was answered.
@@ -128,7 +97,7 @@ impl ReviewMetrics {
 
     /// Records that a review begins.
     pub(super) fn begins(&self, path: &'static str) -> InFlight {
-        let in_flight = self.in_flight.get_or_create_owned(&Webhook { webhook: path });
+        let in_flight = self.in_flight.get_or_create_owned(&[("webhook", path)]);
         in_flight.inc();
         InFlight(in_flight)
     }
@@ -143,13 +112,13 @@ impl ReviewMetrics {
     ) {
         let operations = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
         let operation = operations.into_iter().find(|known| *known == operation).unwrap_or("other");
-        let result = outcome.as_str();
         let kind = kind.unwrap_or("other");
-        self.reviews.get_or_create(&Review { path, kind, operation, result }).inc();
-        self.durations.get_or_create(&Path { path }).observe(duration.as_secs_f64());
+        let labels = [("path", path), ("kind", kind), ("operation", operation), ("result", outcome.as_str())];
+        self.reviews.get_or_create(&labels).inc();
+        self.durations.get_or_create(&[("path", path)]).observe(duration.as_secs_f64());
         let code = if matches!(outcome, Outcome::Unreadable) { "400" } else { "200" };
-        self.requests.get_or_create(&Request { code, webhook: path }).inc();
-        self.latencies.get_or_create(&Webhook { webhook: path }).observe(duration.as_secs_f64());
+        self.requests.get_or_create(&[("code", code), ("webhook", path)]).inc();
+        self.latencies.get_or_create(&[("webhook", path)]).observe(duration.as_secs_f64());
     }
 
     /// Records that an object of `kind` is denied because of `subject`.
@@ -164,7 +133,7 @@ impl ReviewMetrics {
                 reasons.insert(reason.to_owned());
             }
         }
-        self.denials.get_or_create(&Denial { kind, reason: reason.to_owned() }).inc();
+        self.denials.get_or_create(&[("kind", kind.to_owned()), ("reason", reason.to_owned())]).inc();
     }
 }
 
@@ -180,7 +149,7 @@ mod tests {
         }
         metrics.denied("Pod", &"x".repeat(LONGEST_REASON + 1));
         assert!(metrics.reasons.lock().len() <= MOST_REASONS + 1);
-        let others = Denial { kind: "Pod", reason: "other".to_owned() };
+        let others = [("kind", "Pod".to_owned()), ("reason", "other".to_owned())];
         assert_eq!(metrics.denials.get_or_create(&others).get(), 801);
     }
 }

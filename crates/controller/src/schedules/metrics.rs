@@ -1,7 +1,6 @@
 //! Counts the runs that schedules start, skip and miss.
 
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::Registry,
 };
@@ -11,14 +10,9 @@ use schedules::{Outcome, Skip};
 #[derive(Clone, Debug)]
 pub struct ScheduleMetrics {
     started: Counter,
-    skipped: Family<Skipped, Counter>,
+    skipped: Family<[(&'static str, &'static str); 1], Counter>,
     missed: Counter,
     lag: Histogram,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Skipped {
-    reason: &'static str,
 }
 
 impl ScheduleMetrics {
@@ -31,7 +25,7 @@ impl ScheduleMetrics {
             lag: Histogram::new([0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0]),
         };
         for why in Skip::ALL {
-            drop(metrics.skipped.get_or_create(&Skipped { reason: why.as_str() }));
+            drop(metrics.skipped.get_or_create(&[("reason", why.as_str())]));
         }
         let help = "Applications that schedules have made";
         registry.register("spark_operator_scheduled_runs_started", help, metrics.started.clone());
@@ -52,7 +46,7 @@ impl ScheduleMetrics {
                 self.lag.observe(late.as_secs_f64());
             }
             Outcome::Skipped { why, count } => {
-                self.skipped.get_or_create(&Skipped { reason: why.as_str() }).inc_by(count);
+                self.skipped.get_or_create(&[("reason", why.as_str())]).inc_by(count);
             }
             Outcome::Missed { count } => {
                 self.missed.inc_by(count);
