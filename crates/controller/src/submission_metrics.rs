@@ -21,12 +21,14 @@ pub struct SubmissionMetrics {
 /// Names and values.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-/// How a submission has ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Outcome {
-    Succeeded,
-    DriverExists,
-    Failed,
+api::words! {
+    /// How a submission has ended.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) enum Outcome {
+        Succeeded = "succeeded",
+        DriverExists = "driver_exists",
+        Failed = "failed",
+    }
 }
 
 /// The measurement of one submission. A submission whose measurement is dropped without a call of `ended` counts as
@@ -86,11 +88,7 @@ impl Measured<'_> {
     }
 
     pub(super) fn ended(mut self, outcome: Outcome) {
-        self.outcome = match outcome {
-            Outcome::Succeeded => "succeeded",
-            Outcome::DriverExists => "driver_exists",
-            Outcome::Failed => "failed",
-        };
+        self.outcome = outcome.as_str();
     }
 }
 

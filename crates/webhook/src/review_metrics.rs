@@ -37,26 +37,16 @@ impl Drop for InFlight {
     }
 }
 
-/// How a review was answered.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Outcome {
-    Allowed,
-    Patched,
-    Denied,
-    Unreadable,
-    /// The object was refused without a complete review.
-    Unanswered,
-}
-
-impl Outcome {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Allowed => "allowed",
-            Self::Patched => "patched",
-            Self::Denied => "denied",
-            Self::Unreadable => "unreadable",
-            Self::Unanswered => "unanswered",
-        }
+api::words! {
+    /// How a review was answered.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) enum Outcome {
+        Allowed = "allowed",
+        Patched = "patched",
+        Denied = "denied",
+        Unreadable = "unreadable",
+        /// The object was refused without a complete review.
+        Unanswered = "unanswered",
     }
 }
 
