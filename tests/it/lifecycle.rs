@@ -342,16 +342,6 @@ fn a_plan_makes_some_of_many_lost_placeholders() {
     assert_eq!(*numbers, (2..=101).collect::<Vec<_>>());
 }
 
-/// The users' diagram is printed from the table in the code, which `make explore` compares with what really happens.
-#[test]
-fn the_users_page_shows_the_states_as_they_are() {
-    const PAGE: &str = "docs/user/applications.md";
-    let page = fs::read_to_string(PAGE).unwrap();
-    let shown = page.split_once("```mermaid\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
-    let diagram = lifecycle::diagram();
-    assert_eq!(shown, diagram, "{PAGE} is to have:\n{diagram}");
-}
-
 #[test]
 fn a_run_has_one_id_and_no_other_run_has_it() {
     let run = |uid: &str, spec: Value, ordinal: Option<i64>| {

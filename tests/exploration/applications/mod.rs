@@ -18,6 +18,7 @@ mod operator;
 mod oracle;
 mod records;
 mod submission_pods;
+mod transitions;
 mod world;
 
 use crate::{
@@ -28,7 +29,6 @@ use api::State;
 use configs::{Config, configs};
 use model::Model;
 use mutation::Mutation;
-use plan::lifecycle::{TRANSITIONS, Transition, interruptions};
 use std::{
     collections::BTreeSet,
     iter,
@@ -37,6 +37,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
+use transitions::{TRANSITIONS, Transition, interruptions};
 
 #[test]
 fn every_world_within_reach_is_as_it_should_be() {

@@ -13,10 +13,7 @@ mod history;
 mod launch;
 mod restart;
 mod suspension;
-mod transitions;
 mod unrecorded_run;
-
-pub use transitions::{TRANSITIONS, Transition, diagram, interruptions};
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{

@@ -10,7 +10,7 @@ use api::{ApplicationState, State};
 
 /// Whether an application in this state can be suspended. The state of an application that has ended stays as it is,
 /// because nothing of it runs.
-pub(super) const fn can_be_suspended(state: State) -> bool {
+const fn can_be_suspended(state: State) -> bool {
     !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending)
 }
 

@@ -1,4 +1,4 @@
-//! Lists the transitions between the states of an application, for the documentation. A test that explores the whole
+//! Lists the transitions between the states of an application, which the documentation shows. The exploration of the whole
 //! state machine checks that the list is complete and contains no other transition.
 
 use api::State;
@@ -14,7 +14,7 @@ pub struct Transition {
 
 macro_rules! transitions {
     ($($from:ident => $($to:ident: $when:literal),+;)+) => {
-        /// Every transition that [`next`](super::next) makes, except those by which an edit or a suspension interrupts
+        /// Every transition that [`next`](plan::lifecycle::next) makes, except those by which an edit or a suspension interrupts
         /// other states: those are in [`interruptions`].
         pub const TRANSITIONS: &[Transition] =
             &[$($(Transition { from: State::$from, to: State::$to, when: $when },)+)+];
@@ -43,8 +43,11 @@ transitions! {
 
 /// Returns the transitions that a user can cause in almost every state, by an edit of the spec or by suspending the
 /// application.
-#[must_use]
 pub fn interruptions() -> Vec<Transition> {
+    use State::{
+        Completed, Failed, Failing, Running, SubmissionFailed, Submitted, Succeeding, Suspended, Suspending,
+        Unknown,
+    };
     let of = |to, when, applies: fn(State) -> bool| {
         State::ALL.into_iter().filter(move |state| applies(*state)).map(move |from| Transition {
             from,
@@ -52,18 +55,31 @@ pub fn interruptions() -> Vec<Transition> {
             when,
         })
     };
-    let suspends = of(State::Suspending, "suspend true", super::suspension::can_be_suspended);
-    of(State::Invalidating, "spec edited", super::edits::ends_run).chain(suspends).collect()
+    let ends_run = |state| {
+        matches!(
+            state,
+            Submitted | Running | Unknown | Succeeding | Failing | SubmissionFailed | Completed | Failed
+        )
+    };
+    let suspends =
+        of(Suspending, "suspend true", |state| !matches!(state, Completed | Failed | Suspended | Suspending));
+    of(State::Invalidating, "spec edited", ends_run).chain(suspends).collect()
 }
 
-/// Returns the transitions of [`TRANSITIONS`] as a Mermaid diagram, which docs/user/applications.md contains.
-#[must_use]
-pub fn diagram() -> String {
+/// Returns the transitions of [`TRANSITIONS`] as a Mermaid diagram.
+fn diagram() -> String {
     let name = |state: State| if state == State::New { "NEW" } else { state.as_str() };
     let mut diagram = String::from("stateDiagram-v2\n    [*] --> NEW\n");
     for Transition { from, to, when } in TRANSITIONS {
-        writeln!(diagram, "    {} --> {}: {when}", name(*from), name(*to))
-            .expect("writing to a String cannot fail");
+        writeln!(diagram, "    {} --> {}: {when}", name(*from), name(*to)).unwrap();
     }
     diagram
+}
+
+#[test]
+fn the_users_page_shows_the_states_as_they_are() {
+    let page = include_str!("../../../docs/user/applications.md");
+    let shown = page.split_once("```mermaid\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    let diagram = diagram();
+    assert_eq!(shown, diagram, "docs/user/applications.md is to have:\n{diagram}");
 }
