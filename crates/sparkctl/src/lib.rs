@@ -29,6 +29,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use cluster::ClusterFlags;
 pub use completion::complete;
 pub use failure::{Failure, exit_code};
+pub use render::predicted;
 use std::{
     env,
     path::{Path, PathBuf},

@@ -8,9 +8,10 @@ use super::{
 };
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::ConfigMap;
-use plan::{Policy, submission_plan::predicted};
+use plan::Policy;
 use serde_json::{Value, json};
 use spark_client::{Environment, read_properties};
+use sparkctl::predicted;
 use std::iter;
 use submission::{SubmissionEnvironment, run::Run};
 use validation::validate;

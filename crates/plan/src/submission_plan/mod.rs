@@ -2,8 +2,6 @@
 
 mod choice;
 mod leftovers;
-mod predicted;
 
 pub use choice::{Chosen, Submitter, choose};
 pub use leftovers::children;
-pub use predicted::predicted;

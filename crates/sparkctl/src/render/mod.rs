@@ -4,6 +4,7 @@
 mod command;
 mod difference;
 mod listing;
+mod predicted;
 
 use super::{
     manifest::{self, Found, Looks, Manifest},
@@ -18,8 +19,9 @@ use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
     extension::{ComingRun, Extensions},
-    submission_plan::{Chosen, Submitter, choose, predicted},
+    submission_plan::{Chosen, Submitter, choose},
 };
+pub use predicted::predicted;
 use spark_client::{Environment, NotNative, Objects};
 use submission::{Settings, SubmissionEnvironment, run::Run, spark_submit};
 use validation::validate;

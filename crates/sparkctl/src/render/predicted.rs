@@ -1,9 +1,9 @@
 //! Predicts the objects that `spark-submit` would create for an application, without running `spark-submit`, as far as
 //! that is possible.
 
-use crate::Policy;
 use api::{Role, names::conf};
 use jiff::Timestamp;
+use plan::Policy;
 use serde_json::json;
 use spark_client::{self, NotNative, Objects, trimmed};
 use std::collections::{BTreeMap, BTreeSet};
