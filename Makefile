@@ -67,8 +67,7 @@ $(CARGO_DENY):
 CHART := manifests/helm/spark-operator
 # The chart has copies, since much that fetches charts drops links.
 manifests: ## Write the generated manifests anew
-	cargo build $(TESTS) --bin spark-operator
-	$(CARGO_TARGET_DIR)/debug/spark-operator crds --directory manifests/crds
+	UPDATE_GOLDEN=1 cargo test $(TESTS) --test it crds::the_committed
 	cp manifests/crds/*.yaml $(CHART)/crds/
 	cp manifests/rbac/*.yaml $(CHART)/files/
 	cp manifests/webhook/applications.yaml manifests/webhook/pods.yaml $(CHART)/files/webhook/

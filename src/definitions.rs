@@ -1,7 +1,7 @@
 //! The CustomResourceDefinitions in a cluster: whether they keep every field that the operator writes, how they are brought up
 //! to date, and whether there are objects of a kind that Kubeflow's operator serves and this one does not.
 
-use crate::settings::VERSION;
+use crate::{manifests, settings::VERSION};
 use api::{
     Lenient, ObjectKind, SparkApplication,
     crds::{self, StatusSchema},
@@ -95,7 +95,9 @@ pub async fn check(client: &Client) -> Result<(), Error> {
 pub async fn apply(client: &Client) -> Result<Vec<String>, Error> {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
     let mut applied = Vec::new();
-    for mut ours in crds::custom_resource_definitions() {
+    for (_, yaml) in manifests::CRDS {
+        let mut ours: CustomResourceDefinition =
+            serde_saphyr::from_str(yaml).expect("tests/it/crds.rs reads them all");
         ours.annotations_mut().insert(annotation::DEFINITION_VERSION.to_owned(), VERSION.to_owned());
         let name = ours.name_any();
         match timeout(ESTABLISHED_WITHIN, establish(&definitions, &ours)).await {

@@ -1,7 +1,6 @@
 //! The program `spark-operator`: reads the flags, runs the command and returns an exit code.
 
 use anyhow::Context;
-use api::crds;
 use clap::Parser;
 use spark_operator::{
     certs, definitions, manifests, operator,
@@ -35,7 +34,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Crds { apply: true, leave_spark_connects, cluster, .. } => {
             runtime()?.block_on(apply_crds(&cluster, leave_spark_connects))
         }
-        Command::Crds { .. } => print(&crds::yaml()),
+        Command::Crds { .. } => print(&manifests::crds()),
         Command::Manifests(settings) => print(&manifests::yaml(&settings)),
         Command::Certs { command } => print(&runtime()?.block_on(certs::run(&command))?),
         Command::Version { short: true } => print(&format!("{VERSION}\n")),
@@ -76,7 +75,7 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn write_crds(directory: &Path) -> anyhow::Result<()> {
-    for (name, yaml) in crds::files() {
+    for (name, yaml) in manifests::CRDS {
         let path = directory.join(name);
         fs::write(&path, yaml).with_context(|| format!("cannot write {}", path.display()))?;
     }

@@ -4,7 +4,6 @@
 use crate::settings::{
     ExposureCheck, FailurePolicy, InstallationName, InstallationSettings, ManifestsPart, ManifestsSettings,
 };
-use api::crds;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -14,6 +13,17 @@ const NAMESPACE: &str = "spark-operator";
 /// The service account and the namespace of drivers in the files under `manifests/`.
 const DRIVERS: (&str, &str) = ("spark", "default");
 
+/// The CustomResourceDefinitions in the order in which they are applied: the names of their files, and their contents.
+pub const CRDS: [(&str, &str); 2] = [
+    (
+        "sparkoperator.k8s.io_sparkapplications.yaml",
+        include_str!("../manifests/crds/sparkoperator.k8s.io_sparkapplications.yaml"),
+    ),
+    (
+        "sparkoperator.k8s.io_scheduledsparkapplications.yaml",
+        include_str!("../manifests/crds/sparkoperator.k8s.io_scheduledsparkapplications.yaml"),
+    ),
+];
 const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
 const APPLICATIONS_RBAC: &str = include_str!("../manifests/rbac/applications.yaml");
 const DRIVER_PDB_RBAC: &str = include_str!("../manifests/rbac/driver-pdb.yaml");
@@ -31,6 +41,12 @@ const DEPLOYMENT: [&str; 3] = [
     include_str!("../manifests/deployment/disruption-budget.yaml"),
     include_str!("../manifests/deployment/network-policy.yaml"),
 ];
+
+/// Returns the CustomResourceDefinitions as one YAML stream, for `kubectl apply -f -`.
+#[must_use]
+pub fn crds() -> String {
+    CRDS.map(|(_, yaml)| yaml).concat()
+}
 
 /// Returns the manifests that `settings` ask for, as one YAML stream in the order in which to apply them.
 #[must_use]
@@ -50,7 +66,7 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
         ),
         (ManifestsPart::Deployment, DEPLOYMENT.into_iter().flat_map(of_file).collect()),
     ];
-    let mut stream = if is_wanted(ManifestsPart::Crds) { crds::yaml() } else { String::new() };
+    let mut stream = if is_wanted(ManifestsPart::Crds) { crds() } else { String::new() };
     for (_, objects) in parts.into_iter().filter(|(part, _)| is_wanted(*part)) {
         for mut object in objects {
             fill_in(&mut object, settings);

@@ -1,9 +1,12 @@
 //! Proves that the CRDs are complete and follow Kubernetes' rules, and that the Rust types keep every field of the
 //! objects that Kubeflow's operator accepts.
 
-use crate::golden::documents;
-use api::{ScheduledSparkApplication, SparkApplication, crds};
+use crate::golden::{Golden, documents};
+use api::{ScheduledSparkApplication, SparkApplication};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
+use spark_operator::manifests::CRDS;
+use sparkctl::crds;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -35,18 +38,24 @@ const EMBEDDED: [&str; 15] = [
 
 #[test]
 fn the_committed_definitions_are_those_of_the_types() {
+    let mut golden = Golden::default();
     for (name, yaml) in crds::files() {
-        let committed = fs::read_to_string(Path::new("manifests/crds").join(&name)).unwrap_or_default();
-        assert!(
-            committed == yaml,
-            "manifests/crds/{name} is not what `spark-operator crds` prints: `make manifests`"
-        );
+        golden.compare(&Path::new("manifests/crds").join(&name), &yaml);
     }
+    golden.finish();
     let mut expected: Vec<_> = crds::files().into_iter().map(|(name, _)| name).collect();
     expected.sort();
     let mut committed: Vec<_> = files("manifests/crds").iter().map(|file| name(file)).collect();
     committed.sort();
     assert_eq!(committed, expected);
+}
+
+#[test]
+fn the_programs_definitions_are_those_of_the_types() {
+    for ((name, yaml), definition) in CRDS.into_iter().zip(crds::custom_resource_definitions()) {
+        let read: CustomResourceDefinition = serde_saphyr::from_str(yaml).unwrap();
+        assert!(read == definition, "{name}");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub mod defaults;
 
 /// Bounds what it costs to read an object that somebody else has written.
 pub mod bounds;
-/// The CustomResourceDefinitions of both kinds.
+/// The fields of statuses that installed CustomResourceDefinitions have to keep.
 pub mod crds;
 /// Parts of the Kubernetes API inside our own types, kept as the JSON that the user wrote.
 pub mod embedded;

@@ -3,6 +3,7 @@
 mod change;
 mod cluster;
 mod completion;
+pub mod crds;
 mod create;
 mod events;
 mod failure;

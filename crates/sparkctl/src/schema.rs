@@ -1,6 +1,7 @@
 //! Checks an object against the definition of its kind (CRD), as the API server does, but offline.
 
-use api::{ScheduledSparkApplication, SparkApplication, crds};
+use super::crds;
+use api::{ScheduledSparkApplication, SparkApplication};
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 use validation::Invalid;

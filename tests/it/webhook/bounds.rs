@@ -9,7 +9,6 @@
 
 use super::{Client, process::Operator, review};
 use crate::apiserver::{eventually, seen};
-use api::crds;
 use axum::{
     Json, Router,
     extract::{Path, RawQuery},
@@ -24,6 +23,7 @@ use parking_lot::Mutex;
 use pod_customization::STEPS;
 use schemars::{JsonSchema, schema_for};
 use serde_json::{Map, Value, json};
+use sparkctl::crds;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     iter,
