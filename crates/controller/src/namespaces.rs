@@ -7,35 +7,33 @@ use futures::{Stream, StreamExt, future};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{ResourceExt, core::PartialObjectMeta, runtime::watcher};
 use parking_lot::RwLock;
-use plan::namespaces::{Labels, Namespaces};
-use std::{collections::BTreeMap, mem, sync::Arc};
-use tokio::sync::watch as state;
+use plan::namespaces::Namespaces;
+use std::{collections::BTreeSet, mem, sync::Arc};
+use tokio::sync::SetOnce;
 use tracing::{info, warn};
 
 /// The namespaces in which this operator drives applications.
 pub(super) struct OurNamespaces {
     chosen: Namespaces,
-    /// The labels of every namespace; empty if no namespace is chosen by its labels.
-    labels: RwLock<BTreeMap<String, Labels>>,
-    synced: state::Sender<bool>,
+    /// The namespaces that are chosen by their labels, and not by their names.
+    labelled: RwLock<BTreeSet<String>>,
+    synced: SetOnce<()>,
 }
 
 impl OurNamespaces {
     pub(super) fn new(chosen: Namespaces) -> Self {
-        let synced = state::Sender::new(!chosen.depends_on_labels());
-        Self { chosen, labels: RwLock::default(), synced }
+        let synced = SetOnce::new_with((!chosen.depends_on_labels()).then_some(()));
+        Self { chosen, labelled: RwLock::default(), synced }
     }
 
     /// Whether the namespace `name` is chosen.
     pub(super) fn include(&self, name: &str) -> bool {
-        let labels = || self.labels.read().get(name).cloned();
-        self.chosen.include(name, labels)
+        self.chosen.include(name, || None) || self.labelled.read().contains(name)
     }
 
     /// Waits until the labels of all namespaces are known, if namespaces are chosen by labels.
     pub(super) async fn synced(&self) {
-        // The sender lives as long as `self`, so this wait cannot fail.
-        drop(self.synced.subscribe().wait_for(|synced| *synced).await);
+        self.synced.wait().await;
     }
 
     /// Watches the labels of namespaces, if namespaces are chosen by labels; yields the namespaces that have become
@@ -44,7 +42,7 @@ impl OurNamespaces {
         if !self.chosen.depends_on_labels() {
             return futures::stream::pending().left_stream();
         }
-        let mut listed = BTreeMap::new();
+        let mut listed = BTreeSet::new();
         watching
             .of_cluster()
             .filter_map(|event| {
@@ -61,40 +59,35 @@ impl OurNamespaces {
     fn apply(
         &self,
         event: watcher::Event<Lenient<PartialObjectMeta<Namespace>>>,
-        listed: &mut BTreeMap<String, Labels>,
+        listed: &mut BTreeSet<String>,
     ) -> Vec<String> {
-        let mut labels = self.labels.write();
-        let before = match event {
-            watcher::Event::Init => {
-                listed.clear();
-                return Vec::new();
-            }
+        let is_labelled = |namespace: &Lenient<PartialObjectMeta<Namespace>>| {
+            let name = namespace.name_any();
+            let labels = || Some(namespace.labels().clone());
+            !self.chosen.include(&name, || None) && self.chosen.include(&name, labels)
+        };
+        let mut labelled = self.labelled.write();
+        let before = labelled.clone();
+        match event {
+            watcher::Event::Init => listed.clear(),
             watcher::Event::InitApply(namespace) => {
-                listed.insert(namespace.name_any(), namespace.labels().clone());
-                return Vec::new();
+                listed.extend(is_labelled(&namespace).then(|| namespace.name_any()));
             }
             watcher::Event::InitDone => {
-                self.synced.send_replace(true);
-                mem::replace(&mut *labels, mem::take(listed))
+                *labelled = mem::take(listed);
+                // Later lists are no news.
+                self.synced.set(()).ok();
             }
-            watcher::Event::Apply(namespace) => {
-                let before = labels.clone();
-                labels.insert(namespace.name_any(), namespace.labels().clone());
-                before
+            watcher::Event::Apply(namespace) if is_labelled(&namespace) => {
+                labelled.insert(namespace.name_any());
             }
-            watcher::Event::Delete(namespace) => {
-                let before = labels.clone();
-                labels.remove(&namespace.name_any());
-                before
+            watcher::Event::Apply(namespace) | watcher::Event::Delete(namespace) => {
+                labelled.remove(&namespace.name_any());
             }
-        };
-        let is_ours =
-            |of: &BTreeMap<String, Labels>, name: &str| self.chosen.include(name, || of.get(name).cloned());
-        let names = before.keys().chain(labels.keys().filter(|name| !before.contains_key(*name)));
-        let changed: Vec<_> =
-            names.filter(|name| is_ours(&before, name) != is_ours(&labels, name)).cloned().collect();
+        }
+        let changed: Vec<_> = before.symmetric_difference(&labelled).cloned().collect();
         for namespace in &changed {
-            info!(namespace, is_ours = is_ours(&labels, namespace), "namespace has changed its labels");
+            info!(namespace, is_ours = labelled.contains(namespace), "namespace has changed its labels");
         }
         changed
     }
@@ -113,14 +106,14 @@ mod tests {
         };
         let chosen = Namespaces::new(["always".to_owned()], Some("team=data".parse().unwrap()));
         let ours = OurNamespaces::new(chosen);
-        let mut listed = BTreeMap::new();
+        let mut listed = BTreeSet::new();
         let mut apply = |event| ours.apply(event, &mut listed);
-        assert!(!*ours.synced.borrow());
+        assert!(!ours.synced.initialized());
         assert!(apply(Event::Init).is_empty());
         assert!(apply(Event::InitApply(namespace("a", "data"))).is_empty());
         assert!(apply(Event::InitApply(namespace("b", "web"))).is_empty());
         assert_eq!(apply(Event::InitDone), ["a"]);
-        assert!(*ours.synced.borrow());
+        assert!(ours.synced.initialized());
         assert_eq!(["a", "b", "c", "always"].map(|name| ours.include(name)), [true, false, false, true]);
 
         assert_eq!(apply(Event::Apply(namespace("b", "data"))), ["b"]);

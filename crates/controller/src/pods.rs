@@ -17,32 +17,24 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
-use tokio::sync::watch as state;
+use tokio::sync::SetOnce;
 use tracing::warn;
 
 /// The pods of applications that the API server has reported.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PodIndex {
     pods: ApplicationIndex<PodSummary>,
     /// For each application, the last state of its latest driver that is gone. The event that reports the deletion may
     /// be the only event that contains the driver's outcome.
     departed: RwLock<BTreeMap<ApplicationKey, Box<PodSummary>>>,
-    synced: state::Sender<bool>,
-}
-
-impl Default for PodIndex {
-    fn default() -> Self {
-        let pods = ApplicationIndex::default();
-        Self { pods, departed: RwLock::default(), synced: state::Sender::new(false) }
-    }
+    synced: SetOnce<()>,
 }
 
 impl PodIndex {
     /// Waits until all pods that existed at the start are known. Until then, a pod that is not in the index may still
     /// exist.
     pub async fn synced(&self) {
-        // The sender lives as long as `self`, so this wait cannot fail.
-        drop(self.synced.subscribe().wait_for(|synced| *synced).await);
+        self.synced.wait().await;
     }
 
     /// Returns the pods of an application, by name, and the last state of its latest driver that is gone.
@@ -118,7 +110,8 @@ impl PodIndex {
             }
         });
         if is_complete {
-            self.synced.send_replace(true);
+            // Later lists are no news.
+            self.synced.set(()).ok();
         }
         changed
     }

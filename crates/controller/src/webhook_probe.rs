@@ -15,7 +15,7 @@ use kube::{
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
-    sync::{OnceCell, watch as state},
+    sync::{OnceCell, SetOnce},
     time::{Instant, sleep},
 };
 use tracing::warn;
@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_millis(250);
 /// The check whether the API server reaches the webhook.
 pub(super) struct WebhookProbe {
     client: Client,
-    is_open: state::Sender<bool>,
+    is_open: SetOnce<()>,
     /// One check for each namespace in which a driver waits: in a namespace with a broken webhook of its own, the API
     /// server never gets as far as the operator's webhook.
     looks: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
@@ -38,23 +38,21 @@ pub(super) struct WebhookProbe {
 
 impl WebhookProbe {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, is_open: state::Sender::new(false), looks: Mutex::default() }
+        Self { client, is_open: SetOnce::new(), looks: Mutex::default() }
     }
 
     /// Waits until the API server reaches the webhook for a driver in any namespace, or until the check in `namespace`
     /// has taken [`FOUND_WITHIN`]. Once the webhook has been reached, no further check is made.
     pub(super) async fn reached(&self, namespace: &str) {
-        if *self.is_open.borrow() {
+        if self.is_open.initialized() {
             return;
         }
         let look = {
             let mut looks = self.looks.lock();
             Arc::clone(looks.entry(namespace.to_owned()).or_default())
         };
-        let mut is_open = self.is_open.subscribe();
         tokio::select! {
-            // The sender lives as long as `self`, so this wait cannot fail.
-            _found = is_open.wait_for(|open| *open) => {}
+            _open = self.is_open.wait() => {}
             () = async { look.get_or_init(|| self.looked(namespace)).await; } => {}
         }
     }
@@ -68,7 +66,8 @@ impl WebhookProbe {
             }
             sleep(AGAIN).await;
         }
-        self.is_open.send_replace(true);
+        // The check of another namespace may have been first.
+        self.is_open.set(()).ok();
     }
 
     /// Creates a driver pod as a dry run: the pod is not stored, but the API server has to call the webhook for it.
