@@ -3,7 +3,7 @@
 
 use super::{
     Context, Error, calls,
-    objects::{self, Encoded, InFlight},
+    objects::{self, Encoded, InFlight, Maker},
 };
 use api::{SparkApplication, names::finalizer};
 use k8s_openapi::api::core::v1::Pod;
@@ -144,14 +144,15 @@ async fn make(
     const PATIENCE: Duration = Duration::from_secs(5);
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
-    let (client, extensions) = (&context.cluster.client, &context.policy.extensions);
+    let maker = Maker {
+        client: &context.cluster.client,
+        namespace: &namespace,
+        owner: &uid,
+        extensions: &context.policy.extensions,
+        in_flight: &InFlight::default(),
+    };
     for object in objects {
-        let made = timeout(
-            PATIENCE,
-            objects::make(client, &namespace, &uid, &Encoded::of(&object), &InFlight::default(), extensions),
-        )
-        .await;
-        let why = match made {
+        let why = match timeout(PATIENCE, maker.make(&Encoded::of(&object))).await {
             Ok(Ok(())) => continue,
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("failed to create {}: the API server does not answer", object["kind"]),

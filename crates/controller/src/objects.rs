@@ -80,48 +80,107 @@ impl InFlight {
     }
 }
 
-/// Creates the driver in `namespace`, the last object of a submission.
-///
-/// # Errors
-///
-/// If the API server refuses the driver, or a pod with its name exists.
-pub(super) async fn make_driver(
-    client: &Client,
-    namespace: &str,
-    driver: &Encoded,
-    in_flight: &InFlight,
-    extensions: &Extensions,
-) -> Result<(), Error> {
-    match post(client, namespace, driver, in_flight).await {
-        Err(error) if already_exists(&error) => Err(Error::DriverExists),
-        made => made.map_err(|error| failed("create", &driver.child, &error, extensions)),
-    }
+/// Creates the objects of one application.
+pub(super) struct Maker<'a> {
+    pub client: &'a Client,
+    pub namespace: &'a str,
+    /// The uid of the application.
+    pub owner: &'a str,
+    /// The extensions, one of which may have advice where an object cannot be created.
+    pub extensions: &'a Extensions,
+    pub in_flight: &'a InFlight,
 }
 
-/// Creates a child in `namespace` for the application with the uid `owner`, unless an earlier attempt has created it.
-///
-/// # Errors
-///
-/// If the API server refuses the object, or an object with the name belongs to another owner.
-pub(super) async fn make(
-    client: &Client,
-    namespace: &str,
-    owner: &str,
-    object: &Encoded,
-    in_flight: &InFlight,
-    extensions: &Extensions,
-) -> Result<(), Error> {
-    for _ in 0..TRIES {
-        match post(client, namespace, object, in_flight).await {
-            Err(error) if already_exists(&error) => {}
-            made => return made.map_err(|error| failed("create", &object.child, &error, extensions)),
+impl Maker<'_> {
+    /// Creates the driver, the last object of a submission.
+    ///
+    /// # Errors
+    ///
+    /// If the API server refuses the driver, or a pod with its name exists.
+    pub(super) async fn make_driver(&self, driver: &Encoded) -> Result<(), Error> {
+        match self.post(driver).await {
+            Err(error) if already_exists(&error) => Err(Error::DriverExists),
+            made => made.map_err(|error| self.failed("create", &driver.child, &error)),
         }
-        if is_there(client, namespace, owner, object, extensions).await? {
-            return Ok(());
-        }
-        sleep(PAUSE).await;
     }
-    Err(Error::Failed(still_goes(&object.child)))
+
+    /// Creates a child, unless an earlier attempt has created it.
+    ///
+    /// # Errors
+    ///
+    /// If the API server refuses the object, or an object with the name belongs to another owner.
+    pub(super) async fn make(&self, object: &Encoded) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            match self.post(object).await {
+                Err(error) if already_exists(&error) => {}
+                made => return made.map_err(|error| self.failed("create", &object.child, &error)),
+            }
+            if self.is_there(object).await? {
+                return Ok(());
+            }
+            sleep(PAUSE).await;
+        }
+        Err(Error::Failed(still_goes(&object.child)))
+    }
+
+    /// Creates one object. Retries if the API server could not carry out the request: without a time limit while the API
+    /// server does not answer at all, so that no application fails for that reason.
+    async fn post(&self, Encoded { child, body, .. }: &Encoded) -> Result<(), kube::Error> {
+        let path = &*child.kind.path(self.namespace);
+        let create = || async move {
+            let request = Request::new(path).create(&PostParams::default(), body.clone());
+            let _sent = self.in_flight.none().await;
+            send(self.client, request).await.map(drop)
+        };
+        patiently(path, create).await
+    }
+
+    /// Whether the object with the child's name is from an earlier attempt of the same run. An object of another run, which
+    /// was never recorded, or of a deleted application that had the same name, is deleted by this function, and the caller
+    /// has to create the child again. A PersistentVolumeClaim may belong to any owner and is used as it is.
+    async fn is_there(&self, Encoded { child, run, .. }: &Encoded) -> Result<bool, Error> {
+        if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {
+            return Ok(true);
+        }
+        let Self { client, namespace, owner, .. } = *self;
+        let there = patiently(&child.name, || metadata(client, namespace, child)).await;
+        let Some(there) = there.map_err(|error| self.failed("read", child, &error))? else {
+            return Ok(false);
+        };
+        if is_owned(&there, owner) {
+            if there.labels().get(label::SUBMISSION_ID) == run.as_ref() {
+                return Ok(true);
+            }
+        } else if !self.is_of_predecessor(&there).await? {
+            return Err(Error::Failed(is_taken(child)));
+        }
+        match patiently(&child.name, || delete_that(client, namespace, child, &there)).await {
+            // Another object has the name by now.
+            Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
+            deleted => deleted.map(|()| false).map_err(|error| self.failed("delete", child, &error)),
+        }
+    }
+
+    /// Whether an object belongs to an application that was deleted, and whose name this application has now. Kubernetes
+    /// deletes such objects a moment after their application.
+    async fn is_of_predecessor(&self, there: &Metadata) -> Result<bool, Error> {
+        let is_application = |reference: &&OwnerReference| {
+            reference.kind == SparkApplication::kind(&())
+                && reference.api_version.split('/').next() == Some(&*SparkApplication::group(&()))
+        };
+        let Some(reference) = there.owner_references().iter().find(is_application) else { return Ok(false) };
+        let path = SparkApplication::url_path(&(), Some(self.namespace));
+        let present = patiently(&reference.name, || metadata_at(self.client, &path, &reference.name)).await;
+        let present = present.map_err(|error| {
+            Error::Failed(format!("failed to read SparkApplication {}: {error}", reference.name))
+        })?;
+        Ok(present.is_some_and(|present: Metadata| present.uid().as_deref() == Some(self.owner)))
+    }
+
+    /// Describes a failure for the user: the object that was to be made, and the API server's own message.
+    fn failed(&self, what: &str, child: &ObjectKey, error: &kube::Error) -> Error {
+        Error::Failed(in_words(what, child, error, self.extensions))
+    }
 }
 
 pub(super) fn still_goes(child: &ObjectKey) -> String {
@@ -165,23 +224,6 @@ pub(super) async fn delete_owned(
     }
 }
 
-/// Creates one object. Retries if the API server could not carry out the request: without a time limit while the API
-/// server does not answer at all, so that no application fails for that reason.
-async fn post(
-    client: &Client,
-    namespace: &str,
-    Encoded { child, body, .. }: &Encoded,
-    in_flight: &InFlight,
-) -> Result<(), kube::Error> {
-    let path = &*child.kind.path(namespace);
-    let create = || async move {
-        let request = Request::new(path).create(&PostParams::default(), body.clone());
-        let _sent = in_flight.none().await;
-        send(client, request).await.map(drop)
-    };
-    patiently(path, create).await
-}
-
 /// Sends a request by `call`, and repeats the request if the API server could not carry it out. `what` names the object
 /// in the log.
 async fn patiently<T, F>(what: &str, call: impl Fn() -> F) -> Result<T, kube::Error>
@@ -203,57 +245,6 @@ where
     let pauses =
         ExponentialBuilder::new().with_min_delay(PAUSE).with_max_delay(LONGEST_PAUSE).without_max_times();
     call.retry(pauses).when(is_worth_a_try).notify(|error, _| warn!(%error, what, "tried again")).await
-}
-
-/// Whether the object with the child's name is from an earlier attempt of the same run. An object of another run, which
-/// was never recorded, or of a deleted application that had the same name, is deleted by this function, and the caller
-/// has to create the child again. A PersistentVolumeClaim may belong to any owner and is used as it is.
-async fn is_there(
-    client: &Client,
-    namespace: &str,
-    owner: &str,
-    Encoded { child, run, .. }: &Encoded,
-    extensions: &Extensions,
-) -> Result<bool, Error> {
-    if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {
-        return Ok(true);
-    }
-    let there = patiently(&child.name, || metadata(client, namespace, child)).await;
-    let there = there.map_err(|error| failed("read", child, &error, extensions))?;
-    let Some(there) = there else { return Ok(false) };
-    if is_owned(&there, owner) {
-        if there.labels().get(label::SUBMISSION_ID) == run.as_ref() {
-            return Ok(true);
-        }
-    } else if !is_of_predecessor(client, namespace, owner, &there).await? {
-        return Err(Error::Failed(is_taken(child)));
-    }
-    match patiently(&child.name, || delete_that(client, namespace, child, &there)).await {
-        // Another object has the name by now.
-        Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
-        deleted => deleted.map(|()| false).map_err(|error| failed("delete", child, &error, extensions)),
-    }
-}
-
-/// Whether an object belongs to an application that was deleted, and whose name the application with the uid `owner` has
-/// now. Kubernetes deletes such objects a moment after their application.
-async fn is_of_predecessor(
-    client: &Client,
-    namespace: &str,
-    owner: &str,
-    there: &Metadata,
-) -> Result<bool, Error> {
-    let is_application = |reference: &&OwnerReference| {
-        reference.kind == SparkApplication::kind(&())
-            && reference.api_version.split('/').next() == Some(&*SparkApplication::group(&()))
-    };
-    let Some(reference) = there.owner_references().iter().find(is_application) else { return Ok(false) };
-    let path = SparkApplication::url_path(&(), Some(namespace));
-    let present = patiently(&reference.name, || metadata_at(client, &path, &reference.name)).await;
-    let present = present.map_err(|error| {
-        Error::Failed(format!("failed to read SparkApplication {}: {error}", reference.name))
-    })?;
-    Ok(present.is_some_and(|present: Metadata| present.uid().as_deref() == Some(owner)))
 }
 
 /// Returns an object's metadata; none if the object does not exist.
@@ -286,11 +277,6 @@ async fn delete_that(
 
 pub(super) fn already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_already_exists())
-}
-
-/// Describes a failure for the user: the object that was to be made, and the API server's own message.
-fn failed(what: &str, child: &ObjectKey, error: &kube::Error, extensions: &Extensions) -> Error {
-    Error::Failed(in_words(what, child, error, extensions))
 }
 
 /// Describes a failure for the user: `what` was to be done with the object, and the API server's own message.

@@ -3,7 +3,7 @@
 
 use super::{
     ApplicationRef,
-    objects::{self, Encoded, Error, InFlight},
+    objects::{Encoded, Error, InFlight, Maker},
     queue::Queue,
     slots::Slots,
     submission_metrics::{Outcome, SubmissionMetrics},
@@ -241,18 +241,19 @@ impl Means {
             webhook_probe.reached(namespace).await;
         }
         let (client, extensions) = (&self.client, &self.extensions);
+        let maker = Maker { client, namespace, owner: uid, extensions, in_flight };
         let make = async {
             for child in &children {
-                objects::make(client, namespace, uid, child, in_flight, extensions).await?;
+                maker.make(child).await?;
             }
             for copy in copies.iter() {
-                objects::make(client, namespace, uid, &Encoded::of(&copy), in_flight, extensions).await?;
+                maker.make(&Encoded::of(&copy)).await?;
             }
             if submitter == Kind::Native {
-                objects::make_driver(client, namespace, &pod, in_flight, extensions).await
+                maker.make_driver(&pod).await
             } else {
                 // A submission pod of this run may exist already, in any state: that pod is used.
-                objects::make(client, namespace, uid, &pod, in_flight, extensions).await
+                maker.make(&pod).await
             }
         };
         let made = self.slots.within(namespace, || measured.begun(), make).await;
