@@ -6,15 +6,8 @@ use std::str::FromStr;
 const UNITS: [(&str, u64); 6] =
     [("b", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40), ("p", 1 << 50)];
 
-/// Spark's default heap size, in MiB.
-pub const HEAP: u64 = 1024;
 /// The default minimum of the memory of a pod beside its heap, in MiB (`ResourceProfile.MEMORY_OVERHEAD_MIN_MIB`).
 pub const OVERHEAD_LEAST: u64 = 384;
-/// The default memory of a pod beside its heap, as a fraction of the heap (`Config.MEMORY_OVERHEAD_FACTOR`).
-pub const OVERHEAD_FACTOR: f64 = 0.1;
-/// The default memory of a pod beside its heap if a Python or R process runs beside the JVM, as a fraction of the heap
-/// (`Constants.NON_JVM_MEMORY_OVERHEAD_FACTOR`).
-pub const OVERHEAD_FACTOR_BESIDE_JVM: f64 = 0.4;
 
 /// Returns the number of bytes that `text` means in `spark.driver.memory` and similar properties, in which a number
 /// without a unit means MiB; none if Spark refuses `text`.
@@ -40,18 +33,6 @@ pub fn factor(text: &str) -> Option<f64> {
     let text = text.trim();
     let number = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
     number.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 0.0)
-}
-
-/// Returns `factor` times `heap`, computed as Scala's `(factor * heap).toInt`.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "Spark does: what is too large is the largest there is"
-)]
-#[must_use]
-pub fn part(heap: u64, factor: f64) -> u64 {
-    ((factor * heap as f64) as i32) as u64
 }
 
 /// Returns the memory size that the user who wrote `text` probably meant: the same number, with the unit with which the

@@ -5,6 +5,14 @@ use api::{Role, memory, names::conf};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// Spark's default heap size, in MiB.
+const HEAP: u64 = 1024;
+/// The default memory of a pod beside its heap, as a fraction of the heap (`Config.MEMORY_OVERHEAD_FACTOR`).
+const OVERHEAD_FACTOR: f64 = 0.1;
+/// The default memory of a pod beside its heap if a Python or R process runs beside the JVM, as a fraction of the heap
+/// (`Constants.NON_JVM_MEMORY_OVERHEAD_FACTOR`).
+const OVERHEAD_FACTOR_BESIDE_JVM: f64 = 0.4;
+
 /// Sets the resources of Spark's container in pods of `role`. The end of the name of `program` determines its language. Spark
 /// does the same in `BasicDriverFeatureStep` for the driver, and in `ResourceProfile` and `BasicExecutorFeatureStep` for
 /// executors.
@@ -35,8 +43,8 @@ pub fn set_resources(conf: &Conf, program: &str, role: Role, container: &mut Val
 /// Returns the memory of a pod beside its heap, as a fraction of the heap, unless properties of its role set that memory.
 pub(super) fn default_factor(conf: &Conf, kind: Kind) -> Result<f64, NotNative> {
     let default = match kind {
-        Kind::Java => memory::OVERHEAD_FACTOR,
-        Kind::Python | Kind::R => memory::OVERHEAD_FACTOR_BESIDE_JVM,
+        Kind::Java => OVERHEAD_FACTOR,
+        Kind::Python | Kind::R => OVERHEAD_FACTOR_BESIDE_JVM,
     };
     Ok(conf.factor(conf::MEMORY_OVERHEAD_FACTOR)?.unwrap_or(default))
 }
@@ -44,7 +52,7 @@ pub(super) fn default_factor(conf: &Conf, kind: Kind) -> Result<f64, NotNative> 
 fn memory_mib(conf: &Conf, kind: Kind, role: Role) -> Result<i64, NotNative> {
     let default_factor = default_factor(conf, kind)?;
     let default = |amount: u64| i64::try_from(amount).expect("it is a small constant");
-    let heap = conf.mib(&conf::spark(role, conf::MEMORY))?.unwrap_or(default(memory::HEAP));
+    let heap = conf.mib(&conf::spark(role, conf::MEMORY))?.unwrap_or(default(HEAP));
     let own_factor = conf::spark(role, conf::MEMORY_OVERHEAD_FACTOR_OF_ROLE);
     let factor = match conf.factor(&own_factor)? {
         Some(0.0) => {
@@ -58,13 +66,24 @@ fn memory_mib(conf: &Conf, kind: Kind, role: Role) -> Result<i64, NotNative> {
     };
     let (own, old) = (conf::spark(role, conf::MEMORY_OVERHEAD), conf::old_memory_overhead(role));
     let stated = conf.first_set(&[&own, &old]).map(|key| conf.mib(key)).transpose()?.flatten();
-    let part = || memory::part(u64::try_from(heap).unwrap_or(0), factor);
-    let reckoned = || default(part()).max(least.unwrap_or(default(memory::OVERHEAD_LEAST)));
+    let part = part(u64::try_from(heap).unwrap_or(0), factor);
+    let reckoned = || default(part).max(least.unwrap_or(default(memory::OVERHEAD_LEAST)));
     let beside = match role {
         Role::Driver => 0,
         Role::Executor => beside_heap(conf, kind)?,
     };
     Ok(heap.saturating_add(stated.unwrap_or_else(reckoned)).saturating_add(beside))
+}
+
+/// Returns `factor` times `heap`, computed as Scala's `(factor * heap).toInt`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "Spark does: what is too large is the largest there is"
+)]
+fn part(heap: u64, factor: f64) -> u64 {
+    ((factor * heap as f64) as i32) as u64
 }
 
 /// Returns the memory outside the heap and that of Python, which only executors have in addition to the overhead.
