@@ -5,7 +5,7 @@
 //! a list of Kubernetes' volumes is 3 bytes and more than 1,000 of their type.
 
 use super::excerpt;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
 /// The most levels of objects and lists that a spec may have, including the spec itself.
 ///
@@ -37,17 +37,27 @@ pub struct Bounds {
 }
 
 /// The first value of a JSON text that is beyond a bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {bound}")]
 pub struct Excess {
     /// Where the value is, or the beginning of that.
     pub path: String,
     bound: Bound,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum Bound {
+    #[error(
+        "is nested more than {LEVELS} levels deep, and readers of the object end soon after that: write it flatter"
+    )]
     Levels,
+    #[error(
+        "is beyond the {STRUCTURES} lists and maps that an object may have: move what is so long into ConfigMaps or files"
+    )]
     Structures,
+    #[error(
+        "is beyond the {VALUES} values that an object may have: move what is so long into ConfigMaps or files"
+    )]
     Values,
 }
 
@@ -131,31 +141,6 @@ impl Excess {
     #[must_use]
     pub const fn why(&self) -> impl Display {
         self.bound
-    }
-}
-
-impl Display for Excess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.bound)
-    }
-}
-
-impl Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Levels => write!(
-                f,
-                "is nested more than {LEVELS} levels deep, and readers of the object end soon after that: write it flatter"
-            ),
-            Self::Structures => write!(
-                f,
-                "is beyond the {STRUCTURES} lists and maps that an object may have: move what is so long into ConfigMaps or files"
-            ),
-            Self::Values => write!(
-                f,
-                "is beyond the {VALUES} values that an object may have: move what is so long into ConfigMaps or files"
-            ),
-        }
     }
 }
 

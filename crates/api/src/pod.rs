@@ -1,10 +1,7 @@
 //! Defines the spec fields of the pods that Spark runs in: those that driver and executors share, and those that each
 //! has of its own.
 
-use std::{
-    collections::BTreeMap,
-    fmt::{self, Display},
-};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Affinity, Container, EnvFromSource, EnvVar, HostAlias, Lifecycle, PodDNSConfig, PodSecurityContext,
@@ -249,17 +246,6 @@ pub enum SecretType {
     /// Any other string, which means the same as `Generic`.
     #[serde(untagged)]
     Other(String),
-}
-
-impl Display for SecretType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::GcpServiceAccount => "GCPServiceAccount",
-            Self::HadoopDelegationToken => "HadoopDelegationToken",
-            Self::Generic => "Generic",
-            Self::Other(name) => name,
-        })
-    }
 }
 
 /// GPUs of a Spark container.

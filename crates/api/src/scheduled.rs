@@ -1,8 +1,6 @@
 //! Defines `ScheduledSparkApplication`: a template of applications and the times at which an application is made from
 //! it.
 
-use std::fmt::{self, Display};
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -125,17 +123,6 @@ pub enum ConcurrencyPolicy {
     /// A string that is none of them: the operator warns of it, and treats it as `Allow`.
     #[serde(untagged)]
     Other(String),
-}
-
-impl Display for ConcurrencyPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Allow => "Allow",
-            Self::Forbid => "Forbid",
-            Self::Replace => "Replace",
-            Self::Other(name) => name,
-        })
-    }
 }
 
 /// Whether a schedule is in force.
