@@ -26,7 +26,6 @@ pub struct PodSummary {
     /// The label `sparkoperator.k8s.io/app-name`: the name of the SparkApplication.
     pub application: Option<String>,
     /// Driver or executor; none for any other pod.
-    #[serde(with = "role_word")]
     pub role: Option<Role>,
     /// Whether the pod is a submission pod: a pod in which `spark-submit` runs.
     pub submits: bool,
@@ -336,17 +335,4 @@ fn spark_container(pod: &Pod) -> Option<&ContainerState> {
     let statuses = pod.status.as_ref()?.container_statuses.as_deref()?;
     let name = &spark_container_of(pod)?.name;
     statuses.iter().find(|status| status.name == *name)?.state.as_ref()
-}
-
-/// Deserializes roles from the values of the `spark-role` label.
-mod role_word {
-    use super::Role;
-    use serde::{Deserialize, Deserializer, de::Error};
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Role>, D::Error> {
-        let Some(word) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
-        Role::from_label(&word)
-            .map(Some)
-            .ok_or_else(|| Error::custom(format!("`{word}` is neither driver nor executor")))
-    }
 }
