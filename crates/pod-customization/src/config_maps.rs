@@ -3,57 +3,38 @@
 use super::{Concern, Problem, SparkPod, annotation_value::Json, entries, env, volumes};
 use crate::volume_name;
 use api::{
-    NamePath, Role, SparkApplication,
+    NamePath,
     names::{annotation, env as variable, path, volume},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-pub(super) struct HadoopConfigMap;
-
-impl Concern for HadoopConfigMap {
-    const KEY: &'static str = annotation::HADOOP_CONFIG_MAP;
-    type Value = String;
-
-    fn asked(application: &SparkApplication, _role: Role) -> Option<String> {
-        application.spec.hadoop_config_map.clone()
-    }
-
-    fn apply(pod: &mut SparkPod, config_map: String) -> Result<(), Problem> {
+pub(super) const HADOOP_CONFIG_MAP: Concern<String> = Concern {
+    key: annotation::HADOOP_CONFIG_MAP,
+    asked: |application, _| application.spec.hadoop_config_map.clone(),
+    apply: |pod, config_map| {
         mount(pod, volume::HADOOP_CONFIG_MAP, &config_map, path::HADOOP_CONF)?;
         env::set(pod, variable::HADOOP_CONF_DIR, path::HADOOP_CONF)
-    }
-}
+    },
+};
 
-pub(super) struct SparkConfigMap;
-
-impl Concern for SparkConfigMap {
-    const KEY: &'static str = annotation::SPARK_CONFIG_MAP;
-    type Value = String;
-
-    fn asked(application: &SparkApplication, _role: Role) -> Option<String> {
-        application.spec.spark_config_map.clone()
-    }
-
-    fn apply(pod: &mut SparkPod, config_map: String) -> Result<(), Problem> {
+pub(super) const SPARK_CONFIG_MAP: Concern<String> = Concern {
+    key: annotation::SPARK_CONFIG_MAP,
+    asked: |application, _| application.spec.spark_config_map.clone(),
+    apply: |pod, config_map| {
         mount(pod, volume::SPARK_CONFIG_MAP, &config_map, path::SPARK_CONF)?;
         // Spark has already set this variable to its own directory; the later entry takes effect.
         env::set(pod, variable::SPARK_CONF_DIR, path::SPARK_CONF)
-    }
-}
+    },
+};
 
-pub(super) struct ConfigMaps;
-
-impl Concern for ConfigMaps {
-    const KEY: &'static str = annotation::CONFIG_MAPS;
-    type Value = Json<Vec<NamePath>>;
-
-    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+pub(super) const CONFIG_MAPS: Concern<Json<Vec<NamePath>>> = Concern {
+    key: annotation::CONFIG_MAPS,
+    asked: |application, role| {
         let config_maps = &role.pod(&application.spec).config_maps;
         (!config_maps.is_empty()).then(|| Json(config_maps.clone()))
-    }
-
-    fn apply(pod: &mut SparkPod, Json(config_maps): Self::Value) -> Result<(), Problem> {
+    },
+    apply: |pod, Json(config_maps)| {
         let (mut added, mut mounts, mut at) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (i, NamePath { name, path }) in config_maps.iter().enumerate() {
             for (field, value) in [("name", name), ("path", path)] {
@@ -73,8 +54,8 @@ impl Concern for ConfigMaps {
         }
         volumes::add_volumes(pod, added)?;
         volumes::add_mounts(pod, mounts)
-    }
-}
+    },
+};
 
 /// Mounts a ConfigMap, read-only, at `path` of Spark's container. The path of a problem is empty: the problem concerns
 /// the whole annotation.

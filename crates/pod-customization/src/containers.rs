@@ -1,40 +1,22 @@
 //! Adds the containers that run beside Spark's container (sidecars) or before it (init containers).
 
 use super::{Concern, Problem, SparkPod, entries};
-use api::{Embedded, Role, SparkApplication, names::annotation};
+use api::{Embedded, names::annotation};
 use entries::{KeyField, OnClash};
 use k8s_openapi::api::core::v1::Container;
 use serde_json::Value;
 
-pub(super) struct InitContainers;
+pub(super) const INIT_CONTAINERS: Concern<Embedded<Vec<Container>>> = Concern {
+    key: annotation::INIT_CONTAINERS,
+    asked: |application, role| Embedded::list(&role.pod(&application.spec).init_containers),
+    apply: |pod, containers| add(pod, "initContainers", containers.into_entries()),
+};
 
-impl Concern for InitContainers {
-    const KEY: &'static str = annotation::INIT_CONTAINERS;
-    type Value = Embedded<Vec<Container>>;
-
-    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        Embedded::list(&role.pod(&application.spec).init_containers)
-    }
-
-    fn apply(pod: &mut SparkPod, containers: Self::Value) -> Result<(), Problem> {
-        add(pod, "initContainers", containers.into_entries())
-    }
-}
-
-pub(super) struct Sidecars;
-
-impl Concern for Sidecars {
-    const KEY: &'static str = annotation::SIDECARS;
-    type Value = Embedded<Vec<Container>>;
-
-    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        Embedded::list(&role.pod(&application.spec).sidecars)
-    }
-
-    fn apply(pod: &mut SparkPod, containers: Self::Value) -> Result<(), Problem> {
-        add(pod, "containers", containers.into_entries())
-    }
-}
+pub(super) const SIDECARS: Concern<Embedded<Vec<Container>>> = Concern {
+    key: annotation::SIDECARS,
+    asked: |application, role| Embedded::list(&role.pod(&application.spec).sidecars),
+    apply: |pod, containers| add(pod, "containers", containers.into_entries()),
+};
 
 /// Appends each container unless the pod already has a container of that name. Kubernetes does not accept two
 /// containers of one name. If the existing container differs, even in its image, other webhooks have changed it since

@@ -2,24 +2,17 @@
 
 use super::{Concern, Problem, SparkPod, entries};
 use api::{
-    Embedded, Role, SparkApplication,
+    Embedded,
     names::{annotation, env as variable, path},
 };
 use entries::{KeyField, OnClash};
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar};
 use serde_json::{Value, json};
 
-pub(super) struct Env;
-
-impl Concern for Env {
-    const KEY: &'static str = annotation::ENV;
-    type Value = Embedded<Vec<EnvVar>>;
-
-    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        Embedded::list(&role.pod(&application.spec).env)
-    }
-
-    fn apply(pod: &mut SparkPod, env: Self::Value) -> Result<(), Problem> {
+pub(super) const ENV: Concern<Embedded<Vec<EnvVar>>> = Concern {
+    key: annotation::ENV,
+    asked: |application, role| Embedded::list(&role.pod(&application.spec).env),
+    apply: |pod, env| {
         // A later step sets these two variables, and its entry would win. The same value is used here, because
         // otherwise every further call of the webhook would append both entries again.
         let later = [
@@ -34,23 +27,16 @@ impl Concern for Env {
             }
         }
         add(pod, env)
-    }
-}
+    },
+};
 
-pub(super) struct EnvFrom;
-
-impl Concern for EnvFrom {
-    const KEY: &'static str = annotation::ENV_FROM;
-    type Value = Embedded<Vec<EnvFromSource>>;
-
-    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        Embedded::list(&role.pod(&application.spec).env_from)
-    }
-
-    fn apply(pod: &mut SparkPod, sources: Self::Value) -> Result<(), Problem> {
+pub(super) const ENV_FROM: Concern<Embedded<Vec<EnvFromSource>>> = Concern {
+    key: annotation::ENV_FROM,
+    asked: |application, role| Embedded::list(&role.pod(&application.spec).env_from),
+    apply: |pod, sources| {
         entries::add(&mut pod.container, "envFrom", sources.into_entries(), &[], OnClash::Append)
-    }
-}
+    },
+};
 
 /// Appends environment variables. A variable that Spark has already set is appended again, since the later entry takes
 /// effect.

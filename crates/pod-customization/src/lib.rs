@@ -43,68 +43,75 @@ use std::collections::BTreeMap;
 
 /// Every step, in the order in which the steps are applied.
 pub const STEPS: [Step; 29] = [
-    step::<owner::OwnerReferenceOfDriver>(),
-    step::<env::Env>(),
-    step::<env::EnvFrom>(),
-    step::<config_maps::HadoopConfigMap>(),
-    step::<config_maps::SparkConfigMap>(),
-    step::<config_maps::ConfigMaps>(),
-    step::<volumes::Volumes>(),
-    step::<volumes::VolumeMounts>(),
-    step::<network::Ports>(),
-    step::<network::HostNetwork>(),
-    step::<network::HostAliases>(),
-    step::<containers::InitContainers>(),
-    step::<containers::Sidecars>(),
-    step::<network::DnsConfig>(),
-    step::<scheduling::PriorityClassName>(),
-    step::<scheduling::SchedulerName>(),
-    step::<scheduling::PodGroup>(),
-    step::<scheduling::SchedulingGate>(),
-    step::<scheduling::NodeSelector>(),
-    step::<scheduling::PodAffinity>(),
-    step::<scheduling::Tolerations>(),
-    step::<resources::MemoryLimit>(),
-    step::<resources::Gpu>(),
-    step::<monitoring::Prometheus>(),
-    step::<security::ContainerSecurity>(),
-    step::<security::PodSecurity>(),
-    step::<lifecycle::TerminationGracePeriodSeconds>(),
-    step::<lifecycle::ContainerLifecycle>(),
-    step::<lifecycle::ShareProcessNamespace>(),
+    step(&owner::OWNER_REFERENCE),
+    step(&env::ENV),
+    step(&env::ENV_FROM),
+    step(&config_maps::HADOOP_CONFIG_MAP),
+    step(&config_maps::SPARK_CONFIG_MAP),
+    step(&config_maps::CONFIG_MAPS),
+    step(&volumes::VOLUMES),
+    step(&volumes::VOLUME_MOUNTS),
+    step(&network::PORTS),
+    step(&network::HOST_NETWORK),
+    step(&network::HOST_ALIASES),
+    step(&containers::INIT_CONTAINERS),
+    step(&containers::SIDECARS),
+    step(&network::DNS_CONFIG),
+    step(&scheduling::PRIORITY_CLASS_NAME),
+    step(&scheduling::SCHEDULER_NAME),
+    step(&scheduling::POD_GROUP),
+    step(&scheduling::SCHEDULING_GATE),
+    step(&scheduling::NODE_SELECTOR),
+    step(&scheduling::AFFINITY),
+    step(&scheduling::TOLERATIONS),
+    step(&resources::MEMORY_LIMIT),
+    step(&resources::GPU),
+    step(&monitoring::PROMETHEUS),
+    step(&security::SECURITY_CONTEXT),
+    step(&security::POD_SECURITY_CONTEXT),
+    step(&lifecycle::TERMINATION_GRACE_PERIOD_SECONDS),
+    step(&lifecycle::LIFECYCLE),
+    step(&lifecycle::SHARE_PROCESS_NAMESPACE),
 ];
 
 /// The most bytes of all annotations of an object, keys and values together: Kubernetes' own limit, which counts after webhooks
 /// have read them.
 pub const LARGEST: usize = 256 << 10;
 
-/// One annotation of the contract: what an application asks for, and how this changes a pod.
-trait Concern {
+/// One annotation of the contract, whose value is a `V`: what an application asks for, and how this changes a pod.
+struct Concern<V> {
     /// The annotation's key.
-    const KEY: &'static str;
-    /// The annotation's value, decoded.
-    type Value: AnnotationValue;
-
-    /// Returns what `application` asks for in pods of `role`; none if the application asks for nothing.
-    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value>;
-
-    /// Changes the pod as `value` asks.
-    fn apply(pod: &mut SparkPod, value: Self::Value) -> Result<(), Problem>;
+    key: &'static str,
+    /// Returns what an application asks for in pods of a role; none if the application asks for nothing.
+    asked: fn(&SparkApplication, Role) -> Option<V>,
+    /// Changes the pod as the value asks.
+    apply: fn(&mut SparkPod, V) -> Result<(), Problem>,
 }
 
-/// A [`Concern`] with its types erased, so that all concerns fit into one list.
+/// A [`Concern`] with its type erased, so that all concerns fit into one list.
 pub struct Step {
     /// The annotation's key.
     pub key: &'static str,
-    asked: fn(&SparkApplication, Role) -> Option<String>,
-    apply: fn(&mut SparkPod, &str) -> Result<(), Problem>,
+    concern: &'static dyn AnyConcern,
 }
 
-const fn step<C: Concern>() -> Step {
-    Step {
-        key: C::KEY,
-        asked: |application, role| C::asked(application, role).map(|value| value.encode()),
-        apply: |pod, text| C::apply(pod, C::Value::decode(text)?),
+const fn step<V: AnnotationValue + 'static>(concern: &'static Concern<V>) -> Step {
+    Step { key: concern.key, concern }
+}
+
+/// A [`Concern`] whose value is the text of the annotation.
+trait AnyConcern: Sync {
+    fn asked(&self, application: &SparkApplication, role: Role) -> Option<String>;
+    fn apply(&self, pod: &mut SparkPod, text: &str) -> Result<(), Problem>;
+}
+
+impl<V: AnnotationValue> AnyConcern for Concern<V> {
+    fn asked(&self, application: &SparkApplication, role: Role) -> Option<String> {
+        (self.asked)(application, role).map(|value| value.encode())
+    }
+
+    fn apply(&self, pod: &mut SparkPod, text: &str) -> Result<(), Problem> {
+        (self.apply)(pod, V::decode(text)?)
     }
 }
 
@@ -180,7 +187,7 @@ impl Denial {
 pub fn annotations(application: &SparkApplication, role: Role) -> BTreeMap<String, String> {
     let mut annotations: BTreeMap<_, _> = STEPS
         .iter()
-        .filter_map(|step| Some((step.key.to_owned(), (step.asked)(application, role)?)))
+        .filter_map(|step| Some((step.key.to_owned(), step.concern.asked(application, role)?)))
         .collect();
     if !annotations.is_empty() {
         annotations.insert(annotation::CONTRACT.to_owned(), annotation::CONTRACT_VERSION.to_string());
@@ -228,7 +235,7 @@ pub fn patch(pod: &BorrowedJson) -> Result<Patch, Vec<Denial>> {
     let denials: Vec<_> = asked
         .into_iter()
         .filter_map(|(step, text)| {
-            let problem = (step.apply)(&mut pod, text).err()?;
+            let problem = step.concern.apply(&mut pod, text).err()?;
             Some(Denial::Annotation { key: step.key, problem })
         })
         .collect();

@@ -4,14 +4,11 @@
 use super::{Concern, Problem, SparkPod, annotation_value::Json, config_maps, network};
 use crate::volume_name;
 use api::{
-    Role, SparkApplication,
     monitoring::{Exporter, Monitoring},
     names::{annotation, path},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-
-pub(super) struct Prometheus;
 
 /// The ConfigMap that contains the files to mount, and the exporter's port. Each is absent if the pod does not have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,11 +23,9 @@ pub(super) struct Metrics {
     port_name: Option<String>,
 }
 
-impl Concern for Prometheus {
-    const KEY: &'static str = annotation::PROMETHEUS;
-    type Value = Json<Metrics>;
-
-    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+pub(super) const PROMETHEUS: Concern<Json<Metrics>> = Concern {
+    key: annotation::PROMETHEUS,
+    asked: |application, role| {
         let monitoring = Monitoring::of(application)?;
         let (config_map, exporter) = (monitoring.mounted_by(role), monitoring.exporter(role));
         let (port, port_name) = match &exporter {
@@ -38,9 +33,8 @@ impl Concern for Prometheus {
             None => (None, None),
         };
         (config_map.is_some() || port.is_some()).then_some(Json(Metrics { config_map, port, port_name }))
-    }
-
-    fn apply(pod: &mut SparkPod, Json(metrics): Self::Value) -> Result<(), Problem> {
+    },
+    apply: |pod, Json(metrics)| {
         let Metrics { config_map, port, port_name } = metrics;
         if let Some(config_map) = config_map {
             let volume = volume_name::of_config_map(&config_map);
@@ -55,5 +49,5 @@ impl Concern for Prometheus {
                 network::add_ports(pod, vec![port])
             }
         }
-    }
-}
+    },
+};

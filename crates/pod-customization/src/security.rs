@@ -1,37 +1,23 @@
 //! Sets the security contexts of Spark's container and of its pod.
 
-use super::{Concern, Problem, SparkPod, entries};
-use api::{Embedded, Role, SparkApplication, names::annotation};
+use super::{Concern, entries};
+use api::{Embedded, names::annotation};
 use k8s_openapi::api::core::v1::{PodSecurityContext, SecurityContext};
 
-pub(super) struct ContainerSecurity;
-
-impl Concern for ContainerSecurity {
-    const KEY: &'static str = annotation::SECURITY_CONTEXT;
-    type Value = Embedded<SecurityContext>;
-
-    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        role.pod(&application.spec).security_context.clone()
-    }
-
-    fn apply(pod: &mut SparkPod, context: Self::Value) -> Result<(), Problem> {
+pub(super) const SECURITY_CONTEXT: Concern<Embedded<SecurityContext>> = Concern {
+    key: annotation::SECURITY_CONTEXT,
+    asked: |application, role| role.pod(&application.spec).security_context.clone(),
+    apply: |pod, context| {
         entries::replace(&mut pod.container, "securityContext", context.into_json());
         Ok(())
-    }
-}
+    },
+};
 
-pub(super) struct PodSecurity;
-
-impl Concern for PodSecurity {
-    const KEY: &'static str = annotation::POD_SECURITY_CONTEXT;
-    type Value = Embedded<PodSecurityContext>;
-
-    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
-        role.pod(&application.spec).pod_security_context.clone()
-    }
-
-    fn apply(pod: &mut SparkPod, context: Self::Value) -> Result<(), Problem> {
+pub(super) const POD_SECURITY_CONTEXT: Concern<Embedded<PodSecurityContext>> = Concern {
+    key: annotation::POD_SECURITY_CONTEXT,
+    asked: |application, role| role.pod(&application.spec).pod_security_context.clone(),
+    apply: |pod, context| {
         entries::replace(&mut pod.spec, "securityContext", context.into_json());
         Ok(())
-    }
-}
+    },
+};

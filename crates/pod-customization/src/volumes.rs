@@ -13,15 +13,11 @@ use k8s_openapi::api::core::v1::{Volume, VolumeMount};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) struct Volumes;
-
-impl Concern for Volumes {
-    const KEY: &'static str = annotation::VOLUMES;
-    type Value = Embedded<Vec<Volume>>;
-
-    /// Returns only the volumes that this role's containers mount, in the order of the mounts: Spark's first, then those of
-    /// sidecars and init containers, the template's included.
-    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
+    key: annotation::VOLUMES,
+    // Returns only the volumes that this role's containers mount, in the order of the mounts: Spark's first, then those of
+    // sidecars and init containers, the template's included.
+    asked: |application, role| {
         // Of several volumes with one name, the last is used, as in Kubeflow's operator.
         let volumes = application.spec.volumes.iter();
         let mut unused: BTreeMap<_, _> =
@@ -44,9 +40,8 @@ impl Concern for Volumes {
         let secrets = secrets
             .map(|(name, secret, _)| Embedded::from(json!({"name": name, "secret": {"secretName": secret}})));
         Embedded::list(&mounted.chain(secrets).collect::<Vec<_>>())
-    }
-
-    fn apply(pod: &mut SparkPod, volumes: Self::Value) -> Result<(), Problem> {
+    },
+    apply: |pod, volumes| {
         // What only sidecars mount is what the pod has of this name, whoever has added it.
         let mounted = pod.names_in(annotation::VOLUME_MOUNTS);
         let there: BTreeSet<_> = pod.spec.list("volumes")?.filter_map(|volume| volume.text("name")).collect();
@@ -55,22 +50,17 @@ impl Concern for Volumes {
             volume["name"].as_str().is_none_or(|name| mounted.contains(name) || !there.contains(name))
         });
         add_volumes(pod, volumes)
-    }
-}
+    },
+};
 
-pub(super) struct VolumeMounts;
-
-impl Concern for VolumeMounts {
-    const KEY: &'static str = annotation::VOLUME_MOUNTS;
-    type Value = Embedded<Vec<VolumeMount>>;
-
-    fn asked(application: &SparkApplication, role: Role) -> Option<Self::Value> {
+pub(super) const VOLUME_MOUNTS: Concern<Embedded<Vec<VolumeMount>>> = Concern {
+    key: annotation::VOLUME_MOUNTS,
+    asked: |application, role| {
         let secrets = unmountable_secrets(application, role);
         let secrets = secrets.map(|(name, _, path)| Embedded::from(json!({"name": name, "mountPath": path})));
         Embedded::list(&mounts(application, role).cloned().chain(secrets).collect::<Vec<_>>())
-    }
-
-    fn apply(pod: &mut SparkPod, mounts: Self::Value) -> Result<(), Problem> {
+    },
+    apply: |pod, mounts| {
         let there: BTreeSet<_> = pod.spec.list("volumes")?.filter_map(|volume| volume.text("name")).collect();
         let mut mounts = mounts.into_entries();
         let has_volume = |mount: &Value| mount["name"].as_str().is_some_and(|name| there.contains(name));
@@ -89,8 +79,8 @@ impl Concern for VolumeMounts {
             return Err(Problem::new(format!("[{i}].name"), text));
         }
         add_mounts(pod, mounts)
-    }
-}
+    },
+};
 
 /// Returns the mounts of `role` that the webhook adds: all except scratch space.
 fn mounts(application: &SparkApplication, role: Role) -> impl Iterator<Item = &Embedded<VolumeMount>> {
