@@ -36,6 +36,8 @@ pub mod label {
     /// Kubernetes' recommended label for the program that manages an object. `sparkctl` sets it on the ConfigMaps that
     /// it creates.
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+    /// Set by users on a SparkApplication: the queue of Kueue in which the application waits for quota.
+    pub const QUEUE_NAME: &str = "kueue.x-k8s.io/queue-name";
     /// Labels with this prefix belong to Kueue and are not copied from the application to its pods.
     pub const KUEUE_PREFIX: &str = "kueue.x-k8s.io/";
 }
@@ -132,6 +134,9 @@ pub mod annotation {
     /// Not part of the contract; on a SparkApplication: the slot of the schedule for which the application was created,
     /// in RFC 3339.
     pub const SCHEDULED_TIME: &str = "sparkoperator.k8s.io/scheduled-time";
+    /// Not part of the contract; set by users on a SparkApplication for Kueue: `"true"` if the number of its executors may
+    /// change while it runs.
+    pub const ELASTIC_JOB: &str = "kueue.x-k8s.io/elastic-job";
     /// Not part of the contract; on a CustomResourceDefinition: the version of the operator that has applied it.
     pub const DEFINITION_VERSION: &str = "sparkoperator.k8s.io/definition-version";
 

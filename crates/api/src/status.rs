@@ -126,6 +126,29 @@ impl State {
         matches!(self, Self::Submitted | Self::Running | Self::Unknown)
     }
 
+    /// Whether an edit of the spec ends the run of an application in this state, or starts another run after one that has
+    /// already ended. In the other states, an edit needs no action: the next run uses the spec as it is when that run
+    /// starts.
+    #[must_use]
+    pub const fn has_a_run_to_edit(self) -> bool {
+        match self {
+            Self::Submitted
+            | Self::Running
+            | Self::Unknown
+            | Self::Succeeding
+            | Self::Failing
+            | Self::SubmissionFailed
+            | Self::Completed
+            | Self::Failed => true,
+            Self::New
+            | Self::PendingRerun
+            | Self::Invalidating
+            | Self::Suspending
+            | Self::Suspended
+            | Self::Resuming => false,
+        }
+    }
+
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     fn is_new(&self) -> bool {
         *self == Self::New

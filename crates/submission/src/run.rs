@@ -5,7 +5,7 @@
 //! after a crash, a conflict or a lost reply has the same id again, and finds the objects that the first attempt
 //! created.
 
-use crate::spec_hash::spec_hash;
+use crate::spec_hash::hash_of;
 use api::SparkApplication;
 use serde::{Deserialize, Serialize};
 use spark_client::Ids;
@@ -51,7 +51,7 @@ impl Run {
     pub fn next(application: &SparkApplication) -> Self {
         let recorded = application.status.as_ref().and_then(|status| status.run_ordinal);
         let ordinal = recorded.unwrap_or(0) + 1;
-        let spec_hash = spec_hash(&application.spec);
+        let spec_hash = hash_of(application);
         let id = Uuid::new_v5(&application_uuid(application), format!("{spec_hash}/{ordinal}").as_bytes());
         Self::of(application, SubmissionId(id.to_string()), ordinal, spec_hash)
     }
@@ -67,7 +67,7 @@ impl Run {
     pub fn recorded(application: &SparkApplication) -> Option<Self> {
         let status = application.status.as_ref()?;
         let id = SubmissionId(status.submission_id.clone()?);
-        Some(Self::of(application, id, status.run_ordinal.unwrap_or(1), spec_hash(&application.spec)))
+        Some(Self::of(application, id, status.run_ordinal.unwrap_or(1), hash_of(application)))
     }
 
     /// Returns the ids that `spark-submit` would choose at random. Here they are derived from the run, so that a

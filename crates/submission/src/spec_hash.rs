@@ -1,19 +1,52 @@
 //! Computes the hash of a spec. Two specs with equal hashes ask for the same run.
 
 use crate::digest::sha256_hex;
-use api::{SparkApplicationSpec, with_defaults};
+use api::{SparkApplication, SparkApplicationSpec, names::annotation, with_defaults};
 use serde_json::Value;
 
 /// The version of the algorithm. Hashes of different versions cannot show whether the spec has changed.
 const VERSION: &str = "v1";
+/// The version of hashes that leave out `executor.instances` too: see [`is_elastic`].
+const ELASTIC: &str = "v1-elastic";
 
 /// Returns the hash of those fields of a spec that define a run: `v1:` and the SHA-256, in hexadecimal, of the
-/// canonical JSON of the spec with its defaults: no white space, and the members of objects in the order of their keys.
+/// [canonical] JSON of the spec: no white space, and the members of objects in the order of their keys.
 ///
-/// `suspend` and `timeToLiveSeconds` are left out: they affect the present run, but do not require another run. So is the
-/// default protocol of containers' ports: the API server adds it by the definitions, which have not always had it.
+/// `suspend` and `timeToLiveSeconds` are left out: they affect the present run, but do not require another run.
 #[must_use]
 pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
+    hashed(VERSION, canonical(spec))
+}
+
+/// Returns the hash that is recorded with a run of `application`.
+#[must_use]
+pub fn hash_of(application: &SparkApplication) -> String {
+    hashed(if is_elastic(application) { ELASTIC } else { VERSION }, canonical(&application.spec))
+}
+
+/// Whether `recorded` is the hash of `spec`; none if it is of a version that cannot be compared. The comparison is by
+/// the rules under which the hash was recorded: an annotation that was added since does not look like an edit. The first
+/// hashes had the protocol of containers' ports as it was written, so both forms are compared.
+#[must_use]
+pub fn is_hash_of(recorded: &str, spec: &SparkApplicationSpec) -> Option<bool> {
+    let (version, _) = recorded.split_once(':')?;
+    let is_of = |document| hashed(version, document) == recorded;
+    [VERSION, ELASTIC].contains(&version).then(|| is_of(canonical(spec)) || is_of(document(spec)))
+}
+
+/// Whether `application` is an elastic job of Kueue: an edit of `executor.instances` alone does not require another run.
+#[must_use]
+pub fn is_elastic(application: &SparkApplication) -> bool {
+    let annotations = application.metadata.annotations.as_ref();
+    annotations
+        .and_then(|annotations| annotations.get(annotation::ELASTIC_JOB))
+        .is_some_and(|is| is == "true")
+}
+
+/// Returns a spec as JSON with its defaults, so that two specs that mean the same are equal. The default protocol of
+/// containers' ports is left out: the API server adds it by the definitions, which have not always had it.
+#[must_use]
+pub fn canonical(spec: &SparkApplicationSpec) -> Value {
     let mut document = document(spec);
     for list in
         ["/driver/initContainers", "/driver/sidecars", "/executor/initContainers", "/executor/sidecars"]
@@ -26,33 +59,25 @@ pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
             }
         }
     }
-    hash(document)
+    document
 }
 
-/// Whether `spec` is another one than that of which `recorded` is the hash. A hash of another version does not show it.
-///
-/// The first hashes of this version had the protocol of containers' ports as it was written, so both forms are compared.
-#[must_use]
-pub fn is_edited(spec: &SparkApplicationSpec, recorded: &str) -> bool {
-    hash_version(recorded) == VERSION && recorded != spec_hash(spec) && recorded != hash(document(spec))
-}
-
+/// Returns a spec as JSON with its defaults.
 fn document(spec: &SparkApplicationSpec) -> Value {
-    let spec =
-        SparkApplicationSpec { suspend: None, time_to_live_seconds: None, ..with_defaults(spec.clone()) };
-    serde_json::to_value(&spec).expect("a spec is JSON")
+    serde_json::to_value(with_defaults(spec.clone())).expect("a spec is JSON")
 }
 
-fn hash(mut document: Value) -> String {
+fn hashed(version: &str, mut document: Value) -> String {
+    const LEFT_OUT: [(&str, &str); 3] =
+        [("", "suspend"), ("", "timeToLiveSeconds"), ("/executor", "instances")];
+    for (section, field) in &LEFT_OUT[..if version == ELASTIC { 3 } else { 2 }] {
+        if let Some(section) = document.pointer_mut(section).and_then(Value::as_object_mut) {
+            section.remove(*field);
+        }
+    }
     // Some crate of a build may ask serde_json to keep the order of insertion.
     document.sort_all_objects();
-    format!("{VERSION}:{}", sha256_hex(document.to_string().as_bytes()))
-}
-
-/// Returns the version of the algorithm that computed `hash`. Only hashes of the same version can be compared.
-#[must_use]
-pub fn hash_version(hash: &str) -> &str {
-    hash.split_once(':').map_or("", |(version, _)| version)
+    format!("{version}:{}", sha256_hex(document.to_string().as_bytes()))
 }
 
 #[cfg(test)]
@@ -110,6 +135,25 @@ mod tests {
             assert_ne!(hash(edit), hash("{}"), "{edit}");
         }
         assert_ne!(hash(r#"{"arguments":["1","2"]}"#), hash(r#"{"arguments":["2","1"]}"#));
+    }
+
+    #[test]
+    fn the_executors_of_an_elastic_job_do_not_count() {
+        let of = |annotation: &str, spec: Value| -> SparkApplication {
+            let annotations = json!({annotation::ELASTIC_JOB: annotation});
+            serde_json::from_value(json!({"metadata": {"annotations": annotations}, "spec": spec})).unwrap()
+        };
+        let [two, three] = [2, 3].map(|instances| json!({"executor": {"instances": instances}}));
+        let recorded = hash_of(&of("true", two.clone()));
+        assert_eq!(hash_of(&of("true", three.clone())), recorded);
+        assert_ne!(hash_of(&of("false", three.clone())), hash_of(&of("false", two.clone())));
+        // The rules of the recorded hash count, whatever the annotation says now.
+        let whole = hash_of(&of("false", two.clone()));
+        let [two, three] = [two, three].map(|spec| of("true", spec).spec);
+        let compared = [&recorded, &whole].map(|hash| [&two, &three].map(|spec| is_hash_of(hash, spec)));
+        assert_eq!(compared, [[Some(true), Some(true)], [Some(true), Some(false)]]);
+        assert_eq!(is_hash_of(&recorded, &of("true", json!({"arguments": ["1"]})).spec), Some(false));
+        assert_eq!(is_hash_of("v0:1", &two), None);
     }
 
     /// If this test fails, the meaning of every recorded hash has changed: after an upgrade, the operator would run

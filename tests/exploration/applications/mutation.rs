@@ -6,7 +6,7 @@ use batch_schedulers::GroupApi;
 use plan::{Action, Driver, Observed, Plan, lifecycle::questions};
 use pods::{Controller, Phase, PodSummary};
 use submission::{
-    spec_hash::{hash_version, spec_hash},
+    spec_hash::spec_hash,
     submission_pod::{State as Submission, state as state_of},
 };
 
@@ -170,7 +170,7 @@ impl Mutation {
                 }
             }
             (Self::EditForgotten, _, Some(status))
-                if status.spec_hash.as_deref().is_some_and(|hash| hash_version(hash) == "v1") =>
+                if status.spec_hash.as_deref().is_some_and(|hash| hash.starts_with("v1:")) =>
             {
                 status.spec_hash = Some(spec_hash(&application.spec));
             }

@@ -44,10 +44,7 @@ transitions! {
 /// Returns the transitions that a user can cause in almost every state, by an edit of the spec or by suspending the
 /// application.
 pub fn interruptions() -> Vec<Transition> {
-    use State::{
-        Completed, Failed, Failing, Running, SubmissionFailed, Submitted, Succeeding, Suspended, Suspending,
-        Unknown,
-    };
+    use State::{Completed, Failed, Suspended, Suspending};
     let of = |to, when, applies: fn(State) -> bool| {
         State::ALL.into_iter().filter(move |state| applies(*state)).map(move |from| Transition {
             from,
@@ -55,15 +52,9 @@ pub fn interruptions() -> Vec<Transition> {
             when,
         })
     };
-    let ends_run = |state| {
-        matches!(
-            state,
-            Submitted | Running | Unknown | Succeeding | Failing | SubmissionFailed | Completed | Failed
-        )
-    };
     let suspends =
         of(Suspending, "suspend true", |state| !matches!(state, Completed | Failed | Suspended | Suspending));
-    of(State::Invalidating, "spec edited", ends_run).chain(suspends).collect()
+    of(State::Invalidating, "spec edited", State::has_a_run_to_edit).chain(suspends).collect()
 }
 
 /// Returns the transitions of [`TRANSITIONS`] as a Mermaid diagram.

@@ -5,8 +5,8 @@
 //! So neither a new version of the operator nor a switch from Kubeflow's operator to this one causes any application to
 //! run again.
 
-use api::{SparkApplication, SparkApplicationStatus, State};
-use submission::spec_hash::{is_edited, spec_hash};
+use api::{SparkApplication, SparkApplicationStatus};
+use submission::spec_hash::{hash_of, is_hash_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
@@ -26,7 +26,7 @@ pub(super) fn of(application: &SparkApplication) -> Edit {
     let generation = application.metadata.generation;
     match (status.observed_generation, &status.spec_hash) {
         (Some(recorded), Some(_)) if Some(recorded) == generation => Edit::None,
-        (Some(_), Some(recorded)) if is_edited(&application.spec, recorded) => Edit::Material,
+        (Some(_), Some(recorded)) if is_hash_of(recorded, &application.spec) == Some(false) => Edit::Material,
         _ => Edit::Immaterial,
     }
 }
@@ -38,31 +38,10 @@ pub(super) fn take_note(application: &SparkApplication, edit: Edit, status: &mut
         return;
     }
     status.observed_generation = application.metadata.generation;
-    status.spec_hash = Some(spec_hash(&application.spec));
+    status.spec_hash = Some(hash_of(application));
     if edit == Edit::Material {
         status.execution_attempts = 0;
         status.submission_attempts = 0;
         status.last_submission_attempt_time = None;
-    }
-}
-
-/// Whether an edit ends the run of an application in this state, or starts another run after one that has already
-/// ended. In the other states, an edit needs no action: the next run will use the spec as it is when that run starts.
-pub(super) const fn ends_run(state: State) -> bool {
-    match state {
-        State::Submitted
-        | State::Running
-        | State::Unknown
-        | State::Succeeding
-        | State::Failing
-        | State::SubmissionFailed
-        | State::Completed
-        | State::Failed => true,
-        State::New
-        | State::PendingRerun
-        | State::Invalidating
-        | State::Suspending
-        | State::Suspended
-        | State::Resuming => false,
     }
 }

@@ -191,7 +191,7 @@ impl Pass<'_> {
     /// FAILING and SUBMISSION_FAILED, which have a run whose spec may have been edited since, and to COMPLETED and
     /// FAILED. The other states have no live run, and the edit is only recorded.
     fn is_to_be_invalidated(&self, state: State) -> bool {
-        self.edit == Edit::Material && edits::ends_run(state)
+        self.edit == Edit::Material && state.has_a_run_to_edit()
     }
 
     /// Returns the plan that writes `status` with the observed states of the executors. While the state of the
