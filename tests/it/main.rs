@@ -23,6 +23,7 @@ mod customization;
 mod dashboards;
 mod deletion;
 mod docs;
+mod edits;
 #[cfg(feature = "batch-schedulers")]
 mod exchanges;
 mod exposure;

@@ -75,6 +75,23 @@ async fn an_application_that_may_work_is_let_in_with_its_warnings() {
 }
 
 #[tokio::test]
+async fn an_edit_that_ends_a_run_is_let_in_with_a_warning() {
+    let mut old = pi(json!({}));
+    old["status"] = json!({"applicationState": {"state": "RUNNING"}, "submissionID": "1"});
+    let mut expected = allowed();
+    assert_eq!(
+        answer("/validate", &review("UPDATE", &pi(json!({"timeToLiveSeconds": 5})), &old)).await,
+        expected
+    );
+    let edited = pi(json!({"driver": {"cores": 2, "envVars": {"A": "b"}}}));
+    expected["warnings"] = json!([
+        "an edit of spec.driver.cores (and 1 more) ends this run and starts another",
+        "spec.driver.envVars: is deprecated: write spec.driver.env",
+    ]);
+    assert_eq!(answer("/validate", &review("UPDATE", &edited, &old)).await, expected);
+}
+
+#[tokio::test]
 async fn a_schedule_is_refused_for_its_times_and_for_its_applications() {
     let nightly = nightly(json!({"schedule": "0 25 * * *", "template": {"mode": "client"}}));
     let message = "spec.schedule: field 2 (hour), `25` at character 3: must be from 0 to 23; \

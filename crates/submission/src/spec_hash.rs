@@ -34,9 +34,15 @@ pub fn is_hash_of(recorded: &str, spec: &SparkApplicationSpec) -> Option<bool> {
     [VERSION, ELASTIC].contains(&version).then(|| is_of(canonical(spec)) || is_of(document(spec)))
 }
 
-/// Whether `application` is an elastic job of Kueue: an edit of `executor.instances` alone does not require another run.
+/// Whether the present run of `application` is that of an elastic job: an edit of `executor.instances` leaves it alone.
 #[must_use]
-pub fn is_elastic(application: &SparkApplication) -> bool {
+pub fn has_elastic_run(application: &SparkApplication) -> bool {
+    let hash = application.status.as_ref().and_then(|status| status.spec_hash.as_deref());
+    hash.and_then(|hash| hash.split_once(':')).is_some_and(|(version, _)| version == ELASTIC)
+}
+
+/// Whether `application` is an elastic job of Kueue: an edit of `executor.instances` alone does not require another run.
+fn is_elastic(application: &SparkApplication) -> bool {
     let annotations = application.metadata.annotations.as_ref();
     annotations
         .and_then(|annotations| annotations.get(annotation::ELASTIC_JOB))

@@ -8,6 +8,7 @@
 
 mod allocation;
 mod customization;
+mod edits;
 mod ignored;
 mod ingress;
 mod kubernetes;
@@ -30,6 +31,7 @@ mod start;
 mod volumes;
 
 use api::{Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, with_defaults};
+pub use edits::{Edit, Effect, differences, effect_of, effects, end_of_run};
 pub use names::{is_label_value, is_object_name};
 pub use planned::Files;
 pub use precision::Precision;

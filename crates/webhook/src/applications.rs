@@ -54,23 +54,25 @@ fn defaulted(spec: &BorrowedJson) -> Value {
 }
 
 pub(super) fn validated(change: &Change) -> Decision {
-    decided(change, |application| validation::examine(application, Files::Stay), validation::is_same_run)
+    let examine = |application: &_| validation::examine(application, Files::Stay);
+    decided(change, examine, validation::is_same_run, validation::end_of_run)
 }
 
 pub(super) fn validated_schedule(change: &Change) -> Decision {
     let (precision, shortest_period) = (Some(change.precision), change.shortest_period);
     let examine =
         |schedule: &_| validation::examine_schedule(schedule, precision, shortest_period, Files::Stay);
-    decided(change, examine, validation::is_same_schedule)
+    decided(change, examine, validation::is_same_schedule, |_, _| None)
 }
 
 /// Validates the new object. Never refuses an object that is being deleted, nor an update that does not change the run
 /// or the schedule: if an invalid object was stored before this webhook was installed, users must still be able to
-/// remove its finalizers, to label it and to suspend it.
+/// remove its finalizers, to label it and to suspend it. `warning` is what the user is told of an update beside that.
 fn decided<K: DeserializeOwned>(
     change: &Change,
     examine: impl Fn(&K) -> Findings,
     is_same: fn(&K, &K) -> bool,
+    warning: fn(&K, &K) -> Option<String>,
 ) -> Decision {
     let Change { object, old, .. } = change;
     let is_kept = !old.is_null() && Value::from(&object["spec"]) == Value::from(&old["spec"]);
@@ -82,10 +84,13 @@ fn decided<K: DeserializeOwned>(
         Err(error) => return Decision::Unreadable(error.to_string()),
     };
     // A stored object that cannot be read counts as different from the new one.
-    if serde_json::from_value::<K>((*old).into()).is_ok_and(|old| is_same(&old, &new)) {
+    let old = serde_json::from_value::<K>((*old).into()).ok();
+    if old.as_ref().is_some_and(|old| is_same(old, &new)) {
         return Decision::ALLOWED;
     }
-    let Findings { invalid, warnings, .. } = examine(&new);
+    let Findings { invalid, mut warnings, .. } = examine(&new);
+    // It is the first one, because the API server drops the last warnings if all together exceed 4 KiB.
+    warnings.splice(..0, old.and_then(|old| warning(&old, &new)));
     Decision::of(invalid, warnings)
 }
 

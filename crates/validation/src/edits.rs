@@ -1,0 +1,172 @@
+//! Compares two specs of an application, and says what the difference does to the run that the application has.
+
+use api::{SparkApplication, State, excerpt};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use submission::spec_hash::{canonical, has_elastic_run};
+
+api::words! {
+    /// What an edit of a field does to a run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Effect {
+        /// The operator acts on the new value at once, and no other run starts.
+        Now = "takes effect now",
+        /// The run, if there is one, goes on as it is.
+        NextRun = "takes effect with the next run",
+        /// The run ends, and another one starts.
+        EndsRun = "ends the run",
+        /// The last run has ended, and another one starts.
+        StartsRun = "starts another run",
+    }
+}
+
+/// A field that differs between two specs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edit {
+    /// The path of the field in the application, such as `spec.driver.cores`.
+    pub field: String,
+    /// The value before the edit; null if the field is absent.
+    pub old: Value,
+    /// The value after the edit; null if the field is absent.
+    pub new: Value,
+    pub effect: Effect,
+}
+
+/// The fields of a spec with their effects.
+const FIELDS: &str = include_str!("edits.txt");
+/// The most bytes of a field's path in a warning. `kubectl` prints warnings of up to 160 bytes completely.
+const LONGEST_FIELD: usize = 80;
+
+/// Returns the fields of a spec with the effect of an edit of each, or of what is below it, while a run is on.
+pub fn effects() -> impl Iterator<Item = (&'static str, Effect)> {
+    FIELDS.lines().filter_map(|line| {
+        let (field, effect) = line.split_once(' ')?;
+        Some((field, Effect::ALL.into_iter().find(|known| known.as_str() == effect)?))
+    })
+}
+
+/// Returns the effect of an edit of `field`, such as `driver.cores`; none if a spec has no such field. The longest of the
+/// [`effects`] that `field` is, or is below, counts.
+#[must_use]
+pub fn effect_of(field: &str) -> Option<Effect> {
+    let is_in = |row: &str| {
+        field.strip_prefix(row).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let rows = effects().filter(|(row, _)| is_in(row));
+    rows.max_by_key(|(row, _)| row.len()).map(|(_, effect)| effect)
+}
+
+/// Returns the fields in which the specs of `old` and `new` differ, with what each does in the state of `old`. Specs that
+/// mean the same do not differ: defaults count, and the order of fields does not.
+#[must_use]
+pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> {
+    let is_recorded = old.status.as_ref().is_some_and(|status| status.submission_id.is_some());
+    let of_run = match old.state() {
+        state if !is_recorded || !state.has_a_run_to_edit() => Effect::NextRun,
+        State::Completed | State::Failed => Effect::StartsRun,
+        _ => Effect::EndsRun,
+    };
+    let mut edits = Vec::new();
+    compare("spec", &canonical(&old.spec), &canonical(&new.spec), &mut edits);
+    for edit in &mut edits {
+        let field = edit.field.strip_prefix("spec.").unwrap_or_default();
+        edit.effect = match effect_of(field) {
+            _ if field == "executor.instances" && has_elastic_run(old) => Effect::NextRun,
+            Some(Effect::Now) => Effect::Now,
+            _ => of_run,
+        };
+    }
+    edits
+}
+
+fn compare(field: &str, old: &Value, new: &Value, edits: &mut Vec<Edit>) {
+    if old == new {
+        return;
+    }
+    let (Value::Object(before), Value::Object(after)) = (old, new) else {
+        let (field, old, new) = (field.to_owned(), old.clone(), new.clone());
+        edits.push(Edit { field, old, new, effect: Effect::EndsRun });
+        return;
+    };
+    for name in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
+        // The keys of maps contain dots.
+        let is_field = name.chars().all(char::is_alphanumeric);
+        let path = if is_field { format!("{field}.{name}") } else { format!("{field}[{name}]") };
+        compare(&path, &old[name], &new[name], edits);
+    }
+}
+
+/// Returns the warning that an update ends the run of `old`; none if it does not. A suspension counts before an edit.
+#[must_use]
+pub fn end_of_run(old: &SparkApplication, new: &SparkApplication) -> Option<String> {
+    let edits = differences(old, new);
+    let is_suspended = new.spec.suspend == Some(true);
+    let mut ending = edits.iter().filter(|edit| edit.effect == Effect::EndsRun && !is_suspended);
+    let field = excerpt::beginning(ending.next()?.field.clone(), LONGEST_FIELD);
+    let others = match ending.count() {
+        0 => String::new(),
+        count => format!(" (and {count} more)"),
+    };
+    Some(format!("an edit of {field}{others} ends this run and starts another"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    /// Returns an application in this state with the hash of its run.
+    fn application(state: &str, hash: &str, spec: Value) -> SparkApplication {
+        let status = json!({"applicationState": {"state": state}, "submissionID": "1", "specHash": hash});
+        from_value(json!({"metadata": {"name": "pi"}, "spec": spec, "status": status})).unwrap()
+    }
+
+    #[test]
+    fn what_differs_is_told_by_field_and_what_means_the_same_is_not() {
+        let old = json!({"driver": {"cores": 2}, "sparkConf": {"spark.a": "1"}, "volumes": [{"name": "a"}]});
+        let new = json!({
+            "mode": "cluster", "arguments": [], "executor": {"instances": 1}, "driver": {"cores": 3},
+            "sparkConf": {"spark.a": "2"}, "suspend": false,
+        });
+        let [old, new] = [old, new].map(|spec| application("RUNNING", "v1:1", spec));
+        let edits = differences(&old, &new).into_iter().map(|edit| {
+            let Edit { field, old, new, effect } = edit;
+            format!("{field}: {old} {new} {effect}")
+        });
+        let expected = [
+            "spec.driver.cores: 2 3 ends the run",
+            "spec.sparkConf[spark.a]: \"1\" \"2\" ends the run",
+            "spec.suspend: null false takes effect now",
+            "spec.volumes: [{\"name\":\"a\"}] null ends the run",
+        ];
+        assert_eq!(edits.collect::<Vec<_>>(), expected);
+        assert_eq!(effect_of("driverless"), None);
+    }
+
+    #[test]
+    fn the_end_of_a_run_is_foretold_where_there_is_a_run_to_end() {
+        let told = |state: &str, hash: &str, edit: Value| {
+            let old = application(state, hash, json!({"executor": {"instances": 2}}));
+            end_of_run(&old, &application("", "", edit))
+        };
+        let words = |field: &str| Some(format!("an edit of {field} ends this run and starts another"));
+        let (three, cores) =
+            (json!({"executor": {"instances": 3}}), json!({"executor": {"instances": 2, "cores": 2}}));
+        assert_eq!(told("RUNNING", "v1:1", three.clone()), words("spec.executor.instances"));
+        assert_eq!(told("SUBMISSION_FAILED", "v1-elastic:1", cores), words("spec.executor.cores"));
+        assert_eq!(
+            told("RUNNING", "v1:1", json!({"arguments": ["1"]})),
+            words("spec.arguments (and 1 more)")
+        );
+        assert_eq!(told("RUNNING", "v1-elastic:1", three.clone()), None);
+        assert_eq!(told("COMPLETED", "v1:1", three.clone()), None);
+        assert_eq!(told("RUNNING", "v1:1", json!({"suspend": true})), None);
+        for (state, effect) in [("COMPLETED", Effect::StartsRun), ("SUSPENDED", Effect::NextRun)] {
+            let [old, new] = [json!({}), three.clone()].map(|spec| application(state, "v1:1", spec));
+            assert_eq!(differences(&old, &new)[0].effect, effect, "{state}");
+        }
+        let long = json!({"executor": {"instances": 2}, "sparkConf": {"spark.".repeat(99): "1"}});
+        let warning = told("RUNNING", "v1:1", long).unwrap();
+        assert!(warning.len() <= 160 && warning.contains("… ends"), "{warning}");
+    }
+}

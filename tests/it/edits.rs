@@ -1,0 +1,70 @@
+//! Proves that the table of what an edit does has every field of a spec, says what the operator does, and is that of the
+//! documentation.
+
+use crate::golden::Golden;
+use api::{SparkApplicationSpec, crds};
+use serde_json::{Value, json};
+use std::{fs, path::Path};
+use submission::spec_hash::spec_hash;
+use validation::{Effect, effect_of, effects};
+
+const PAGE: &str = "docs/user/edits.md";
+/// The heading above the part of the page that a test writes.
+const FIELDS: &str = "## Fields\n";
+
+#[test]
+fn every_field_of_a_spec_has_the_effect_that_the_table_says() {
+    let [definition, _] = crds::custom_resource_definitions();
+    let schema = definition.spec.versions[0].schema.as_ref().unwrap();
+    let schema = serde_json::to_value(schema.open_api_v3_schema.as_ref().unwrap()).unwrap();
+    let samples = samples(&schema["properties"]["spec"]);
+    assert!(samples.len() > 1000, "only {} fields were looked at", samples.len());
+    let unedited = spec_hash(&SparkApplicationSpec::default());
+    let differs = samples.into_iter().filter_map(|(path, sample)| {
+        let spec: SparkApplicationSpec = serde_json::from_value(sample).unwrap();
+        let found = if spec_hash(&spec) == unedited { Effect::Now } else { Effect::EndsRun };
+        let told = effect_of(path.trim_start_matches('.'));
+        (told != Some(found)).then(|| format!("{path}: {told:?}, but {found:?}"))
+    });
+    assert_eq!(differs.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn the_page_of_edits_has_the_table() {
+    let page = fs::read_to_string(PAGE).unwrap();
+    let (written, _) = page.split_once(FIELDS).expect("the page has a heading for the fields");
+    let rows: String = effects().map(|(field, effect)| format!("| `{field}` | {effect} |\n")).collect();
+    let mut golden = Golden::default();
+    let table = format!("{FIELDS}\n| field of `spec` | an edit |\n|---|---|\n{rows}");
+    golden.compare(Path::new(PAGE), &format!("{written}{table}"));
+    golden.finish();
+}
+
+/// Returns the path of every field that has none below it, and an object that has this field alone, with a value that is
+/// not its default.
+fn samples(schema: &Value) -> Vec<(String, Value)> {
+    let below = |schema: &Value, part: &str, object: &dyn Fn(Value) -> Value| {
+        let inner = samples(schema).into_iter();
+        inner.map(|(path, value)| (format!("{part}{path}"), object(value))).collect::<Vec<_>>()
+    };
+    if let Some(fields) = schema["properties"].as_object() {
+        let of_field = |(name, field): (&String, &Value)| {
+            below(field, &format!(".{name}"), &|value| json!({name: value}))
+        };
+        return fields.iter().flat_map(of_field).collect();
+    }
+    if schema["items"].is_object() {
+        return below(&schema["items"], "[]", &|value| json!([value]));
+    }
+    if schema["additionalProperties"].is_object() {
+        return below(&schema["additionalProperties"], "[a]", &|value| json!({"a": value}));
+    }
+    let words = schema["enum"].as_array().and_then(|words| words.last());
+    let value = words.cloned().unwrap_or_else(|| match schema["type"].as_str() {
+        Some("integer") => json!(7),
+        Some("boolean") => json!(true),
+        Some("object") => json!({"a": 1}),
+        _ => json!("7"),
+    });
+    vec![(String::new(), value)]
+}
