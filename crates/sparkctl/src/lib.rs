@@ -5,6 +5,7 @@ mod cluster;
 mod completion;
 pub mod crds;
 mod create;
+mod diff;
 mod events;
 mod failure;
 mod forward;
@@ -108,6 +109,8 @@ enum Command {
     Delete(change::DeleteFlags),
     /// Say, without a cluster, whether applications and schedules would be admitted, and what is wrong with them
     Validate(create::ValidateFlags),
+    /// Show what an edit would change in applications of the cluster, and what that does to their runs
+    Diff(diff::Flags),
     /// Show, without a cluster, what is created or run for an application, as YAML that kubectl takes
     Render(render::Flags),
     /// Print what makes a shell complete commands, flags and the names of applications
@@ -155,6 +158,7 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
         Command::Rerun(which) => change::rerun(&cluster, which).await,
         Command::Trigger(which) => change::trigger(&cluster, which).await,
         Command::Delete(flags) => change::delete(&cluster, flags).await,
+        Command::Diff(flags) => diff::diff(&cluster, flags, namespace).await,
         // The `match` above has run these commands, which need no cluster.
         Command::Validate(_) | Command::Render(_) | Command::Completion(_) | Command::Manual { .. } => Ok(()),
     }

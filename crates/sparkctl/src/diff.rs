@@ -1,0 +1,99 @@
+//! `sparkctl diff`: shows how the applications of a file differ from those of a cluster, and what an edit would do to
+//! their runs.
+
+use super::{
+    cluster::Cluster,
+    failure::Failure,
+    manifest::{self, Found, Looks, Manifest},
+    show::{NONE, columns, name, print},
+    yaml::line,
+};
+use api::{ScheduledSparkApplication, SparkApplication, excerpt};
+use clap::Args;
+use kube::{Resource, ResourceExt};
+use serde_json::Value;
+use validation::differences;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The file counts as the whole spec, as for `kubectl replace` and Argo CD; `kubectl apply` keeps fields that others have written. \
+Schedules are passed over: an edit of one ends no run.
+
+Example: sparkctl diff app.yaml")]
+pub(super) struct Flags {
+    #[command(flatten)]
+    manifest: Manifest,
+}
+
+/// The most bytes of a value that are shown.
+const LONGEST_VALUE: usize = 60;
+
+pub(super) async fn diff(cluster: &Cluster, flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
+    let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtWhatRuns)?;
+    let found = manifest::all(found.into_iter())?;
+    let is_application = |found: &&Found| found.object["kind"] != *ScheduledSparkApplication::kind(&());
+    for found in found.iter().filter(is_application) {
+        found.check()?;
+        let written = found.object["metadata"]["namespace"].as_str().filter(|written| !written.is_empty());
+        let place = cluster.at(written.unwrap_or(&cluster.namespace).to_owned());
+        let application = &found.application;
+        let text = match place.application(&application.name_any()).await {
+            Ok(present) => compared(&present, application)?,
+            Err(error) if matches!(error.downcast_ref(), Some(Failure::NotFound(_))) => {
+                format!("{} would be created\n", found.title)
+            }
+            Err(error) => return Err(error),
+        };
+        print(&text)?;
+    }
+    Ok(())
+}
+
+/// Returns a table of the fields in which two versions of an application differ.
+fn compared(old: &SparkApplication, new: &SparkApplication) -> anyhow::Result<String> {
+    let title = format!("SparkApplication {}, {}", old.name_any(), name(old.state()));
+    let edits = differences(old, new);
+    if edits.is_empty() {
+        return Ok(format!("{title}: the same\n"));
+    }
+    let header = ["FIELD", "NOW", "THEN", "EFFECT"].map(str::to_owned).to_vec();
+    let rows = edits
+        .iter()
+        .map(|edit| vec![line(&edit.field), value(&edit.old), value(&edit.new), edit.effect.to_string()]);
+    let table = columns(&std::iter::once(header).chain(rows).collect::<Vec<_>>())?;
+    Ok(format!("{title}\n\n{table}"))
+}
+
+fn value(value: &Value) -> String {
+    let text = match value {
+        Value::Null => NONE.to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    excerpt::beginning(line(&text), LONGEST_VALUE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn each_field_that_differs_is_shown_with_its_effect() {
+        let application = |spec: Value| -> SparkApplication {
+            let status = json!({"applicationState": {"state": "RUNNING"}, "submissionID": "1"});
+            from_value(json!({"metadata": {"name": "pi"}, "spec": spec, "status": status})).unwrap()
+        };
+        let old = application(json!({"driver": {"cores": 1}}));
+        let new = application(
+            json!({"driver": {"cores": 2}, "timeToLiveSeconds": 3600, "volumes": [{"name": "a"}]}),
+        );
+        let table = "SparkApplication pi, RUNNING\n\n\
+            FIELD                    NOW      THEN             EFFECT\n\
+            spec.driver.cores        1        2                ends the run\n\
+            spec.timeToLiveSeconds   <none>   3600             takes effect now\n\
+            spec.volumes             <none>   [{\"name\":\"a\"}]   ends the run\n";
+        assert_eq!(compared(&old, &new).unwrap(), table);
+        assert_eq!(compared(&old, &old).unwrap(), "SparkApplication pi, RUNNING: the same\n");
+    }
+}
