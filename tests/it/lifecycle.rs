@@ -33,6 +33,8 @@ const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 struct Story {
     #[serde(default)]
     spec: Map<String, Value>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
     /// The admin's settings that differ from the defaults.
     #[serde(default)]
     policy: Admin,
@@ -391,6 +393,7 @@ type Told<'s> = (SignedDuration, SparkApplication, Observed, Plan, &'s Expected)
 /// The status of the plan is the status before the next step.
 fn told(story: &Story) -> Vec<Told<'_>> {
     let mut application = pi(&story.spec, story.status.clone());
+    application.metadata.labels = Some(story.labels.clone());
     let mut told = Vec::new();
     for Step { at, edit, annotate, observed: seen, expect } in &story.steps {
         if let Some(edit) = edit {

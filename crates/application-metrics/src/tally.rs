@@ -1,7 +1,7 @@
 //! Computes what a status write adds to the counters. Each transition is counted once, from the difference between the
 //! old and the new status; an application whose status has not changed is not counted again.
 
-use api::{ExecutorState, SparkApplication, SparkApplicationStatus, State};
+use api::{ExecutorState, RunRecord, SparkApplication, SparkApplicationStatus, State};
 use jiff::Timestamp;
 use plan::{between, executors::ExecutorLimits};
 use std::{collections::BTreeMap, time::Duration};
@@ -74,6 +74,12 @@ pub fn tally(
             Some(Submission::Succeeded { latency: is_first_run.then(age).flatten() })
         }
         State::SubmissionFailed if is_new_run => Some(Submission::Failed),
+        // The state of an application in a queue of Kueue stays what it was.
+        State::PendingRerun | State::Resuming
+            if is_new_run && present(after).is_some_and(|run| run.state == Some(State::SubmissionFailed)) =>
+        {
+            Some(Submission::Failed)
+        }
         _ => None,
     };
     let has_ended = has_moved && matches!(to, State::Completed | State::Failed);
@@ -103,8 +109,12 @@ pub fn tally(
 
 /// Returns the kind of retry that the present run of `status` is; none if it is not a retry.
 fn retry(status: &SparkApplicationStatus) -> Option<Retry> {
-    let run = status.runs.iter().find(|run| Some(run.ordinal) == status.run_ordinal)?;
-    Retry::ALL.into_iter().find(|retry| run.cause.as_deref() == Some(retry.as_str()))
+    let cause = present(status)?.cause.as_deref();
+    Retry::ALL.into_iter().find(|retry| cause == Some(retry.as_str()))
+}
+
+fn present(status: &SparkApplicationStatus) -> Option<&RunRecord> {
+    status.runs.iter().find(|run| Some(run.ordinal) == status.run_ordinal)
 }
 
 #[cfg(test)]
@@ -179,6 +189,11 @@ mod tests {
         let expected =
             Tally { submission: Some(Submission::Succeeded { latency: None }), retry, ..Tally::default() };
         assert_eq!(counted(again, status("SUBMITTED", 3, "SubmissionRetry")), expected);
+
+        let mut queued = status("RESUMING", 2, "SubmissionRetry");
+        queued["runs"][0]["state"] = json!("SUBMISSION_FAILED");
+        let expected = Tally { submission: Some(Submission::Failed), retry, ..Tally::default() };
+        assert_eq!(counted(status("RESUMING", 1, "Resumed"), queued), expected);
 
         let announced = status("PENDING_RERUN", 1, "Created");
         assert_eq!(counted(status("FAILING", 1, "Created"), announced.clone()), Tally::default());

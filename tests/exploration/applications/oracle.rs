@@ -141,6 +141,8 @@ pub struct Setting {
     /// The numbers of the driver's names: with the first spec, and with the second.
     pub names: [u8; 2],
     pub policy: Policy,
+    /// Whether the application is in a queue of Kueue.
+    pub is_queued: bool,
     /// Whether a sidecar runs on in every submission pod.
     pub has_sidecar: bool,
     /// Whether statuses keep the message about a submission pod that is not done.
@@ -441,8 +443,10 @@ impl Oracle {
         fields["suspend"] = json!(suspend);
         json_patch::merge(&mut fields, &self.setting.spec);
         let annotations = if rerun == 0 { json!({}) } else { json!({annotation::RERUN: rerun.to_string()}) };
+        let labels = if self.setting.is_queued { json!({label::QUEUE_NAME: "default"}) } else { json!({}) };
         let metadata = json!({
             "name": "pi",
+            "labels": labels,
             "namespace": "default",
             "uid": UID,
             "generation": generation,

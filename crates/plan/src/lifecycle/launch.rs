@@ -8,7 +8,7 @@
 
 use super::{
     EVENTUALLY, Pass, SOON,
-    history::{Cause, Outcome},
+    history::{self, Cause, Outcome},
     restart::{self, Retry},
 };
 use crate::{
@@ -144,6 +144,17 @@ impl Pass<'_> {
         }
     }
 
+    /// Handles PENDING_RERUN and RESUMING: submits the next run, after a pause if that is the retry of a failed submission.
+    pub(super) fn launch_when_due(&self) -> Plan {
+        let next = history::run(&self.status, self.status.run_ordinal.unwrap_or_default() + 1);
+        let cause = next.and_then(|run| run.cause.as_deref());
+        let is_retry = cause.is_some_and(|cause| *cause == *Cause::SubmissionRetry.to_string());
+        match restart::of_submission(&self.application.spec, &self.status, self.now) {
+            Retry::In(pause) if is_retry && !pause.is_zero() => self.stay(Some(pause)),
+            Retry::Never | Retry::In(_) => self.launch(),
+        }
+    }
+
     fn submit(&self, run: Run) -> Plan {
         let state = self.application.state();
         match submission_plan::choose(
@@ -188,8 +199,18 @@ impl Pass<'_> {
         let mut status = self.with_run(run);
         let outcome = Outcome::new(State::SubmissionFailed, "SubmissionFailed", Some(why.clone()));
         Self::ended(&mut status, outcome, self.now);
-        status.application_state =
-            ApplicationState { state: State::SubmissionFailed, error_message: Some(why) };
+        let state = match self.application.state() {
+            // Kueue takes SUBMISSION_FAILED for the end and gives the quota away, and the retry would run without any. What
+            // Kueue has admitted was suspended before, so that only these two states come before its submission.
+            state @ (State::PendingRerun | State::Resuming)
+                if self.is_queued() && restart::is_submitted_again(&self.application.spec, &status) =>
+            {
+                Self::announce(&mut status, Cause::SubmissionRetry);
+                state
+            }
+            _ => State::SubmissionFailed,
+        };
+        status.application_state = ApplicationState { state, error_message: Some(why) };
         let actions = (!children.is_empty()).then_some(Action::DeleteChildren(children));
         Plan { actions: Vec::from_iter(actions), ..self.plan(status, vec![event], Some(SOON)) }
     }

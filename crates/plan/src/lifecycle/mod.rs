@@ -179,7 +179,7 @@ impl Pass<'_> {
             State::Succeeding => self.after_success(),
             State::Failing => self.after_failure(),
             State::SubmissionFailed => self.after_failed_submission(),
-            State::PendingRerun | State::Resuming => self.launch(),
+            State::PendingRerun | State::Resuming => self.launch_when_due(),
             State::Invalidating => self.finish_invalidating(),
             State::Suspending => self.finish_suspending(),
             State::Suspended => self.stay_suspended(),
@@ -306,7 +306,9 @@ impl Pass<'_> {
     fn keep_or_release(&self, plan: &mut Plan) {
         let Some(pod) = self.own_driver() else { return };
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
-        let is_followed = self.application.state().is_followed() && pod.is_of(Role::Driver, recorded);
+        let is_followed = self.application.state().is_followed()
+            && !suspension::is_leaving(&plan.status)
+            && pod.is_of(Role::Driver, recorded);
         let wanted = self.policy.protects_driver_outcome && !pod.terminating;
         let protect = match (is_followed, pod.protected) {
             (true, false) if wanted && is_followed_on(plan) => true,

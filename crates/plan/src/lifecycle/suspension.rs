@@ -2,11 +2,11 @@
 
 use super::{
     EVENTUALLY, Pass, SOON,
-    history::{Cause, Outcome},
+    history::{self, Cause, Outcome},
     launch::reset,
 };
-use crate::{Action, Plan, events};
-use api::{ApplicationState, State};
+use crate::{Action, Driver, Plan, events, extension::AT_ONCE};
+use api::{ApplicationState, SparkApplicationStatus, State, names::label};
 
 /// Whether an application in this state can be suspended. The state of an application that has ended stays as it is,
 /// because nothing of it runs.
@@ -14,15 +14,41 @@ const fn can_be_suspended(state: State) -> bool {
     !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending)
 }
 
+/// Whether the run was suspended, and its pods go, in RUNNING: see [`Pass::suspend`].
+pub(super) fn is_leaving(status: &SparkApplicationStatus) -> bool {
+    let run = history::run(status, status.run_ordinal.unwrap_or_default());
+    status.application_state.state == State::Running
+        && run.is_some_and(|run| run.state == Some(State::Suspended))
+}
+
 impl Pass<'_> {
-    pub(super) fn is_to_be_suspended(&self, state: State) -> bool {
-        self.application.spec.suspend == Some(true) && can_be_suspended(state)
+    /// Whether the application waits in a queue of Kueue, or has quota from there.
+    pub(super) fn is_queued(&self) -> bool {
+        let labels = self.application.metadata.labels.as_ref();
+        labels.is_some_and(|labels| labels.contains_key(label::QUEUE_NAME))
     }
 
+    pub(super) fn is_to_be_suspended(&self, state: State) -> bool {
+        self.application.spec.suspend == Some(true) && can_be_suspended(state) || is_leaving(&self.status)
+    }
+
+    /// Begins a suspension, which goes on to its end even if the application is resumed meanwhile. The state of an
+    /// application in a queue of Kueue stays RUNNING while it has pods: Kueue gives the quota to another application as
+    /// soon as the state is not RUNNING (`IsActive` of its integration), and both would run at the same time.
     pub(super) fn suspend(&self) -> Plan {
-        let mut status = self.moved(State::Suspending, None);
+        let begins = (!is_leaving(&self.status)).then(|| events::application_suspending(self.name()));
+        let pods: Vec<_> = self.own_driver().into_iter().chain(&self.seen.executors).collect();
+        let has_pods = !pods.is_empty() || self.seen.driver == Driver::Unseen;
+        let (state, why, actions) =
+            if has_pods && self.is_queued() && self.application.state() == State::Running {
+                let deleted = pods.into_iter().filter_map(Action::delete).take(AT_ONCE);
+                (State::Running, Some("Suspending: its pods are being deleted".to_owned()), deleted.collect())
+            } else {
+                (State::Suspending, None, Vec::new())
+            };
+        let mut status = self.moved(state, why);
         self.end_early(&mut status, Outcome::new(State::Suspended, "Suspended", None));
-        self.plan(status, vec![events::application_suspending(self.name())], Some(SOON))
+        Plan { actions, ..self.plan(status, Vec::from_iter(begins), Some(SOON)) }
     }
 
     /// Moves the application to SUSPENDED only when none of its pods runs any more: a queue such as Kueue may then give
