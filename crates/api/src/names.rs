@@ -160,6 +160,11 @@ pub mod finalizer {
 pub mod condition {
     /// The API server refuses the executors of the run, which has none.
     pub const EXECUTORS_REFUSED: &str = "ExecutorsRefused";
+    /// The application is on its way to what its spec asks for. Flux, Helm and others judge objects by this condition and
+    /// the next one (kstatus of kubernetes-sigs/cli-utils); each is there while it holds.
+    pub const RECONCILING: &str = "Reconciling";
+    /// The application has failed, and nothing more is tried.
+    pub const STALLED: &str = "Stalled";
 }
 
 /// Names of the containers that Spark runs in.

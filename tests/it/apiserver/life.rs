@@ -96,6 +96,7 @@ async fn an_application_is_submitted_followed_and_completed() {
             ("Running", "False", "Submitted"),
             ("Succeeded", "False", "Submitted"),
             ("Failed", "False", "Submitted"),
+            ("Reconciling", "True", "Submitted"),
         ]
     );
     assert!(status["specHash"].is_string() && status["lastSubmissionAttemptTime"].is_string(), "{status}");

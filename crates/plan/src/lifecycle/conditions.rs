@@ -1,14 +1,18 @@
 //! Derives the conditions of an application from its state, for `kubectl wait --for=condition=…` and other tools.
 
-use super::history;
+use super::{history, restart};
 use crate::executor_trial::Trial;
-use api::{SparkApplication, SparkApplicationStatus, State, names::condition::EXECUTORS_REFUSED};
+use api::{
+    SparkApplication, SparkApplicationSpec, SparkApplicationStatus, State,
+    names::condition::{EXECUTORS_REFUSED, RECONCILING, STALLED},
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Returns the conditions `Submitted`, `Running`, `Succeeded` and `Failed` that follow from `status`; a new application
 /// gets none of them. A condition whose status has not changed keeps its `lastTransitionTime`. Conditions of other
-/// types are kept. `ExecutorsRefused` is there while the run has no executors because the API server refuses them.
+/// types are kept. `ExecutorsRefused` is there while the run has no executors because the API server refuses them, and
+/// `Reconciling` or `Stalled` while the application does not do what its spec asks for.
 pub(super) fn of(
     status: &SparkApplicationStatus,
     application: &SparkApplication,
@@ -20,10 +24,13 @@ pub(super) fn of(
     if state == State::New {
         return known.to_vec();
     }
-    let is_ours = |type_: &str| TYPES.contains(&type_) || type_ == EXECUTORS_REFUSED;
+    let is_ours =
+        |type_: &str| TYPES.contains(&type_) || [EXECUTORS_REFUSED, RECONCILING, STALLED].contains(&type_);
     let foreign = known.iter().filter(|condition| !is_ours(&condition.type_)).cloned();
-    let own = TYPES.into_iter().map(|type_| {
-        let (holds, reason) = holds(type_, state, status);
+    let own = TYPES.into_iter().map(|type_| (type_, holds(type_, state, status)));
+    let judged =
+        judged(&application.spec, status).map(|type_| (type_, ("True", holds(RUNNING, state, status).1)));
+    let own = own.chain(judged).map(|(type_, (holds, reason))| {
         let message = status.application_state.error_message.clone().unwrap_or_default();
         let before = known.iter().find(|condition| condition.type_ == type_);
         let since = before.filter(|condition| condition.status == holds);
@@ -72,6 +79,25 @@ fn refused(
         observed_generation: status.observed_generation,
         last_transition_time: before.map_or(Time(now), |before| before.last_transition_time.clone()),
     })
+}
+
+/// Returns the condition by which kstatus judges an application; none if it does what its spec asks for: it runs, has
+/// succeeded, or is suspended. A failed submission that is retried is not the end.
+fn judged(spec: &SparkApplicationSpec, status: &SparkApplicationStatus) -> Option<&'static str> {
+    match status.application_state.state {
+        State::New | State::Running | State::Completed | State::Suspended => None,
+        State::Failed => Some(STALLED),
+        State::SubmissionFailed if !restart::is_submitted_again(spec, status) => Some(STALLED),
+        State::Submitted
+        | State::Unknown
+        | State::Succeeding
+        | State::Failing
+        | State::SubmissionFailed
+        | State::PendingRerun
+        | State::Invalidating
+        | State::Suspending
+        | State::Resuming => Some(RECONCILING),
+    }
 }
 
 const SUBMITTED: &str = "Submitted";
