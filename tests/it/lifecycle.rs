@@ -5,7 +5,7 @@ use crate::{
     extensions::{extensions, recalled},
     golden::{data, yaml},
 };
-use api::{ExecutorState, RunRecord, SparkApplication, State};
+use api::{ExecutorState, RunRecord, SparkApplication, SparkApplicationStatus, State};
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, Plan, PodPatch, Policy, Submission, SubmissionProgress,
@@ -409,6 +409,18 @@ fn told(story: &Story) -> Vec<Told<'_>> {
         application.status = Some(status);
     }
     told
+}
+
+/// Returns for each step of every story where it is, the application before it, the observation, and the status after it.
+pub(crate) fn steps() -> Vec<(String, SparkApplication, Observed, SparkApplicationStatus)> {
+    let of_story = |(name, story): (String, Story)| {
+        let steps = told(&story).into_iter();
+        let step = |(at, application, seen, plan, _): Told<'_>| {
+            (format!("{name} at {at:#}"), application, seen, plan.status)
+        };
+        steps.map(step).collect::<Vec<_>>()
+    };
+    stories().flat_map(of_story).collect()
 }
 
 /// Returns the short form of an action: the verb, and its object.

@@ -15,6 +15,7 @@ mod budget;
 mod characters;
 mod choice;
 mod circles;
+mod clients;
 mod compilation;
 mod connections;
 mod crds;

@@ -1,0 +1,144 @@
+//! Proves that no story of the lifecycle leads a program that reads applications to a wrong conclusion. Each file in
+//! `tests/data/clients` has what one program concludes from each state, read in its code.
+
+use crate::{
+    golden::{data, yaml},
+    lifecycle::steps,
+};
+use api::{
+    SparkApplication, SparkApplicationStatus, State,
+    names::{condition, label},
+};
+use plan::Driver;
+use serde::Deserialize;
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Client {
+    client: String,
+    /// The repository, the file and the commit in which the conclusions are.
+    source: String,
+    /// The label without which it does not look at an application.
+    label: Option<String>,
+    /// The conclusion from each state; that of a new application is absent.
+    concludes: BTreeMap<String, Conclusion>,
+    /// The states that it takes for the end, which they may not be, and why that is left to it. Kubeflow's operator writes
+    /// the same states.
+    #[serde(default)]
+    early: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Conclusion {
+    Waits,
+    Works,
+    /// As it should be, whether it has ended or not.
+    Well,
+    Succeeded,
+    Failed,
+}
+
+impl Conclusion {
+    /// Whether this may be concluded from an application with this status.
+    fn fits(self, status: &SparkApplicationStatus) -> bool {
+        let is_stalled = || status.conditions.iter().any(|it| it.type_ == condition::STALLED);
+        match status.application_state.state {
+            State::Completed => matches!(self, Self::Well | Self::Succeeded),
+            State::Failed => self == Self::Failed,
+            // There is no retry, and FAILED follows.
+            State::SubmissionFailed if is_stalled() => self != Self::Succeeded,
+            _ => matches!(self, Self::Waits | Self::Works | Self::Well),
+        }
+    }
+}
+
+#[test]
+fn no_client_takes_anything_for_the_end_but_the_end() {
+    let (clients, steps) = (clients(), steps());
+    let (mut wrong, mut early) = (Vec::new(), BTreeSet::new());
+    for (context, application, _, status) in &steps {
+        let status_json = json!(status);
+        let state = status_json["applicationState"]["state"].as_str().unwrap_or("absent");
+        for Client { client, concludes, early: known, .. } in
+            clients.iter().filter(|client| client.looks_at(application))
+        {
+            let conclusion = concludes[state];
+            if conclusion.fits(status) {
+                continue;
+            }
+            if known.contains_key(state) {
+                early.insert((client.as_str(), state.to_owned()));
+            } else {
+                wrong.push(format!("{context}: {client} concludes {conclusion:?} from {state}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let known = clients.iter().flat_map(|Client { client, early, .. }| {
+        early.keys().map(move |state| (client.as_str(), state.clone()))
+    });
+    assert_eq!(early, known.collect::<BTreeSet<_>>(), "what is left to clients is what happens");
+}
+
+/// kubernetes-sigs/cli-utils, pkg/kstatus/status/generic.go, 321951179c8f76296f4e5a6bd2b9d1f15aeb3f95.
+#[test]
+fn flux_and_helm_see_each_application_as_it_is() {
+    for (context, application, _, status) in steps() {
+        let seen = status.observed_generation;
+        let is_true =
+            |type_: &str| status.conditions.iter().any(|it| it.type_ == type_ && it.status == "True");
+        let is_behind = seen.is_some() && seen != application.metadata.generation;
+        let conclusion = if is_behind || is_true(condition::RECONCILING) {
+            Conclusion::Works
+        } else if is_true(condition::STALLED) {
+            Conclusion::Failed
+        } else {
+            Conclusion::Well
+        };
+        assert!(conclusion.fits(&status), "{context}: {conclusion:?}");
+    }
+}
+
+#[test]
+fn kueue_gives_no_quota_away_before_the_pods_are_gone() {
+    let mut suspended = 0;
+    for (context, application, seen, status) in steps() {
+        let is_queued = application.metadata.labels.iter().flatten().any(|(key, _)| key == label::QUEUE_NAME);
+        let gives =
+            application.state() == State::Running && status.application_state.state == State::Suspending;
+        if is_queued && gives {
+            assert!(seen.driver == Driver::Gone && seen.executors.is_empty(), "{context}");
+            suspended += 1;
+        }
+    }
+    assert!(suspended > 0);
+}
+
+impl Client {
+    fn looks_at(&self, application: &SparkApplication) -> bool {
+        let mut labels = application.metadata.labels.iter().flatten();
+        self.label.as_ref().is_none_or(|label| labels.any(|(key, _)| key == label))
+    }
+}
+
+fn clients() -> Vec<Client> {
+    let files = fs::read_dir(data("clients")).unwrap().map(|entry| entry.unwrap().path());
+    let clients: Vec<Client> = files.map(|file| yaml(&file)).collect();
+    for Client { client, source, concludes, early, .. } in &clients {
+        let has_commit = source.rsplit(", ").next().is_some_and(|commit| commit.len() == 40);
+        assert!(has_commit, "{client}: {source}");
+        for state in State::ALL {
+            let state = if state == State::New { "absent" } else { state.as_str() };
+            assert!(concludes.contains_key(state), "{client}: {state}");
+        }
+        assert!(early.values().all(|why| !why.is_empty()), "{client}");
+    }
+    assert!(clients.len() >= 7);
+    clients
+}
