@@ -1,4 +1,4 @@
-//! Tests the output of `sparkctl list` and `sparkctl render`.
+//! Tests the output of `sparkctl list`, `sparkctl diff` and `sparkctl render`.
 
 use super::{applications::application, kubectl, namespace::Namespace, operator::Operator};
 use crate::program::{run, sparkctl_program};
@@ -9,7 +9,7 @@ use std::fs;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn list_shows_state_and_ages() {
+async fn list_shows_state_and_ages_and_diff_what_would_change() {
     let namespace = Namespace::new("sparkctl").await;
     let nothing = (String::new(), "No applications found in namespace sparkctl.\n".to_owned());
     assert_eq!(sparkctl(&["list", "--namespace", "sparkctl"]), nothing);
@@ -31,6 +31,14 @@ async fn list_shows_state_and_ages() {
     assert_eq!(new[..5], ["new", "NEW", "<none>", "<none>", "<none>"]);
     assert_eq!(pi, ["pi", "RUNNING", "<none>", pi[5], "<none>", pi[5]]);
     assert!(pi[5].ends_with('s'), "{table}");
+
+    let [mut edited, other] = ["pi", "other"].map(application);
+    edited["spec"]["arguments"] = json!(["7"]);
+    for (object, told) in [(edited, "spec.arguments   <none>   [\"7\"]"), (other, "other would be created")] {
+        let output = run(sparkctl_program(), &["-n", "sparkctl", "diff", "-"], &object.to_string());
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains(told), "{output:?}");
+    }
 
     let (table, _) = sparkctl(&["list", "--all-namespaces"]);
     let [header, new, pi] = rows(&table).try_into().unwrap();
