@@ -3,13 +3,13 @@
 
 use crate::{manifests, settings::VERSION};
 use api::{
-    Lenient, ObjectKind, SparkApplication,
+    Lenient, ObjectKind, SparkApplication, SparkConnect,
     crds::{self, StatusSchema},
     names::annotation,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, CustomResourceExt, Resource, ResourceExt,
     api::{DynamicObject, ListParams, ObjectList, PostParams},
     core::{PartialObjectMeta, Request},
 };
@@ -64,9 +64,10 @@ pub enum Error {
 ///
 /// When a definition or a field is missing, with the command that installs it, or when a definition cannot be read.
 pub async fn check(client: &Client) -> Result<(), Error> {
-    static STATUSES: LazyLock<[StatusSchema; 2]> = LazyLock::new(crds::status_schemas);
+    static STATUSES: LazyLock<[StatusSchema; 3]> = LazyLock::new(crds::status_schemas);
     let definitions = Api::<Lenient<CustomResourceDefinition>>::all(client.clone());
-    for ours in STATUSES.iter() {
+    // The definition of SparkConnects may be that of Kubeflow's operator, or missing, as long as none are served.
+    for ours in STATUSES.iter().filter(|ours| ours.definition != SparkConnect::crd_name()) {
         let name = ours.definition.to_owned();
         let installed = definitions.get_opt(&name).await;
         match installed.map_err(|source| Error::Call { name: name.clone(), source })?.map(|found| found.0) {

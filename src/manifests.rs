@@ -14,7 +14,7 @@ const NAMESPACE: &str = "spark-operator";
 const DRIVERS: (&str, &str) = ("spark", "default");
 
 /// The CustomResourceDefinitions in the order in which they are applied: the names of their files, and their contents.
-pub const CRDS: [(&str, &str); 2] = [
+pub const CRDS: [(&str, &str); 3] = [
     (
         "sparkoperator.k8s.io_sparkapplications.yaml",
         include_str!("../manifests/crds/sparkoperator.k8s.io_sparkapplications.yaml"),
@@ -22,6 +22,10 @@ pub const CRDS: [(&str, &str); 2] = [
     (
         "sparkoperator.k8s.io_scheduledsparkapplications.yaml",
         include_str!("../manifests/crds/sparkoperator.k8s.io_scheduledsparkapplications.yaml"),
+    ),
+    (
+        "sparkoperator.k8s.io_sparkconnects.yaml",
+        include_str!("../manifests/crds/sparkoperator.k8s.io_sparkconnects.yaml"),
     ),
 ];
 const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");

@@ -8,6 +8,7 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 
 use super::{
     ScheduledSparkApplication, ScheduledSparkApplicationStatus, SparkApplication, SparkApplicationStatus,
+    SparkConnect, SparkConnectStatus,
 };
 
 /// The fields of a status, for the comparison with an installed definition. Takes a hundredth of the time and of the memory
@@ -51,10 +52,11 @@ impl StatusSchema {
 
 /// Returns the fields of the statuses of all our kinds.
 #[must_use]
-pub fn status_schemas() -> [StatusSchema; 2] {
+pub fn status_schemas() -> [StatusSchema; 3] {
     [
         StatusSchema::of::<SparkApplication, SparkApplicationStatus>(),
         StatusSchema::of::<ScheduledSparkApplication, ScheduledSparkApplicationStatus>(),
+        StatusSchema::of::<SparkConnect, SparkConnectStatus>(),
     ]
 }
 
@@ -95,6 +97,7 @@ mod tests {
         let definitions = [
             include_str!("../../../manifests/crds/sparkoperator.k8s.io_sparkapplications.yaml"),
             include_str!("../../../manifests/crds/sparkoperator.k8s.io_scheduledsparkapplications.yaml"),
+            include_str!("../../../manifests/crds/sparkoperator.k8s.io_sparkconnects.yaml"),
         ];
         for (ours, yaml) in status_schemas().iter().zip(definitions) {
             let definition: CustomResourceDefinition = serde_saphyr::from_str(yaml).unwrap();

@@ -1,5 +1,5 @@
-//! Defines the Rust types for the kinds of `sparkoperator.k8s.io/v1beta2`: the specs that users write and the statuses
-//! that the operator writes.
+//! Defines the Rust types for the kinds of `sparkoperator.k8s.io`: the specs that users write and the statuses that the
+//! operator writes.
 //!
 //! This crate has no client, reads no clock and writes no log.
 
@@ -20,12 +20,19 @@ pub mod status;
 /// `ScheduledSparkApplication`, its spec and status.
 pub mod scheduled;
 
+/// `SparkConnect`, its spec and status.
+pub mod connect;
+
 /// The default values of fields that the user did not set.
 pub mod defaults;
 
 /// Bounds what it costs to read an object that somebody else has written.
 pub mod bounds;
+<<<<<<< HEAD
 /// The fields of statuses that installed CustomResourceDefinitions have to keep.
+=======
+/// The CustomResourceDefinitions of all kinds.
+>>>>>>> 411f7b7 (api: SparkConnect as a type, with its definition)
 pub mod crds;
 /// Parts of the Kubernetes API inside our own types, kept as the JSON that the user wrote.
 pub mod embedded;
@@ -52,6 +59,10 @@ pub use application::{
     SparkApplication, SparkApplicationSpec, owner_reference, stated,
 };
 pub use bounds::{Bounds, Excess};
+pub use connect::{
+    ConnectAccess, ConnectExecutorSpec, ConnectFailure, ConnectGateway, ConnectServerSpec,
+    ConnectServerStatus, ConnectState, SparkConnect, SparkConnectSpec, SparkConnectStatus,
+};
 pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
 pub use lenient::Lenient;

@@ -10,6 +10,8 @@ pub mod label {
     pub const APP_NAME: &str = "sparkoperator.k8s.io/app-name";
     /// The name of the ScheduledSparkApplication that created a SparkApplication; on the SparkApplication and its pods.
     pub const SCHEDULED_APP_NAME: &str = "sparkoperator.k8s.io/scheduled-app-name";
+    /// The name of the SparkConnect; on all objects that the operator creates for a server, and on its executors.
+    pub const CONNECT_NAME: &str = "sparkoperator.k8s.io/connect-name";
     /// `status.submissionID` of the run that the object belongs to.
     pub const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
     /// `"true"` on driver, executor and submission pods; the operator's watch of pods selects by this label.
@@ -40,6 +42,10 @@ pub mod label {
     pub const QUEUE_NAME: &str = "kueue.x-k8s.io/queue-name";
     /// Labels with this prefix belong to Kueue and are not copied from the application to its pods.
     pub const KUEUE_PREFIX: &str = "kueue.x-k8s.io/";
+    /// On an EndpointSlice, read by Kubernetes: the name of the Service that it belongs to.
+    pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+    /// On an EndpointSlice: the program that manages it. Kubernetes leaves those of other programs alone.
+    pub const ENDPOINT_SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 }
 
 /// The annotation contract (version [`CONTRACT_VERSION`](annotation::CONTRACT_VERSION)): the annotations of a Spark pod
@@ -131,6 +137,9 @@ pub mod annotation {
     /// Not part of the contract; on a ScheduledSparkApplication: a new value of this annotation creates an application
     /// at once. The new application gets the same annotation.
     pub const TRIGGER: &str = "sparkoperator.k8s.io/trigger";
+    /// Not part of the contract; on a SparkConnect: the time at which a connection was open last, in RFC 3339. The gateway
+    /// writes it when a client connects, and again while a connection is open. A sleeping server wakes by it.
+    pub const LAST_CONNECTION: &str = "sparkoperator.k8s.io/last-connection";
     /// Not part of the contract; on a SparkApplication: the slot of the schedule for which the application was created,
     /// in RFC 3339.
     pub const SCHEDULED_TIME: &str = "sparkoperator.k8s.io/scheduled-time";

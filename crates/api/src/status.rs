@@ -261,7 +261,7 @@ pub struct RunRecord {
 
 /// Returns the schema of Kubernetes conditions: a list with at most one entry per type, to which several programs may
 /// write.
-fn conditions(generator: &mut SchemaGenerator) -> Schema {
+pub(super) fn conditions(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "items": Embedded::<Condition>::json_schema(generator),
@@ -271,7 +271,7 @@ fn conditions(generator: &mut SchemaGenerator) -> Schema {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_zero(count: &i32) -> bool {
+pub(super) fn is_zero(count: &i32) -> bool {
     *count == 0
 }
 

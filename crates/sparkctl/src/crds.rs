@@ -1,7 +1,7 @@
-//! Builds the CustomResourceDefinitions of both kinds from the Rust types: those under `manifests/crds`, with which the operator
+//! Builds the CustomResourceDefinitions of all kinds from the Rust types: those under `manifests/crds`, with which the operator
 //! is compiled, and the schemas against which manifests are checked.
 
-use api::{ScheduledSparkApplication, SparkApplication};
+use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, JSONSchemaProps,
 };
@@ -39,20 +39,27 @@ const SCHEDULE_COLUMNS: [Column; 6] = [
     ("Age", "date", ".metadata.creationTimestamp"),
 ];
 
-/// Returns the CustomResourceDefinitions of both kinds.
+const CONNECT_COLUMNS: [Column; 3] = [
+    ("Age", "date", ".metadata.creationTimestamp"),
+    ("Status", "string", ".status.state"),
+    ("PodName", "string", ".status.server.podName"),
+];
+
+/// Returns the CustomResourceDefinitions of all kinds.
 ///
 /// The schemas accept everything that Kubeflow's schemas accept, except lists, maps and texts that are larger than
 /// those of any real application (`MOST_ENTRIES`, `LONGEST_TEXT`). So every stored object stays valid when this
 /// operator replaces Kubeflow's, or the reverse.
 #[must_use]
-pub fn custom_resource_definitions() -> [CustomResourceDefinition; 2] {
+pub fn custom_resource_definitions() -> [CustomResourceDefinition; 3] {
     [
         finished(SparkApplication::crd(), &APPLICATION_COLUMNS),
         finished(ScheduledSparkApplication::crd(), &SCHEDULE_COLUMNS),
+        finished(SparkConnect::crd(), &CONNECT_COLUMNS),
     ]
 }
 
-/// Returns the schema of the objects of one kind, as its CustomResourceDefinition has it. Takes a third of the time of both
+/// Returns the schema of the objects of one kind, as its CustomResourceDefinition has it. Takes a third of the time of all
 /// definitions.
 #[must_use]
 pub fn schema<K: CustomResourceExt>() -> Value {

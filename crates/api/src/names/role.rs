@@ -9,6 +9,8 @@ pub const DRIVER: &str = "driver";
 pub const EXECUTOR: &str = "executor";
 /// A pod in which `spark-submit` runs for one run of an application.
 pub const SUBMISSION: &str = "submission";
+/// A pod in which a server of Spark Connect runs.
+pub const CONNECT_SERVER: &str = "connect-server";
 /// A pod that holds room for an executor until the driver has created it.
 pub const PLACEHOLDER: &str = "placeholder";
 
