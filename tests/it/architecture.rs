@@ -27,11 +27,12 @@ const IMPURE_MODULES: [(&str, &str); 4] = [
     ("process", "processes are the controller's: put the command into the plan"),
 ];
 /// Paths of all code that only decides: the decision crates, and single modules of other crates.
-const PURE: [&str; 13] = [
+const PURE: [&str; 14] = [
     "crates/api/src",
     "crates/application-metrics/src",
     "crates/batch-schedulers/src",
     "crates/certificates/src/renewal.rs",
+    "crates/connect/src",
     "crates/cron/src",
     "crates/leader-election/src/lease.rs",
     "crates/plan/src",
@@ -44,8 +45,12 @@ const PURE: [&str; 13] = [
 ];
 
 /// Packages of decisions that together use all others of them.
-const DECISIONS: [&str; 3] =
-    ["spark-operator-application-metrics", "spark-operator-batch-schedulers", "spark-operator-schedules"];
+const DECISIONS: [&str; 4] = [
+    "spark-operator-application-metrics",
+    "spark-operator-batch-schedulers",
+    "spark-operator-connect",
+    "spark-operator-schedules",
+];
 /// Crates that must not be in the dependency trees of [`DECISIONS`], by their names in `cargo tree`.
 const NOT_FOR_DECISIONS: [&str; 7] =
     ["clap", "hyper", "kube-client", "kube-runtime", "rustls", "tokio", "tracing"];

@@ -248,7 +248,7 @@ impl ConnectServerStatus {
     }
 }
 
-/// How a server ended.
+/// How a server ended by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectFailure {
@@ -261,6 +261,9 @@ pub struct ConnectFailure {
     /// Why, as a sentence, with the last words of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Uid of the server's pod; absent if the pod was gone before the operator saw its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_uid: Option<String>,
     /// When the operator saw the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,

@@ -137,6 +137,8 @@ pub mod annotation {
     /// Not part of the contract; on a ScheduledSparkApplication: a new value of this annotation creates an application
     /// at once. The new application gets the same annotation.
     pub const TRIGGER: &str = "sparkoperator.k8s.io/trigger";
+    /// Not part of the contract; on a server of a SparkConnect: the hash of what its pod was made from.
+    pub const SERVER_HASH: &str = "sparkoperator.k8s.io/server-hash";
     /// Not part of the contract; on a SparkConnect: the time at which a connection was open last, in RFC 3339. The gateway
     /// writes it when a client connects, and again while a connection is open. A sleeping server wakes by it.
     pub const LAST_CONNECTION: &str = "sparkoperator.k8s.io/last-connection";
@@ -176,6 +178,18 @@ pub mod condition {
     pub const STALLED: &str = "Stalled";
 }
 
+/// Types of conditions of a SparkConnect.
+pub mod connect_condition {
+    /// Clients can connect; otherwise the reason and the message say why not. Kubeflow's operator has it too.
+    pub const SERVER_POD_READY: &str = "ServerPodReady";
+    /// The server is stopped because `suspend` is true.
+    pub const SUSPENDED: &str = "Suspended";
+    /// The server is stopped until a client connects.
+    pub const SLEEPING: &str = "Sleeping";
+    /// A field of the spec has no effect, because the operator has no gateway.
+    pub const GATEWAY_MISSING: &str = "GatewayMissing";
+}
+
 /// Names of the containers that Spark runs in.
 pub mod container {
     /// The driver's container.
@@ -206,6 +220,8 @@ pub mod volume {
         mount["name"].as_str().is_some_and(|name| name.starts_with(LOCAL_DIR_PREFIX))
     }
 
+    /// The volume of a server of Spark Connect with the pod template of its executors.
+    pub const CONNECT_CONF: &str = "spark-conf";
     /// The volume of `spec.hadoopConfigMap`.
     pub const HADOOP_CONFIG_MAP: &str = "hadoop-configmap-volume";
     /// The volume of `spec.sparkConfigMap`.
@@ -250,6 +266,10 @@ pub mod env {
     pub const SPARK_DRIVER_BIND_ADDRESS: &str = "SPARK_DRIVER_BIND_ADDRESS";
     /// Directories for scratch space, separated by commas.
     pub const SPARK_LOCAL_DIRS: &str = "SPARK_LOCAL_DIRS";
+    /// The address of a server's pod.
+    pub const POD_IP: &str = "POD_IP";
+    /// The token that clients of a server of Spark Connect have to send; Spark 4.1 and later.
+    pub const SPARK_CONNECT_AUTHENTICATE_TOKEN: &str = "SPARK_CONNECT_AUTHENTICATE_TOKEN";
     /// JVM options of `spark-submit` itself.
     pub const SPARK_SUBMIT_OPTS: &str = "SPARK_SUBMIT_OPTS";
     /// The Python of the executors, and of the driver unless [`PYSPARK_DRIVER_PYTHON`] is set.

@@ -25,6 +25,7 @@ pub struct ObjectKey {
 #[expect(missing_docs, reason = "each has the name of its kind")]
 impl ObjectKind {
     pub const CONFIG_MAP: Self = Self::new("v1", "ConfigMap");
+    pub const ENDPOINT_SLICE: Self = Self::new("discovery.k8s.io/v1", "EndpointSlice");
     pub const INGRESS: Self = Self::new("networking.k8s.io/v1", "Ingress");
     pub const NETWORK_POLICY: Self = Self::new("networking.k8s.io/v1", "NetworkPolicy");
     pub const PERSISTENT_VOLUME_CLAIM: Self = Self::new("v1", "PersistentVolumeClaim");

@@ -28,7 +28,9 @@ pub enum Severity {
 pub const LONGEST_NOTE: usize = 1024;
 
 impl Event {
-    pub(super) fn new(severity: Severity, reason: &'static str, action: &'static str, note: String) -> Self {
+    /// Returns an event about the object itself.
+    #[must_use]
+    pub fn new(severity: Severity, reason: &'static str, action: &'static str, note: String) -> Self {
         Self { severity, reason, action, note: excerpt::beginning(note, LONGEST_NOTE), pod: None }
     }
 

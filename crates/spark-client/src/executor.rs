@@ -45,8 +45,8 @@ pub fn executor(submission: &Submission) -> Result<Value, NotNative> {
     Ok(pod)
 }
 
-/// The labels that Spark gives to executors itself (`KubernetesExecutorConf`).
-const RESERVED: [&str; 6] = [
+/// The labels that Spark gives to executors itself (`KubernetesExecutorConf`); it refuses them in properties.
+pub const RESERVED: [&str; 6] = [
     label::SPARK_ROLE,
     label::SPARK_APP_SELECTOR,
     label::SPARK_APP_NAME,

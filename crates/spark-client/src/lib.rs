@@ -68,7 +68,7 @@ use api::names::{conf as key, submit_conf};
 pub use conf::{Conf, elements as list_elements};
 pub use dependencies::flag_list;
 use driver_in_progress::Driver;
-pub use executor::executor;
+pub use executor::{RESERVED as RESERVED_LABELS, executor};
 pub use expansion::{expanded, unbounded};
 pub use input::{Environment, Files, Ids, NO_RESOURCE, Submission};
 pub use line::Line;

@@ -11,7 +11,7 @@ mod customization;
 mod edits;
 mod ignored;
 mod ingress;
-mod kubernetes;
+pub mod kubernetes;
 mod labels;
 mod mistakes;
 mod mode;

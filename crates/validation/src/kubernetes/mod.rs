@@ -19,7 +19,7 @@ use std::{
 
 /// A place in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub enum Place {
     /// The name of the object.
     Name(String),
     /// The label with this key.
@@ -44,10 +44,12 @@ impl Display for Place {
     }
 }
 
-type Mistakes = Vec<(Place, String)>;
+/// The mistakes of an object: where each is, and what is wrong there.
+pub type Mistakes = Vec<(Place, String)>;
 
 /// Returns the mistakes of an object.
-pub(super) fn mistakes(object: &Value) -> Mistakes {
+#[must_use]
+pub fn mistakes(object: &Value) -> Mistakes {
     let mut mistakes = Vec::new();
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();

@@ -1,0 +1,277 @@
+//! Checks whether a server can run with the spec that the user wrote. What a server has in common with an application is
+//! checked as an application: the webhook, the controller and `sparkctl` refuse the same with the same messages.
+
+use crate::{
+    CONNECT_PORT, LEAST_IDLE_SECONDS, Policy, names, objects, options::image, server_pod::server_pod,
+};
+use api::{
+    Embedded, LONGEST_LABEL, Role, SparkApplication, SparkApplicationSpec, SparkConnect, SparkConnectSpec,
+    SparkPodSpec, is_segment,
+    names::{conf, submit_conf},
+    stated,
+};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use kube_core::ResourceExt;
+use spark_client::Line;
+use submission::{
+    exposure::ExposureRight,
+    findings::{Findings, Refusal},
+    pod_templates::sparks_container,
+};
+use validation::{
+    Files,
+    kubernetes::{Place, mistakes},
+};
+
+/// Texts of findings about an application, and what they are about a server; a later one sees what an earlier one wrote.
+const WORDS: [(&str, &str); 6] = [
+    ("spec.driver", "spec.server"),
+    ("write spec.server.kubernetesMaster instead", "the operator sets it: take it out"),
+    ("spec.server.image", "the image of the container in spec.server.template"),
+    ("spec.executor.image", "the image of the container in spec.executor.template"),
+    ("spec.executor.serviceAccount", "serviceAccountName in spec.executor.template"),
+    ("an application runs in its own namespace", "a server runs in its own namespace"),
+];
+/// Properties that a server takes and a submitted application may not: the pod's name, which is the operator's, and lists of
+/// files, which are in the image here.
+const LEFT_OUT: [&str; 5] = [
+    conf::DRIVER_POD_NAME,
+    submit_conf::JARS,
+    submit_conf::FILES,
+    submit_conf::ARCHIVES,
+    submit_conf::PY_FILES,
+];
+
+/// Checks that the server can run with the spec that the user wrote.
+///
+/// # Errors
+///
+/// All mistakes.
+pub fn validate(connect: &SparkConnect) -> Result<(), Refusal> {
+    let Findings { invalid, .. } = examine(connect);
+    if invalid.is_empty() { Ok(()) } else { Err(Refusal(invalid)) }
+}
+
+/// Returns the mistakes and the warnings of a SparkConnect.
+#[must_use]
+pub fn examine(connect: &SparkConnect) -> Findings {
+    let mut findings = Findings::default();
+    name(connect, &mut findings);
+    fields(connect, &mut findings);
+    service(connect, &mut findings);
+    let of_application = validation::examine(&as_application(connect), Files::Stay);
+    for invalid in of_application.invalid {
+        findings.refuse(of_server(invalid.field), of_server(invalid.why));
+    }
+    for warning in of_application.warnings {
+        let (field, what) = warning.split_once(": ").unwrap_or(("spec", warning.as_str()));
+        findings.warn(of_server(field.to_owned()), of_server(what.to_owned()));
+    }
+    // Objects of a spec with mistakes would repeat them.
+    if findings.invalid.is_empty() {
+        planned(connect, &mut findings);
+    }
+    findings.told("spec")
+}
+
+/// Returns the rights that a user needs to apply `spec`; none if `old` has the same Service. As for applications, one inside
+/// the cluster without annotations needs no right.
+#[must_use]
+pub fn exposure_rights(old: Option<&SparkConnectSpec>, spec: &SparkConnectSpec) -> Vec<ExposureRight> {
+    let Some(service) = &spec.server.service else { return Vec::new() };
+    if old.is_some_and(|old| old.server.service.as_ref() == Some(service)) {
+        return Vec::new();
+    }
+    let given = service.json();
+    let kind = given["spec"]["type"].as_str().unwrap_or_default();
+    let field = if !["", "ClusterIP"].contains(&kind) {
+        "spec.type"
+    } else if !given["spec"]["externalIPs"].is_null() {
+        "spec.externalIPs"
+    } else if !given["metadata"]["annotations"].is_null() {
+        "metadata.annotations"
+    } else {
+        return Vec::new();
+    };
+    vec![ExposureRight { group: "", resource: "services", field: format!("spec.server.service.{field}") }]
+}
+
+fn name(connect: &SparkConnect, findings: &mut Findings) {
+    let name = connect.metadata.name.as_deref().unwrap_or_default();
+    if name.is_empty() && connect.metadata.generate_name.is_some() {
+        return;
+    }
+    let mut refuse = |why: String| {
+        findings.refuse("metadata.name", format_args!("invalid SparkConnect name \"{name}\": {why}"));
+    };
+    let most = names::LONGEST_NAME;
+    if name.len() > most {
+        refuse(format!("has {} characters, at most {most} are possible", name.len()));
+    }
+    if !is_label(name) {
+        refuse("write lower-case letters, digits and `-`, a letter first and no `-` last".to_owned());
+    }
+}
+
+/// Whether `name` has the form of a DNS-1035 label, as Kubernetes requires for Services.
+fn is_label(name: &str) -> bool {
+    is_segment(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
+/// Checks what only a server has.
+fn fields(connect: &SparkConnect, findings: &mut Findings) {
+    let SparkConnectSpec { spark_version, server, executor, .. } = &connect.spec;
+    if spark_version.is_empty() {
+        findings.refuse("spec.sparkVersion", "is missing: write the version in the image, such as `4.0.1`");
+    }
+    for (role, template) in [(Role::Driver, &server.template), (Role::Executor, &executor.template)] {
+        if image(template.as_ref(), role, connect.spec.image.as_ref()).is_none() {
+            let section = if role == Role::Driver { "server" } else { "executor" };
+            let why =
+                format!("is missing: write it, or the image of the container in spec.{section}.template");
+            findings.refuse("spec.image", why);
+        }
+    }
+    for (field, seconds) in [
+        ("spec.ttlSecondsAfterIdle", connect.spec.ttl_seconds_after_idle),
+        ("spec.sleepAfterIdleSeconds", connect.spec.sleep_after_idle_seconds),
+    ] {
+        if let Some(seconds) = seconds.filter(|seconds| *seconds < LEAST_IDLE_SECONDS) {
+            findings
+                .refuse(field, format_args!("`{seconds}` is too short: write {LEAST_IDLE_SECONDS} or more"));
+        }
+    }
+    if let Some(token) = &server.token {
+        if token.name.is_empty() || token.key.is_empty() {
+            findings
+                .refuse("spec.server.token", "names no entry: write the name of a Secret and a key in it");
+        }
+        if Line::is_older(spark_version, (4, 1)) {
+            let why = format!(
+                "needs Spark 4.1, and sparkVersion is `{spark_version}`: it would ask nobody for a token"
+            );
+            findings.refuse("spec.server.token", why);
+        }
+    }
+    let allocation = connect.spec.dynamic_allocation.as_ref().filter(|allocation| allocation.enabled);
+    if let Some(allocation) = allocation
+        && let Some(initial) = allocation.initial_executors
+    {
+        let (least, most) =
+            (allocation.min_executors.unwrap_or(0), allocation.max_executors.unwrap_or(i32::MAX));
+        if initial < least.max(0) || initial > most {
+            let why = format!("`{initial}` is not between minExecutors and maxExecutors");
+            findings.refuse("spec.dynamicAllocation.initialExecutors", why);
+        }
+    }
+    let port = connect.spec.spark_conf.get(submit_conf::CONNECT_PORT);
+    if port.is_some_and(|port| *port != CONNECT_PORT.to_string()) {
+        let field = format!("spec.sparkConf[{}]", submit_conf::CONNECT_PORT);
+        findings
+            .warn(field, format_args!("is ignored: clients connect to port {CONNECT_PORT} of the Service"));
+    }
+}
+
+fn service(connect: &SparkConnect, findings: &mut Findings) {
+    const FIELD: &str = "spec.server.service";
+    let Some(service) = &connect.spec.server.service else { return };
+    if let Err(error) = service.decode() {
+        return findings.refuse(FIELD, format_args!("is not a Service: {error}"));
+    }
+    let (name, spec) = (names::service(connect), &service.json()["spec"]);
+    let is_given = service.json()["metadata"]["name"] == name.as_str();
+    if is_given && (name.len() > LONGEST_LABEL || !is_label(&name)) {
+        let why = format!(
+            "`{name}` cannot be the name of a Service: write at most {LONGEST_LABEL} lower-case letters, digits and `-`, a letter first"
+        );
+        findings.refuse("spec.server.service.metadata.name", why);
+    }
+    if spec["type"] == "ExternalName" {
+        findings.refuse(
+            "spec.server.service.spec.type",
+            "leads elsewhere: write ClusterIP, NodePort or LoadBalancer",
+        );
+    }
+    if connect.needs_gateway() && spec["clusterIP"] == "None" {
+        let why = "clients would not come to the gateway, which notes connections and wakes the server: take it out";
+        findings.refuse("spec.server.service.spec.clusterIP", why);
+    }
+}
+
+/// Checks what would be created by the rules of Kubernetes.
+fn planned(connect: &SparkConnect, findings: &mut Findings) {
+    let policy = Policy::new("k8s://https://kubernetes.default.svc");
+    let mut with_metadata = connect.clone();
+    with_metadata.metadata.name.get_or_insert_with(|| "server".to_owned());
+    for (place, why) in mistakes(&server_pod(&with_metadata, &policy)) {
+        match place {
+            Place::Field(path) => findings.refuse(format_args!("spec.server.template.spec.{path}"), why),
+            place => {
+                findings.refuse("spec.server.template", format_args!("the pod would have {place}: {why}"))
+            }
+        }
+    }
+    for object in objects::wanted(&with_metadata, &policy, None, None) {
+        for (place, why) in mistakes(&object) {
+            let kind = object["kind"].as_str().unwrap_or_default();
+            findings.refuse("spec.server.service", format_args!("its {kind} would have {place}: {why}"));
+        }
+    }
+}
+
+fn of_server(text: String) -> String {
+    WORDS.iter().fold(text, |text, (application, server)| text.replace(application, server))
+}
+
+/// Returns an application that has in common with the server what can be.
+fn as_application(connect: &SparkConnect) -> SparkApplication {
+    let spec = &connect.spec;
+    let mut common = SparkApplicationSpec {
+        spark_version: spec.spark_version.clone(),
+        image: Some(stated(&spec.image).map_or_else(|| "spark".to_owned(), Clone::clone)),
+        main_class: Some("Server".to_owned()),
+        main_application_file: "local:///server.jar".to_owned(),
+        spark_conf: spec.spark_conf.clone(),
+        hadoop_conf: spec.hadoop_conf.clone(),
+        dynamic_allocation: spec.dynamic_allocation.clone(),
+        ..SparkApplicationSpec::default()
+    };
+    common.spark_conf.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
+    let (server, executor) = (&spec.server, &spec.executor);
+    common.driver.pod = SparkPodSpec {
+        cores: server.cores,
+        memory: stated(&server.memory).cloned(),
+        service_account: stated(&server.service_account).cloned(),
+        // The server has what its template has, and its command is the operator's.
+        template: without(server.template.as_ref(), Role::Driver, &["args", "command", "image", "resources"]),
+        ..SparkPodSpec::default()
+    };
+    // A server may have no executors for now.
+    common.executor.instances = executor.instances.filter(|instances| *instances != 0);
+    common.executor.pod = SparkPodSpec {
+        cores: executor.cores,
+        memory: stated(&executor.memory).cloned(),
+        template: without(executor.template.as_ref(), Role::Executor, &["image"]),
+        ..SparkPodSpec::default()
+    };
+    let mut application = SparkApplication::new("server", common);
+    application.metadata.namespace = connect.namespace();
+    application
+}
+
+/// Returns a template without these fields of the container in which Spark runs.
+fn without(
+    template: Option<&Embedded<PodTemplateSpec>>,
+    role: Role,
+    fields: &[&str],
+) -> Option<Embedded<PodTemplateSpec>> {
+    let mut template = template?.json().clone();
+    let containers = template.pointer_mut("/spec/containers");
+    if let Some(containers) = containers.filter(|list| list.as_array().is_some_and(|list| !list.is_empty())) {
+        let sparks = sparks_container(containers, role);
+        if let Some(container) = containers[sparks].as_object_mut() {
+            container.retain(|field, _| !fields.contains(&field.as_str()));
+        }
+    }
+    Some(template.into())
+}

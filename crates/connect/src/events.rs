@@ -1,0 +1,35 @@
+//! Builds the events that users see on a SparkConnect, and their wording.
+
+use plan::events::{Event, Severity};
+use std::time::Duration;
+
+pub(super) const PROVISIONING: &str = "SparkConnectProvisioning";
+pub(super) const READY: &str = "SparkConnectReady";
+pub(super) const NOT_READY: &str = "SparkConnectNotReady";
+pub(super) const FAILED: &str = "SparkConnectFailed";
+pub(super) const RESTARTED: &str = "SparkConnectRestarted";
+pub(super) const EDITED: &str = "SparkConnectEdited";
+pub(super) const SUSPENDED: &str = "SparkConnectSuspended";
+pub(super) const RESUMED: &str = "SparkConnectResumed";
+pub(super) const SLEEPING: &str = "SparkConnectSleeping";
+pub(super) const WAKING: &str = "SparkConnectWaking";
+pub(super) const DELETED: &str = "SparkConnectDeleted";
+pub(super) const GATEWAY_MISSING: &str = "SparkConnectGatewayMissing";
+
+/// Returns an event that everything goes its way.
+pub(super) fn normal(reason: &'static str, action: &'static str, note: String) -> Event {
+    Event::new(Severity::Normal, reason, action, note)
+}
+
+/// Returns an event about something that the user may have to mend.
+pub(super) fn warning(reason: &'static str, action: &'static str, note: String) -> Event {
+    Event::new(Severity::Warning, reason, action, note)
+}
+
+pub(super) fn waits(pod: &str, why: &str) -> Event {
+    normal(PROVISIONING, "Follow", format!("server {pod} waits: {why}"))
+}
+
+pub(super) fn failed(why: &str, pause: Duration) -> Event {
+    warning(FAILED, "Follow", format!("{why}; it is made anew in {} s", pause.as_secs()))
+}

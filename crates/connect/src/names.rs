@@ -1,0 +1,40 @@
+//! Derives the names of the objects of a SparkConnect, which are those of Kubeflow's operator.
+
+use api::SparkConnect;
+use kube_core::ResourceExt;
+
+/// The greatest length of a name, so that the name of the server's pod is a label.
+pub const LONGEST_NAME: usize = api::LONGEST_LABEL - SERVER.len();
+const SERVER: &str = "-server";
+/// The key of the pod template of the executors in its ConfigMap.
+pub(super) const TEMPLATE_KEY: &str = "executor-pod-template.yaml";
+/// The file with that template, which Spark reads when the server starts.
+pub(super) const TEMPLATE_FILE: &str = "/tmp/spark/executor-pod-template.yaml";
+
+/// Returns the name of the server's pod and of its NetworkPolicy.
+#[must_use]
+pub fn server(connect: &SparkConnect) -> String {
+    connect.name_any() + SERVER
+}
+
+/// Returns the name of the ConfigMap with the pod template of the executors.
+#[must_use]
+pub fn config_map(connect: &SparkConnect) -> String {
+    connect.name_any() + "-conf"
+}
+
+/// Returns the name of the Service. A name that the user has given is not checked here.
+#[must_use]
+pub fn service(connect: &SparkConnect) -> String {
+    let given = connect.spec.server.service.as_ref();
+    let given = given.and_then(|service| service.json()["metadata"]["name"].as_str());
+    given.filter(|name| !name.is_empty()).map_or_else(|| server(connect), str::to_owned)
+}
+
+/// Returns the names of the EndpointSlices of a Service without a selector: of the port that the gateway serves, and of
+/// the others.
+#[must_use]
+pub fn endpoint_slices(connect: &SparkConnect) -> [String; 2] {
+    let service = service(connect);
+    [format!("{service}-gateway"), format!("{service}-direct")]
+}

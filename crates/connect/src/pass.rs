@@ -1,0 +1,494 @@
+//! Decides about one SparkConnect: which objects it has, and whether its server works, rests, or is made anew.
+
+use crate::{
+    Action, Found, Gateway, Observed, Plan, Policy, ServerPod,
+    checks::validate,
+    conditions, events, names, objects,
+    server_pod::{server_hash, server_pod},
+};
+use api::{
+    ConnectFailure, ConnectGateway, ConnectState, ObjectKey, ObjectKind, SparkConnect,
+    names::connect_condition::{GATEWAY_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use plan::{
+    between,
+    driver::{self, DriverState},
+};
+use std::time::Duration;
+use submission::spec_hash::hash_version;
+
+/// The pauses before a server that ended by itself is made anew: the first one, which doubles, and the longest one.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// How long a server has to be ready before the next pause is the first one again.
+const STABLE: Duration = Duration::from_secs(600);
+/// How much later than its time of deletion a pod is deleted by force: its node is lost, and only that one can be made anew
+/// under the name.
+const LOST: Duration = Duration::from_secs(60);
+/// The pause before the next look where no watch tells of a change.
+const LATER: Duration = Duration::from_secs(30);
+
+/// Reasons of the condition `ServerPodReady` that decisions depend on.
+mod reason {
+    pub(super) const READY: &str = "ServerPodReady";
+    pub(super) const NOT_READY: &str = "ServerPodNotReady";
+    pub(super) const INVALID: &str = "Invalid";
+    pub(super) const NAME_TAKEN: &str = "NameTaken";
+    pub(super) const CREATING: &str = "Creating";
+    pub(super) const REFUSED: &str = "PodRefused";
+    pub(super) const STARTING: &str = "Starting";
+    pub(super) const TERMINATING: &str = "Terminating";
+    pub(super) const GONE: &str = "ServerGone";
+}
+
+/// The input of one decision, and the plan as far as it is made.
+pub(super) struct Pass<'a> {
+    connect: &'a SparkConnect,
+    seen: &'a Observed,
+    now: Timestamp,
+    policy: &'a Policy,
+    plan: Plan,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(
+        connect: &'a SparkConnect,
+        seen: &'a Observed,
+        now: Timestamp,
+        policy: &'a Policy,
+    ) -> Self {
+        let plan = Plan {
+            actions: Vec::new(),
+            wanted: Vec::new(),
+            status: connect.status.clone().unwrap_or_default(),
+            events: Vec::new(),
+            wake: None,
+        };
+        Self { connect, seen, now, policy, plan }
+    }
+
+    pub(super) fn plan(mut self) -> Plan {
+        if self.connect.metadata.deletion_timestamp.is_none() {
+            self.decide();
+            // The passing of time alone is no reason to write the status.
+            if self.connect.status.as_ref() != Some(&self.plan.status) {
+                self.plan.status.last_update_time = Some(Time(self.now));
+            }
+        }
+        self.plan
+    }
+
+    fn decide(&mut self) {
+        let status = &mut self.plan.status;
+        status.observed_generation = self.connect.metadata.generation;
+        status.start_time.get_or_insert(Time(self.now));
+        status.executors.clone_from(&self.seen.executors);
+        if let Err(refusal) = validate(self.connect) {
+            // A server that runs goes on: nothing tells how it should be instead.
+            return self.stop(reason::INVALID, &refusal.brief());
+        }
+        self.find_gateway();
+        if self.lifetime_ends() {
+            let note = "nobody has connected for ttlSecondsAfterIdle".to_owned();
+            self.plan.events.push(events::normal(events::DELETED, "Delete", note));
+            self.plan.actions.push(Action::DeleteConnect);
+            return;
+        }
+        let taken = self.settle_objects();
+        if let Some(name) = taken {
+            let why = format!(
+                "there is a {name} that this SparkConnect has not made: delete it, or choose another name"
+            );
+            return self.stop(reason::NAME_TAKEN, &why);
+        }
+        let is_asleep = self.sleeps();
+        if self.connect.spec.suspend {
+            self.leave_rest(SLEEPING, events::WAKING, "");
+            self.rest(SUSPENDED, events::SUSPENDED, "suspend is true");
+        } else if is_asleep {
+            self.leave_rest(SUSPENDED, events::RESUMED, "the server may start again");
+            self.rest(SLEEPING, events::SLEEPING, "nobody has connected for sleepAfterIdleSeconds");
+        } else {
+            self.leave_rest(SUSPENDED, events::RESUMED, "the server starts again");
+            self.leave_rest(SLEEPING, events::WAKING, "a client connects, and the server starts again");
+            self.serve();
+        }
+    }
+
+    /// Returns the gateway with the port for this server, if connections pass it.
+    fn gateway(&self) -> Option<(&'a Gateway, i32)> {
+        let port = self.plan.status.gateway.as_ref()?.port;
+        Some((self.policy.gateway.as_ref()?, port))
+    }
+
+    fn find_gateway(&mut self) {
+        let (needed, known) = (self.connect.needs_gateway(), self.policy.gateway.is_some());
+        let port = self.seen.gateway_port.filter(|_| needed && known);
+        let status = &mut self.plan.status;
+        status.gateway = port.map(|port| ConnectGateway { port });
+        if !needed || known {
+            return conditions::remove(status, GATEWAY_MISSING);
+        }
+        let what = "sleepAfterIdleSeconds and ttlSecondsAfterIdle have no effect: the operator has no gateway (--connect-gateway)";
+        if !conditions::holds(status, GATEWAY_MISSING) {
+            self.plan.events.push(events::warning(events::GATEWAY_MISSING, "Expose", what.to_owned()));
+        }
+        conditions::set(status, GATEWAY_MISSING, true, ("NoGateway", what), self.now);
+    }
+
+    /// Returns how long nobody has connected, or could.
+    fn idle(&self) -> Duration {
+        let status = &self.plan.status;
+        let ready = conditions::find(status, SERVER_POD_READY).filter(|condition| condition.status == "True");
+        let moments = [
+            self.connect.last_connection(),
+            status.start_time.clone(),
+            // A server that ends again and again would never be idle.
+            status.last_restart_time.clone().filter(|_| status.restarts == 0),
+            ready.map(|condition| condition.last_transition_time.clone()),
+        ];
+        let latest = moments.into_iter().flatten().map(|time| time.0).max();
+        latest.map_or(Duration::ZERO, |latest| between(latest, self.now))
+    }
+
+    /// Returns whether the SparkConnect is to be deleted, since nobody has connected for long.
+    fn lifetime_ends(&mut self) -> bool {
+        let spec = &self.connect.spec;
+        let Some(limit) = spec.ttl_seconds_after_idle.filter(|_| !spec.suspend && self.gateway().is_some())
+        else {
+            return false;
+        };
+        self.elapses(limit, self.idle())
+    }
+
+    /// Returns whether the server is to sleep, or to sleep on.
+    fn sleeps(&mut self) -> bool {
+        let spec = &self.connect.spec;
+        let Some(limit) = spec.sleep_after_idle_seconds.filter(|_| !spec.suspend && self.gateway().is_some())
+        else {
+            return false;
+        };
+        if conditions::holds(&self.plan.status, SLEEPING) {
+            // Only a client wakes it: one that has connected while its wait was not over.
+            let last = self.connect.last_connection();
+            return last.is_none_or(|last| between(last.0, self.now) >= seconds(limit));
+        }
+        // A server that starts is waited for: it has had no chance of a connection.
+        let has_started = !matches!(self.plan.status.state, ConnectState::New | ConnectState::Provisioning);
+        has_started && self.elapses(limit, self.idle())
+    }
+
+    /// Returns whether `passed` has come to the limit; otherwise there is another look when it will have.
+    fn elapses(&mut self, limit: i64, passed: Duration) -> bool {
+        match seconds(limit).checked_sub(passed).filter(|rest| !rest.is_zero()) {
+            None => true,
+            Some(rest) => {
+                self.wake_in(rest);
+                false
+            }
+        }
+    }
+
+    /// Plans the objects beside the pod. Returns the name of an object of somebody else that stands in the way.
+    fn settle_objects(&mut self) -> Option<ObjectKey> {
+        let gateway = self.gateway();
+        let server = self.seen.server.as_deref();
+        let uid = self.connect.metadata.uid.as_deref().unwrap_or_default();
+        let alive = server.filter(|pod| pod.summary.is_controlled_by(uid) && !pod.summary.terminating);
+        let address = alive.and_then(|pod| pod.ip.as_deref());
+        let wanted = objects::wanted(self.connect, self.policy, gateway, address);
+        let mut taken = server
+            .filter(|pod| !pod.summary.is_controlled_by(uid))
+            .map(|pod| ObjectKind::new("v1", "Pod").named(pod.summary.name.as_str()));
+        let mut unneeded: Vec<&Found> = self.seen.objects.iter().filter(|found| found.is_ours).collect();
+        for object in wanted {
+            let key = ObjectKey::of(&object).expect("it was built with kind and name");
+            match self.seen.objects.iter().find(|found| found.key == key) {
+                Some(found) if !found.is_ours => taken = taken.or(Some(key)),
+                // Endpoints that Kubernetes has made for a selector would stay.
+                Some(found) if found.has_selector && object["spec"]["selector"].is_null() => {
+                    self.wake_in(Duration::from_secs(1));
+                }
+                _ => {
+                    unneeded.retain(|found| found.key != key);
+                    self.plan.wanted.push(object);
+                }
+            }
+        }
+        let delete = |found: &Found| Action::Delete { key: found.key.clone(), uid: found.uid.clone() };
+        self.plan.actions.extend(unneeded.into_iter().map(delete));
+        self.plan.status.server.service_name = Some(names::service(self.connect));
+        taken
+    }
+
+    /// Leaves the server as it is, because nothing can be made of the spec.
+    fn stop(&mut self, reason: &'static str, why: &str) {
+        let known = conditions::find(&self.plan.status, SERVER_POD_READY);
+        if known.is_none_or(|known| known.reason != reason || known.message != not_ready(why)) {
+            self.plan.events.push(events::warning(events::FAILED, "Validate", why.to_owned()));
+        }
+        self.enter(ConnectState::Failed, reason, why);
+        self.wake_in(2 * LATER);
+    }
+
+    /// Deletes the server's pod until `spec` or a client asks for it again.
+    fn rest(&mut self, condition: &'static str, event: &'static str, why: &str) {
+        let status = &mut self.plan.status;
+        if !conditions::holds(status, condition) {
+            let note = format!("{why}: the server and its executors are deleted, and everything else stays");
+            self.plan.events.push(events::normal(event, "Rest", note));
+        }
+        conditions::set(status, condition, true, (condition, why), self.now);
+        self.forget_pod();
+        self.plan.status.restarts = 0;
+        if let Some(pod) = self.seen.server.as_deref() {
+            self.delete(pod);
+        }
+        self.enter(ConnectState::NotReady, condition, why);
+    }
+
+    fn leave_rest(&mut self, condition: &'static str, event: &'static str, note: &str) {
+        if conditions::holds(&self.plan.status, condition) && !note.is_empty() {
+            self.plan.events.push(events::normal(event, "Start", note.to_owned()));
+        }
+        conditions::remove(&mut self.plan.status, condition);
+    }
+
+    fn serve(&mut self) {
+        let seen = self.seen;
+        match seen.server.as_deref() {
+            None => self.without_pod(),
+            Some(pod) if pod.summary.terminating => {
+                self.delete(pod);
+                // A pod that the operator has deleted is forgotten, and only awaited.
+                let state = match self.plan.status.server.pod_name {
+                    Some(_) => ConnectState::NotReady,
+                    None => ConnectState::Provisioning,
+                };
+                let why = format!("pod {} is being deleted", pod.summary.name);
+                self.enter(state, reason::TERMINATING, &why);
+            }
+            Some(pod) => self.follow(pod),
+        }
+    }
+
+    fn without_pod(&mut self) {
+        let hash = server_hash(&self.connect.spec);
+        let status = &mut self.plan.status;
+        if status.server_hash.as_ref() != Some(&hash) {
+            status.restarts = 0;
+        } else if let Some(name) = status.server.pod_name.clone() {
+            let why = format!("pod {name} is gone: it was deleted, or its node is");
+            let failure = ConnectFailure {
+                reason: Some(reason::GONE.to_owned()),
+                message: Some(why),
+                ..Default::default()
+            };
+            return self.fail(failure);
+        }
+        if let Some(rest) = self.pause() {
+            return self.wake_in(rest);
+        }
+        let status = &mut self.plan.status;
+        let known = conditions::find(status, SERVER_POD_READY).map(|known| known.reason.as_str());
+        let is_repeated = known.is_some_and(|known| [reason::CREATING, reason::REFUSED].contains(&known));
+        let was_refused = known == Some(reason::REFUSED);
+        if !is_repeated {
+            status.last_restart_time = Some(Time(self.now));
+            let name = names::server(self.connect);
+            self.plan.events.push(if status.restarts > 0 {
+                events::normal(events::RESTARTED, "Create", format!("server {name} is made anew"))
+            } else {
+                events::normal(events::PROVISIONING, "Create", format!("server {name} is made"))
+            });
+        }
+        status.server_hash = Some(hash);
+        self.forget_pod();
+        self.plan.actions.push(Action::CreateServer(Box::new(server_pod(self.connect, self.policy))));
+        self.wake_in(LATER);
+        match self.seen.refusal.as_deref() {
+            Some(why) => {
+                if !was_refused {
+                    let note = format!("the server's pod is refused, and tried again: {why}");
+                    self.plan.events.push(events::warning(events::PROVISIONING, "Create", note));
+                }
+                self.enter(ConnectState::Provisioning, reason::REFUSED, why);
+            }
+            None => {
+                self.enter(ConnectState::Provisioning, reason::CREATING, "the server's pod is being made")
+            }
+        }
+    }
+
+    fn follow(&mut self, pod: &ServerPod) {
+        let hash = server_hash(&self.connect.spec);
+        let status = &mut self.plan.status;
+        // That of another version cannot be compared, and Kubeflow's operator has written none: such a server goes on.
+        let is_edited = [pod.hash.as_ref(), status.server_hash.as_ref()]
+            .into_iter()
+            .flatten()
+            .find(|known| hash_version(known) == hash_version(&hash))
+            .is_some_and(|known| *known != hash);
+        if is_edited {
+            status.restarts = 0;
+            let note = "the spec was edited: the server is made anew, which ends its sessions".to_owned();
+            self.plan.events.push(events::normal(events::EDITED, "Replace", note));
+            return self.replace(pod, "the spec was edited");
+        }
+        status.server_hash = Some(hash);
+        let summary = &pod.summary;
+        let state = driver::state(summary);
+        status.server.pod_name = Some(summary.name.clone());
+        status.server.pod_ip.clone_from(&pod.ip);
+        match state {
+            DriverState::Completed => self.ended(pod, "server container ended with exit code 0".to_owned()),
+            DriverState::Failed(why) => {
+                self.ended(pod, why.replacen("driver container", "server container", 1))
+            }
+            DriverState::Pending => {
+                let why = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
+                let why = summary.waiting_for().or(why);
+                self.starts(&summary.name, why.as_deref());
+            }
+            DriverState::Running if pod.is_ready => self.ready(&summary.name),
+            DriverState::Running => match self.plan.status.state {
+                ConnectState::New | ConnectState::Provisioning | ConnectState::Failed => {
+                    self.enter(ConnectState::Provisioning, reason::STARTING, "Spark does not listen yet");
+                }
+                ConnectState::Ready | ConnectState::NotReady => {
+                    self.unready(&summary.name, "Spark does not answer");
+                }
+            },
+            DriverState::Unknown => self.unready(&summary.name, "its node does not answer"),
+        }
+    }
+
+    fn starts(&mut self, name: &str, why: Option<&str>) {
+        let word = why.and_then(conditions::first_word).unwrap_or(reason::NOT_READY);
+        let known = conditions::find(&self.plan.status, SERVER_POD_READY);
+        if let Some(why) = why.filter(|_| known.is_none_or(|known| known.reason != word)) {
+            self.plan.events.push(events::waits(name, why));
+        }
+        self.enter(ConnectState::Provisioning, word, why.unwrap_or("the server's pod starts"));
+    }
+
+    fn ready(&mut self, name: &str) {
+        if self.plan.status.state != ConnectState::Ready {
+            let note = format!("clients can connect to server {name}");
+            self.plan.events.push(events::normal(events::READY, "Follow", note));
+        }
+        self.enter(ConnectState::Ready, reason::READY, "Server pod is ready");
+        let since =
+            conditions::find(&self.plan.status, SERVER_POD_READY).map(|ready| ready.last_transition_time.0);
+        let ready = since.map_or(Duration::ZERO, |since| between(since, self.now));
+        match STABLE.checked_sub(ready).filter(|rest| !rest.is_zero()) {
+            None => self.plan.status.restarts = 0,
+            Some(rest) if self.plan.status.restarts > 0 => self.wake_in(rest),
+            Some(_) => {}
+        }
+    }
+
+    fn unready(&mut self, name: &str, why: &str) {
+        if self.plan.status.state != ConnectState::NotReady {
+            let note = format!("server {name} is not ready: {why}");
+            self.plan.events.push(events::warning(events::NOT_READY, "Follow", note));
+        }
+        self.enter(ConnectState::NotReady, reason::NOT_READY, why);
+    }
+
+    /// Records the end of a server, and replaces it when the pause is over. Its pod is kept until then, with its log.
+    fn ended(&mut self, pod: &ServerPod, why: String) {
+        let summary = &pod.summary;
+        let recorded = self.plan.status.last_failure.as_ref().and_then(|failure| failure.pod_uid.as_ref());
+        if recorded != Some(&summary.uid) {
+            let of_container = summary.ended.as_ref().map(|ended| ended.reason.clone());
+            let of_pod = summary.message.as_deref().and_then(conditions::first_word).map(str::to_owned);
+            let failure = ConnectFailure {
+                reason: of_container.filter(|word| !word.is_empty()).or(of_pod),
+                exit_code: summary.ended.as_ref().map(|ended| ended.exit_code),
+                message: Some(why),
+                pod_uid: Some(summary.uid.clone()),
+                time: None,
+            };
+            return self.fail(failure);
+        }
+        match self.pause() {
+            Some(rest) => self.wake_in(rest),
+            None => self.replace(pod, "the last server has ended"),
+        }
+    }
+
+    fn fail(&mut self, failure: ConnectFailure) {
+        self.plan.status.restarts = self.plan.status.restarts.saturating_add(1);
+        if failure.pod_uid.is_none() {
+            self.forget_pod();
+        }
+        let why = failure.message.clone().unwrap_or_default();
+        let word = failure.reason.as_deref().and_then(conditions::first_word).unwrap_or(reason::NOT_READY);
+        self.enter(ConnectState::Failed, word, &why);
+        self.plan.status.last_failure = Some(ConnectFailure { time: Some(Time(self.now)), ..failure });
+        let pause = pause(self.plan.status.restarts);
+        self.plan.events.push(events::failed(&why, pause));
+        self.wake_in(pause);
+    }
+
+    /// Returns the time until a server that has ended by itself is made anew; none if it is time.
+    fn pause(&self) -> Option<Duration> {
+        let status = &self.plan.status;
+        let ended = status.last_failure.as_ref().and_then(|failure| failure.time.as_ref())?;
+        let pause = pause(status.restarts).checked_sub(between(ended.0, self.now))?;
+        (status.restarts > 0 && !pause.is_zero()).then_some(pause)
+    }
+
+    /// Deletes a server, so that the next one can have its name.
+    fn replace(&mut self, pod: &ServerPod, why: &str) {
+        self.forget_pod();
+        self.delete(pod);
+        self.enter(ConnectState::Provisioning, reason::TERMINATING, why);
+    }
+
+    /// Deletes the pod, by force if it should have been gone for long.
+    fn delete(&mut self, pod: &ServerPod) {
+        let overdue = pod.deletion.map(|deletion| between(deletion, self.now));
+        let force = overdue.is_some_and(|overdue| overdue >= LOST);
+        if !pod.summary.terminating || force {
+            let (name, uid) = (pod.summary.name.clone(), pod.summary.uid.clone());
+            self.plan.actions.push(Action::DeleteServer { name, uid, force });
+        }
+        self.wake_in(LATER);
+    }
+
+    fn forget_pod(&mut self) {
+        (self.plan.status.server.pod_name, self.plan.status.server.pod_ip) = (None, None);
+    }
+
+    /// Sets the state, and the condition that says why.
+    fn enter(&mut self, state: ConnectState, reason: &str, why: &str) {
+        let is_ready = state == ConnectState::Ready;
+        let message = if is_ready { why.to_owned() } else { not_ready(why) };
+        self.plan.status.state = state;
+        conditions::set(&mut self.plan.status, SERVER_POD_READY, is_ready, (reason, message.as_str()), self.now);
+    }
+
+    fn wake_in(&mut self, rest: Duration) {
+        // A millisecond more, so that it is not too early.
+        let rest = rest + Duration::from_millis(1);
+        self.plan.wake = Some(self.plan.wake.map_or(rest, |wake| wake.min(rest)));
+    }
+}
+
+/// Returns the message of the condition as Kubeflow's operator begins it, cut as the condition has it.
+fn not_ready(why: &str) -> String {
+    api::excerpt::beginning(format!("Server pod is not ready: {why}"), api::excerpt::LONGEST_EXPLANATION)
+}
+
+fn pause(restarts: i32) -> Duration {
+    let doublings = u32::try_from(restarts.saturating_sub(1)).unwrap_or(0).min(5);
+    (FIRST_PAUSE * 2_u32.pow(doublings)).min(LONGEST_PAUSE)
+}
+
+fn seconds(limit: i64) -> Duration {
+    Duration::from_secs(u64::try_from(limit).unwrap_or(0))
+}

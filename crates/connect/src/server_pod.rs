@@ -1,0 +1,172 @@
+//! Builds the pod of a server, and the hash of what it is made from.
+
+use crate::{
+    CONNECT_PORT, Policy,
+    names::{self, TEMPLATE_FILE, TEMPLATE_KEY},
+    objects::{owner, server_labels},
+    options::options,
+};
+use api::{
+    Role, SparkConnect, SparkConnectSpec,
+    names::{annotation, conf, env, label, volume},
+    stated,
+};
+use serde_json::{Value, json};
+use spark_client::{Conf, Line, set_resources};
+use submission::{digest::sha256_hex, pod_templates::sparks_container};
+
+/// The version of the algorithm of [`server_hash`]. Hashes of different versions cannot show whether the spec has changed.
+const VERSION: &str = "v1";
+
+/// Starts the server in the container of a pod. The options are arguments of the shell and never part of its text.
+///
+/// `start-connect-server.sh` itself would start Spark as its child, in a shell that passes no signal on, so that sessions
+/// would end by SIGKILL; this starts what the script starts, in place of the shell. Kubernetes replaces `$(…)` and `$$`,
+/// which the text does not have.
+const START: &str = r#"home="${SPARK_HOME:-/opt/spark}"
+if [ ! -f "$home/sbin/start-connect-server.sh" ]; then
+  echo "the image has no $home/sbin/start-connect-server.sh: Spark Connect needs an image of Spark 3.4 or later, with SPARK_HOME where Spark is" >&2
+  exit 1
+fi
+case "$POD_IP" in *:*) host="[$POD_IP]" ;; *) host="$POD_IP" ;; esac
+exec "$home/bin/spark-submit" --class org.apache.spark.sql.connect.service.SparkConnectServer --name "Spark Connect server" "$@" --conf spark.driver.host="$host""#;
+
+/// Returns the hash of those fields of a spec that the server is made from: an edit of the others does not restart it.
+#[must_use]
+pub fn server_hash(spec: &SparkConnectSpec) -> String {
+    let mut spec = spec.clone();
+    (spec.suspend, spec.ttl_seconds_after_idle, spec.sleep_after_idle_seconds) = (false, None, None);
+    (spec.server.service, spec.server.access) = (None, None);
+    let mut document = serde_json::to_value(&spec).expect("a spec is JSON");
+    document.sort_all_objects();
+    format!("{VERSION}:{}", sha256_hex(document.to_string().as_bytes()))
+}
+
+/// Returns the pod of the server. The spec has been validated: its template has objects where objects are expected.
+#[must_use]
+pub fn server_pod(connect: &SparkConnect, policy: &Policy) -> Value {
+    let spec = &connect.spec;
+    let template = spec.server.template.as_ref().map_or(Value::Null, |template| template.json().clone());
+    let mut pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": names::server(connect),
+            "labels": template["metadata"]["labels"],
+            "annotations": template["metadata"]["annotations"],
+            "ownerReferences": [owner(connect)],
+        },
+        "spec": template["spec"],
+    });
+    for (key, value) in server_labels(connect) {
+        pod["metadata"]["labels"][key] = value.into();
+    }
+    pod["metadata"]["labels"][label::SPARK_VERSION] = spec.spark_version.as_str().into();
+    pod["metadata"]["annotations"][annotation::SERVER_HASH] = server_hash(spec).into();
+
+    let of_pod = &mut pod["spec"];
+    // A server that ended is replaced by a new pod: executors of the old one would have the names of the new ones.
+    of_pod["restartPolicy"] = "Never".into();
+    let is_missing = |field: &str| of_pod[field].as_str().is_none_or(str::is_empty);
+    let has_account = !is_missing("serviceAccountName") || !is_missing("serviceAccount");
+    let default = policy.default_service_account.as_ref().filter(|_| !has_account);
+    if let Some(account) = stated(&spec.server.service_account).or(default) {
+        of_pod["serviceAccountName"] = account.as_str().into();
+        // The old name of the field, which has to say the same.
+        of_pod.as_object_mut().and_then(|fields| fields.remove("serviceAccount"));
+    }
+    let source =
+        json!({"name": names::config_map(connect), "items": [{"key": TEMPLATE_KEY, "path": TEMPLATE_KEY}]});
+    push(&mut of_pod["volumes"], json!({"name": volume::CONNECT_CONF, "configMap": source}));
+    let containers = &mut of_pod["containers"];
+    let sparks = sparks_container(containers, Role::Driver);
+    fill(&mut containers[sparks], connect, policy);
+    pod
+}
+
+/// Adds to the template's container what makes it the server.
+fn fill(container: &mut Value, connect: &SparkConnect, policy: &Policy) {
+    let spec = &connect.spec;
+    if let Some(image) = stated(&spec.image)
+        && container["image"].as_str().is_none_or(str::is_empty)
+    {
+        container["image"] = image.as_str().into();
+    }
+    container["command"] = json!(["bash", "-c", START, "start-connect-server"]);
+    // Kubernetes makes `$` of `$$`, and looks at nothing else then.
+    let arguments: Vec<_> = options(connect, policy).iter().map(|option| option.replace('$', "$$")).collect();
+    container["args"] = arguments.into();
+    let tcp = json!({"port": CONNECT_PORT});
+    for (probe, how) in [
+        (
+            "startupProbe",
+            json!({
+                "tcpSocket": tcp, "initialDelaySeconds": 5, "periodSeconds": 10, "timeoutSeconds": 1, "failureThreshold": 30,
+            }),
+        ),
+        (
+            "readinessProbe",
+            json!({"tcpSocket": tcp, "periodSeconds": 10, "timeoutSeconds": 1, "failureThreshold": 3}),
+        ),
+    ] {
+        if container[probe].is_null() {
+            container[probe] = how;
+        }
+    }
+    // The end of the log becomes the message of a server that fails.
+    if container["terminationMessagePolicy"].is_null() {
+        container["terminationMessagePolicy"] = "FallbackToLogsOnError".into();
+    }
+    let address = json!({"fieldRef": {"fieldPath": "status.podIP"}});
+    let token = spec.server.token.as_ref();
+    let token = token.map(|token| json!({"secretKeyRef": {"name": token.name, "key": token.key}}));
+    let variables = [(env::POD_IP, Some(address)), (env::SPARK_CONNECT_AUTHENTICATE_TOKEN, token)];
+    for (name, source) in variables.into_iter().filter_map(|(name, source)| Some((name, source?))) {
+        if let Some(list) = container["env"].as_array_mut() {
+            list.retain(|variable| variable["name"] != name);
+        }
+        push(&mut container["env"], json!({"name": name, "valueFrom": source}));
+    }
+    let mount = json!({
+        "name": volume::CONNECT_CONF, "mountPath": TEMPLATE_FILE, "subPath": TEMPLATE_KEY, "readOnly": true,
+    });
+    push(&mut container["volumeMounts"], mount);
+    add_resources(container, connect);
+}
+
+/// Adds the requests and limits that a driver with these cores and this memory has, unless the container has any of the
+/// resource. A size that only Spark can read adds none.
+fn add_resources(container: &mut Value, connect: &SparkConnect) {
+    let spec = &connect.spec;
+    let mut properties = spec.spark_conf.clone();
+    let cores = spec.server.cores.map(|cores| cores.to_string());
+    let memory = stated(&spec.server.memory).cloned();
+    for (key, value) in [(conf::CORES, cores), (conf::MEMORY, memory)] {
+        properties.extend(value.map(|value| (conf::spark(Role::Driver, key), value)));
+    }
+    let mut driver = json!({});
+    let conf = Conf(properties, Line::nearest(&spec.spark_version).0);
+    if set_resources(&conf, "server.jar", Role::Driver, &mut driver).is_err() {
+        return;
+    }
+    for resource in ["cpu", "memory"] {
+        let lists = ["requests", "limits"];
+        if lists.iter().any(|list| !container["resources"][*list][resource].is_null()) {
+            continue;
+        }
+        for list in lists {
+            let amount = &driver["resources"][list][resource];
+            if !amount.is_null() {
+                container["resources"][list][resource] = amount.clone();
+            }
+        }
+    }
+}
+
+/// Adds an entry to a list, which may be missing.
+fn push(list: &mut Value, entry: Value) {
+    match list.as_array_mut() {
+        Some(list) => list.push(entry),
+        None => *list = json!([entry]),
+    }
+}
