@@ -1,6 +1,6 @@
-//! Checks that the decisions of `crates/plan` and `crates/schedules` keep their invariants whatever happens. Models of the API
-//! server, the cluster, the operator's memory and its user are explored: exhaustively within some bounds, and at random
-//! beyond these bounds.
+//! Checks that the decisions of `crates/plan`, `crates/schedules` and `crates/connect` keep their invariants whatever
+//! happens. Models of the API server, the cluster, the operator's memory and its user are explored: exhaustively within
+//! some bounds, and at random beyond these bounds.
 //!
 //! These tests are a package of their own, so that Cargo compiles them with optimization, which their millions of
 //! states need. The package compiles nothing of the operator except the decisions.
@@ -11,6 +11,8 @@
 mod applications;
 /// Limits the number of troubles in an exploration.
 mod budget;
+/// Explores all that can happen to one server of Spark Connect.
+mod connects;
 /// Plans of the decision core, as the models see them.
 mod decision;
 /// Explores all that can happen while executors take the room of their placeholders.

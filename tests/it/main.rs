@@ -17,6 +17,7 @@ mod choice;
 mod circles;
 mod clients;
 mod compilation;
+mod connect;
 mod connections;
 mod crds;
 mod ctl;

@@ -1,0 +1,457 @@
+//! Tests the decisions about servers of Spark Connect. Each case in `tests/data/connect` is a SparkConnect with the objects
+//! that it consists of; the stories are told in code, step by step.
+
+use crate::golden::{Golden, cases, yaml};
+use api::{
+    ConnectAccess, ConnectState, ObjectKey, ObjectKind, SparkConnect, SparkConnectStatus,
+    names::connect_condition::{GATEWAY_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
+};
+use connect::{Action, Found, Gateway, Observed, Plan, Policy, ServerPod, examine, exposure_rights, next};
+use jiff::{SignedDuration, Timestamp};
+use pods::{Controller, Ended, Phase, PodSummary, Waiting};
+use serde_json::{Value, json};
+use submission::findings::Invalid;
+
+const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
+
+fn policy(gateway: bool) -> Policy {
+    let labels = [("app.kubernetes.io/component".to_owned(), "connect-gateway".to_owned())].into();
+    let addresses = vec!["10.0.0.8".to_owned(), "10.0.0.9".to_owned(), "fd00::9".to_owned()];
+    let of_operator = Gateway { namespace: "spark-operator".to_owned(), labels, addresses };
+    Policy {
+        default_service_account: Some("of-operator".to_owned()),
+        gateway: gateway.then_some(of_operator),
+        ..Policy::new("k8s://https://10.96.0.1:443")
+    }
+}
+
+#[test]
+fn a_server_consists_of_the_objects_that_its_case_says() {
+    let mut golden = Golden::default();
+    for case in cases("connect") {
+        let connect: SparkConnect = yaml(&case.join("connect.yaml"));
+        let seen = Observed { gateway_port: Some(20_001), ..Observed::default() };
+        let Plan { actions, wanted, .. } = next(&connect, &seen, Timestamp::UNIX_EPOCH, &policy(true));
+        let [Action::CreateServer(pod)] = &actions[..] else { panic!("{}: {actions:?}", case.display()) };
+        let all: Vec<_> = [&**pod].into_iter().chain(&wanted).collect();
+        golden.compare_yaml(&case.join("objects.yaml"), &all);
+    }
+    golden.finish();
+}
+
+/// A server and what has become of it.
+struct Story {
+    connect: SparkConnect,
+    seen: Observed,
+    policy: Policy,
+    now: Timestamp,
+    plan: Plan,
+}
+
+impl Story {
+    fn of(spec: Value) -> Self {
+        let mut object = json!({
+            "metadata": {"name": "pi", "namespace": "team-a", "uid": UID, "generation": 1},
+            "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
+        });
+        json_patch::merge(&mut object["spec"], &spec);
+        let (connect, seen) = (serde_json::from_value(object).unwrap(), Observed::default());
+        let (policy, now) = (policy(false), Timestamp::UNIX_EPOCH);
+        let plan = next(&connect, &seen, now, &policy);
+        Self { connect, seen, policy, now, plan }
+    }
+
+    /// Lets time pass, and the operator look again, which records the plan.
+    fn after(&mut self, seconds: i64) -> &Plan {
+        self.now += SignedDuration::from_secs(seconds);
+        self.plan = next(&self.connect, &self.seen, self.now, &self.policy);
+        self.connect.status = Some(self.plan.status.clone());
+        &self.plan
+    }
+
+    fn edit(&mut self, spec: &Value) {
+        let mut object = serde_json::to_value(&self.connect.spec).unwrap();
+        json_patch::merge(&mut object, spec);
+        self.connect.spec = serde_json::from_value(object).unwrap();
+    }
+
+    /// The pod that the last plan creates, in this phase.
+    fn pod(&mut self, uid: &str, phase: Phase) -> &mut ServerPod {
+        let Some(Action::CreateServer(pod)) = self.plan.actions.last() else { panic!("{:?}", self.plan) };
+        let hash = pod["metadata"]["annotations"]["sparkoperator.k8s.io/server-hash"].as_str();
+        self.seen.server = Some(Box::new(ServerPod { hash: hash.map(str::to_owned), ..server(uid, phase) }));
+        self.seen.server.as_deref_mut().unwrap()
+    }
+
+    fn has_ready_server(spec: Value) -> Self {
+        let mut story = Self::of(spec);
+        story.after(0);
+        story.pod("1", Phase::Running).is_ready = true;
+        story.after(1);
+        assert_eq!(story.told(), (ConnectState::Ready, "ServerPodReady", vec!["SparkConnectReady"]));
+        story
+    }
+
+    /// Returns the state, the reason of the condition and the reasons of the events.
+    fn told(&self) -> (ConnectState, &str, Vec<&str>) {
+        let events = self.plan.events.iter().map(|event| event.reason).collect();
+        let ready = condition(&self.plan.status, SERVER_POD_READY).unwrap();
+        (self.plan.status.state, ready.reason.as_str(), events)
+    }
+
+    fn deletes(&self, uid: &str, force: bool) -> bool {
+        let name = "pi-server".to_owned();
+        self.plan.actions == [Action::DeleteServer { name, uid: uid.to_owned(), force }]
+    }
+
+    fn creates(&self) -> bool {
+        matches!(&self.plan.actions[..], [Action::CreateServer(_)])
+    }
+}
+
+type Condition = k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+fn condition<'a>(status: &'a SparkConnectStatus, type_: &str) -> Option<&'a Condition> {
+    status.conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+fn server(uid: &str, phase: Phase) -> ServerPod {
+    let owner = Controller { kind: "SparkConnect".to_owned(), name: "pi".to_owned(), uid: UID.to_owned() };
+    let summary = PodSummary {
+        name: "pi-server".to_owned(),
+        uid: uid.to_owned(),
+        controller: Some(owner),
+        phase,
+        ..PodSummary::default()
+    };
+    ServerPod { summary, ip: Some("10.0.0.3".to_owned()), ..ServerPod::default() }
+}
+
+#[test]
+fn a_server_becomes_ready_and_nothing_is_written_twice() {
+    let mut story = Story::of(json!({}));
+    story.after(0);
+    assert_eq!(story.told(), (ConnectState::Provisioning, "Creating", vec!["SparkConnectProvisioning"]));
+    let waiting =
+        Waiting { reason: "ImagePullBackOff".to_owned(), message: Some("no such image".to_owned()) };
+    story.pod("1", Phase::Pending).summary.waiting = Some(waiting);
+    story.after(1);
+    assert_eq!(
+        story.told(),
+        (ConnectState::Provisioning, "ImagePullBackOff", vec!["SparkConnectProvisioning"])
+    );
+    story.seen.server = Some(Box::new(ServerPod { is_ready: true, ..server("1", Phase::Running) }));
+    story.after(1);
+    assert_eq!(story.told(), (ConnectState::Ready, "ServerPodReady", vec!["SparkConnectReady"]));
+    let status = story.plan.status.clone();
+    assert_eq!(
+        (
+            status.server.pod_name.as_deref(),
+            status.server.pod_ip.as_deref(),
+            status.server.service_name.as_deref()
+        ),
+        (Some("pi-server"), Some("10.0.0.3"), Some("pi-server"))
+    );
+    let again = story.after(3600);
+    assert_eq!((&again.actions, &again.events, again.wake), (&vec![], &vec![], None));
+    assert_eq!(again.status, status);
+}
+
+#[test]
+fn a_server_that_ends_is_kept_with_its_log_and_made_anew_with_longer_pauses() {
+    let mut story = Story::has_ready_server(json!({}));
+    for (restarts, pause) in [(1_i32, 10_i64), (2, 20), (3, 40), (4, 80), (5, 160), (6, 300), (7, 300)] {
+        let uid = restarts.to_string();
+        let mut pod = server(&uid, Phase::Failed);
+        let message = Some("java.lang.OutOfMemoryError".to_owned());
+        pod.summary.ended = Some(Ended { exit_code: 52, reason: "Error".to_owned(), message });
+        story.seen.server = Some(Box::new(pod));
+        story.after(1);
+        assert_eq!(story.told(), (ConnectState::Failed, "Error", vec!["SparkConnectFailed"]));
+        let failure = story.plan.status.last_failure.clone().unwrap();
+        let why =
+            "server container failed with ExitCode: 52, Reason: Error, Message: java.lang.OutOfMemoryError";
+        assert_eq!((failure.exit_code, failure.message.as_deref()), (Some(52), Some(why)));
+        assert_eq!((story.plan.status.restarts, story.plan.actions.len()), (restarts, 0));
+        story.after(pause - 1);
+        assert_eq!((story.plan.actions.len(), story.plan.events.len()), (0, 0), "{restarts}");
+        story.after(1);
+        assert!(story.deletes(&uid, false), "{restarts}: {:?}", story.plan);
+        story.seen.server = None;
+        story.after(0);
+        assert!(story.creates());
+        assert_eq!(story.told(), (ConnectState::Provisioning, "Creating", vec!["SparkConnectRestarted"]));
+    }
+    story.pod("8", Phase::Running).is_ready = true;
+    story.after(1);
+    assert_eq!(story.plan.status.restarts, 7);
+    story.after(600);
+    assert_eq!(story.plan.status.restarts, 0);
+}
+
+#[test]
+fn a_server_whose_pod_is_gone_is_made_anew() {
+    let mut story = Story::has_ready_server(json!({}));
+    story.seen.server = None;
+    story.after(1);
+    assert_eq!(story.told(), (ConnectState::Failed, "ServerGone", vec!["SparkConnectFailed"]));
+    story.after(10);
+    assert!(story.creates());
+}
+
+#[test]
+fn a_pod_on_a_lost_node_is_deleted_by_force() {
+    let mut story = Story::has_ready_server(json!({}));
+    let pod = story.seen.server.as_deref_mut().unwrap();
+    (pod.summary.terminating, pod.deletion) = (true, Some(story.now));
+    story.after(59);
+    assert_eq!(story.told(), (ConnectState::NotReady, "Terminating", vec![]));
+    assert_eq!(story.plan.actions, []);
+    story.after(1);
+    assert!(story.deletes("1", true));
+}
+
+#[test]
+fn an_edit_replaces_the_server_only_if_it_is_made_of_the_field() {
+    for (spec, replaces) in [
+        (json!({"image": "spark:2"}), true),
+        (json!({"executor": {"template": {"spec": {"containers": []}}}}), true),
+        (json!({"server": {"access": "Cluster"}}), false),
+        (json!({"server": {"service": {"metadata": {"name": "entry"}}}}), false),
+        (json!({"ttlSecondsAfterIdle": 600}), false),
+    ] {
+        let mut story = Story::has_ready_server(json!({}));
+        story.edit(&spec);
+        story.after(1);
+        assert_eq!(story.deletes("1", false), replaces, "{spec}: {:?}", story.plan.actions);
+        let first = story.plan.events.first().map(|event| event.reason);
+        assert_eq!(first == Some("SparkConnectEdited"), replaces, "{spec}");
+        if replaces {
+            story.seen.server = None;
+            story.after(1);
+            assert!(story.creates(), "{spec}");
+        }
+    }
+}
+
+#[test]
+fn a_server_of_kubeflows_operator_goes_on_until_it_is_edited() {
+    let mut story = Story::of(json!({}));
+    story.connect.status = serde_json::from_value(json!({"state": "Ready"})).unwrap();
+    story.seen.server = Some(Box::new(ServerPod { is_ready: true, ..server("1", Phase::Running) }));
+    story.after(1);
+    assert_eq!(story.plan.actions, []);
+    assert_eq!(story.told(), (ConnectState::Ready, "ServerPodReady", vec![]));
+    story.edit(&json!({"image": "spark:2"}));
+    story.after(1);
+    assert!(story.deletes("1", false));
+}
+
+#[test]
+fn a_suspended_server_is_deleted_and_comes_again() {
+    let mut story = Story::has_ready_server(json!({}));
+    story.edit(&json!({"suspend": true}));
+    story.after(1);
+    assert!(story.deletes("1", false));
+    assert_eq!(story.told(), (ConnectState::NotReady, "Suspended", vec!["SparkConnectSuspended"]));
+    assert!(condition(&story.plan.status, SUSPENDED).is_some());
+    story.seen.server = None;
+    story.after(1);
+    assert_eq!((story.plan.actions.len(), story.plan.wake), (0, None));
+    story.edit(&json!({"suspend": null}));
+    story.after(1);
+    assert!(story.creates());
+    assert_eq!(story.told().2, ["SparkConnectResumed", "SparkConnectProvisioning"]);
+    assert!(condition(&story.plan.status, SUSPENDED).is_none());
+}
+
+#[test]
+fn a_server_sleeps_when_nobody_connects_and_wakes_when_somebody_does() {
+    let mut story = Story::of(json!({"sleepAfterIdleSeconds": 600, "ttlSecondsAfterIdle": 3600}));
+    (story.policy, story.seen.gateway_port) = (policy(true), Some(20_001));
+    story.after(0);
+    story.pod("1", Phase::Running).is_ready = true;
+    let connect = |story: &mut Story| {
+        let annotation = ("sparkoperator.k8s.io/last-connection".to_owned(), story.now.to_string());
+        story.connect.metadata.annotations = Some([annotation].into());
+    };
+    story.after(100);
+    connect(&mut story);
+    story.after(599);
+    assert_eq!((story.told().0, story.plan.actions.len()), (ConnectState::Ready, 0));
+    story.after(1);
+    assert!(story.deletes("1", false));
+    assert_eq!(story.told(), (ConnectState::NotReady, "Sleeping", vec!["SparkConnectSleeping"]));
+    assert_eq!(story.plan.status.gateway.as_ref().map(|gateway| gateway.port), Some(20_001));
+    story.seen.server = None;
+    story.after(1000);
+    assert_eq!(story.plan.actions, []);
+    connect(&mut story);
+    story.after(1);
+    assert!(story.creates());
+    assert_eq!(story.told().2, ["SparkConnectWaking", "SparkConnectProvisioning"]);
+    assert!(condition(&story.plan.status, SLEEPING).is_none());
+    story.seen.server = None;
+    story.after(3600);
+    assert_eq!(story.plan.actions, [Action::DeleteConnect]);
+}
+
+#[test]
+fn a_server_without_a_gateway_never_sleeps_and_that_is_told_once() {
+    let mut story = Story::of(json!({"sleepAfterIdleSeconds": 60, "ttlSecondsAfterIdle": 60}));
+    story.after(0);
+    assert_eq!(story.told().2, ["SparkConnectGatewayMissing", "SparkConnectProvisioning"]);
+    assert!(condition(&story.plan.status, GATEWAY_MISSING).is_some());
+    story.pod("1", Phase::Running).is_ready = true;
+    story.after(1);
+    story.after(10_000);
+    assert_eq!((story.plan.actions.len(), story.plan.events.len()), (0, 0));
+}
+
+fn found(kind: ObjectKind, name: &str, is_ours: bool) -> Found {
+    Found { key: kind.named(name), uid: "9".to_owned(), is_ours, has_selector: false }
+}
+
+#[test]
+fn objects_of_others_are_left_alone_and_those_that_nobody_needs_are_deleted() {
+    let mut story = Story::of(json!({"server": {"access": "Cluster"}}));
+    story.seen.objects = vec![
+        found(ObjectKind::SERVICE, "pi-server", false),
+        found(ObjectKind::NETWORK_POLICY, "pi-server", true),
+    ];
+    story.after(0);
+    assert_eq!(story.told(), (ConnectState::Failed, "NameTaken", vec!["SparkConnectFailed"]));
+    let key = ObjectKind::NETWORK_POLICY.named("pi-server");
+    assert_eq!(story.plan.actions, [Action::Delete { key, uid: "9".to_owned() }]);
+    let wanted: Vec<_> = story.plan.wanted.iter().filter_map(ObjectKey::of).collect();
+    assert_eq!(wanted, [ObjectKind::CONFIG_MAP.named("pi-conf")]);
+    story.seen.objects = Vec::new();
+    story.after(1);
+    assert!(story.creates());
+}
+
+#[test]
+fn a_pod_of_somebody_else_is_left_alone() {
+    let mut story = Story::of(json!({}));
+    let mut pod = server("1", Phase::Running);
+    pod.summary.controller = None;
+    story.seen.server = Some(Box::new(pod));
+    story.after(0);
+    assert_eq!(story.told(), (ConnectState::Failed, "NameTaken", vec!["SparkConnectFailed"]));
+    assert_eq!(story.plan.actions, []);
+}
+
+#[test]
+fn a_service_that_comes_to_lead_to_the_gateway_is_made_anew() {
+    let mut story = Story::has_ready_server(json!({"sleepAfterIdleSeconds": 600}));
+    (story.policy, story.seen.gateway_port) = (policy(true), Some(20_001));
+    let service = found(ObjectKind::SERVICE, "pi-server", true);
+    story.seen.objects = vec![Found { has_selector: true, ..service.clone() }];
+    story.after(1);
+    assert_eq!(story.plan.actions, [Action::Delete { key: service.key.clone(), uid: "9".to_owned() }]);
+    let has_service = |plan: &Plan| plan.wanted.iter().any(|object| object["kind"] == "Service");
+    assert!(!has_service(&story.plan));
+    story.seen.objects = Vec::new();
+    assert!(has_service(story.after(1)));
+}
+
+#[test]
+fn a_pod_that_is_refused_is_told_once_and_tried_again() {
+    let mut story = Story::of(json!({}));
+    story.after(0);
+    story.seen.refusal = Some("exceeded quota: team-a".to_owned());
+    story.after(1);
+    assert!(story.creates());
+    assert_eq!(story.told(), (ConnectState::Provisioning, "PodRefused", vec!["SparkConnectProvisioning"]));
+    story.after(30);
+    assert!(story.creates());
+    assert_eq!(story.told().2, [""; 0]);
+}
+
+#[test]
+fn an_invalid_edit_leaves_the_server_alone_and_is_told() {
+    let mut story = Story::has_ready_server(json!({}));
+    story.edit(&json!({"executor": {"memory": "1gg"}}));
+    story.after(1);
+    assert_eq!(story.told(), (ConnectState::Failed, "Invalid", vec!["SparkConnectFailed"]));
+    assert_eq!(story.plan.actions, []);
+    story.edit(&json!({"executor": {"memory": null}}));
+    story.after(1);
+    assert_eq!((story.told().0, story.plan.actions.len()), (ConnectState::Ready, 0));
+}
+
+#[test]
+fn all_mistakes_are_found_at_once() {
+    let mistakes = |name: &str, spec: Value| {
+        let mut connect = Story::of(spec).connect;
+        connect.metadata.name = Some(name.to_owned());
+        examine(&connect).invalid.iter().map(|Invalid { field, .. }| field.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(mistakes("pi", json!({})), [""; 0]);
+    let bad = json!({
+        "sparkVersion": "3.5.5",
+        "image": null,
+        "sleepAfterIdleSeconds": 5,
+        "sparkConf": {"spark.master": "local"},
+        "server": {"memory": "1gg", "token": {"name": "a", "key": "b"}, "service": {"spec": {"clusterIP": "None"}}},
+        "dynamicAllocation": {"enabled": true, "initialExecutors": 3, "minExecutors": 1, "maxExecutors": 2},
+    });
+    let found = mistakes("Notebooks", bad);
+    for field in [
+        "metadata.name",
+        "spec.image",
+        "spec.sleepAfterIdleSeconds",
+        "spec.sparkConf",
+        "spec.server.memory",
+        "spec.server.token",
+        "spec.server.service.spec.clusterIP",
+        "spec.dynamicAllocation.initialExecutors",
+    ] {
+        assert!(found.iter().any(|found| found == field), "{field}: {found:?}");
+    }
+    for (spec, expected) in [
+        (json!({"server": {"template": {"spec": {"containers": "none"}}}}), "spec.server.template"),
+        (
+            json!({"server": {"template": {"spec": {"volumes": [{"name": "spark-conf", "emptyDir": {}}]}}}}),
+            "spec.server.template",
+        ),
+        (json!({"server": {"service": {"metadata": {"name": "a.b"}}}}), "spec.server.service.metadata.name"),
+        (json!({"server": {"service": {"spec": {"ports": 1}}}}), "spec.server.service"),
+    ] {
+        assert_eq!(mistakes("pi", spec.clone()), [expected], "{spec}");
+    }
+    assert_eq!(mistakes(&"a".repeat(56), json!({})), [""; 0]);
+    assert_eq!(mistakes(&"a".repeat(57), json!({})), ["metadata.name"]);
+    assert_eq!(
+        mistakes("pi", json!({"executor": {"instances": 0}, "sparkConf": {"spark.jars": "/a.jar"}})),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_service_beyond_the_cluster_needs_a_right() {
+    let rights = |service: Value| {
+        let connect = Story::of(json!({"server": {"service": service}})).connect;
+        assert_eq!(exposure_rights(Some(&connect.spec), &connect.spec), []);
+        exposure_rights(None, &connect.spec).into_iter().map(|right| right.field).collect::<Vec<_>>()
+    };
+    assert_eq!(rights(json!({"metadata": {"name": "a"}})), [""; 0]);
+    assert_eq!(rights(json!({"spec": {"type": "LoadBalancer"}})), ["spec.server.service.spec.type"]);
+    assert_eq!(
+        rights(json!({"metadata": {"annotations": {"a": "b"}}})),
+        ["spec.server.service.metadata.annotations"]
+    );
+}
+
+#[test]
+fn servers_are_for_their_namespace_unless_the_admin_or_the_user_says_otherwise() {
+    let has_policy = |access: ConnectAccess, spec: Value| {
+        let mut story = Story::of(spec);
+        story.policy.default_access = access;
+        story.after(0).wanted.iter().any(|object| object["kind"] == "NetworkPolicy")
+    };
+    assert!(has_policy(ConnectAccess::Namespace, json!({})));
+    assert!(!has_policy(ConnectAccess::Cluster, json!({})));
+    assert!(has_policy(ConnectAccess::Cluster, json!({"server": {"access": "Namespace"}})));
+    assert!(!has_policy(ConnectAccess::Namespace, json!({"server": {"access": "Cluster"}})));
+}
