@@ -102,6 +102,7 @@ pub struct ConnectServerSpec {
     /// Whose pods may connect. `Namespace`: those of this namespace, by a NetworkPolicy of the operator.
     /// `Cluster`: all. Default: the operator's --connect-default-access, which is `Namespace`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("enum" = ["Namespace", "Cluster"]))]
     pub access: Option<ConnectAccess>,
     /// The token that clients have to send: a key of a Secret in this namespace. Spark 4.1 and later.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,7 +132,7 @@ pub struct ConnectExecutorSpec {
 }
 
 /// Whose pods may connect to a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConnectAccess {
     /// Those of the server's namespace.
     #[default]

@@ -59,8 +59,11 @@ pub(super) fn wanted(
         let [of_gateway, direct] = names::endpoint_slices(connect);
         let (name, _, protocol) = CONNECT;
         let addresses: Vec<_> = gateway.addresses.iter().map(String::as_str).collect();
-        objects.push(endpoint_slice(connect, &of_gateway, &[(name, port, protocol)], &addresses));
-        objects.push(endpoint_slice(connect, &direct, &OTHERS, address.as_slice()));
+        // The family of a slice cannot be changed, so that there is none before there is an address.
+        if !addresses.is_empty() {
+            objects.push(endpoint_slice(connect, &of_gateway, &[(name, port, protocol)], &addresses));
+        }
+        objects.extend(address.map(|address| endpoint_slice(connect, &direct, &OTHERS, &[address])));
     }
     objects
 }
