@@ -469,7 +469,13 @@ impl<'a> Pass<'a> {
         let is_ready = state == ConnectState::Ready;
         let message = if is_ready { why.to_owned() } else { not_ready(why) };
         self.plan.status.state = state;
-        conditions::set(&mut self.plan.status, SERVER_POD_READY, is_ready, (reason, message.as_str()), self.now);
+        conditions::set(
+            &mut self.plan.status,
+            SERVER_POD_READY,
+            is_ready,
+            (reason, message.as_str()),
+            self.now,
+        );
     }
 
     fn wake_in(&mut self, rest: Duration) {
