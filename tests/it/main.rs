@@ -35,6 +35,7 @@ mod fuzz;
 mod fuzzed;
 #[cfg(feature = "batch-schedulers")]
 mod gang;
+mod gateway;
 mod golden;
 mod java_properties;
 mod leftovers;

@@ -1,0 +1,96 @@
+//! What all connections share: the settings, the room, and the end of the process.
+
+use super::{
+    metrics::GatewayMetrics,
+    room::{Limit, Room},
+};
+use kube::Client;
+use rustix::process::{Resource, getrlimit};
+use std::{collections::BTreeSet, io, ops::RangeInclusive, sync::Arc, time::Duration};
+use tokio::{net::TcpListener, time::timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{info, warn};
+use watches::Watches;
+
+/// How long the last reports may take, after all connections have been closed. Kubernetes ends the process soon after.
+const LAST_REPORTS: Duration = Duration::from_secs(3);
+
+/// What the admin has chosen.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The namespaces whose SparkConnects are served; none for all.
+    pub namespaces: Option<BTreeSet<String>>,
+    /// The ports at which SparkConnects may be served.
+    pub ports: RangeInclusive<u16>,
+    /// The port of Spark Connect in a server's pod.
+    pub server_port: u16,
+    pub connections: Limit,
+    /// The limit of the connections that wait for servers. They count as connections too.
+    pub held: Limit,
+    pub longest_wait: Duration,
+    /// How long after the last report of a SparkConnect the next one follows, while connections are open.
+    pub report_period: Duration,
+    /// How long connections go on after the process was asked to stop.
+    pub termination_grace: Duration,
+}
+
+/// Opens a port.
+pub type Listen = Arc<dyn Fn(u16) -> io::Result<TcpListener> + Send + Sync>;
+
+/// What the gateway needs.
+pub struct Setup {
+    pub settings: Settings,
+    pub client: Client,
+    pub watches: Watches,
+    /// The longest time that one watch request lasts, in seconds.
+    pub watch_seconds: u32,
+    pub listen: Listen,
+    pub metrics: GatewayMetrics,
+}
+
+pub(crate) struct Gateway {
+    pub(crate) setup: Setup,
+    pub(crate) connections: Arc<Room>,
+    pub(crate) held: Arc<Room>,
+    /// The tasks of connections.
+    pub(crate) open: TaskTracker,
+    /// The tasks that report.
+    pub(crate) reporters: TaskTracker,
+    /// Cancelled when the process is asked to stop: no port is open any more.
+    pub(crate) stop: CancellationToken,
+    /// Cancelled at the end of the termination grace: connections are closed, and the last reports sent.
+    pub(crate) cut: CancellationToken,
+}
+
+impl Gateway {
+    pub(crate) fn new(setup: Setup, stop: CancellationToken) -> Self {
+        let Settings { connections, held, .. } = setup.settings;
+        // Each connection has two sockets, and half of the files is left for ports and everything else.
+        let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
+        let in_all = connections.in_all.min(files.unwrap_or(usize::MAX) / 4);
+        Self {
+            connections: Room::new(Limit { in_all, ..connections }, setup.metrics.open.clone()),
+            held: Room::new(held, setup.metrics.held.clone()),
+            setup,
+            open: TaskTracker::new(),
+            reporters: TaskTracker::new(),
+            stop,
+            cut: CancellationToken::new(),
+        }
+    }
+
+    /// Waits until all connections have ended, at most for the termination grace, closes those that have not, and waits
+    /// until the last reports were sent. Ports are closed already.
+    pub(crate) async fn end(&self) {
+        self.open.close();
+        info!(connections = self.open.len(), "no new connections are accepted");
+        if timeout(self.setup.settings.termination_grace, self.open.wait()).await.is_err() {
+            info!(connections = self.open.len(), "connections are closed at the end of --termination-grace");
+        }
+        self.cut.cancel();
+        self.reporters.close();
+        if timeout(LAST_REPORTS, self.reporters.wait()).await.is_err() {
+            warn!("not all of the last reports were sent");
+        }
+    }
+}

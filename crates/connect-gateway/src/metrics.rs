@@ -1,0 +1,45 @@
+//! Counts connections and what passes over them. The metrics are totals: tenants may make any number of SparkConnects,
+//! and a label for each would have no bound.
+
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+/// Counters, by one label.
+type Counters = Family<[(&'static str, &'static str); 1], Counter>;
+
+/// The metrics of the gateway.
+#[derive(Clone, Debug)]
+pub struct GatewayMetrics {
+    pub(crate) open: Gauge,
+    pub(crate) held: Gauge,
+    pub(crate) wakes: Counter,
+    pub(crate) to_servers: Counter,
+    pub(crate) to_clients: Counter,
+    refused: Counters,
+}
+
+impl GatewayMetrics {
+    /// Creates the metrics in `registry`.
+    pub fn new(registry: &mut Registry) -> Self {
+        let (open, held, wakes) = (Gauge::default(), Gauge::default(), Counter::default());
+        let (bytes, refused) = (Counters::default(), Counters::default());
+        let help = "Open connections of clients, with those that are held";
+        registry.register("spark_operator_connect_gateway_connections", help, open.clone());
+        let help = "Connections that are held until their servers answer";
+        registry.register("spark_operator_connect_gateway_held_connections", help, held.clone());
+        let help = "Bytes that were passed on, by their direction";
+        registry.register("spark_operator_connect_gateway_bytes", help, bytes.clone());
+        let help = "Reports to the operator that were sent while a client waited for its server";
+        registry.register("spark_operator_connect_gateway_wakes", help, wakes.clone());
+        let help = "Connections that were closed before they had reached a server, by reason";
+        registry.register("spark_operator_connect_gateway_refused_connections", help, refused.clone());
+        let to = |end| bytes.get_or_create_owned(&[("to", end)]);
+        Self { open, held, wakes, to_servers: to("server"), to_clients: to("client"), refused }
+    }
+
+    pub(crate) fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&[("reason", reason)]).inc();
+    }
+}

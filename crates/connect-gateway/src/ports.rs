@@ -1,0 +1,120 @@
+//! Opens a port for each SparkConnect that has one, closes ports that nobody has any more, and accepts connections.
+
+use super::{
+    connection,
+    gateway::Gateway,
+    objects::{Objects, assigned},
+    reports,
+    server::Server,
+    spark_connect::Uid,
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::time::sleep;
+use tokio_util::sync::DropGuard;
+use tracing::{Instrument, debug, info, warn};
+
+/// The pause after an error that does not concern a single connection (such as no file descriptors left). Without the
+/// pause, the loop would try again and fail at once, and keep a processor busy.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The pause after which a port is tried again that cannot be opened: whoever had it before may still close it.
+const OPEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// The ports that are open.
+pub(crate) struct Ports {
+    gateway: Arc<Gateway>,
+    /// The SparkConnects that name a port; none for those that have no port, which is in the log.
+    served: BTreeMap<Uid, Option<Served>>,
+}
+
+/// A SparkConnect and its port. Connections that have reached its server go on when this value is dropped.
+struct Served {
+    server: Arc<Server>,
+    /// The port, and what closes it when it is dropped.
+    port: (u16, DropGuard),
+    /// Closes connections that wait, and ends the reports, when it is dropped.
+    _gone: DropGuard,
+}
+
+impl Ports {
+    pub(crate) fn new(gateway: Arc<Gateway>) -> Self {
+        Self { gateway, served: BTreeMap::new() }
+    }
+
+    /// Opens and closes ports so that each SparkConnect has its own, and records where their servers answer.
+    pub(crate) fn assign(&mut self, objects: &[Objects]) {
+        let gateway = &self.gateway;
+        let assigned = assigned(objects.iter().flat_map(Objects::all), &gateway.setup.settings.ports);
+        self.served.retain(|uid, _| assigned.contains_key(uid));
+        for (uid, (port, known)) in assigned {
+            let served = match (port, self.served.get_mut(uid)) {
+                (None, Some(None)) => continue,
+                (None, _) => {
+                    let (namespace, name) = (&known.namespace, &known.name);
+                    warn!(namespace, name, port = known.port, "the port is not in --port-range, or taken");
+                    None
+                }
+                (Some(port), Some(Some(there))) => {
+                    there.server.moved(known.address);
+                    if there.port.0 != port {
+                        there.port = (port, open(gateway, &there.server, port));
+                    }
+                    continue;
+                }
+                (Some(port), _) => {
+                    let server = Arc::new(Server::new(uid, known));
+                    let port = (port, open(gateway, &server, port));
+                    let reports = reports::report(Arc::clone(gateway), Arc::clone(&server));
+                    gateway.reporters.spawn(reports.instrument(server.span()));
+                    let _gone = server.gone.clone().drop_guard();
+                    Some(Served { server, port, _gone })
+                }
+            };
+            self.served.insert(Arc::clone(uid), served);
+        }
+        gateway.connections.share(self.served.len());
+        gateway.held.share(self.served.len());
+    }
+}
+
+/// Accepts connections to `server` at `port` until the returned value is dropped or the process is asked to stop.
+fn open(gateway: &Arc<Gateway>, server: &Arc<Server>, port: u16) -> DropGuard {
+    let listening = gateway.stop.child_token();
+    let accepts = accept(Arc::clone(gateway), Arc::clone(server), port).instrument(server.span());
+    tokio::spawn(listening.clone().run_until_cancelled_owned(accepts));
+    listening.drop_guard()
+}
+
+async fn accept(gateway: Arc<Gateway>, server: Arc<Server>, port: u16) {
+    let tcp = loop {
+        match (gateway.setup.listen)(port) {
+            Ok(tcp) => break tcp,
+            Err(error) => warn!(port, %error, "the port cannot be opened yet"),
+        }
+        sleep(OPEN_PAUSE).await;
+    };
+    info!(port, "port open");
+    let mut is_told = false;
+    loop {
+        match tcp.accept().await {
+            Ok((client, peer)) => {
+                is_told = false;
+                if let Some(place) = gateway.connections.place(&server.uid) {
+                    server.used();
+                    let serve = connection::serve(Arc::clone(&gateway), Arc::clone(&server), client, place);
+                    gateway.open.spawn(serve.in_current_span());
+                } else {
+                    debug!(%peer, "too many connections");
+                    gateway.setup.metrics.refused("too many connections");
+                }
+            }
+            Err(error) => {
+                // Logged once, however long the error lasts.
+                if !is_told {
+                    warn!(%error, "cannot accept connections");
+                    is_told = true;
+                }
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}

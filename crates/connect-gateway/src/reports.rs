@@ -1,0 +1,146 @@
+//! Reports to the operator that a SparkConnect is used, by the annotation with the time at which a connection was open
+//! last. While a server sleeps, the report wakes it.
+
+use super::{
+    gateway::Gateway,
+    server::{Server, Times},
+    spark_connect,
+};
+use api::names::annotation::LAST_CONNECTION;
+use jiff::Timestamp;
+use kube::{
+    Resource,
+    api::{Patch, PatchParams},
+    core::{DynamicObject, Request},
+};
+use serde_json::json;
+use std::{
+    future::pending,
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{info, warn};
+
+/// The pause after a report that failed; each further one is twice as long, up to the longest one. That is short: a server
+/// may be put to sleep by mistake while the operator hears nothing of its use.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+/// The use of a SparkConnect now.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    is_open: bool,
+    /// Whether a connection waits for the server.
+    is_held: bool,
+    times: Times,
+}
+
+impl Use {
+    /// Returns when the next report is due after one that began at `sent`; none if there is nothing to report. It is due
+    /// once in a period, and at once for a client that waits for a server which was there at the last report.
+    fn due(&self, sent: Option<Instant>, period: Duration) -> Option<Instant> {
+        match (sent, self.times.used?) {
+            (None, used) => Some(used),
+            (Some(sent), _) if self.is_held && sent < self.times.moved => Some(self.times.moved),
+            (Some(sent), used) if self.is_open || sent < used => Some(sent + period),
+            (Some(_), _) => None,
+        }
+    }
+}
+
+/// Reports the use of `server` until it is gone, or all connections have been closed at the end of the process.
+pub(crate) async fn report(gateway: Arc<Gateway>, server: Arc<Server>) {
+    // Replicas that have begun together do not write together for ever.
+    let part = u32::try_from(RandomState::new().hash_one(&server.uid) % 256).unwrap_or_default();
+    let period = gateway.setup.settings.report_period;
+    let period = period + period * part / 1024;
+    let (mut sent, mut pause) = (None, PAUSE);
+    let mut is_last = false;
+    while !is_last {
+        let now = || Use {
+            is_open: gateway.connections.has_any(&server.uid),
+            is_held: gateway.held.has_any(&server.uid),
+            times: *server.times.lock(),
+        };
+        let mut present = now();
+        let due = present.due(sent, period);
+        tokio::select! {
+            () = async { if let Some(due) = due { sleep_until(due).await } else { pending().await } } => {}
+            () = server.changed.notified() => continue,
+            () = server.gone.cancelled() => return,
+            () = gateway.cut.cancelled() => {
+                gateway.open.wait().await;
+                present = now();
+                is_last = true;
+                if present.due(sent, period).is_none() {
+                    return;
+                }
+            }
+        }
+        let begun = Instant::now();
+        match write(&gateway, &server).await {
+            Ok(()) => {
+                (sent, pause) = (Some(begun), PAUSE);
+                if present.is_held {
+                    gateway.setup.metrics.wakes.inc();
+                    info!("a client waits for the server");
+                }
+            }
+            Err(error) => {
+                warn!(%error, "the last connection could not be reported");
+                gateway.cut.run_until_cancelled(sleep(pause)).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+/// Writes the annotation. Its value is the time of writing, so the last one is up to a period later than the connection.
+async fn write(gateway: &Gateway, server: &Server) -> kube::Result<()> {
+    let patch = json!({"metadata": {"annotations": {LAST_CONNECTION: format!("{:.0}", now())}}});
+    let path = DynamicObject::url_path(&spark_connect::resource(), Some(&server.namespace));
+    let request =
+        Request::new(path).patch_metadata(&server.name, &PatchParams::default(), &Patch::Merge(patch));
+    gateway.setup.client.request_text(request.map_err(kube::Error::BuildRequest)?).await.map(drop)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the clock of the gateway: connections are open now")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_due_once_a_period_and_at_once_for_a_client_that_waits() {
+        let begin = Instant::now();
+        let at = |time: u64| begin + Duration::from_secs(time);
+        let now = |is_open, is_held, used: Option<u64>, moved| {
+            let times = Times { used: used.map(at), moved: at(moved) };
+            Use { is_open, is_held, times }
+        };
+        for (sent, now, expected, why) in [
+            (None, now(false, false, None, 0), None, "never used"),
+            (None, now(true, false, Some(5), 0), Some(5), "the first connection"),
+            (None, now(false, false, Some(6), 0), Some(6), "it has closed before it was reported"),
+            (Some(5), now(true, false, Some(5), 0), Some(35), "it is open"),
+            (Some(5), now(true, true, Some(5), 0), Some(35), "it waits, and that was reported"),
+            (Some(5), now(false, false, Some(7), 0), Some(35), "the last one has closed"),
+            (Some(35), now(false, false, Some(7), 0), None, "that was reported"),
+            (
+                Some(35),
+                now(true, true, Some(50), 40),
+                Some(40),
+                "it waits for a server that sleeps since then",
+            ),
+            (Some(35), now(true, false, Some(50), 40), Some(65), "the server has moved, and answers"),
+        ] {
+            let due = now.due(sent.map(at), Duration::from_secs(30));
+            assert_eq!(due.map(|due| (due - begin).as_secs()), expected, "{why}");
+        }
+    }
+}

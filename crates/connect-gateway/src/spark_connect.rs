@@ -1,0 +1,85 @@
+//! Reads of a SparkConnect what the gateway needs: its name, its port, and where its server answers.
+
+use api::Lenient;
+use jiff::Timestamp;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use std::{net::IpAddr, sync::Arc};
+
+/// A SparkConnect as it is read from the API server.
+pub(crate) type SparkConnect = Lenient<DynamicObject>;
+/// The uid of a SparkConnect.
+pub(crate) type Uid = Arc<str>;
+
+/// What is kept of a SparkConnect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) created: Timestamp,
+    /// `status.gateway.port`, which may be out of range.
+    pub(crate) port: Option<i64>,
+    /// Where the server's pod answers, while the SparkConnect is `Ready`.
+    pub(crate) address: Option<IpAddr>,
+}
+
+/// Returns the names of the kind.
+pub(crate) fn resource() -> ApiResource {
+    let kind = GroupVersionKind::gvk("sparkoperator.k8s.io", "v1alpha1", "SparkConnect");
+    ApiResource::from_gvk_with_plural(&kind, "sparkconnects")
+}
+
+impl Known {
+    /// Returns what is kept of `object`. The operator writes the status, so nothing in it is reported as wrong.
+    pub(crate) fn of(object: DynamicObject) -> Self {
+        let status = &object.data["status"];
+        let ip = status["server"]["podIp"].as_str().filter(|_| status["state"] == "Ready");
+        Self {
+            created: object.metadata.creation_timestamp.map_or(Timestamp::MAX, |time| time.0),
+            port: status["gateway"]["port"].as_i64(),
+            address: ip.and_then(|ip| ip.parse().ok()),
+            namespace: object.metadata.namespace.unwrap_or_default(),
+            name: object.metadata.name.unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_server_has_an_address_only_while_it_is_ready() {
+        let read = |status: Value| {
+            let metadata =
+                json!({"name": "a", "namespace": "team", "creationTimestamp": "2026-11-28T08:00:00Z"});
+            let object = json!({
+                "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
+                "metadata": metadata, "spec": {"sparkVersion": "4.0.1"}, "status": status,
+            });
+            let read: SparkConnect = serde_json::from_str(&object.to_string()).unwrap();
+            Known::of(read.0.unwrap())
+        };
+        let server = json!({"podName": "a-server", "podIp": "10.0.0.7"});
+        let known = |port, address: Option<&str>| Known {
+            namespace: "team".to_owned(),
+            name: "a".to_owned(),
+            created: "2026-11-28T08:00:00Z".parse().unwrap(),
+            port,
+            address: address.map(|address| address.parse().unwrap()),
+        };
+        for (status, expected) in [
+            (Value::Null, known(None, None)),
+            (
+                json!({"state": "Ready", "server": server, "gateway": {"port": 20_000}}),
+                known(Some(20_000), Some("10.0.0.7")),
+            ),
+            (json!({"state": "Ready", "server": {"podIp": "fd00::7"}}), known(None, Some("fd00::7"))),
+            (json!({"state": "NotReady", "server": server}), known(None, None)),
+            (json!({"state": "", "server": server, "gateway": null}), known(None, None)),
+            (json!({"state": "Ready", "server": {"podIp": ""}}), known(None, None)),
+        ] {
+            assert_eq!(read(status.clone()), expected, "{status}");
+        }
+    }
+}
