@@ -13,6 +13,7 @@
 //! | `certificates` | the webhook's certificates: when to renew them; how to create, share and trust them | `api`, `watches` |
 //! | `leader-election` | which of several processes or operators drives applications | `api` |
 //! | `work` | confines a panic to the object under work, and lets clients and namespaces take turns | none of them |
+//! | `connect-gateway` | holds connections to SparkConnects that sleep, in a process of its own | `api`, `watches` |
 //! | `controller` | observe, decide, act: watches and API calls | `plan`, `leader-election`, `watches`, `work` |
 //! | `webhook` | HTTPS: admission reviews | `plan`, `certificates`, `work` |
 //! | `sparkctl` | the command line | `plan`, `client` |
@@ -24,6 +25,7 @@ pub mod admin;
 pub mod api_server;
 pub mod certs;
 pub mod definitions;
+pub mod gateway;
 pub mod installation;
 pub mod listen;
 pub mod manifests;

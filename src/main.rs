@@ -3,7 +3,7 @@
 use anyhow::Context;
 use clap::Parser;
 use spark_operator::{
-    certs, definitions, manifests, operator,
+    certs, definitions, gateway, manifests, operator,
     settings::{ClusterSettings, Command, Flags, Half, HalfCommand, HalfSettings, VERSION},
 };
 use std::{fs, io::Write, path::Path, process::ExitCode};
@@ -30,6 +30,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Run(settings) => runtime()?.block_on(operator::run(*settings, &[])),
         Command::Controller { command: HalfCommand::Start(settings) } => start(*settings, Half::Controller),
         Command::Webhook { command: HalfCommand::Start(settings) } => start(*settings, Half::Webhook),
+        Command::ConnectGateway(settings) => runtime()?.block_on(gateway::run(*settings)),
         Command::Crds { directory: Some(directory), .. } => write_crds(&directory),
         Command::Crds { apply: true, leave_spark_connects, cluster, .. } => {
             runtime()?.block_on(apply_crds(&cluster, leave_spark_connects))

@@ -30,6 +30,7 @@ pub const CRDS: [(&str, &str); 3] = [
 ];
 const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
 const APPLICATIONS_RBAC: &str = include_str!("../manifests/rbac/applications.yaml");
+const CONNECT_GATEWAY_RBAC: &str = include_str!("../manifests/rbac/connect-gateway.yaml");
 const DRIVER_PDB_RBAC: &str = include_str!("../manifests/rbac/driver-pdb.yaml");
 const EXPOSURE_RBAC: &str = include_str!("../manifests/rbac/exposure.yaml");
 const QUOTA_RBAC: &str = include_str!("../manifests/rbac/quota.yaml");
@@ -45,6 +46,9 @@ const DEPLOYMENT: [&str; 3] = [
     include_str!("../manifests/deployment/disruption-budget.yaml"),
     include_str!("../manifests/deployment/network-policy.yaml"),
 ];
+const CONNECT_GATEWAY: &str = include_str!("../manifests/deployment/connect-gateway.yaml");
+/// The label and its value by which the gateway's Deployment differs from the operator's.
+const COMPONENT: (&str, &str) = ("/metadata/labels/app.kubernetes.io~1component", "connect-gateway");
 
 /// Returns the CustomResourceDefinitions as one YAML stream, for `kubectl apply -f -`.
 #[must_use]
@@ -61,6 +65,10 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
     let has_webhook = installation.webhook;
     let parts = [
         (ManifestsPart::Rbac, operator_roles(installation, namespace)),
+        (
+            ManifestsPart::Rbac,
+            if settings.connect_gateway { gateway_roles(installation, namespace) } else { Vec::new() },
+        ),
         (ManifestsPart::Rbac, of_file(PEOPLE_RBAC)),
         (ManifestsPart::Drivers, drivers_accounts(settings)),
         (ManifestsPart::Webhook, if has_webhook { of_file(WEBHOOK_SERVICE) } else { Vec::new() }),
@@ -69,6 +77,10 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
             if has_webhook { webhook_configurations(installation, namespace) } else { Vec::new() },
         ),
         (ManifestsPart::Deployment, DEPLOYMENT.into_iter().flat_map(of_file).collect()),
+        (
+            ManifestsPart::Deployment,
+            if settings.connect_gateway { of_file(CONNECT_GATEWAY) } else { Vec::new() },
+        ),
     ];
     let mut stream = if is_wanted(ManifestsPart::Crds) { crds() } else { String::new() };
     for (_, objects) in parts.into_iter().filter(|(part, _)| is_wanted(*part)) {
@@ -99,17 +111,28 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
     let of_extensions = settings.extensions.roles().filter(|_| drives);
     let where_applications_run =
         where_applications_run.into_iter().flatten().chain(of_extensions).flat_map(of_file);
-    match namespaces.named() {
-        Some(names) => roles.extend(
-            where_applications_run
-                .flat_map(|object| names.iter().map(move |name| within(object.clone(), name))),
-        ),
-        None => roles.extend(where_applications_run),
-    }
+    roles.extend(within_all(where_applications_run.collect(), settings));
     for rules in roles.iter_mut().filter_map(|role| role.get_mut("rules")?.as_array_mut()) {
         rules.retain(|rule| (serves || !is_for_webhook(rule)) && (drives || !is_for_election(rule)));
     }
     roles
+}
+
+/// Returns the roles of the gateway, whose account is in `namespace`.
+#[must_use]
+pub fn gateway_roles(settings: &InstallationSettings, namespace: &str) -> Vec<Value> {
+    within_all(objects(CONNECT_GATEWAY_RBAC, &settings.name, namespace), settings)
+}
+
+/// Turns ClusterRoles and their bindings into Roles in each of the namespaces that are chosen by their names alone, if they are.
+fn within_all(roles: Vec<Value>, settings: &InstallationSettings) -> Vec<Value> {
+    match settings.namespaces().named() {
+        Some(names) => {
+            let in_each = |object: Value| names.iter().map(move |name| within(object.clone(), name));
+            roles.into_iter().flat_map(in_each).collect()
+        }
+        None => roles,
+    }
 }
 
 /// Turns a ClusterRole into a Role in `namespace`, or a ClusterRoleBinding into a RoleBinding.
@@ -247,10 +270,20 @@ fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
         });
         webhook["timeoutSeconds"] = json!(settings.timeout_seconds);
     }
+    let is_gateway = object.pointer(COMPONENT.0).is_some_and(|component| component == COMPONENT.1);
     if let Some(container) = object.pointer_mut("/spec/template/spec/containers/0") {
         container["image"] = json!(settings.image);
         if let Some(arguments) = container["args"].as_array_mut() {
-            arguments.extend(settings.installation.arguments().into_iter().map(Value::from));
+            let installation = &settings.installation;
+            let own = if is_gateway { gateway_arguments(installation) } else { installation.arguments() };
+            arguments.extend(own.into_iter().map(Value::from));
         }
     }
+}
+
+/// Returns the flags of the gateway. It serves whatever SparkConnects have a port, so labels of namespaces need no flag.
+fn gateway_arguments(settings: &InstallationSettings) -> Vec<String> {
+    let named =
+        settings.namespaces().named().map(|names| names.iter().cloned().collect::<Vec<_>>().join(","));
+    named.map(|names| format!("--namespaces={names}")).into_iter().collect()
 }

@@ -12,7 +12,7 @@ use crate::{
         condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK},
     },
     process_limits,
-    settings::{ExposureCheck, Settings, VERSION},
+    settings::{ExposureCheck, LogSettings, Settings, VERSION},
     shutdown, telemetry,
 };
 use anyhow::{Context, Error};
@@ -44,7 +44,7 @@ use webhook::{
 const SILENCE: Duration = Duration::from_secs(5 * 60);
 
 /// The message if no client can be made of the configuration. The cause follows.
-const UNUSABLE: &str = "the Kubernetes configuration cannot be used";
+pub(crate) const UNUSABLE: &str = "the Kubernetes configuration cannot be used";
 
 /// Runs the operator, or the half that `settings` name, until a signal arrives. Logs `warnings` first.
 ///
@@ -52,7 +52,7 @@ const UNUSABLE: &str = "the Kubernetes configuration cannot be used";
 ///
 /// When the operator cannot start, or one of its parts has ended early.
 pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> {
-    prepare_process(&settings, warnings);
+    prepare_process(&settings.log, warnings);
     let installation = &settings.installation;
     let spark_configuration = settings.spark_configuration().map_err(Error::msg)?;
     let timing = settings.election.timing().map_err(Error::msg)?;
@@ -154,8 +154,8 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
 }
 
 /// Begins the log, with `warnings`, and sets the limits of the process.
-fn prepare_process(settings: &Settings, warnings: &[String]) {
-    telemetry::init(settings.zap_encoder, &settings.zap_log_level);
+pub(crate) fn prepare_process(log: &LogSettings, warnings: &[String]) {
+    telemetry::init(log.zap_encoder, &log.zap_log_level);
     for warning in warnings {
         warn!("{warning}");
     }
@@ -262,7 +262,7 @@ pub async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
 }
 
 /// Reads the configuration from `kubeconfig`, or else from KUBECONFIG, ~/.kube/config or the pod's account.
-async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
+pub(crate) async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
     let mut config = match kubeconfig {
         Some(path) => {
             let file = || format!("--kubeconfig: {}", path.display());
@@ -282,12 +282,13 @@ async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
 
 /// Returns the check behind `/healthz`: whether every watch is alive and the reconcile loops make progress.
 fn liveness(watches: Watches, workloads: Workloads) -> Liveness {
-    Arc::new(move || {
-        let silent = watches.silent(SILENCE).into_iter();
-        let silent =
-            silent.map(|(path, age)| format!("the watch of {path} has been silent for {} s", age.as_secs()));
-        silent.chain(workloads.stuck()).collect()
-    })
+    Arc::new(move || silent(&watches).chain(workloads.stuck()).collect())
+}
+
+/// Returns a description of each watch that is not alive.
+pub(crate) fn silent(watches: &Watches) -> impl Iterator<Item = String> {
+    let silent = watches.silent(SILENCE).into_iter();
+    silent.map(|(path, age)| format!("the watch of {path} has been silent for {} s", age.as_secs()))
 }
 
 /// Returns the URL of the API server for Spark's `--master`: that of its Service inside a cluster, otherwise that of

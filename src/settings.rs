@@ -3,8 +3,10 @@
 mod election;
 mod exposure;
 mod extensions;
+mod gateway;
 mod installation;
 pub mod kubeflow;
+mod log;
 mod metrics;
 mod values;
 mod webhook;
@@ -14,15 +16,16 @@ use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
 pub use extensions::ExtensionSettings;
+pub use gateway::ConnectGatewaySettings;
 pub use installation::{ExposureCheck, InstallationName, InstallationSettings};
 pub use kubeflow::{Half, HalfCommand, HalfSettings};
+pub use log::{LogFormat, LogSettings};
 pub use metrics::MetricsSettings;
 use plan::submission_plan::Submitter;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use validation::Precision;
 use values::{
-    absolute_path, account, at_least_none, at_least_one, duration, log_filter, master, optional_address,
-    quantity,
+    absolute_path, account, at_least_none, at_least_one, duration, master, optional_address, quantity,
 };
 
 /// The operator's version.
@@ -51,6 +54,8 @@ pub enum Command {
         #[command(subcommand)]
         command: HalfCommand,
     },
+    /// Run the gateway of SparkConnects that sleep: it holds connections until their servers have been woken
+    ConnectGateway(Box<ConnectGatewaySettings>),
     /// Print the CustomResourceDefinitions as YAML
     Crds {
         /// Write each into a file of its own in this directory instead
@@ -109,6 +114,10 @@ pub struct ManifestsSettings {
     /// How long the API server waits for the webhook, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=30))]
     pub timeout_seconds: u8,
+
+    /// With the gateway of SparkConnects that sleep
+    #[arg(long)]
+    pub connect_gateway: bool,
 
     #[command(flatten)]
     pub installation: InstallationSettings,
@@ -307,20 +316,8 @@ pub struct Settings {
     #[command(flatten)]
     pub metrics: MetricsSettings,
 
-    /// How logs are written: for people, or one JSON object a line
-    #[arg(long, value_name = "FORMAT", visible_alias = "log-format", value_enum, default_value_t = LogFormat::Console, help_heading = "Probes, metrics, logs")]
-    pub zap_encoder: LogFormat,
-
-    /// What is logged: a level, or directives as RUST_LOG has them (`info,spark_operator=debug`)
-    #[arg(long, env = "RUST_LOG", visible_alias = "log-level", value_name = "LEVEL", default_value = "info", value_parser = log_filter, help_heading = "Probes, metrics, logs")]
-    pub zap_log_level: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
-    #[value(alias = "text")]
-    Console,
-    Json,
+    #[command(flatten)]
+    pub log: LogSettings,
 }
 
 impl Settings {

@@ -131,7 +131,7 @@ fn installation(text: &str) -> Result<String, String> {
 
 /// Parses the name of a namespace. An empty name means all namespaces: the chart of Kubeflow's operator writes that as
 /// `""`, quotes included.
-fn namespace(text: &str) -> Result<String, String> {
+pub(super) fn namespace(text: &str) -> Result<String, String> {
     let name = text.trim().trim_matches('"');
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_name =

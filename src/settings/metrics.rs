@@ -118,7 +118,7 @@ impl MetricsSettings {
     }
 }
 
-fn path(text: &str) -> Result<String, String> {
+pub(super) fn path(text: &str) -> Result<String, String> {
     let is_path = text.starts_with('/')
         && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"{}*?#".contains(&byte));
     if is_path { Ok(text.to_owned()) } else { Err("is not a path (try `/metrics`)".to_owned()) }

@@ -461,6 +461,55 @@ fn an_admin_decides_what_a_webhook_that_does_not_answer_means() {
     }
 }
 
+/// The gateway's account has no other right than the gateway needs, and the operator's pods and Services do not select its pods.
+#[test]
+fn the_gateway_is_printed_where_it_is_asked_for_and_may_read_and_annotate_alone() {
+    let name = |object: &Value| {
+        ["kind", "namespace", "name"].map(|field| {
+            let value = object.get(field).unwrap_or(&object["metadata"][field]);
+            value.as_str().unwrap_or_default().to_owned()
+        })
+    };
+    let without: BTreeSet<_> = printed(&["--namespaces=b,a"]).iter().map(name).collect();
+    let with = printed(&["--connect-gateway", "--namespaces=b,a", "--image=registry.example/x:1"]);
+    let added: Vec<_> = with.iter().filter(|object| !without.contains(&name(object))).collect();
+    let (role, ours) = ("spark-operator-connect-gateway", "spark-operator");
+    let expected = [
+        ["Role", "a", role],
+        ["Role", "b", role],
+        ["RoleBinding", "a", role],
+        ["RoleBinding", "b", role],
+        ["ServiceAccount", ours, role],
+        ["Deployment", ours, role],
+        ["PodDisruptionBudget", ours, role],
+        ["NetworkPolicy", ours, role],
+    ];
+    assert_eq!(added.iter().map(|object| name(object)).collect::<Vec<_>>(), expected);
+    for object in &added[..2] {
+        let rules: Vec<_> = object["rules"].as_array().unwrap().iter().flat_map(grants).collect();
+        assert_eq!(rules, ["sparkoperator.k8s.io/sparkconnects: get list patch watch"]);
+    }
+    assert_eq!(added[2]["subjects"][0], json!({"kind": "ServiceAccount", "name": role, "namespace": ours}));
+
+    let pod = &added[5]["spec"]["template"];
+    assert_eq!(pod["spec"]["serviceAccountName"], role);
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(container["image"], "registry.example/x:1");
+    assert_eq!(container["args"], json!(["connect-gateway", "--namespaces=a,b"]));
+    let Command::ConnectGateway(settings) =
+        Flags::try_parse_from(["spark-operator", "connect-gateway"]).unwrap().command
+    else {
+        unreachable!("the gateway was asked for")
+    };
+    let port = settings.health_probe_bind_address.unwrap().port();
+    assert_eq!(container["ports"], json!([{"name": "health", "containerPort": port}]));
+    let grace = pod["spec"]["terminationGracePeriodSeconds"].as_u64().unwrap();
+    assert!(settings.termination_grace.as_secs() + 3 < grace, "the last reports need some seconds");
+    let operators = &documents("deployment/operator.yaml")[0]["spec"]["selector"]["matchLabels"];
+    let label = "app.kubernetes.io/name";
+    assert_ne!(pod["metadata"]["labels"][label], operators[label]);
+}
+
 /// Returns the output of `spark-operator manifests`.
 fn printed(arguments: &[&str]) -> Vec<Value> {
     let arguments = ["spark-operator", "manifests"].iter().chain(arguments);

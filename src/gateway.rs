@@ -1,0 +1,73 @@
+//! Runs the gateway of SparkConnects that sleep, and its port for probes and metrics.
+
+use crate::{
+    admin::{self, Liveness, Readiness},
+    api_server::{self, Requests, WATCH_SECONDS},
+    listen::{everywhere, listen},
+    metrics,
+    operator::{UNUSABLE, config, prepare_process, silent},
+    parts::{
+        Parts,
+        condition::{CACHES, RUNNING},
+    },
+    settings::{ConnectGatewaySettings, VERSION},
+    shutdown,
+};
+use anyhow::Context;
+use connect_gateway::{GatewayMetrics, Setup};
+use std::{io, sync::Arc};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use watches::Watches;
+
+/// Runs the gateway until a signal arrives, and then for the termination grace.
+///
+/// # Errors
+///
+/// When the gateway cannot start, or one of its parts has ended early.
+pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
+    prepare_process(&settings.log, &[]);
+    let stop = shutdown::on_signal().context("cannot listen for signals")?;
+    let config = config(settings.cluster.kubeconfig.as_deref()).await?;
+    let admin = settings.health_probe_bind_address;
+    let admin = admin.map(|address| listen("--health-probe-bind-address", address)).transpose()?;
+    let mut registry = metrics::registry();
+    let requests = Requests::new(&mut registry);
+    let watches = Watches::default();
+    let setup = Setup {
+        settings: settings.gateway(),
+        client: api_server::client(config, &requests).context(UNUSABLE)?,
+        watches: watches.clone(),
+        watch_seconds: WATCH_SECONDS,
+        listen: Arc::new(|port: u16| {
+            listen("status.gateway.port", everywhere(port))
+                .map_err(|error| io::Error::other(format!("{error:#}")))
+        }),
+        metrics: GatewayMetrics::new(&mut registry),
+    };
+
+    info!(version = VERSION, "started");
+    let mut parts = Parts::new(stop.clone(), settings.termination_grace);
+    let (served, readiness) = (CancellationToken::new(), Readiness::waiting_for([CACHES]));
+    if let Some(tcp) = admin {
+        let liveness: Liveness = Arc::new(move || silent(&watches).collect());
+        let text = move || metrics::text(&registry);
+        let metrics = admin::metrics(&settings.metrics_endpoint, Arc::new(text));
+        let routes = admin::probes(liveness, readiness.clone()).merge(metrics);
+        parts.start("port of the probes", admin::serve(tcp, routes, served.clone()));
+    }
+    let (stopped, ready) = (stop.clone(), readiness.clone());
+    parts.start("end of readiness", async move {
+        stopped.cancelled().await;
+        ready.waits(RUNNING, "is asked to stop");
+        Ok(())
+    });
+    // Probes and metrics are served until the last connection has ended.
+    let served = served.drop_guard();
+    parts.start("gateway", async move {
+        connect_gateway::run(setup, move || readiness.met(CACHES), stop).await;
+        drop(served);
+        Ok(())
+    });
+    parts.all_ended().await
+}

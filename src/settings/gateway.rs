@@ -1,0 +1,149 @@
+//! The flags of the gateway of SparkConnects that sleep.
+
+use super::{
+    ClusterSettings, LogSettings,
+    installation::namespace,
+    metrics::path,
+    usual,
+    values::{at_least_one, duration, optional_address},
+};
+use clap::Args;
+use connect_gateway::{Limit, SERVER_PORT, Settings};
+use plan::namespaces::Namespaces;
+use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
+
+/// How the gateway runs.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Gateway", mut_args(usual))]
+pub struct ConnectGatewaySettings {
+    /// The namespaces whose SparkConnects are served, with commas between them: those of the operator [default: all]
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
+    pub namespaces: Vec<String>,
+
+    /// The ports among which the operator gives each SparkConnect its own; no other port is opened
+    #[arg(long, value_name = "FIRST-LAST", default_value = "20000-29999", value_parser = port_range)]
+    pub port_range: RangeInclusive<u16>,
+
+    /// The most connections that are open. Half of them are divided into equal shares for all SparkConnects
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one)]
+    pub most_connections: usize,
+
+    /// The most connections to one SparkConnect
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = at_least_one)]
+    pub most_connections_per_server: usize,
+
+    /// The most connections that wait for servers, of which half are divided in the same way
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
+    pub most_held: usize,
+
+    /// The most connections that wait for one server
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = at_least_one)]
+    pub most_held_per_server: usize,
+
+    /// How long a connection waits for a server that does not answer before it is closed
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    pub longest_wait: Duration,
+
+    /// How often the operator is told at most that a SparkConnect is used; up to a quarter longer, so that replicas do not
+    /// write at the same time
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = period)]
+    pub report_period: Duration,
+
+    /// How long open connections go on after the process was asked to stop, a little less than the pod's
+    /// terminationGracePeriodSeconds
+    #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = duration)]
+    pub termination_grace: Duration,
+
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
+
+    /// Where /healthz, /readyz and the metrics are served; `0` for nowhere
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = optional_address, help_heading = "Probes, metrics, logs")]
+    // With its path: clap reads `Option` as a flag that may be missing, and this one has a default.
+    pub health_probe_bind_address: std::option::Option<SocketAddr>,
+
+    /// The path of the metrics
+    #[arg(long, value_name = "PATH", default_value = "/metrics", value_parser = path, help_heading = "Probes, metrics, logs")]
+    pub metrics_endpoint: String,
+
+    #[command(flatten)]
+    pub log: LogSettings,
+}
+
+impl ConnectGatewaySettings {
+    /// Returns the settings that the gateway itself has.
+    #[must_use]
+    pub fn gateway(&self) -> Settings {
+        Settings {
+            namespaces: Namespaces::new(self.namespaces.iter().cloned(), None).named().cloned(),
+            ports: self.port_range.clone(),
+            server_port: SERVER_PORT,
+            connections: Limit { in_all: self.most_connections, of_one: self.most_connections_per_server },
+            held: Limit { in_all: self.most_held, of_one: self.most_held_per_server },
+            longest_wait: self.longest_wait,
+            report_period: self.report_period,
+            termination_grace: self.termination_grace,
+        }
+    }
+}
+
+fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let ports = text.split_once('-');
+    match ports.map(|(first, last)| (first.parse::<u16>(), last.parse::<u16>())) {
+        Some((Ok(first @ 1..), Ok(last))) if first <= last => Ok(first..=last),
+        _ => Err("is no range of ports (try `20000-29999`)".to_owned()),
+    }
+}
+
+/// Parses the time between two writes, which is no shorter than a second.
+fn period(text: &str) -> Result<Duration, String> {
+    let period = duration(text)?;
+    if period >= Duration::from_secs(1) { Ok(period) } else { Err("must be at least 1s".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::settings::{Command, Flags};
+    use clap::{CommandFactory, Parser};
+    use std::time::Duration;
+
+    fn parsed(flags: &[&str]) -> Result<connect_gateway::Settings, String> {
+        let arguments = ["spark-operator", "connect-gateway"].iter().chain(flags);
+        match Flags::try_parse_from(arguments).map_err(|error| error.to_string())?.command {
+            Command::ConnectGateway(settings) => Ok(settings.gateway()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_gateway_serves_all_namespaces_unless_some_are_named() {
+        let all = parsed(&[]).unwrap();
+        assert_eq!((all.namespaces, all.ports), (None, 20_000..=29_999));
+        let named = parsed(&["--namespaces=b,a", "--port-range=1-65535", "--longest-wait=1m30s"]).unwrap();
+        assert_eq!(named.namespaces, Some(["a".to_owned(), "b".to_owned()].into()));
+        assert_eq!((named.ports, named.longest_wait), (1..=65_535, Duration::from_secs(90)));
+        assert_eq!(parsed(&["--namespaces="]).unwrap().namespaces, None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_flag_of_the_gateway_is_said_with_what_would_be_right() {
+        let range = "is no range of ports (try `20000-29999`)";
+        for (flag, complaint) in [
+            ("--port-range=20000", range),
+            ("--port-range=0-1", range),
+            ("--port-range=2-1", range),
+            ("--port-range=1-65536", range),
+            ("--report-period=10ms", "must be at least 1s"),
+            ("--most-held=0", "must be at least 1"),
+            ("--namespaces=Team B", "is not the name of a namespace (try `default`)"),
+        ] {
+            let refused = parsed(&[flag]).unwrap_err();
+            assert!(refused.contains(complaint), "{flag}: {refused}");
+        }
+        let flags = Flags::command();
+        let gateway = flags.find_subcommand("connect-gateway").unwrap();
+        for flag in gateway.get_arguments().filter(|flag| flag.get_id() != "help") {
+            assert!(flag.get_env().is_some() && flag.get_help().is_some(), "{}", flag.get_id());
+        }
+    }
+}
