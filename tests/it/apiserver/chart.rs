@@ -198,8 +198,13 @@ fn the_chart_gives_the_rights_and_the_webhooks_that_the_operators_own_manifests_
     for name in VALUES.into_iter().filter(|name| *name != "without-webhook") {
         let objects = rendered(RELEASE, &[&values(name)]);
         let mut needed = BTreeSet::new();
-        for (deployment, arguments) in arguments(&objects) {
+        let (gateways, halves): (Vec<_>, Vec<_>) =
+            arguments(&objects).into_iter().partition(|(_, arguments)| arguments[0] == "connect-gateway");
+        for (deployment, arguments) in halves {
             let Settings { election, mut installation, .. } = settings(&arguments);
+            if !gateways.is_empty() {
+                needed.extend(rights(&manifests::gateway_roles(&installation, NAMESPACE)));
+            }
             // The webhook of an application is in one of the two processes.
             installation.half = None;
             if arguments[0] != "controller" {
@@ -223,6 +228,35 @@ fn the_chart_gives_the_rights_and_the_webhooks_that_the_operators_own_manifests_
         }
         let given = rights(&objects);
         assert_eq!(given.symmetric_difference(&needed).collect::<Vec<_>>(), Vec::<&Right>::new(), "{name}");
+    }
+}
+
+#[test]
+#[ignore = "needs helm: make test"]
+fn the_gateway_has_flags_that_exist_and_the_time_that_it_takes_to_end() {
+    for (name, namespaces) in [("everything", Some(2)), ("without-webhook", Some(1)), ("labelled", None)] {
+        let set = "--set=sparkConnect.gateway.enable=true";
+        let objects = rendered(RELEASE, &[&values(name), set]);
+        let is_gateway = |deployment: &&Value| {
+            deployment["metadata"]["name"].as_str().unwrap().ends_with("-connect-gateway")
+        };
+        let deployment = of_kind(&objects, "Deployment").find(is_gateway).unwrap();
+        let pod = &deployment["spec"]["template"];
+        assert_eq!(pod["metadata"]["labels"]["app.kubernetes.io/component"], "connect-gateway");
+        let arguments = pod["spec"]["containers"][0]["args"].as_array().unwrap().iter();
+        let arguments = arguments.map(|argument| argument.as_str().unwrap());
+        let Command::ConnectGateway(flags) =
+            Flags::try_parse_from(["spark-operator"].into_iter().chain(arguments)).unwrap().command
+        else {
+            panic!("{name}: no gateway")
+        };
+        let settings = flags.gateway();
+        assert_eq!(settings.namespaces.map(|names| names.len()), namespaces, "{name}");
+        let grace = pod["spec"]["terminationGracePeriodSeconds"].as_u64();
+        assert_eq!(grace, Some(settings.termination_grace.as_secs() + 5), "{name}");
+        let ports = pod["spec"]["containers"][0]["ports"].as_array().unwrap();
+        let admin = flags.health_probe_bind_address.unwrap().port();
+        assert!(ports.len() == 1 && ports[0]["containerPort"] == admin, "{name}: {ports:?}");
     }
 }
 

@@ -30,7 +30,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- mergeOverwrite (deepCopy (.Values.commonLabels | default dict)) $labels | toYaml -}}
 {{- end -}}
 
-{{/* The labels of the objects of one half: (dict "root" $ "half" "controller") */}}
+{{/*
+The labels of the objects of one half: (dict "root" $ "half" "controller"). The gateway of SparkConnects counts as a half, and its values are
+handed on: "values" .Values.sparkConnect.gateway.
+*/}}
 {{- define "spark-operator.halfLabels" -}}
 {{ include "spark-operator.labels" .root }}
 app.kubernetes.io/component: {{ .half }}
@@ -48,7 +51,7 @@ app.kubernetes.io/component: {{ .half }}
 
 {{/* The service account of one half */}}
 {{- define "spark-operator.account" -}}
-{{- $account := (index .root.Values .half).serviceAccount -}}
+{{- $account := (.values | default (index .root.Values .half)).serviceAccount -}}
 {{- if $account.create -}}
 {{- $account.name | default (printf "%s-%s" (include "spark-operator.fullname" .root) .half) -}}
 {{- else -}}
@@ -238,7 +241,7 @@ chart's always has, and then gets an annotation for all later upgrades.
 
 {{/* A role and its binding: (dict "root" $ "half" … "kind" "Role" or "ClusterRole" "name" … "namespace" … "rules" YAML) */}}
 {{- define "spark-operator.role" -}}
-{{- $annotations := (index .root.Values .half).rbac.annotations -}}
+{{- $annotations := (.values | default (index .root.Values .half)).rbac.annotations -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ .kind }}
 metadata:
@@ -274,13 +277,13 @@ roleRef:
   name: {{ .name }}
 subjects:
   - kind: ServiceAccount
-    name: {{ include "spark-operator.account" (dict "root" .root "half" .account) }}
+    name: {{ include "spark-operator.account" (dict "root" .root "half" .account "values" .values) }}
     namespace: {{ .root.Release.Namespace }}
 {{- end -}}
 
 {{/* The service account of a half: (dict "root" $ "half" …) */}}
 {{- define "spark-operator.serviceAccount" -}}
-{{- $account := (index .root.Values .half).serviceAccount -}}
+{{- $account := (.values | default (index .root.Values .half)).serviceAccount -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
@@ -297,7 +300,7 @@ automountServiceAccountToken: {{ $account.automountServiceAccountToken }}
 
 {{/* The PodDisruptionBudget of a half, if it has one */}}
 {{- define "spark-operator.disruptionBudget" -}}
-{{- $half := index .root.Values .half -}}
+{{- $half := .values | default (index .root.Values .half) -}}
 {{- $several := gt (int64 $half.replicas) 1 -}}
 {{- $wanted := $half.podDisruptionBudget.enable -}}
 {{- if and (eq (toString $wanted) "true") (not $several) -}}
@@ -319,12 +322,13 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{/* The Deployment of a half: (dict "root" $ "half" … "arguments" YAML "servesWebhook" bool) */}}
+{{/* The Deployment of a half: (dict "root" $ "half" … "arguments" YAML "servesWebhook" bool), with "metricsPort" if it is not the common one */}}
 {{- define "spark-operator.deployment" -}}
 {{- $root := .root -}}
-{{- $half := index .root.Values .half -}}
-{{- $context := dict "root" .root "half" .half -}}
+{{- $half := .values | default (index .root.Values .half) -}}
+{{- $context := dict "root" .root "half" .half "values" .values -}}
 {{- $metrics := .root.Values.prometheus.metrics -}}
+{{- $metricsPort := int64 (.metricsPort | default $metrics.port) -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -356,7 +360,7 @@ spec:
         {{- mergeOverwrite (deepCopy ($half.labels | default dict)) (include "spark-operator.halfSelectorLabels" $context | fromYaml) | toYaml | nindent 8 }}
       {{- $annotations := dict }}
       {{- if $metrics.enable }}
-      {{- $annotations = dict "prometheus.io/scrape" "true" "prometheus.io/port" (toString $metrics.port) "prometheus.io/path" $metrics.endpoint }}
+      {{- $annotations = dict "prometheus.io/scrape" "true" "prometheus.io/port" (toString $metricsPort) "prometheus.io/path" $metrics.endpoint }}
       {{- end }}
       {{- with mergeOverwrite $annotations ($half.annotations | default dict) }}
       annotations:
@@ -373,6 +377,9 @@ spec:
       {{- end }}
       {{- with $half.priorityClassName }}
       priorityClassName: {{ . }}
+      {{- end }}
+      {{- with $half.terminationGracePeriodSeconds }}
+      terminationGracePeriodSeconds: {{ int64 . }}
       {{- end }}
       {{- if and (kindIs "bool" $half.hostUsers) (semverCompare ">=1.30-0" .root.Capabilities.KubeVersion.Version) }}
       hostUsers: {{ $half.hostUsers }}
@@ -454,11 +461,13 @@ spec:
             - name: {{ .root.Values.webhook.portName }}
               containerPort: {{ int64 .root.Values.webhook.port }}
             {{- end }}
+            {{- if not (and $metrics.enable .metricsPort) }}
             - name: health
               containerPort: 8081
+            {{- end }}
             {{- if $metrics.enable }}
             - name: {{ $metrics.portName }}
-              containerPort: {{ int64 $metrics.port }}
+              containerPort: {{ $metricsPort }}
             {{- end }}
           livenessProbe:
             httpGet:
@@ -528,4 +537,12 @@ requests:
   memory: 64Mi
 limits:
   memory: 512Mi
+{{- end -}}
+
+{{- define "spark-operator.connect-gateway.resources" -}}
+requests:
+  cpu: 100m
+  memory: 64Mi
+limits:
+  memory: 1Gi
 {{- end -}}
