@@ -30,8 +30,8 @@ const CHUNK: usize = 64 << 10;
 /// The most bytes that the kernel keeps for one direction of one socket. Otherwise it may be 6 MiB, which count for the
 /// memory of the container, for each client and server that does not read.
 const KEPT: usize = 256 << 10;
-/// When a connection whose other end is silent is tested, how often, and after how many tests without an answer it is
-/// dead: after two minutes, also where a node has lost its power. A connection whose other end answers is never too old.
+/// The silence after which the other end of a connection is tested, the pause between tests, and how many tests without an
+/// answer end the connection: two minutes in all, also where a node has lost its power. One that answers is never too old.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(15), 4);
 
 /// Serves the connection of a client until both sides have closed it, or until the process ends.
@@ -68,7 +68,7 @@ async fn reached(gateway: &Gateway, server: &Server, client: &TcpStream) -> Opti
                 }
                 server.used();
             }
-            // Its sender is in `server`, so the only outcomes are a new address and the end of the pause.
+            // The sender is in `server`, so the only outcomes are a new address and the end of the pause.
             timeout(AGAIN, address.changed()).await.ok();
         }
     };
@@ -121,7 +121,7 @@ async fn splice(mut client: TcpStream, mut pod: TcpStream, gateway: &Gateway) ->
 async fn pass_on(from: ReadHalf<'_>, mut to: WriteHalf<'_>, bytes: &Counter) -> io::Result<()> {
     loop {
         from.readable().await?;
-        let mut chunk = Vec::with_capacity(CHUNK);
+        let mut chunk = Vec::<u8>::with_capacity(CHUNK);
         loop {
             chunk.clear();
             match from.try_read_buf(&mut chunk) {
