@@ -134,8 +134,9 @@ async fn a_port_goes_with_its_spark_connect_and_so_does_who_waits_there() {
 async fn a_spark_connect_gets_another_port_and_a_younger_one_the_port_that_is_free() {
     let rig = Rig::begin(settings()).await;
     rig.api.put(object("b", "2026-11-28T09:00:00Z", &asleep(20_000)));
+    eventually(|| rig.opened(20_000)).await;
     rig.api.put(object("a", EARLY, &ready(20_000)));
-    // Both are known once the port has passed to the older one.
+    // The port has passed to the older one.
     eventually(|| rig.opened(20_000).filter(|(_, times)| *times == 2)).await;
     echoes(&mut rig.connect(20_000).await, "a").await;
     rig.api.put(object("a", EARLY, &ready(20_001)));
