@@ -28,11 +28,7 @@ pub mod defaults;
 
 /// Bounds what it costs to read an object that somebody else has written.
 pub mod bounds;
-<<<<<<< HEAD
 /// The fields of statuses that installed CustomResourceDefinitions have to keep.
-=======
-/// The CustomResourceDefinitions of all kinds.
->>>>>>> 411f7b7 (api: SparkConnect as a type, with its definition)
 pub mod crds;
 /// Parts of the Kubernetes API inside our own types, kept as the JSON that the user wrote.
 pub mod embedded;
