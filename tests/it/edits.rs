@@ -2,8 +2,9 @@
 //! documentation.
 
 use crate::golden::Golden;
-use api::{SparkApplicationSpec, crds};
+use api::SparkApplicationSpec;
 use serde_json::{Value, json};
+use sparkctl::crds;
 use std::{fs, path::Path};
 use submission::spec_hash::spec_hash;
 use validation::{Effect, effect_of, effects};
@@ -14,7 +15,7 @@ const FIELDS: &str = "## Fields\n";
 
 #[test]
 fn every_field_of_a_spec_has_the_effect_that_the_table_says() {
-    let [definition, _] = crds::custom_resource_definitions();
+    let [definition, ..] = crds::custom_resource_definitions();
     let schema = definition.spec.versions[0].schema.as_ref().unwrap();
     let schema = serde_json::to_value(schema.open_api_v3_schema.as_ref().unwrap()).unwrap();
     let samples = samples(&schema["properties"]["spec"]);

@@ -1,7 +1,7 @@
 //! Sets how metrics leave a Spark pod: mounts Spark's `metrics.properties` and the configuration of the exporter, and
 //! declares the port at which Prometheus finds the exporter.
 
-use super::{Concern, Problem, SparkPod, annotation_value::Json, config_maps, network};
+use super::{Concern, Problem, annotation_value::Json, config_maps, network};
 use crate::volume_name;
 use api::{
     monitoring::{Exporter, Monitoring},

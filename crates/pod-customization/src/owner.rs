@@ -1,6 +1,6 @@
 //! Makes the application an owner of the driver pod. Executor pods are owned by their driver alone.
 
-use super::{Concern, Problem, SparkPod, entries};
+use super::{Concern, Problem, entries};
 use api::{Embedded, Role, names::annotation, owner_reference};
 use entries::{KeyField, OnClash};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

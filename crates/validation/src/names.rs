@@ -7,6 +7,7 @@ pub(crate) use api::LONGEST_LABEL;
 pub use api::is_object_name;
 use api::{LONGEST_NAME, ScheduledSparkApplication, SparkApplication, is_segment, names::conf};
 use cron::Schedule;
+use submission::driver_pod_name;
 
 pub(super) fn application(application: &SparkApplication, findings: &mut Findings) {
     object("SparkApplication", &application.metadata, LONGEST_LABEL, findings);
