@@ -5,7 +5,6 @@
 //! was submitted, and a driver that Kubeflow's operator has submitted has no such annotations.
 
 use api::{Role, SparkApplication, State, names::annotation};
-use pod_customization;
 
 /// Whether another operator has submitted the present run: it has a submission id but no ordinal, because only this
 /// operator records ordinals.

@@ -6,7 +6,6 @@ use api::{
     Role, SparkApplication,
     names::{conf, label},
 };
-use pod_customization;
 
 /// Returns the driver pod's name: `spec.driver.podName`, else `spark.kubernetes.driver.pod.name` in `sparkConf`, else
 /// `<application>-driver`.

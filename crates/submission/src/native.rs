@@ -10,7 +10,6 @@ use api::{
     stated, with_defaults,
 };
 use jiff::Timestamp;
-use pod_customization;
 use serde_json::Value;
 use spark_client::{self, Environment, Line, NotNative, Objects, Submission, flag_list, read_properties};
 

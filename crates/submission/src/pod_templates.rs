@@ -8,7 +8,6 @@ use api::{
     names::{annotation, conf, label},
     owner_reference, spark_container,
 };
-use pod_customization;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt::Write, mem};
 

@@ -6,7 +6,6 @@ use api::{
     Role, SparkApplication, SparkApplicationSpec,
     names::{conf, submit_conf, volume},
 };
-use pod_customization;
 use serde_json::Value;
 use spark_client::NotNative;
 use std::collections::BTreeMap;

@@ -5,7 +5,6 @@ use api::{
     Role,
     names::{batch_scheduler, conf, label, submit_conf},
 };
-use pod_customization;
 use spark_client::Line;
 use submission::{RoleField, driver_pod_name};
 
