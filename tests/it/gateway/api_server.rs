@@ -22,7 +22,7 @@ pub(crate) struct ApiServer {
 struct Stored {
     objects: BTreeMap<String, Value>,
     /// The events of a watch; the version of each is its place, counted from 1.
-    events: Vec<Value>,
+    events: Vec<String>,
     reports: Vec<Report>,
     /// How many of the next reports are refused.
     failures: usize,
@@ -69,7 +69,8 @@ impl ApiServer {
         let mut stored = self.stored.lock().unwrap();
         let version = stored.events.len() + 1;
         object["metadata"]["resourceVersion"] = json!(version.to_string());
-        stored.events.push(json!({"type": kind, "object": object}));
+        // The type is first, as the API server writes it: the object is not kept until its type is known.
+        stored.events.push(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"));
         if kind == "DELETED" {
             stored.objects.remove(&name);
         } else {
@@ -107,8 +108,7 @@ impl ApiServer {
         let known: usize = known.parse().unwrap();
         self.version.subscribe().wait_for(|version| *version > known).await.unwrap();
         let events = self.stored.lock().unwrap().events[known..].to_vec();
-        let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-        Response::new(Body::from(lines.into_bytes()))
+        Response::new(Body::from(events.concat().into_bytes()))
     }
 
     fn reported(&self, path: &str, patch: &Value) -> Response<Body> {
