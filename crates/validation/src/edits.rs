@@ -165,8 +165,10 @@ mod tests {
             let [old, new] = [json!({}), three.clone()].map(|spec| application(state, "v1:1", spec));
             assert_eq!(differences(&old, &new)[0].effect, effect, "{state}");
         }
-        let long = json!({"executor": {"instances": 2}, "sparkConf": {"spark.".repeat(99): "1"}});
-        let warning = told("RUNNING", "v1:1", long).unwrap();
+        let long = |value: &str| {
+            application("RUNNING", "v1:1", json!({"sparkConf": {"spark.".repeat(99): value}}))
+        };
+        let warning = end_of_run(&long("1"), &long("2")).unwrap();
         assert!(warning.len() <= 160 && warning.contains("… ends"), "{warning}");
     }
 }
