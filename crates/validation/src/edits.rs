@@ -165,9 +165,8 @@ mod tests {
             let [old, new] = [json!({}), three.clone()].map(|spec| application(state, "v1:1", spec));
             assert_eq!(differences(&old, &new)[0].effect, effect, "{state}");
         }
-        let long = |value: &str| {
-            application("RUNNING", "v1:1", json!({"sparkConf": {"spark.".repeat(99): value}}))
-        };
+        let long =
+            |value: &str| application("RUNNING", "v1:1", json!({"sparkConf": {"spark.".repeat(99): value}}));
         let warning = end_of_run(&long("1"), &long("2")).unwrap();
         assert!(warning.len() <= 160 && warning.contains("… ends"), "{warning}");
     }
