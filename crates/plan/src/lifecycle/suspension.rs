@@ -34,14 +34,17 @@ impl Pass<'_> {
 
     /// Begins a suspension, which goes on to its end even if the application is resumed meanwhile. The state of an
     /// application in a queue of Kueue stays RUNNING while it has pods: Kueue gives the quota to another application as
-    /// soon as the state is not RUNNING (`IsActive` of its integration), and both would run at the same time.
+    /// soon as the state is not RUNNING (`IsActive` of its integration), and both would run at the same time. Its pods are
+    /// deleted once the record says so: otherwise the driver would have failed if the application is resumed meanwhile.
     pub(super) fn suspend(&self) -> Plan {
-        let begins = (!is_leaving(&self.status)).then(|| events::application_suspending(self.name()));
+        let is_leaving = is_leaving(&self.status);
+        let begins = (!is_leaving).then(|| events::application_suspending(self.name()));
         let pods: Vec<_> = self.own_driver().into_iter().chain(&self.seen.executors).collect();
         let has_pods = !pods.is_empty() || self.seen.driver == Driver::Unseen;
         let (state, why, actions) =
             if has_pods && self.is_queued() && self.application.state() == State::Running {
-                let deleted = pods.into_iter().filter_map(Action::delete).take(AT_ONCE);
+                let deleted =
+                    pods.into_iter().filter(|_| is_leaving).filter_map(Action::delete).take(AT_ONCE);
                 (State::Running, Some("Suspending: its pods are being deleted".to_owned()), deleted.collect())
             } else {
                 (State::Suspending, None, Vec::new())
