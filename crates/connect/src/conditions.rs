@@ -41,6 +41,11 @@ pub(super) fn set(
     }
 }
 
+/// Returns the message of a condition that a server is not ready, as Kubeflow's operator begins it.
+pub(super) fn not_ready(why: &str) -> String {
+    excerpt::beginning(format!("Server pod is not ready: {why}"), LONGEST_EXPLANATION)
+}
+
 /// Removes the condition of this type.
 pub(super) fn remove(status: &mut SparkConnectStatus, type_: &str) {
     status.conditions.retain(|condition| condition.type_ != type_);

@@ -30,6 +30,12 @@ pub(super) fn waits(pod: &str, why: &str) -> Event {
     normal(PROVISIONING, "Follow", format!("server {pod} waits: {why}"))
 }
 
+/// Returns the event for an object beside the server's pod that the API server refuses.
+#[must_use]
+pub fn not_applied(why: &str) -> Event {
+    warning(FAILED, "Apply", format!("{why}; it is tried again"))
+}
+
 pub(super) fn failed(why: &str, pause: Duration) -> Event {
     warning(FAILED, "Follow", format!("{why}; it is made anew in {} s", pause.as_secs()))
 }

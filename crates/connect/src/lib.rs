@@ -8,6 +8,7 @@
 mod checks;
 mod conditions;
 mod events;
+mod gateway_policy;
 pub mod names;
 mod objects;
 mod options;
@@ -15,6 +16,8 @@ mod pass;
 mod server_pod;
 
 pub use checks::{examine, exposure_rights, validate};
+pub use events::not_applied;
+pub use gateway_policy::gateway_policy;
 pub use server_pod::server_hash;
 
 use api::{ConnectAccess, ObjectKey, SparkConnect, SparkConnectStatus, names::annotation};

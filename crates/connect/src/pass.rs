@@ -225,7 +225,7 @@ impl<'a> Pass<'a> {
     /// Leaves the server as it is, because nothing can be made of the spec.
     fn stop(&mut self, reason: &'static str, why: &str) {
         let known = conditions::find(&self.plan.status, SERVER_POD_READY);
-        if known.is_none_or(|known| known.reason != reason || known.message != not_ready(why)) {
+        if known.is_none_or(|known| known.reason != reason || known.message != conditions::not_ready(why)) {
             self.plan.events.push(events::warning(events::FAILED, "Validate", why.to_owned()));
         }
         self.enter(ConnectState::Failed, reason, why);
@@ -350,6 +350,9 @@ impl<'a> Pass<'a> {
                 let why = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
                 let why = summary.waiting_for().or(why);
                 self.starts(&summary.name, why.as_deref());
+                if let Some(rest) = driver::until_next_mount_question(summary, self.now) {
+                    self.wake_in(rest);
+                }
             }
             DriverState::Running if pod.is_ready => self.ready(&summary.name),
             DriverState::Running => match self.plan.status.state {
@@ -466,7 +469,7 @@ impl<'a> Pass<'a> {
     /// Sets the state, and the condition that says why.
     fn enter(&mut self, state: ConnectState, reason: &str, why: &str) {
         let is_ready = state == ConnectState::Ready;
-        let message = if is_ready { why.to_owned() } else { not_ready(why) };
+        let message = if is_ready { why.to_owned() } else { conditions::not_ready(why) };
         self.plan.status.state = state;
         conditions::set(
             &mut self.plan.status,
@@ -482,11 +485,6 @@ impl<'a> Pass<'a> {
         let rest = rest + Duration::from_millis(1);
         self.plan.wake = Some(self.plan.wake.map_or(rest, |wake| wake.min(rest)));
     }
-}
-
-/// Returns the message of the condition as Kubeflow's operator begins it, cut as the condition has it.
-fn not_ready(why: &str) -> String {
-    api::excerpt::beginning(format!("Server pod is not ready: {why}"), api::excerpt::LONGEST_EXPLANATION)
 }
 
 fn pause(restarts: i32) -> Duration {

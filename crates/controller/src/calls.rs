@@ -3,15 +3,20 @@
 //! deletion that succeeded as failed.
 
 use super::{Error, watch};
-use api::Lenient;
+use api::{Lenient, ObjectKey};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Preconditions},
     core::{NamespaceResourceScope, PartialObjectMeta, Request, Status, request},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use std::{fmt::Debug, ops::ControlFlow};
 use validation::is_object_name;
+
+/// The owner of the fields that the operator applies.
+const FIELD_MANAGER: &str = "spark-operator";
 
 /// The metadata of an object.
 pub(super) type Metadata<K> = Lenient<PartialObjectMeta<K>>;
@@ -108,6 +113,15 @@ pub(super) async fn patch_status<K: Resource + Clone>(
     patch: &Patch<impl Serialize + Debug>,
 ) -> kube::Result<()> {
     send_to(api, of(api).patch_subresource("status", named(name)?, &PatchParams::default(), patch)).await
+}
+
+/// Makes an object in `namespace` as `object` says, whoever else has set its fields, and returns its metadata.
+pub(super) async fn apply(client: &Client, namespace: &str, object: &Value) -> kube::Result<Metadata<Pod>> {
+    let key = ObjectKey::of(object).unwrap_or_default();
+    let parameters = PatchParams::apply(FIELD_MANAGER).force();
+    let request = Request::new(key.kind.path(namespace));
+    let request = request.patch_metadata(named(&key.name)?, &parameters, &Patch::Apply(object));
+    client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
 /// Creates an object.

@@ -8,7 +8,7 @@ use super::{
 use api::{SparkApplication, names::finalizer};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::{DeleteParams, Patch, Preconditions},
 };
 use plan::{Action, PodPatch, events};
@@ -170,20 +170,20 @@ fn run_of(application: &SparkApplication) -> String {
     application.status.as_ref().and_then(|status| status.submission_id.clone()).unwrap_or_default()
 }
 
-/// Deletes an application if `preconditions` hold. An application that is gone counts as deleted.
+/// Deletes an object if `preconditions` hold. An object that is gone counts as deleted.
 ///
 /// # Errors
 ///
 /// [`Error::Conflict`] if `preconditions` do not hold any more.
-pub(super) async fn delete(
-    applications: &Api<SparkApplication>,
+pub(super) async fn delete<K: Resource + Clone>(
+    objects: &Api<K>,
     name: &str,
     preconditions: Preconditions,
 ) -> Result<(), Error> {
-    match calls::delete(applications, name, &DeleteParams::default().preconditions(preconditions)).await {
+    match calls::delete(objects, name, &DeleteParams::default().preconditions(preconditions)).await {
         Ok(()) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),
-        Err(error) => Err(Error::api("DELETE of an application")(error)),
+        Err(error) => Err(Error::api("DELETE of an object whose time is over")(error)),
     }
 }

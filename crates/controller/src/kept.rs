@@ -6,7 +6,10 @@ use super::{
     events::{Events, reference},
     watch::Readable,
 };
-use api::{LONGEST_NAME, Lenient, ScheduledSparkApplication, SparkApplication, State, names::annotation};
+use api::{
+    ConnectAccess, LONGEST_NAME, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State,
+    names::annotation,
+};
 use jiff::Timestamp;
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -125,6 +128,15 @@ pub struct KeptApplication {
     pub(super) executor_labels: BTreeMap<String, String>,
 }
 
+/// A SparkConnect that is kept as its text, with what is asked of all SparkConnects at once.
+#[derive(Clone, Debug)]
+pub struct KeptConnect {
+    text: Text,
+    /// The port of the gateway in the status.
+    pub(super) gateway_port: Option<i32>,
+    pub(super) access: Option<ConnectAccess>,
+}
+
 /// Returns what schedules and metrics need of an application's metadata.
 fn of_application(all: &ObjectMeta) -> ObjectMeta {
     let schedule = ScheduledSparkApplication::kind(&());
@@ -203,6 +215,18 @@ impl Keep<SparkApplication> for KeptApplication {
     }
 }
 
+impl Keep<SparkConnect> for KeptConnect {
+    fn of(connect: &Lenient<SparkConnect>, text: Box<str>) -> Self {
+        let read = connect.0.as_ref().ok();
+        let gateway = read.and_then(|connect| connect.status.as_ref()?.gateway.as_ref());
+        Self {
+            text: Text::of(text),
+            gateway_port: gateway.map(|gateway| gateway.port),
+            access: read.and_then(|connect| connect.spec.server.access),
+        }
+    }
+}
+
 impl AsRef<Text> for Text {
     fn as_ref(&self) -> &Text {
         self
@@ -210,6 +234,12 @@ impl AsRef<Text> for Text {
 }
 
 impl AsRef<Text> for KeptApplication {
+    fn as_ref(&self) -> &Text {
+        &self.text
+    }
+}
+
+impl AsRef<Text> for KeptConnect {
     fn as_ref(&self) -> &Text {
         &self.text
     }

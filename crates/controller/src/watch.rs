@@ -116,6 +116,16 @@ impl Watching {
         self.followed(Api::all(self.client::<O>(&(), None)), &(), None)
     }
 
+    /// Yields all objects in `namespace` with the labels `selector`, then each change; never ends.
+    pub(super) fn of_namespace<O: Readable + Resource<DynamicType = (), Scope: NamespaceScope>>(
+        &self,
+        namespace: &str,
+        selector: &str,
+    ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
+        let api = Api::<O>::all_with(self.client::<O>(&(), Some(namespace)), &()).constrain(namespace);
+        self.followed(api, &(), Some(selector))
+    }
+
     /// Returns the client of a watch of a kind in `namespace`, or in all namespaces: see [`Watches::begin`].
     fn client<K: Resource>(&self, of: &K::DynamicType, namespace: Option<&str>) -> Client {
         self.watches.begin(&self.client, K::url_path(of, namespace))

@@ -31,14 +31,18 @@ const HUNG: Duration = Duration::from_secs(15 * 60);
 /// that one schedule starts should not have to wait for the starts of others; a start is one small object.
 const SCHEDULES_AT_ONCE: u16 = 64;
 
+/// The number of SparkConnects reconciled at once. They are few, and a reconcile is some small requests.
+const CONNECTS_AT_ONCE: u16 = 16;
+
 /// Namespace and name of an object.
 type Key = (String, String);
 
-/// The work of the reconcile loops: one loop for applications, one for schedules.
+/// The work of the reconcile loops: one loop for each kind.
 #[derive(Clone, Debug)]
 pub struct Workloads {
     pub applications: Workload,
     pub schedules: Workload,
+    pub connects: Workload,
 }
 
 /// The work of one reconcile loop. Cheap to clone: all clones share one state.
@@ -100,20 +104,24 @@ impl Workloads {
                 "scheduledsparkapplication",
                 SCHEDULES_AT_ONCE,
             ),
+            connects: Workload::new("SparkConnect", "sparkconnect", CONNECTS_AT_ONCE),
         };
         registry.register_collector(Box::new(workloads.clone()));
         workloads
     }
 
+    fn all(&self) -> [&Workload; 3] {
+        [&self.applications, &self.schedules, &self.connects]
+    }
+
     /// Forgets the objects that were still waiting when a term as leader ended: another leader handles them.
     pub fn forget(&self) {
-        self.applications.forget();
-        self.schedules.forget();
+        self.all().into_iter().for_each(Workload::forget);
     }
 
     /// Returns a description of each loop that is stuck.
     pub fn stuck(&self) -> impl Iterator<Item = String> {
-        [&self.applications, &self.schedules].into_iter().filter_map(Workload::stuck)
+        self.all().into_iter().filter_map(Workload::stuck)
     }
 
     /// Writes a metric of each loop. Metrics of queues have a label more: the name of the queue, which is that of its
@@ -126,7 +134,7 @@ impl Workloads {
         metric: impl Fn(&Workload) -> M,
     ) -> fmt::Result {
         let mut family = encoder.encode_descriptor(name, help, None, M::TYPE)?;
-        for workload in [&self.applications, &self.schedules] {
+        for workload in self.all() {
             let mut labels = vec![("controller", workload.label)];
             if name.starts_with("workqueue_") {
                 labels.push(("name", workload.label));
@@ -251,7 +259,7 @@ impl Collector for Workloads {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let (name, help) = ("controller_runtime_reconcile", "Reconciles, by result");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for workload in [&self.applications, &self.schedules] {
+        for workload in self.all() {
             for outcome in Outcome::ALL {
                 let labels = [("controller", workload.label), ("result", outcome.as_str())];
                 workload.ended(outcome).encode(family.encode_family(&labels)?)?;
