@@ -128,6 +128,7 @@ mod tests {
                 shortest_period: Duration::ZERO,
                 zone: TimeZone::UTC,
             },
+            connect: None,
             submitter: SubmitterSettings { at_once: 1, has_webhook: false },
             submission_environment: SubmissionEnvironment::of_process(None),
             application_metrics: ApplicationMetrics::new(Options::default()),

@@ -1,6 +1,7 @@
-//! Drives applications: watches them, observes the facts, decides in `plan` what to do, acts, and records the result.
+//! Drives applications, schedules and servers of Spark Connect: watches them, observes the facts, has the crates of decisions
+//! say what to do, acts, and records the result.
 //!
-//! A reconcile depends only on the present state of one application, not on the event that has caused it. Every failure
+//! A reconcile depends only on the present state of one object, not on the event that has caused it. Every failure
 //! is retried, and every action can be repeated, so nothing has to be remembered across a crash.
 
 mod application_index;
@@ -8,6 +9,7 @@ mod application_metrics;
 mod auxiliary_index;
 mod auxiliary_objects;
 mod calls;
+mod connects;
 mod deletion;
 mod error;
 mod events;
@@ -37,6 +39,7 @@ mod webhook_probe;
 mod workload;
 
 pub use self::application_metrics::ApplicationMetrics;
+pub use self::connects::{ConnectSetup, GatewaySetup};
 use self::pods::PodIndex;
 pub use self::schedules::ScheduleMetrics;
 use api::SparkApplication;
@@ -46,7 +49,7 @@ use auxiliary_objects::AuxiliaryWorker;
 use error::Error;
 use events::Events;
 use extension_memories::ExtensionMemories;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, future::OptionFuture, stream};
 use jiff::Timestamp;
 use kept::{Kept, KeptApplication, Reader};
 use kube::{
@@ -87,6 +90,8 @@ pub struct Setup {
     pub client: Client,
     pub policy: Policy,
     pub schedule_policy: ::schedules::Policy,
+    /// What drives SparkConnects; none for an operator that leaves them alone.
+    pub connect: Option<ConnectSetup>,
     pub submitter: SubmitterSettings,
     /// The environment variables and configuration files that submissions use.
     pub submission_environment: SubmissionEnvironment,
@@ -101,7 +106,7 @@ pub struct Setup {
     pub server_time: ServerTime,
 }
 
-/// The cluster, as both reconcile loops use it. Cheap to clone: all clones share one client and one set of caches.
+/// The cluster, as all reconcile loops use it. Cheap to clone: all clones share one client and one set of caches.
 #[derive(Clone)]
 struct Cluster {
     client: Client,
@@ -190,8 +195,12 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     setup.workloads.forget();
     let (applications, writer) = reflector::store();
     let (schedules, schedule_writer) = reflector::store();
+    let (connects, connect_writer) = reflector::store();
     let cluster = Cluster::new(&setup, applications);
     let of_schedules = Arc::new(schedules::Context::new(cluster.clone(), &setup, schedules));
+    let of_connects = setup.connect.clone();
+    let of_connects =
+        of_connects.map(|of| Arc::new(connects::Context::new(cluster.clone(), &setup, of, connects)));
     let context = Arc::new(Context::new(cluster.clone(), setup, &stop));
 
     // The watches; each one queues the objects that change.
@@ -206,6 +215,9 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let follow_namespaces = namespaces.for_each(async |namespace| {
         context.queue.add_all_in(&namespace, &cluster.applications);
         of_schedules.queue.add_all_in(&namespace, &of_schedules.schedules);
+        if let Some(of_connects) = &of_connects {
+            of_connects.queue.add_all_in(&namespace, &of_connects.connects);
+        }
     });
     let report_unreadable = async {
         // Before `synced` returns, a namespace that is chosen by its labels does not count as chosen.
@@ -220,12 +232,15 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         synced();
         let working = Arc::clone(&context);
         let look = move |namespace, name| reconcile::look(Arc::clone(&working), namespace, name);
-        // Schedules run in a task of their own, so that they do not wait while thousands of applications are
-        // reconciled.
+        // Schedules and SparkConnects run in tasks of their own, so that they do not wait while thousands of applications
+        // are reconciled.
         let schedules = schedules::run(Arc::clone(&of_schedules), schedule_writer, stop.clone());
         let schedules = AbortOnDropHandle::new(tokio::spawn(schedules));
-        let ((), ended) = futures::join!(context.queue.work(&stop, look), schedules);
+        let connects = of_connects.clone().map(|of| connects::run(of, connect_writer, stop.clone()));
+        let connects = AbortOnDropHandle::new(tokio::spawn(OptionFuture::from(connects)));
+        let ((), ended, also) = futures::join!(context.queue.work(&stop, look), schedules, connects);
         ended.expect("it neither panics nor is aborted");
+        also.expect("it neither panics nor is aborted");
     };
     tokio::select! {
         () = reconcile_all => {}

@@ -124,6 +124,7 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
             shortest_period: Duration::ZERO,
             zone: TimeZone::UTC,
         },
+        connect: None,
         submitter: SubmitterSettings { at_once: 4, has_webhook: false },
         submission_environment: SubmissionEnvironment::of_process(None),
         application_metrics: ApplicationMetrics::new(Default::default()),

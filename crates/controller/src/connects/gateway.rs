@@ -1,0 +1,228 @@
+//! Knows the gateway's pods, gives each SparkConnect that needs the gateway a port of its own, and keeps the NetworkPolicy
+//! by which clients reach these ports.
+
+use super::{
+    super::{
+        calls,
+        kept::{Keep, Kept},
+        queue::Queue,
+        watch::Watching,
+    },
+    Watched,
+};
+use api::{ConnectAccess, Lenient, SparkConnect};
+use connect::{Gateway, ServerPod, gateway_policy};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Client, Resource, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        reflector::{self, Store},
+        watcher::Event,
+    },
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    ops::RangeInclusive,
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, watch as state},
+    time::{sleep, timeout},
+};
+use tracing::warn;
+
+/// The pause in which changes of ports are collected before the NetworkPolicy is written.
+const PAUSE: Duration = Duration::from_millis(200);
+/// After which time the NetworkPolicy is applied again, should somebody have changed it.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// What the operator is told of its gateway.
+#[derive(Clone, Debug)]
+pub struct GatewaySetup {
+    /// The namespace and the labels of its pods.
+    pub gateway: Gateway,
+    /// The ports among which each SparkConnect gets its own.
+    pub ports: RangeInclusive<i32>,
+    /// The name of the NetworkPolicy.
+    pub policy: String,
+}
+
+/// The gateway, as far as it is known.
+pub(super) struct KnownGateway {
+    setup: GatewaySetup,
+    /// The addresses of its pods; none before they are listed.
+    addresses: state::Sender<Option<Vec<String>>>,
+    /// The port of each SparkConnect that was looked at, by its uid.
+    ports: Mutex<HashMap<String, i32>>,
+    /// Tells of changes of SparkConnects.
+    pub news: Notify,
+}
+
+/// The address of a pod of the gateway that takes connections.
+#[derive(Clone, Debug)]
+pub(super) struct Address(Option<String>);
+
+impl Keep<Pod> for Address {
+    fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+        let pod = pod.0.as_ref().ok().map(ServerPod::of);
+        Self(pod.filter(|pod| pod.is_ready && !pod.summary.terminating).and_then(|pod| pod.ip))
+    }
+}
+
+impl KnownGateway {
+    pub(super) fn new(setup: GatewaySetup) -> Self {
+        Self { setup, addresses: state::Sender::new(None), ports: Mutex::default(), news: Notify::new() }
+    }
+
+    /// Waits until the pods that existed at the start are known.
+    pub(super) async fn synced(&self) {
+        // The sender lives as long as `self`, so this wait cannot fail.
+        drop(self.addresses.subscribe().wait_for(Option::is_some).await);
+    }
+
+    /// Returns the gateway with the addresses of its pods.
+    pub(super) fn now(&self) -> Gateway {
+        let addresses = self.addresses.borrow().clone().unwrap_or_default();
+        Gateway { addresses, ..self.setup.gateway.clone() }
+    }
+
+    /// Returns the port for a SparkConnect: that of its status, unless another one has it, else one that no other has. None
+    /// if there is none left.
+    pub(super) fn port(&self, connect: &SparkConnect, all: &Store<Watched>) -> Option<i32> {
+        let uid = connect.uid().unwrap_or_default();
+        let mut ports = self.ports.lock();
+        if let Some(port) = ports.get(&uid) {
+            return Some(*port);
+        }
+        let recorded = connect.status.as_ref().and_then(|status| Some(status.gateway.as_ref()?.port));
+        let mut taken: BTreeSet<i32> = ports.values().copied().collect();
+        let own = recorded.filter(|port| self.setup.ports.contains(port) && !taken.contains(port));
+        let port = own.or_else(|| {
+            taken.extend(all.state().iter().filter_map(|other| other.kept.gateway_port));
+            self.setup.ports.clone().find(|port| !taken.contains(port))
+        })?;
+        ports.insert(uid, port);
+        Some(port)
+    }
+
+    /// Forgets the port of a SparkConnect that is gone, or does not need it any more.
+    pub(super) fn forget(&self, uid: &str) {
+        self.ports.lock().remove(uid);
+    }
+
+    /// Forgets the ports of all SparkConnects except those with the uids `listed`.
+    pub(super) fn forget_others(&self, listed: &HashSet<String>) {
+        self.ports.lock().retain(|uid, _| listed.contains(uid));
+    }
+
+    /// Follows the gateway's pods, and queues all SparkConnects when the addresses of the pods have changed; never ends.
+    pub(super) async fn follow(&self, watching: &Watching, queue: &Queue, all: &Store<Watched>) {
+        let Gateway { namespace, labels, .. } = &self.setup.gateway;
+        let selector: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let (pods, writer) = reflector::store::<Kept<Pod, Address>>();
+        let events = watching.of_namespace(namespace, &selector.join(","));
+        let events = events.reflect(writer).for_each(async |event| {
+            match event {
+                // The cache has them once the list is complete.
+                Ok(Event::Init | Event::InitApply(_)) => return,
+                Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {}
+                Err(error) => return warn!(%error, "the watch of the gateway's pods is retried"),
+            }
+            let mut found: Vec<_> = pods.state().iter().filter_map(|pod| pod.kept.0.clone()).collect();
+            found.sort();
+            let replaces =
+                |known: &mut Option<Vec<String>>| known.replace(found.clone()).as_ref() != Some(&found);
+            if self.addresses.send_if_modified(replaces) {
+                queue.add_all(all);
+            }
+        });
+        events.await;
+    }
+
+    /// Keeps the NetworkPolicy; never ends.
+    pub(super) async fn keep_policy(&self, client: &Client, all: &Store<Watched>, default: ConnectAccess) {
+        let mut applied = None;
+        loop {
+            let is_news = timeout(LOOK, self.news.notified()).await.is_ok();
+            sleep(PAUSE).await;
+            let policy = self.policy(all, default);
+            if is_news && applied.as_ref() == Some(&policy) {
+                continue;
+            }
+            applied = match calls::apply(client, &self.setup.gateway.namespace, &policy).await {
+                Ok(_) => Some(policy),
+                Err(error) => {
+                    warn!(%error, "the NetworkPolicy of the gateway's ports is not written");
+                    None
+                }
+            };
+        }
+    }
+
+    fn policy(&self, all: &Store<Watched>, default: ConnectAccess) -> Value {
+        let all = all.state();
+        let ports = all.iter().filter_map(|connect| {
+            let namespace = connect.meta().namespace.clone()?;
+            Some((namespace, connect.kept.access.unwrap_or(default), connect.kept.gateway_port?))
+        });
+        gateway_policy(&self.setup.policy, &self.setup.gateway, ports)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::runtime::reflector::store::Writer;
+    use serde_json::{from_value, json};
+
+    fn connect(uid: &str, port: Option<i32>) -> Value {
+        json!({
+            "metadata": {"name": uid, "namespace": "team-a", "uid": uid},
+            "spec": {"sparkVersion": "4.0.1", "server": {}, "executor": {}},
+            "status": {"gateway": port.map(|port| json!({"port": port}))},
+        })
+    }
+
+    fn cache(connects: &[Value]) -> Store<Watched> {
+        let (store, mut writer): (_, Writer<Watched>) = reflector::store();
+        for connect in connects {
+            writer.apply_watcher_event(&Event::Apply(from_value(connect.clone()).unwrap()));
+        }
+        store
+    }
+
+    fn gateway(ports: RangeInclusive<i32>) -> KnownGateway {
+        let gateway = Gateway { namespace: "ours".to_owned(), ..Gateway::default() };
+        KnownGateway::new(GatewaySetup { gateway, ports, policy: "ports".to_owned() })
+    }
+
+    #[test]
+    fn no_two_servers_get_the_same_port_and_each_keeps_its_own() {
+        let gateway = gateway(1..=3);
+        let all = [connect("old", Some(2)), connect("copy", Some(2)), connect("a", None), connect("b", None)];
+        let cache = cache(&all);
+        let port = |object: &Value| gateway.port(&from_value(object.clone()).unwrap(), &cache);
+        let [old, copy, a, b] = &all;
+        assert_eq!([a, old, copy].map(port), [Some(1), Some(2), Some(3)]);
+        assert_eq!([a, old, b].map(port), [Some(1), Some(2), None]);
+        gateway.forget("copy");
+        assert_eq!(port(b), Some(3));
+        assert_eq!(port(&connect("elsewhere", Some(9))), None);
+    }
+
+    #[test]
+    fn the_policy_has_the_ports_that_are_recorded() {
+        let mut open = connect("open", Some(7));
+        open["spec"]["server"] = json!({"access": "Cluster"});
+        let cache = cache(&[connect("a", Some(5)), connect("b", None), open]);
+        let policy = gateway(1..=9).policy(&cache, ConnectAccess::Namespace);
+        let ingress = policy["spec"]["ingress"].as_array().unwrap();
+        let ports: Vec<_> =
+            ingress.iter().map(|rule| (&rule["ports"][0]["port"], rule.get("from").is_some())).collect();
+        assert_eq!(ports, [(&json!(7), false), (&json!(5), true)]);
+    }
+}

@@ -1,0 +1,254 @@
+//! Caches what belongs to SparkConnects, pods and the objects beside them, by SparkConnect. One watch of each kind updates
+//! the cache.
+
+use super::super::{
+    application_index::{ApplicationIndex, ApplicationKey, Record},
+    kept::{Keep, Kept},
+    watch::Watching,
+};
+use api::{LONGEST_NAME, Lenient, ObjectKind, Role, SparkConnect, names::label};
+use connect::ServerPod;
+use futures::{Stream, StreamExt, future, stream};
+use k8s_openapi::{
+    api::core::v1::Pod,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+use kube::{
+    Resource,
+    core::PartialObjectMeta,
+    runtime::watcher::{self, Event},
+};
+use pods::{Controller, PodSummary};
+use serde::{Deserialize, de::IgnoredAny};
+use std::{collections::BTreeSet, sync::Arc};
+use tokio::sync::watch as state;
+use tracing::warn;
+
+/// The kind of servers and executors.
+pub(super) const POD: ObjectKind = ObjectKind::new("v1", "Pod");
+
+/// What is kept of a pod, or of an object beside it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Part {
+    /// The label `sparkoperator.k8s.io/connect-name`.
+    connect: Option<String>,
+    pub name: String,
+    pub uid: String,
+    /// The resourceVersion; empty of a pod, whose changes do not all count.
+    pub version: String,
+    pub controller: Option<Controller>,
+    /// None of an object that is no pod.
+    pub pod: Option<Box<ServerPod>>,
+    /// Whether it is a Service with a selector.
+    pub has_selector: bool,
+}
+
+impl Part {
+    pub(super) fn of_metadata(meta: &ObjectMeta) -> Self {
+        // The API server limits neither.
+        let is_controller = |owner: &&OwnerReference| {
+            owner.controller == Some(true)
+                && owner.name.len() <= LONGEST_NAME
+                && owner.uid.len() <= LONGEST_NAME
+        };
+        let controller = meta.owner_references.iter().flatten().find(is_controller);
+        Self {
+            connect: meta.labels.as_ref().and_then(|labels| labels.get(label::CONNECT_NAME).cloned()),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+            version: meta.resource_version.clone().unwrap_or_default(),
+            controller: controller.map(|owner| Controller {
+                kind: owner.kind.clone(),
+                name: owner.name.clone(),
+                uid: owner.uid.clone(),
+            }),
+            ..Self::default()
+        }
+    }
+}
+
+impl Keep<Pod> for Part {
+    /// A pod that cannot be read has a record without its state.
+    fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+        let part = Self { version: String::new(), ..Self::of_metadata(pod.meta()) };
+        let mut read = pod.0.as_ref().map_or_else(
+            |invalid| ServerPod::of(&Pod { metadata: invalid.metadata.clone(), ..Pod::default() }),
+            ServerPod::of,
+        );
+        // Of executors only the phase counts, and no SparkConnect is looked at for another change of one.
+        if read.summary.role == Some(Role::Executor) {
+            let PodSummary { name, uid, role, phase, .. } = read.summary;
+            let summary = PodSummary { name, uid, role, phase, ..PodSummary::default() };
+            read = ServerPod { summary, ..ServerPod::default() };
+        }
+        Self { pod: Some(Box::new(read)), ..part }
+    }
+}
+
+impl Keep<PartialObjectMeta> for Part {
+    fn of(object: &Lenient<PartialObjectMeta>, text: Box<str>) -> Self {
+        /// The part of a Service that is read.
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Service {
+            spec: Spec,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Spec {
+            selector: Option<IgnoredAny>,
+        }
+        let service = serde_json::from_str::<Service>(&text).unwrap_or_default();
+        Self { has_selector: service.spec.selector.is_some(), ..Self::of_metadata(object.meta()) }
+    }
+}
+
+impl Record for Part {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
+/// What the API server has reported of all SparkConnects.
+pub(super) struct ConnectIndex(Vec<Arc<Kind>>);
+
+/// All parts of one kind.
+struct Kind {
+    kind: ObjectKind,
+    parts: ApplicationIndex<Part>,
+    is_listed: state::Sender<bool>,
+}
+
+impl Default for ConnectIndex {
+    fn default() -> Self {
+        let kinds = [
+            POD,
+            ObjectKind::CONFIG_MAP,
+            ObjectKind::ENDPOINT_SLICE,
+            ObjectKind::NETWORK_POLICY,
+            ObjectKind::SERVICE,
+        ];
+        let kind =
+            |kind| Kind { kind, parts: ApplicationIndex::default(), is_listed: state::Sender::new(false) };
+        Self(kinds.map(|of| Arc::new(kind(of))).into())
+    }
+}
+
+impl ConnectIndex {
+    /// Waits until everything that existed at the start is known.
+    pub(super) async fn synced(&self) {
+        for kind in &self.0 {
+            // The sender lives as long as `self`, so this wait cannot fail.
+            drop(kind.is_listed.subscribe().wait_for(|is_listed| *is_listed).await);
+        }
+    }
+
+    /// Returns what belongs to a SparkConnect, or says so.
+    pub(super) fn of(&self, namespace: &str, connect: &str) -> Vec<(ObjectKind, Part)> {
+        let parts = |kind: &Arc<Kind>| {
+            let parts = kind.parts.of(namespace, connect).into_values();
+            parts.map(|part| (kind.kind.clone(), part)).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(parts).collect()
+    }
+
+    /// Follows all kinds; yields namespace and name of the SparkConnects of which something has changed.
+    pub(super) fn follow(&self, watching: &Watching) -> impl Stream<Item = ApplicationKey> + Send + use<> {
+        let selector = Some(label::CONNECT_NAME);
+        stream::select_all(self.0.iter().map(|kind| {
+            let of = Arc::clone(kind);
+            if kind.kind == POD {
+                changes(watching.events::<Kept<Pod, Part>>(&(), selector), of).boxed()
+            } else {
+                let resource = kind.kind.resource();
+                changes(watching.events::<Kept<PartialObjectMeta, Part>>(&resource, selector), of).boxed()
+            }
+        }))
+    }
+}
+
+/// Applies the events of a watch to `kind`; yields the SparkConnects of which something has changed.
+fn changes<K: Resource>(
+    events: impl Stream<Item = watcher::Result<Event<Kept<K, Part>>>> + Send,
+    kind: Arc<Kind>,
+) -> impl Stream<Item = ApplicationKey> + Send {
+    let of = kind.kind.clone();
+    let events = events.filter_map(move |event| {
+        let log =
+            |error: &watcher::Error| warn!(kind = %of, %error, "the watch for SparkConnects is retried");
+        future::ready(event.inspect_err(log).ok())
+    });
+    events.flat_map(move |event| stream::iter(kind.apply(event)))
+}
+
+impl Kind {
+    /// Applies one event of the watch. Returns the SparkConnects of which something has changed. What only says that it
+    /// belongs to one, and is no pod, is not kept: the names are looked up before anything is made.
+    fn apply<K: Resource>(&self, event: Event<Kept<K, Part>>) -> BTreeSet<ApplicationKey> {
+        let is_complete = matches!(event, Event::InitDone);
+        let keyed = |object: Kept<K, Part>| {
+            let namespace = object.meta().namespace.clone()?;
+            let part = object.kept;
+            let of_connect = |owner: &Controller| owner.kind == SparkConnect::kind(&());
+            let belongs = part.pod.is_some() || part.controller.as_ref().is_some_and(of_connect);
+            Some(((namespace, part.connect.clone().filter(|_| belongs)?), part))
+        };
+        let changed = self.parts.apply(event, keyed, |_, _| {});
+        if is_complete {
+            self.is_listed.send_replace(true);
+        }
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, from_value, json};
+
+    fn metadata(owner: &str) -> Value {
+        json!({
+            "name": "pi-server", "namespace": "team-a", "uid": "u", "resourceVersion": "7",
+            "labels": {"sparkoperator.k8s.io/connect-name": "pi", "spark-role": "executor"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": owner, "name": "pi", "uid": "c", "controller": true}],
+        })
+    }
+
+    #[test]
+    fn the_selector_of_a_service_is_seen_and_what_no_spark_connect_controls_is_not_kept() {
+        let index = ConnectIndex::default();
+        let services = &index.0[4];
+        let object = |owner: &str, spec: Value| -> Kept<PartialObjectMeta, Part> {
+            serde_json::from_str(&json!({"metadata": metadata(owner), "spec": spec}).to_string()).unwrap()
+        };
+        let changed = services.apply(Event::Apply(object("SparkConnect", json!({"selector": {"a": "b"}}))));
+        assert_eq!(changed, BTreeSet::from([("team-a".to_owned(), "pi".to_owned())]));
+        let found = index.of("team-a", "pi");
+        assert!(matches!(&found[..], [(kind, part)] if *kind == ObjectKind::SERVICE && part.has_selector));
+        services.apply(Event::Apply(object("SparkConnect", json!({"ports": []}))));
+        assert!(!index.of("team-a", "pi")[0].1.has_selector);
+        let foreign = object("SparkApplication", Value::Null);
+        assert_eq!(services.apply(Event::Apply(foreign)).len(), 0);
+    }
+
+    #[test]
+    fn no_spark_connect_is_looked_at_for_an_executor_of_the_same_phase() {
+        let index = ConnectIndex::default();
+        let executor = |phase: &str, reason: &str| -> Kept<Pod, Part> {
+            let status = json!({"phase": phase, "conditions": [
+                {"type": "PodScheduled", "status": "False", "reason": reason},
+            ]});
+            from_value(json!({"metadata": metadata("Pod"), "status": status})).unwrap()
+        };
+        for (phase, reason, expected) in
+            [("Pending", "Unschedulable", 1), ("Pending", "SchedulerError", 0), ("Running", "", 1)]
+        {
+            let changed = index.0[0].apply(Event::Apply(executor(phase, reason))).len();
+            assert_eq!(changed, expected, "{phase} {reason}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Collects the facts about one SparkConnect. Nothing is decided here.
+
+use super::{
+    super::{Error, calls, kept::Kept},
+    Context,
+    index::{POD, Part},
+};
+use api::{ObjectKey, ObjectKind, Role, SparkConnect};
+use connect::{Found, Observed, names};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Resource, ResourceExt};
+use plan::driver;
+use serde_json::Value;
+use std::{collections::BTreeMap, time::Duration};
+
+/// What was found out about one SparkConnect.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub facts: Observed,
+    /// The resourceVersion of each object beside the pod.
+    pub versions: BTreeMap<ObjectKey, String>,
+    /// What a deleted SparkConnect of the same name has left, with the uids. Kubernetes deletes it too, a moment later.
+    pub left: Vec<(ObjectKey, String)>,
+}
+
+impl Seen {
+    fn add(&mut self, connect: &SparkConnect, kind: &ObjectKind, part: Part) {
+        let Part { name, uid, version, controller, pod, has_selector, .. } = part;
+        let is_ours =
+            controller.as_ref().is_some_and(|owner| Some(&owner.uid) == connect.meta().uid.as_ref());
+        let is_of_name = controller
+            .is_some_and(|owner| owner.kind == SparkConnect::kind(&()) && owner.name == connect.name_any());
+        let key = kind.clone().named(name);
+        match pod {
+            _ if is_of_name && !is_ours => self.left.push((key, uid)),
+            Some(pod) if pod.summary.role == Some(Role::Executor) => {
+                // The names of the phases are those of Kubernetes.
+                let phase = format!("{:?}", pod.summary.phase).to_lowercase();
+                *self.facts.executors.entry(phase).or_default() += 1;
+            }
+            Some(pod) if key.name == names::server(connect) => self.facts.server = Some(pod),
+            Some(_) => {}
+            None => {
+                self.versions.insert(key.clone(), version);
+                self.facts.objects.push(Found { key, uid, is_ours, has_selector });
+            }
+        }
+    }
+}
+
+impl Context {
+    /// Collects all facts that watches have reported, and those that only the API server knows.
+    ///
+    /// # Errors
+    ///
+    /// If the API server does not answer.
+    pub(super) async fn observe(&self, connect: &SparkConnect, now: Timestamp) -> Result<Seen, Error> {
+        let (namespace, uid) = (connect.namespace().unwrap_or_default(), connect.uid().unwrap_or_default());
+        let mut seen = Seen::default();
+        for (kind, part) in self.parts.of(&namespace, &connect.name_any()) {
+            seen.add(connect, &kind, part);
+        }
+        if seen.facts.server.is_none() {
+            // A pod of somebody else need not have the label of the watch.
+            let pods = Api::<Kept<Pod, Part>>::namespaced(self.cluster.client.clone(), &namespace);
+            let found = pods.get_opt(&names::server(connect)).await.map_err(Error::api("GET of a server"))?;
+            if let Some(found) = found {
+                seen.add(connect, &POD, found.kept);
+            }
+        }
+        let is_late = |waited: Duration| waited >= driver::MOUNTING;
+        if let Some(pod) = &seen.facts.server
+            && driver::mounting(&pod.summary, now).is_some_and(is_late)
+        {
+            seen.facts.mount_failure = self.mount_failures.of(&namespace, &pod.summary.uid).await;
+        }
+        seen.facts.refusal = self.known(&uid, |known| known.refusal.clone());
+        if let Some(gateway) = &self.gateway {
+            if connect.needs_gateway() {
+                seen.facts.gateway_port = gateway.port(connect, &self.connects);
+            } else {
+                gateway.forget(&uid);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Asks the API server for those objects of `wanted` that no watch has reported: somebody else may have one of the
+    /// name. Returns whether there are any.
+    ///
+    /// # Errors
+    ///
+    /// If the API server does not answer.
+    pub(super) async fn look_for(
+        &self,
+        connect: &SparkConnect,
+        wanted: &[Value],
+        seen: &mut Seen,
+    ) -> Result<bool, Error> {
+        let namespace = connect.namespace().unwrap_or_default();
+        let mut is_any = false;
+        for key in wanted.iter().filter_map(ObjectKey::of) {
+            if seen.versions.contains_key(&key) {
+                continue;
+            }
+            let path = key.kind.path(&namespace);
+            let found = calls::metadata_at::<Pod>(&self.cluster.client, &path, &key.name).await;
+            if let Some(found) = found.map_err(Error::api("GET of what belongs to a SparkConnect"))? {
+                seen.add(connect, &key.kind, Part::of_metadata(found.meta()));
+                is_any = true;
+            }
+        }
+        Ok(is_any)
+    }
+}
