@@ -35,6 +35,9 @@ use webhook::{LargeReviews, Lookups, ReviewMetrics, Reviews, router};
 /// The byte between two annotations in an input. Kubernetes stores no value that contains this byte.
 pub const SEPARATOR: u8 = 0;
 
+/// The user name of the gateway's account.
+pub const GATEWAY: &str = "system:serviceaccount:spark-operator:spark-operator-connect-gateway";
+
 /// Sends `bytes` as a review to the paths `/mutate` and `/validate` of the webhook's router. Asserts that each review
 /// is answered, and that an object that was patched is not patched again.
 pub fn review(bytes: &[u8]) {
@@ -205,6 +208,7 @@ pub fn reviews(registry: &mut Registry) -> Reviews {
         precision: Precision::default(),
         shortest_period: Duration::ZERO,
         lookups: Lookups::new(false),
+        gateway: Some(GATEWAY.to_owned()),
         large: LargeReviews::default(),
     }
 }

@@ -1,6 +1,6 @@
 //! Tests the webhook's answers to reviews of applications and schedules.
 
-use crate::webhook::Server;
+use crate::{fuzzed::GATEWAY, webhook::Server};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -98,6 +98,66 @@ async fn a_schedule_is_refused_for_its_times_and_for_its_applications() {
         spec.template.mode: `client` would run the driver where it is submitted, not in a pod of its own: write `cluster`";
     let expected = refused(403, "Forbidden", message);
     assert_eq!(answer("/validate", &review("CREATE", &nightly, &Value::Null)).await, expected);
+}
+
+#[tokio::test]
+async fn a_server_is_refused_for_its_mistakes_and_can_be_stopped_all_the_same() {
+    let wrong = notebook(json!({"server": {"memory": "1gg"}}));
+    let expected =
+        refused(403, "Forbidden", "spec.server.memory: `1gg` is not a Java memory size (try `1g`)");
+    for path in ["/validate", "/validate-sparkoperator-k8s-io-v1alpha1-sparkconnect"] {
+        assert_eq!(answer(path, &review("CREATE", &wrong, &Value::Null)).await, expected);
+    }
+    let stopped = notebook(json!({"server": {"memory": "1gg"}, "suspend": true}));
+    assert_eq!(answer("/validate", &review("UPDATE", &stopped, &wrong)).await, allowed());
+    let of_kubeflow = "/mutate-sparkoperator-k8s-io-v1alpha1-sparkconnect";
+    assert_eq!(answer(of_kubeflow, &review("CREATE", &wrong, &Value::Null)).await, allowed());
+}
+
+#[tokio::test]
+async fn an_edit_that_restarts_a_server_says_so() {
+    let (idle, mut running) = (notebook(json!({})), notebook(json!({})));
+    running["status"] = json!({"state": "Ready", "server": {"podName": "notebook-server"}});
+    let warned = {
+        let mut warned = allowed();
+        warned["warnings"] = json!(["spec: this edit restarts the server, which ends its sessions"]);
+        warned
+    };
+    let larger = notebook(json!({"server": {"cores": 2}}));
+    assert_eq!(answer("/validate", &review("UPDATE", &larger, &running)).await, warned);
+    assert_eq!(answer("/validate", &review("UPDATE", &larger, &idle)).await, allowed());
+    let elsewhere = notebook(json!({"server": {"service": {"metadata": {"name": "other"}}}}));
+    assert_eq!(answer("/validate", &review("UPDATE", &elsewhere, &running)).await, allowed());
+}
+
+/// Kubernetes has no right on an annotation alone, and the gateway is where clients of all tenants come.
+#[tokio::test]
+async fn the_gateways_account_may_only_note_when_somebody_connected() {
+    let old = notebook(json!({}));
+    let with = |annotations: Value| {
+        let mut new = old.clone();
+        new["metadata"]["annotations"] = annotations;
+        new["metadata"]["resourceVersion"] = json!("2");
+        new
+    };
+    let connected = json!({"sparkoperator.k8s.io/last-connection": "2026-01-01T00:00:00Z"});
+    let mut other = connected.clone();
+    other["a"] = json!("b");
+    let why =
+        "metadata: the gateway's account may only write the annotation sparkoperator.k8s.io/last-connection";
+    for (new, is_allowed) in [
+        (with(connected), true),
+        (with(other), false),
+        (notebook(json!({"suspend": true})), false),
+        (notebook(json!({"server": {"access": "Cluster"}})), false),
+    ] {
+        for (user, may) in [(GATEWAY, is_allowed), ("alice", true)] {
+            let mut review = review("UPDATE", &new, &old);
+            review["request"]["userInfo"] = json!({"username": user});
+            let expected = if may { allowed() } else { refused(403, "Forbidden", why) };
+            assert_eq!(answer("/validate", &review).await, expected, "{user}: {new}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -246,6 +306,17 @@ fn pi(spec: Value) -> Value {
     });
     json_patch::merge(&mut pi["spec"], &spec);
     pi
+}
+
+/// Returns the server `notebook` with this spec.
+fn notebook(spec: Value) -> Value {
+    let mut notebook = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
+        "metadata": {"name": "notebook", "namespace": "default", "resourceVersion": "1"},
+        "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
+    });
+    json_patch::merge(&mut notebook["spec"], &spec);
+    notebook
 }
 
 /// Returns the schedule `nightly` with these changes to its spec.

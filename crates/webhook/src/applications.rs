@@ -65,10 +65,10 @@ pub(super) fn validated_schedule(change: &Change) -> Decision {
     decided(change, examine, validation::is_same_schedule, |_, _| None)
 }
 
-/// Validates the new object. Never refuses an object that is being deleted, nor an update that does not change the run
-/// or the schedule: if an invalid object was stored before this webhook was installed, users must still be able to
+/// Validates the new object. Never refuses an object that is being deleted, nor an update that does not change what runs
+/// (`is_same`): if an invalid object was stored before this webhook was installed, users must still be able to
 /// remove its finalizers, to label it and to suspend it. `warning` is what the user is told of an update beside that.
-fn decided<K: DeserializeOwned>(
+pub(super) fn decided<K: DeserializeOwned>(
     change: &Change,
     examine: impl Fn(&K) -> Findings,
     is_same: fn(&K, &K) -> bool,

@@ -37,23 +37,19 @@ impl ExposureRights {
     }
 
     /// Returns `decision`, with a refusal or warnings if `user` may not create the Services and Ingresses that the change
-    /// asks for, or if nobody knows. The API server is asked only if `decision` allows the object and the change exposes
+    /// asks for (`needed`), or if nobody knows. The API server is asked only if `decision` allows the object and the change exposes
     /// anything, once that is `permitted`. Applications that the operator creates for a schedule pass, because the operator
     /// has these permissions. The schedule itself was checked when a user applied it.
     pub(super) async fn decided(
         &self,
         decision: Decision,
         change: &Change<'_>,
-        is_schedule: bool,
+        needed: fn(&Change) -> Vec<ExposureRight>,
         user: impl FnOnce() -> serde_json::Result<UserInfo>,
         permitted: impl Future<Output = Result<Permit, &'static str>>,
     ) -> Decision {
         let Decision::Allowed { warnings } = decision else { return decision };
-        let needed = if is_schedule {
-            needed(change, "spec.template", |schedule: ScheduledSparkApplication| schedule.spec.template)
-        } else {
-            needed(change, "spec", |application: SparkApplication| application.spec)
-        };
+        let needed = needed(change);
         if needed.is_empty() {
             return Decision::Allowed { warnings };
         }
@@ -183,6 +179,16 @@ const LONGEST_WARNING: usize = 160;
 fn in_shell(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "@.:_-".contains(c);
     if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// Returns the permissions that a change of an application needs.
+pub(super) fn of_application(change: &Change) -> Vec<ExposureRight> {
+    needed(change, "spec", |application: SparkApplication| application.spec)
+}
+
+/// Returns the permissions that a change of a schedule needs.
+pub(super) fn of_schedule(change: &Change) -> Vec<ExposureRight> {
+    needed(change, "spec.template", |schedule: ScheduledSparkApplication| schedule.spec.template)
 }
 
 /// Returns the permissions that a change needs. An object that cannot be read needs none: it was allowed only because

@@ -7,6 +7,7 @@ mod beyond_bounds;
 mod bodies;
 mod connection_limit;
 mod connections;
+mod connects;
 mod decision;
 mod exposure_rights;
 mod extensions;
@@ -22,6 +23,7 @@ mod review_metrics;
 mod reviews;
 mod threads;
 mod tls;
+mod verdict;
 
 use axum::{Router, extract::DefaultBodyLimit, routing::post};
 use bodies::Bodies;
@@ -47,10 +49,11 @@ use tokio_util::sync::CancellationToken;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The kinds of objects as the paths of Kubeflow's webhook name them.
-const KINDS_IN_PATHS: [&str; 3] = [
+const KINDS_IN_PATHS: [&str; 4] = [
     "-v1-pod",
     "sparkoperator-k8s-io-v1beta2-sparkapplication",
     "sparkoperator-k8s-io-v1beta2-scheduledsparkapplication",
+    "sparkoperator-k8s-io-v1alpha1-sparkconnect",
 ];
 
 /// Returns the webhook's routes. The routes expect requests whose body has arrived completely.

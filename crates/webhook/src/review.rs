@@ -4,15 +4,16 @@
 //! patch would remove them.
 
 use super::{
-    applications, beyond_bounds,
+    applications, beyond_bounds, connects,
     decision::{Change, Decision},
-    extensions,
+    exposure_rights, extensions,
     large::{NotReviewed, ORDINARY},
     lookups::Caller,
     object::Object,
     pods,
     review_metrics::{Outcome, reason},
     reviews::Reviews,
+    verdict::{Answer, Verdict},
 };
 use api::{Bounds, Excess, excerpt};
 use axum::{
@@ -23,7 +24,7 @@ use axum::{
 };
 use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
 use plan::extension::Extensions;
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeSet, time::Instant};
 use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
@@ -75,44 +76,13 @@ struct Kind<'t> {
     kind: Cow<'t, str>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Answer<'t> {
-    api_version: Cow<'t, str>,
-    kind: Cow<'t, str>,
-    response: Verdict<'t>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Verdict<'t> {
-    uid: &'t str,
-    allowed: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Status>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch_type: Option<&'static str>,
-    /// A JSON Patch in base64.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<ByteString>,
-    /// Warnings that `kubectl` shows to the user.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Status {
-    code: u16,
-    reason: &'static str,
-    message: String,
-}
-
 /// A kind of object: its API group, its name, and the function that decides on its objects.
 type Decider = (&'static str, &'static str, fn(&Change) -> Decision);
 
 const GROUP: &str = "sparkoperator.k8s.io";
 const APPLICATION: &str = "SparkApplication";
 const SCHEDULE: &str = "ScheduledSparkApplication";
+const CONNECT: &str = "SparkConnect";
 
 /// `POST /mutate`: customizes driver and executor pods, and fills in the defaults of applications.
 ///
@@ -124,15 +94,22 @@ pub(super) async fn mutate(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    const KINDS: [Decider; 3] = [
+    const KINDS: [Decider; 4] = [
         ("", "Pod", pods::customized),
         (GROUP, APPLICATION, applications::completed),
         // The applications of a schedule get their defaults when they are created.
         (GROUP, SCHEDULE, |_| Decision::ALLOWED),
+        // Only the configuration of Kubeflow's operator sends these.
+        (GROUP, CONNECT, |_| Decision::ALLOWED),
     ];
     let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
-    let reviews =
-        Reviews { quotas: None, exposure_rights: None, extensions: Extensions::default(), ..reviews };
+    let reviews = Reviews {
+        quotas: None,
+        exposure_rights: None,
+        gateway: None,
+        extensions: Extensions::default(),
+        ..reviews
+    };
     asked.reviewed(Caller::of(caller), headers, body, reviews).await
 }
 
@@ -143,8 +120,11 @@ pub(super) async fn validate(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    const KINDS: [Decider; 2] =
-        [(GROUP, APPLICATION, applications::validated), (GROUP, SCHEDULE, applications::validated_schedule)];
+    const KINDS: [Decider; 3] = [
+        (GROUP, APPLICATION, applications::validated),
+        (GROUP, SCHEDULE, applications::validated_schedule),
+        (GROUP, CONNECT, connects::validated),
+    ];
     let asked = Asked { path: "/validate", kinds: &KINDS, configuration: "ValidatingWebhookConfiguration" };
     asked.reviewed(Caller::of(caller), headers, body, reviews).await
 }
@@ -237,11 +217,20 @@ impl Asked {
         let (precision, shortest_period) = (*precision, *shortest_period);
         let change = Change { object, old, namespace, precision, shortest_period };
         let mut decision = request.excess.as_ref().map_or_else(|| decide(&change), Decision::unread);
-        let is_schedule = *kind == SCHEDULE;
-        decision = extensions::decided(&reviews.extensions, decision, &change, is_schedule);
+        if *kind == CONNECT {
+            let gateway = reviews.gateway.as_deref();
+            decision = connects::within_rights(decision, &change, gateway, || request.user());
+        } else {
+            decision = extensions::decided(&reviews.extensions, decision, &change, *kind == SCHEDULE);
+        }
         if let Some(rights) = &reviews.exposure_rights {
+            let needed = match *kind {
+                SCHEDULE => exposure_rights::of_schedule,
+                CONNECT => connects::exposure_rights,
+                _ => exposure_rights::of_application,
+            };
             let permitted = lookups.permitted(caller, namespace);
-            decision = rights.decided(decision, &change, is_schedule, || request.user(), permitted).await;
+            decision = rights.decided(decision, &change, needed, || request.user(), permitted).await;
         }
         if let Some(quotas) = reviews.quotas.as_ref().filter(|_| *kind == APPLICATION) {
             let permitted = lookups.permitted(caller, namespace);
@@ -327,8 +316,6 @@ const LONGEST_REASON: usize = 1024;
 
 /// The most bytes of a name, and of other words of a request: they are in the answer and in the log.
 const LONGEST_WORD: usize = 253;
-/// The most bytes of the message of a refusal, which has fifty mistakes at most.
-const LONGEST_MESSAGE: usize = 32 << 10;
 
 /// The versions of AdmissionReview that are accepted. Both have the same fields here, and the answer has the version of
 /// the request.
@@ -405,18 +392,6 @@ fn unread<'t>(review: Review<'t, Option<&'t RawValue>>) -> Option<Review<'t>> {
     let request =
         Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, excess };
     Some(Review { api_version, kind, request })
-}
-
-impl<'t> Verdict<'t> {
-    const fn allowed(uid: &'t str) -> Self {
-        Self { uid, allowed: true, status: None, patch_type: None, patch: None, warnings: Vec::new() }
-    }
-
-    fn refused(uid: &'t str, code: StatusCode, reason: &'static str, message: String) -> Self {
-        let message = excerpt::beginning(message, LONGEST_MESSAGE);
-        let status = Status { code: code.as_u16(), reason, message };
-        Self { allowed: false, status: Some(status), ..Self::allowed(uid) }
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub struct Reviews {
     pub quotas: Option<Quotas>,
     /// The check of the permissions of users who expose drivers, which refuses or warns; none if the check is off.
     pub exposure_rights: Option<ExposureRights>,
+    /// The user name of the account of the gateway of SparkConnects, if there is a gateway.
+    pub gateway: Option<String>,
     /// The extensions that check specs.
     pub extensions: Extensions,
     /// The precision of the times in the names of schedules' runs.
@@ -41,6 +43,7 @@ mod tests {
                 metrics: ReviewMetrics::new(registry),
                 quotas: None,
                 exposure_rights: None,
+                gateway: None,
                 extensions: Extensions::default(),
                 precision: Precision::default(),
                 shortest_period: Duration::ZERO,

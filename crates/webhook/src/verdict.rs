@@ -1,0 +1,54 @@
+//! The answer to a review, as the API server reads it.
+
+use api::excerpt;
+use axum::http::StatusCode;
+use k8s_openapi::ByteString;
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// The most bytes of the message of a refusal, which has fifty mistakes at most.
+const LONGEST_MESSAGE: usize = 32 << 10;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Answer<'t> {
+    pub api_version: Cow<'t, str>,
+    pub kind: Cow<'t, str>,
+    pub response: Verdict<'t>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Verdict<'t> {
+    pub uid: &'t str,
+    pub allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch_type: Option<&'static str>,
+    /// A JSON Patch in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<ByteString>,
+    /// Warnings that `kubectl` shows to the user.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Status {
+    code: u16,
+    reason: &'static str,
+    message: String,
+}
+
+impl<'t> Verdict<'t> {
+    pub(super) const fn allowed(uid: &'t str) -> Self {
+        Self { uid, allowed: true, status: None, patch_type: None, patch: None, warnings: Vec::new() }
+    }
+
+    pub(super) fn refused(uid: &'t str, code: StatusCode, reason: &'static str, message: String) -> Self {
+        let message = excerpt::beginning(message, LONGEST_MESSAGE);
+        let status = Status { code: code.as_u16(), reason, message };
+        Self { allowed: false, status: Some(status), ..Self::allowed(uid) }
+    }
+}
