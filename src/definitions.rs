@@ -1,5 +1,5 @@
 //! The CustomResourceDefinitions in a cluster: whether they keep every field that the operator writes, how they are brought up
-//! to date, and whether there are objects of a kind that Kubeflow's operator serves and this one does not.
+//! to date, and whether there are objects of a kind that nobody would serve.
 
 use crate::{manifests, settings::VERSION};
 use api::{
@@ -50,24 +50,26 @@ pub enum Error {
     )]
     NotListed { error: kube::Error, advice: &'static str },
     #[error(
-        "this operator does not serve SparkConnect yet, so that nothing would look after {}: keep Kubeflow's operator, or delete \
-         them; with --leave-spark-connects (in the chart hook.leaveSparkConnects=true) they and their servers stay as they are",
+        "this operator does not serve SparkConnects (--enable-spark-connect=false), so that nothing would look after {}: delete \
+         them, or let it serve them (in the chart sparkConnect.enable=true); with --leave-spark-connects (in the chart \
+         hook.leaveSparkConnects=true) they and their servers stay as they are",
         names.join(", ")
     )]
     SparkConnects { names: Vec<String> },
 }
 
 /// Checks that the installed definitions have every field that the operator writes into a status. The API server
-/// silently drops a field that it does not know, and a run that is not recorded would be run again.
+/// silently drops a field that it does not know, and a run that is not recorded would be run again. The definition of
+/// SparkConnects may be any, or missing, unless the operator `serves_connect`.
 ///
 /// # Errors
 ///
 /// When a definition or a field is missing, with the command that installs it, or when a definition cannot be read.
-pub async fn check(client: &Client) -> Result<(), Error> {
+pub async fn check(client: &Client, serves_connect: bool) -> Result<(), Error> {
     static STATUSES: LazyLock<[StatusSchema; 3]> = LazyLock::new(crds::status_schemas);
     let definitions = Api::<Lenient<CustomResourceDefinition>>::all(client.clone());
-    // The definition of SparkConnects may be that of Kubeflow's operator, or missing, as long as none are served.
-    for ours in STATUSES.iter().filter(|ours| ours.definition != SparkConnect::crd_name()) {
+    let is_used = |ours: &&StatusSchema| serves_connect || ours.definition != SparkConnect::crd_name();
+    for ours in STATUSES.iter().filter(is_used) {
         let name = ours.definition.to_owned();
         let installed = definitions.get_opt(&name).await;
         match installed.map_err(|source| Error::Call { name: name.clone(), source })?.map(|found| found.0) {
@@ -110,8 +112,8 @@ pub async fn apply(client: &Client) -> Result<Vec<String>, Error> {
     Ok(applied)
 }
 
-/// Checks that there are no SparkConnects: Kubeflow's operator serves them, and where this operator replaces it, edits and
-/// deletions of servers would have no effect without anybody noticing.
+/// Checks that there are no SparkConnects, for an operator that does not serve them: where it replaces one that does, edits
+/// would have no effect without anybody noticing.
 ///
 /// # Errors
 ///
@@ -217,7 +219,7 @@ mod tests {
             (refusal(404), ""),
             (refusal(403), "; allow the account to list sparkconnects in all namespaces, or pass --leave"),
             (refusal(500), "; try again, or pass --leave"),
-            (of(&["a", "b"], "more"), "nothing would look after team-a/a, team-a/b, others: keep"),
+            (of(&["a", "b"], "more"), "nothing would look after team-a/a, team-a/b, others: delete"),
         ] {
             let answers = tower::service_fn(move |request: Request<Body>| {
                 assert_eq!(request.uri().path(), "/apis/sparkoperator.k8s.io/v1alpha1/sparkconnects");

@@ -32,15 +32,15 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Webhook { command: HalfCommand::Start(settings) } => start(*settings, Half::Webhook),
         Command::ConnectGateway(settings) => runtime()?.block_on(gateway::run(*settings)),
         Command::Crds { directory: Some(directory), .. } => write_crds(&directory),
-        Command::Crds { apply: true, leave_spark_connects, cluster, .. } => {
-            runtime()?.block_on(apply_crds(&cluster, leave_spark_connects))
+        Command::Crds { apply: true, without_spark_connect, leave_spark_connects, cluster, .. } => {
+            runtime()?.block_on(apply_crds(&cluster, without_spark_connect && !leave_spark_connects))
         }
         Command::Crds { .. } => print(&manifests::crds()),
         Command::Manifests(settings) => print(&manifests::yaml(&settings)),
         Command::Certs { command } => print(&runtime()?.block_on(certs::run(&command))?),
         Command::Version { short: true } => print(&format!("{VERSION}\n")),
         Command::Version { short: false } => print(&format!(
-            "spark-operator {VERSION}\nplatform: {}/{}\nserves: sparkoperator.k8s.io/v1beta2\n",
+            "spark-operator {VERSION}\nplatform: {}/{}\nserves: sparkoperator.k8s.io/v1beta2 and v1alpha1\n",
             std::env::consts::OS,
             std::env::consts::ARCH,
         )),
@@ -52,9 +52,9 @@ fn start(settings: HalfSettings, half: Half) -> anyhow::Result<()> {
     runtime()?.block_on(operator::run(settings, &warnings))
 }
 
-async fn apply_crds(cluster: &ClusterSettings, leaves_spark_connects: bool) -> anyhow::Result<()> {
+async fn apply_crds(cluster: &ClusterSettings, needs_no_spark_connects: bool) -> anyhow::Result<()> {
     let client = operator::client(cluster.kubeconfig.as_deref()).await?;
-    if !leaves_spark_connects {
+    if needs_no_spark_connects {
         definitions::check_spark_connects(&client).await?;
     }
     let applied = definitions::apply(&client).await?;

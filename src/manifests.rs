@@ -31,6 +31,8 @@ pub const CRDS: [(&str, &str); 3] = [
 const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
 const APPLICATIONS_RBAC: &str = include_str!("../manifests/rbac/applications.yaml");
 const CONNECT_GATEWAY_RBAC: &str = include_str!("../manifests/rbac/connect-gateway.yaml");
+const CONNECTS_RBAC: &str = include_str!("../manifests/rbac/connects.yaml");
+const CONNECT_PORTS_RBAC: &str = include_str!("../manifests/rbac/connect-ports.yaml");
 const DRIVER_PDB_RBAC: &str = include_str!("../manifests/rbac/driver-pdb.yaml");
 const EXPOSURE_RBAC: &str = include_str!("../manifests/rbac/exposure.yaml");
 const QUOTA_RBAC: &str = include_str!("../manifests/rbac/quota.yaml");
@@ -100,9 +102,15 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
     let of_file = |file| objects(file, &settings.name, namespace);
     let namespaces = settings.namespaces();
     let (drives, serves) = (settings.drives_applications(), settings.serves_webhook());
-    let of_cluster = [Some(RBAC), (drives && namespaces.depends_on_labels()).then_some(NAMESPACES_RBAC)];
+    let connect = &settings.connect;
+    let of_cluster = [
+        Some(RBAC),
+        (drives && namespaces.depends_on_labels()).then_some(NAMESPACES_RBAC),
+        (drives && connect.has_gateway()).then_some(CONNECT_PORTS_RBAC),
+    ];
     let where_applications_run = [
         drives.then_some(APPLICATIONS_RBAC),
+        (drives && connect.enable_spark_connect).then_some(CONNECTS_RBAC),
         (serves && settings.check_exposure_rights != ExposureCheck::False).then_some(EXPOSURE_RBAC),
         (drives && settings.enable_driver_pdb).then_some(DRIVER_PDB_RBAC),
         (serves && settings.enable_resource_quota_enforcement).then_some(QUOTA_RBAC),
@@ -198,7 +206,11 @@ pub fn webhook_configurations(settings: &InstallationSettings, namespace: &str) 
     let mut configurations: Vec<_> =
         files.flat_map(|file| objects(file, &settings.name, namespace)).collect();
     let selectors = settings.namespaces().selectors();
+    let is_served = |webhook: &Value| {
+        settings.connect.enable_spark_connect || webhook["rules"][0]["resources"][0] != "sparkconnects"
+    };
     for webhooks in configurations.iter_mut().filter_map(|object| object["webhooks"].as_array_mut()) {
+        webhooks.retain(is_served);
         if !selectors.is_empty() {
             *webhooks = webhooks.iter().flat_map(|webhook| for_each(webhook, &selectors)).collect();
         }

@@ -86,10 +86,20 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let namespaces = installation.namespaces();
     let precision = settings.scheduled_spark_application_timestamp_precision;
     let shortest_period = settings.schedule_shortest_period;
+    let connect = installation.connect.setup(
+        &installation.name,
+        &places.secret_namespace,
+        connect::Policy {
+            default_service_account: Some(settings.default_service_account.clone())
+                .filter(|name| !name.is_empty()),
+            ..connect::Policy::new(&*master)
+        },
+    );
     let setup = Setup {
         client: client.clone(),
         policy: policy(&settings, &places, master, extensions),
         schedule_policy: schedules::Policy { precision, shortest_period, zone: TimeZone::system() },
+        connect,
         submitter: SubmitterSettings { at_once: settings.max_submissions, has_webhook: installation.webhook },
         submission_environment: SubmissionEnvironment::of_process(spark_configuration),
         application_metrics: ApplicationMetrics::new(metrics_of_applications),
@@ -106,7 +116,8 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         let expected = manifests::webhook_configurations(installation, &places.service_namespace);
         let registration = Registration::new(expected, &mut registry);
         let trust = Trust::new(client.clone(), places.clone(), source, serving, registration, &mut registry);
-        (tcp, Arc::new(trust), reviews(&settings, &setup, &mut registry))
+        let gateway = installation.connect.gateway_user(&installation.name, &places.secret_namespace);
+        (tcp, Arc::new(trust), reviews(&settings, &setup, gateway, &mut registry))
     });
     let lock_namespace = settings.election.lock_namespace(&places.secret_namespace).to_owned();
     let lock = settings.election.lock_name(&installation.name).filter(|_| drives);
@@ -200,8 +211,8 @@ fn policy(settings: &Settings, places: &Places, master: String, extensions: Exte
     }
 }
 
-/// Returns what the webhook's reviews need beside a request. They follow the same policies as the controller of `setup`.
-fn reviews(settings: &Settings, setup: &Setup, registry: &mut Registry) -> Reviews {
+/// Returns what the webhook's reviews need beside a request; `gateway` is the user name of its account. They follow the same policies as the controller of `setup`.
+fn reviews(settings: &Settings, setup: &Setup, gateway: Option<String>, registry: &mut Registry) -> Reviews {
     let Setup { client, policy, schedule_policy, submission_environment: files, .. } = setup;
     let (installation, files) = (&settings.installation, files.clone());
     let submission_environment: ReadSubmissionEnvironment = Arc::new(move || {
@@ -218,6 +229,7 @@ fn reviews(settings: &Settings, setup: &Setup, registry: &mut Registry) -> Revie
         quotas: installation.enable_resource_quota_enforcement.then(quotas),
         exposure_rights: (check != ExposureCheck::False).then(rights),
         lookups: Lookups::new(settings.webhook.webhook_client_ca.is_some()),
+        gateway,
         precision: schedule_policy.precision,
         shortest_period: schedule_policy.shortest_period,
         extensions: if knows_schedulers { policy.extensions.clone() } else { Extensions::default() },

@@ -219,10 +219,11 @@ impl Parts {
     ) {
         let asking = client.clone();
         let serves_webhook = needs.settings.serves_webhook();
+        let serves_connect = needs.settings.connect.enable_spark_connect;
         let definitions = move || {
             let client = asking.clone();
             async move {
-                definitions::check(&client).await?;
+                definitions::check(&client, serves_connect).await?;
                 if serves_webhook {
                     installation::version(&client).await?;
                 }

@@ -1,5 +1,6 @@
 //! The flags and environment variables of the operator, with their defaults.
 
+mod connect;
 mod election;
 mod exposure;
 mod extensions;
@@ -13,6 +14,7 @@ mod webhook;
 
 pub use self::webhook::{WebhookObjects, WebhookSettings};
 use clap::{Arg, ArgAction, Args, Parser, Subcommand};
+pub use connect::ConnectSettings;
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
 pub use extensions::ExtensionSettings;
@@ -64,7 +66,10 @@ pub enum Command {
         /// Apply them to the cluster instead, and wait until they are established
         #[arg(long, conflicts_with = "directory")]
         apply: bool,
-        /// Also if there are SparkConnects, which this operator does not serve yet: they stay, without a controller
+        /// That the operator does not serve SparkConnects (--enable-spark-connect=false): nothing is applied where there are any
+        #[arg(long, requires = "apply")]
+        without_spark_connect: bool,
+        /// All the same, and they stay without a controller
         #[arg(long, requires = "apply")]
         leave_spark_connects: bool,
         #[command(flatten)]
@@ -406,6 +411,9 @@ mod tests {
             ("--metric-tls-min-version=TLS1.2", "[possible values: VersionTLS12, VersionTLS13]"),
             ("--master=https://x", "(try `k8s://https://HOST:PORT`)"),
             ("--zap-log-level=info,x=loud", "(try `info` or `info,spark_operator=debug`)"),
+            ("--connect-default-access=All", "is neither `Namespace` nor `Cluster`"),
+            ("--connect-gateway-port-range=9-1", "is no range of ports (try `20000-29999`)"),
+            ("--connect-gateway-labels=app", "(try `app=gateway`)"),
             ("--ingress-url-format=/{{$appName}}", "has no host"),
             ("--ingress-url-format={{$app}}.example.com", "`{{$app}}` is no variable"),
             ("--ingress-url-format=Spark.example.com", "for `Spark`"),

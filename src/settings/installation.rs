@@ -1,6 +1,6 @@
 //! The flags that the installation depends on, which `run` and `manifests` share.
 
-use super::{ExtensionSettings, Half};
+use super::{ConnectSettings, ExtensionSettings, Half};
 use clap::Args;
 use plan::namespaces::{Labelled, Namespaces};
 
@@ -39,6 +39,9 @@ pub struct InstallationSettings {
     /// but for what Spark overwrites in the executors' template, and nothing is checked when it is applied
     #[arg(long, default_value_t = true)]
     pub webhook: bool,
+
+    #[command(flatten)]
+    pub connect: ConnectSettings,
 
     #[command(flatten)]
     pub extensions: ExtensionSettings,
@@ -114,7 +117,7 @@ impl InstallationSettings {
         };
         let webhook = (!self.webhook).then(|| "--webhook=false".to_owned());
         let own = [installation, names, labels, quotas, budgets, exposure, webhook];
-        own.into_iter().flatten().chain(self.extensions.arguments()).collect()
+        own.into_iter().flatten().chain(self.connect.arguments()).chain(self.extensions.arguments()).collect()
     }
 }
 

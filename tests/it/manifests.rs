@@ -37,7 +37,8 @@ fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {
             let name = match resource {
                 "pods" => format!("{verb}--v1-pod.sparkoperator.k8s.io"),
                 ours => format!(
-                    "{verb}-sparkoperator-k8s-io-v1beta2-{}.sparkoperator.k8s.io",
+                    "{verb}-sparkoperator-k8s-io-{}-{}.sparkoperator.k8s.io",
+                    webhook["rules"][0]["apiVersions"][0].as_str().unwrap(),
                     ours.trim_end_matches('s')
                 ),
             };
@@ -214,6 +215,25 @@ fn a_check_of_exposure_that_only_warns_asks_the_api_server_too() {
     }
 }
 
+#[test]
+fn an_operator_that_leaves_spark_connects_alone_has_no_rights_on_them_and_is_not_asked_about_them() {
+    let named = |flags: &[&str]| {
+        let objects = printed(&[&["rbac", "webhook", "deployment"], flags].concat());
+        let is_of_people = |object: &&Value| object["metadata"]["labels"].is_null();
+        json!(objects.iter().filter(is_of_people).collect::<Vec<_>>()).to_string()
+    };
+    for resource in [r#""sparkconnects""#, r#""sparkconnects/status""#, r#""endpointslices""#] {
+        assert!(named(&[]).contains(resource), "{resource}");
+        assert!(!named(&["--enable-spark-connect=false"]).contains(resource), "{resource}");
+    }
+    let ports = r#""resourceNames":["team-connect-ports"]"#;
+    let team = ["--installation=team", "--namespaces=a"];
+    assert!(!named(&team).contains(ports));
+    let with_gateway = named(&[&team[..], &["--connect-gateway"]].concat());
+    assert!(with_gateway.contains(ports) && with_gateway.contains(r#""--connect-gateway""#));
+    assert!(!named(&["--connect-gateway", "--enable-spark-connect=false"]).contains("connect-ports"));
+}
+
 /// With `--namespaces`, the only rights in the whole cluster are those on resources that have no namespace.
 #[test]
 fn rights_follow_the_named_namespaces() {
@@ -262,7 +282,7 @@ fn rights_follow_the_named_namespaces() {
             })
             .collect();
         let operators = |name: &str| (json!("Role"), json!(name), json!("ours"));
-        let expected = ["applications", "exposure", "driver-pdb", "quota"];
+        let expected = ["applications", "connects", "exposure", "driver-pdb", "quota"];
         let expected = expected.map(|part| operators(&format!("spark-operator-{part}")));
         let expected = expected.iter().map(|(kind, name, place)| (kind, name, place));
         let (role, spark, own) = (json!("Role"), json!("spark"), json!(namespace));
@@ -370,7 +390,7 @@ fn people_with_kubernetes_own_roles_may_view_and_edit_applications() {
         let roles = roles.iter().filter(|object| object["metadata"]["labels"][&label] == "true");
         roles.flat_map(|role| role["rules"].as_array().unwrap().iter().flat_map(grants)).collect()
     };
-    let resources = ["sparkapplications", "scheduledsparkapplications"];
+    let resources = ["sparkapplications", "scheduledsparkapplications", "sparkconnects"];
     let lines = |suffix: &str| resources.map(|resource| format!("sparkoperator.k8s.io/{resource}{suffix}"));
     let views: BTreeSet<_> =
         [lines(": get list watch"), lines("/status: get")].concat().into_iter().collect();
@@ -422,7 +442,7 @@ fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
             assert_eq!(*printed, expected, "{flags:?}");
             calls += printed["webhooks"].as_array().unwrap().len();
         }
-        assert_eq!(calls, 4 * selectors.len().max(1), "{flags:?}");
+        assert_eq!(calls, 5 * selectors.len().max(1), "{flags:?}");
 
         let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
         let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
@@ -443,7 +463,7 @@ fn an_admin_decides_what_a_webhook_that_does_not_answer_means() {
         .iter()
         .flat_map(|object| object["webhooks"].as_array().cloned().unwrap_or_default())
         .collect();
-    assert_eq!(webhooks.len(), 4);
+    assert_eq!(webhooks.len(), 5);
     for webhook in webhooks {
         assert_eq!((&webhook["failurePolicy"], &webhook["timeoutSeconds"]), (&json!("Ignore"), &json!(30)));
     }
@@ -524,7 +544,7 @@ fn printed(arguments: &[&str]) -> Vec<Value> {
 /// the manifests, so those tests find missing rights. This test finds superfluous ones.
 #[test]
 fn the_operator_may_do_what_it_does_and_nothing_else() {
-    let granted: BTreeSet<String> = ["operator", "applications", "driver-pdb", "exposure"]
+    let granted: BTreeSet<String> = ["operator", "applications", "connects", "connect-ports", "driver-pdb", "exposure"]
         .into_iter()
         .flat_map(|file| documents(&format!("rbac/{file}.yaml")))
         .filter(|document| matches!(document["kind"].as_str(), Some("ClusterRole" | "Role")))
@@ -553,6 +573,18 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         // the same, and for the web UI: watch, PATCH of objects that were changed
         "/services: create delete get list patch watch",
         "networking.k8s.io/ingresses: create delete get list patch watch",
+        // SparkConnects: watch, live GET before a server is started or stopped, status, DELETE when nobody has connected for long;
+        // blockOwnerDeletion in the owner references of what belongs to them
+        "sparkoperator.k8s.io/sparkconnects: delete get list watch",
+        "sparkoperator.k8s.io/sparkconnects/status: patch",
+        "sparkoperator.k8s.io/sparkconnects/finalizers: update",
+        // the objects beside a server: watch, server-side apply; Services and pods are above
+        "/configmaps: list patch watch",
+        "networking.k8s.io/networkpolicies: list patch watch",
+        "discovery.k8s.io/endpointslices: create delete get list patch watch",
+        // the gateway: its pods, and who may reach their ports
+        "/pods: list watch",
+        "networking.k8s.io/networkpolicies[spark-operator-connect-ports]: create patch",
         // controller
         "policy/poddisruptionbudgets: create delete get",
         "events.k8s.io/events: create",
@@ -562,7 +594,7 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         "authorization.k8s.io/localsubjectaccessreviews: create",
         // the check that the cluster is set up for this operator
         "apiextensions.k8s.io/customresourcedefinitions[sparkapplications.sparkoperator.k8s.io,\
-         scheduledsparkapplications.sparkoperator.k8s.io]: get",
+         scheduledsparkapplications.sparkoperator.k8s.io,sparkconnects.sparkoperator.k8s.io]: get",
         // certificates
         "/secrets: create",
         "/secrets[spark-operator-webhook-certs]: get list update watch",

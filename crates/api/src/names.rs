@@ -35,6 +35,8 @@ pub mod label {
     pub const SPARK_EXEC_ID: &str = "spark-exec-id";
     /// Set by Kubernetes on each namespace: the name of the namespace.
     pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+    /// Kubernetes' recommended label for the name of the program in a pod.
+    pub const PROGRAM: &str = "app.kubernetes.io/name";
     /// Kubernetes' recommended label for the program that manages an object. `sparkctl` sets it on the ConfigMaps that
     /// it creates.
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";

@@ -1,0 +1,186 @@
+//! The flags about servers of Spark Connect.
+
+use super::InstallationName;
+use api::{ConnectAccess, names::label};
+use clap::Args;
+use connect::{Gateway, Policy};
+use controller::{ConnectSetup, GatewaySetup};
+use std::ops::RangeInclusive;
+
+/// Whether and how SparkConnects are served.
+#[derive(Clone, Debug, Args)]
+pub struct ConnectSettings {
+    /// Whether SparkConnects are served; without this nothing is done about them, and nothing is checked
+    #[arg(long, default_value_t = true)]
+    pub enable_spark_connect: bool,
+
+    /// Whose pods may connect to a server that does not say itself (server.access): `Namespace`, those of its namespace, or
+    /// `Cluster`, all
+    #[arg(long, value_name = "ACCESS", default_value = DEFAULT_ACCESS, value_parser = access)]
+    pub connect_default_access: ConnectAccess,
+
+    /// Whether the installation has the gateway, without which sleepAfterIdleSeconds and ttlSecondsAfterIdle of SparkConnects
+    /// have no effect
+    #[arg(long)]
+    pub connect_gateway: bool,
+
+    /// The ports of the gateway (its --port-range), of which each SparkConnect that needs it gets one
+    #[arg(long, value_name = "FIRST-LAST", default_value = DEFAULT_PORTS, value_parser = port_range)]
+    pub connect_gateway_port_range: RangeInclusive<u16>,
+
+    /// The labels by which the gateway's pods are found in the operator's namespace: `app=gateway`, with commas between them
+    /// [default: app.kubernetes.io/name=INSTALLATION-connect-gateway]
+    #[arg(long, value_name = "LABEL=VALUE", value_delimiter = ',', value_parser = labelled)]
+    pub connect_gateway_labels: Vec<(String, String)>,
+
+    /// The gateway's service account, of which the webhook admits nothing but notes of connections
+    /// [default: INSTALLATION-connect-gateway]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub connect_gateway_account: String,
+}
+
+const DEFAULT_ACCESS: &str = "Namespace";
+const DEFAULT_PORTS: &str = "20000-29999";
+/// What the gateway's objects are called after the installation.
+const GATEWAY: &str = "connect-gateway";
+/// The same of the NetworkPolicy of its ports, which the operator writes.
+const PORTS: &str = "connect-ports";
+
+impl ConnectSettings {
+    /// Returns what the controller of an installation in `namespace` needs; none if it does not serve SparkConnects.
+    #[must_use]
+    pub fn setup(
+        &self,
+        installation: &InstallationName,
+        namespace: &str,
+        policy: Policy,
+    ) -> Option<ConnectSetup> {
+        let (first, last) = self.connect_gateway_port_range.clone().into_inner();
+        let gateway = || GatewaySetup {
+            gateway: Gateway {
+                namespace: namespace.to_owned(),
+                labels: match &self.connect_gateway_labels[..] {
+                    [] => [(label::PROGRAM.to_owned(), installation.of(GATEWAY))].into(),
+                    labels => labels.iter().cloned().collect(),
+                },
+                addresses: Vec::new(),
+            },
+            ports: i32::from(first)..=i32::from(last),
+            policy: installation.of(PORTS),
+        };
+        let policy = Policy { default_access: self.connect_default_access, ..policy };
+        let gateway = self.connect_gateway.then(gateway);
+        self.enable_spark_connect.then_some(ConnectSetup { policy, gateway })
+    }
+
+    /// Returns whether there is a gateway of SparkConnects.
+    #[must_use]
+    pub fn has_gateway(&self) -> bool {
+        self.enable_spark_connect && self.connect_gateway
+    }
+
+    /// Returns the user name of the gateway's account in `namespace`, if there is a gateway.
+    #[must_use]
+    pub fn gateway_user(&self, installation: &InstallationName, namespace: &str) -> Option<String> {
+        let account = match &*self.connect_gateway_account {
+            "" => installation.of(GATEWAY),
+            account => account.to_owned(),
+        };
+        self.has_gateway().then(|| format!("system:serviceaccount:{namespace}:{account}"))
+    }
+
+    /// Returns the flags that produce these settings, without those that have their default.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = String> {
+        let (first, last) = (self.connect_gateway_port_range.start(), self.connect_gateway_port_range.end());
+        let ports = format!("{first}-{last}");
+        let labels: Vec<_> =
+            self.connect_gateway_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let account = &self.connect_gateway_account;
+        let is_open = self.connect_default_access == ConnectAccess::Cluster;
+        let flags = [
+            (!self.enable_spark_connect, "--enable-spark-connect=false".to_owned()),
+            (is_open, "--connect-default-access=Cluster".to_owned()),
+            (self.connect_gateway, "--connect-gateway".to_owned()),
+            (ports != DEFAULT_PORTS, format!("--connect-gateway-port-range={ports}")),
+            (!labels.is_empty(), format!("--connect-gateway-labels={}", labels.join(","))),
+            (!account.is_empty(), format!("--connect-gateway-account={account}")),
+        ];
+        flags.into_iter().filter_map(|(is_given, flag)| is_given.then_some(flag))
+    }
+}
+
+fn access(text: &str) -> Result<ConnectAccess, String> {
+    match text {
+        DEFAULT_ACCESS => Ok(ConnectAccess::Namespace),
+        "Cluster" => Ok(ConnectAccess::Cluster),
+        _ => Err("is neither `Namespace` nor `Cluster`".to_owned()),
+    }
+}
+
+fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let ports = text.split_once('-');
+    match ports.map(|(first, last)| (first.parse::<u16>(), last.parse::<u16>())) {
+        Some((Ok(first @ 1..), Ok(last))) if first <= last => Ok(first..=last),
+        _ => Err(format!("is no range of ports (try `{DEFAULT_PORTS}`)")),
+    }
+}
+
+fn labelled(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("is no label and value (try `app=gateway`)".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Command, Flags};
+    use clap::Parser;
+
+    fn parsed(flags: &[&str]) -> ConnectSettings {
+        let arguments = ["spark-operator", "run"].iter().chain(flags);
+        match Flags::try_parse_from(arguments).unwrap().command {
+            Command::Run(settings) => settings.installation.connect,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_gateway_is_found_by_the_name_of_its_installation_unless_its_labels_are_given() {
+        let installation = InstallationName { name: "team".to_owned() };
+        let setup = |flags: &[&str]| parsed(flags).setup(&installation, "ours", Policy::new("k8s://api"));
+        assert!(setup(&["--enable-spark-connect=false", "--connect-gateway"]).is_none());
+        assert!(setup(&[]).unwrap().gateway.is_none());
+        let gateway = setup(&["--connect-gateway"]).unwrap().gateway.unwrap();
+        assert_eq!((gateway.ports, &*gateway.policy), (20_000..=29_999, "team-connect-ports"));
+        let label = ("app.kubernetes.io/name".to_owned(), "team-connect-gateway".to_owned());
+        assert_eq!(gateway.gateway.labels, [label].into());
+        assert_eq!(gateway.gateway.namespace, "ours");
+        let labels = ["--connect-gateway", "--connect-gateway-labels=a=b,c=d"];
+        let gateway = setup(&labels).unwrap().gateway.unwrap();
+        assert_eq!(gateway.gateway.labels.len(), 2);
+        let user = |flags: &[&str]| parsed(flags).gateway_user(&installation, "ours");
+        assert_eq!(user(&[]), None);
+        assert_eq!(
+            user(&["--connect-gateway"]).as_deref(),
+            Some("system:serviceaccount:ours:team-connect-gateway")
+        );
+    }
+
+    #[test]
+    fn arguments_produce_the_settings_that_they_are_made_of() {
+        for flags in [
+            &[][..],
+            &["--enable-spark-connect=false", "--connect-default-access=Cluster"],
+            &[
+                "--connect-gateway",
+                "--connect-gateway-port-range=1-9",
+                "--connect-gateway-labels=a=b,c=d",
+                "--connect-gateway-account=x",
+            ],
+        ] {
+            assert_eq!(parsed(flags).arguments().collect::<Vec<_>>(), flags);
+        }
+    }
+}
