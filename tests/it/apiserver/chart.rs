@@ -387,12 +387,16 @@ fn the_charts_files_are_those_of_the_manifests() {
         (
             "crds",
             "crds",
-            &["sparkoperator.k8s.io_sparkapplications", "sparkoperator.k8s.io_scheduledsparkapplications"][..],
+            &[
+                "sparkoperator.k8s.io_sparkapplications",
+                "sparkoperator.k8s.io_scheduledsparkapplications",
+                "sparkoperator.k8s.io_sparkconnects",
+            ][..],
         ),
         (
             "files",
             "rbac",
-            &["applications", "driver-pdb", "exposure", "namespaces", "operator", "people", "quota", "spark"],
+            &["applications", "connect-ports", "connects", "driver-pdb", "exposure", "namespaces", "operator", "people", "quota", "spark"],
         ),
         ("files/webhook", "webhook", &["applications", "pods"]),
     ];
@@ -527,9 +531,9 @@ fn the_notes_list_the_keys_that_have_no_effect_as_in_kubeflows_chart() {
 
 #[test]
 #[ignore = "needs helm: make test"]
-fn the_notes_mention_spark_connects_where_the_cluster_has_the_kind() {
-    let served = ["--api-versions=sparkoperator.k8s.io/v1alpha1/SparkConnect"];
-    for (arguments, is_mentioned) in [(&[][..], false), (&served[..], true)] {
+fn the_notes_mention_spark_connects_where_nothing_looks_after_them() {
+    let off = ["--set=sparkConnect.enable=false"];
+    for (arguments, is_mentioned) in [(&[][..], false), (&off[..], true)] {
         let said = notes("connects", arguments);
         assert_eq!(said.contains("kubectl get sparkconnects"), is_mentioned, "{said}");
     }

@@ -23,10 +23,12 @@ async fn the_definitions_are_established_and_can_be_applied_again() {
         assert_eq!(
             kubectl(&["apply", "-f", "manifests/crds"]),
             "customresourcedefinition.apiextensions.k8s.io/scheduledsparkapplications.sparkoperator.k8s.io unchanged\n\
-             customresourcedefinition.apiextensions.k8s.io/sparkapplications.sparkoperator.k8s.io unchanged\n"
+             customresourcedefinition.apiextensions.k8s.io/sparkapplications.sparkoperator.k8s.io unchanged\n\
+             customresourcedefinition.apiextensions.k8s.io/sparkconnects.sparkoperator.k8s.io unchanged\n"
         );
     }
-    for crd in ["sparkapplications.sparkoperator.k8s.io", "scheduledsparkapplications.sparkoperator.k8s.io"] {
+    for kind in ["sparkapplications", "scheduledsparkapplications", "sparkconnects"] {
+        let crd = &format!("{kind}.sparkoperator.k8s.io");
         let crd: Value = serde_json::from_str(&kubectl(&["get", "crd", crd, "--output=json"])).unwrap();
         let conditions = crd["status"]["conditions"].as_array().unwrap();
         let conditions: BTreeSet<_> = conditions
@@ -114,6 +116,7 @@ async fn kubectl_explains_every_field() {
         ("sparkapp.spec.volumes.configMap", "a configMap that should populate this volume"),
         ("sparkapp.status", "The state of an application and of its runs."),
         ("scheduledsparkapp.spec", "Which application to run, and when."),
+        ("sparkconn.spec.suspend", "Set to true to stop the server"),
     ] {
         // The API server publishes the schemas of new CRDs a moment after it serves the CRDs.
         let explanation = eventually(&format!("kubectl explains {field}"), async || {

@@ -8,7 +8,7 @@ use super::{
     operator::{self, LEASE, WEBHOOK},
     seen,
 };
-use api::{ScheduledSparkApplication, SparkApplication, names::label};
+use api::{ScheduledSparkApplication, SparkApplication, SparkConnect, names::label};
 use futures::TryStreamExt;
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -63,6 +63,7 @@ impl Namespace {
         applied(&client, &itself, None).await;
         clear_everywhere::<ScheduledSparkApplication>(&client).await;
         clear_everywhere::<SparkApplication>(&client).await;
+        clear_everywhere::<SparkConnect>(&client).await;
         // A node that a test played is gone after the test, so no kubelet ends the pods that are left on the node.
         clear_everywhere::<Pod>(&client).await;
         delete_all::<ConfigMap>(&client, name).await;

@@ -113,6 +113,11 @@ another one, by its tag, which is a version of Kubeflow's operator. A mirror kee
 {{- if and $namespaces (not (include "spark-operator.namespaceSelector" .)) -}}true{{- end -}}
 {{- end -}}
 
+{{/* "true" if there is a gateway of SparkConnects */}}
+{{- define "spark-operator.hasGateway" -}}
+{{- if and .Values.sparkConnect.enable (dig "gateway" "enable" false .Values.sparkConnect) -}}true{{- end -}}
+{{- end -}}
+
 {{/* The flags that both halves have */}}
 {{- define "spark-operator.commonArguments" -}}
 {{- $namespaces := include "spark-operator.namespaces" . | fromYamlArray -}}
@@ -122,6 +127,18 @@ another one, by its tag, which is a version of Kubeflow's operator. A mirror kee
 {{- end }}
 {{- with include "spark-operator.namespaceSelector" . }}
 - {{ printf "--namespace-selector=%s" . | quote }}
+{{- end }}
+{{- with .Values.sparkConnect }}
+{{- if not .enable }}
+- --enable-spark-connect=false
+{{- end }}
+- --connect-default-access={{ .defaultAccess }}
+{{- if include "spark-operator.hasGateway" $ }}
+- --connect-gateway
+- --connect-gateway-port-range={{ .gateway.portRange }}
+- --connect-gateway-labels={{ range $i, $label := include "spark-operator.halfSelectorLabels" (dict "root" $ "half" "connect-gateway") | trim | splitList "\n" }}{{ if $i }},{{ end }}{{ $label | replace ": " "=" }}{{ end }}
+- --connect-gateway-account={{ include "spark-operator.account" (dict "root" $ "half" "connect-gateway" "values" .gateway) }}
+{{- end }}
 {{- end }}
 {{- with .Values.controller.batchScheduler }}
 {{- if .enable }}
@@ -189,12 +206,16 @@ The rules of the roles of one kind in a file of manifests/rbac, as YAML: (dict "
 {{- end -}}
 {{- $text := toYaml $rules -}}
 {{- $text = $text | replace "- spark-operator-lock" (printf "- %s-controller-lock" (include "spark-operator.fullname" .root)) -}}
+{{- $text = $text | replace "- spark-operator-connect" (printf "- %s-connect" (include "spark-operator.fullname" .root)) -}}
 {{- $text | replace "- spark-operator-webhook" (printf "- %s-webhook" (include "spark-operator.fullname" .root)) -}}
 {{- end -}}
 
 {{/* What the controller may do where applications run, as YAML */}}
 {{- define "spark-operator.controllerRules" -}}
 {{ include "spark-operator.rules" (dict "root" . "file" "applications" "kind" "ClusterRole") }}
+{{- if .Values.sparkConnect.enable }}
+{{ include "spark-operator.rules" (dict "root" . "file" "connects" "kind" "ClusterRole") }}
+{{- end }}
 {{- if .Values.controller.driverPodDisruptionBudget.enable }}
 {{ include "spark-operator.rules" (dict "root" . "file" "driver-pdb" "kind" "ClusterRole") }}
 {{- end }}

@@ -15,6 +15,7 @@ webhook for the labels of namespaces beside that for their names.
 {{- end -}}
 {{- $webhooks := list -}}
 {{- range $object.webhooks -}}
+{{- if or $root.Values.sparkConnect.enable (ne (first (first .rules).resources) "sparkconnects") -}}
 {{- $service := dict "name" (printf "%s-webhook-svc" (include "spark-operator.fullname" $root)) "namespace" $root.Release.Namespace "path" (printf "/%s" (trimSuffix ".sparkoperator.k8s.io" .name)) "port" (int64 $root.Values.webhook.port) -}}
 {{- $changes := dict "failurePolicy" ($root.Values.webhook.failurePolicy | default "Fail") "timeoutSeconds" (int64 $root.Values.webhook.timeoutSeconds | default 5) "clientConfig" (dict "service" $service) -}}
 {{- $webhook := mergeOverwrite (deepCopy .) $changes -}}
@@ -25,6 +26,7 @@ webhook for the labels of namespaces beside that for their names.
 {{- end -}}
 {{- else -}}
 {{- $webhooks = append $webhooks $webhook -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 apiVersion: {{ $object.apiVersion }}
