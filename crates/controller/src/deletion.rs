@@ -84,18 +84,13 @@ mod tests {
         execute::Progress::{Done, NextTurn},
         pods::KeptPod,
     };
-    use ::application_metrics::Options;
     use api::{ObjectKind, SparkApplication};
     use http::{Request, Response};
-    use jiff::tz::TimeZone;
     use kube::{
         client::{Body, ClientBuilder},
         runtime::watcher,
     };
-    use plan::namespaces::Namespaces;
-    use prometheus_client::registry::Registry;
     use serde_json::{Value, from_value, json};
-    use watches::Watches;
 
     /// Method and path of each request.
     type Asked = Arc<Mutex<Vec<String>>>;
@@ -119,27 +114,7 @@ mod tests {
             async move { answer }
         });
         let client = ClientBuilder::new(service, "default").build();
-        let namespaces = Namespaces::new(["ours".to_owned()], None);
-        let mut registry = Registry::default();
-        let setup = Setup {
-            policy: Policy { protects_driver_outcome: true, ..Policy::new("k8s://https://10.0.0.1:443") },
-            schedule_policy: ::schedules::Policy {
-                precision: ::schedules::Precision::default(),
-                shortest_period: Duration::ZERO,
-                zone: TimeZone::UTC,
-            },
-            connect: None,
-            submitter: SubmitterSettings { at_once: 1, has_webhook: false },
-            submission_environment: SubmissionEnvironment::of_process(None),
-            application_metrics: ApplicationMetrics::new(Options::default()),
-            submission_metrics: SubmissionMetrics::new(&mut registry),
-            schedule_metrics: ScheduleMetrics::new(&mut registry),
-            watching: Watching::new(client.clone(), namespaces, 60, Watches::default(), &mut registry),
-            workloads: Workloads::new(&mut registry, 1),
-            instance: "operator".to_owned(),
-            server_time: Arc::new(|| None),
-            client,
-        };
+        let setup = Setup::of_tests(client, "ours");
         let cluster = Cluster::new(&setup, reflector::store().0);
         let context = Context::new(cluster, setup, &CancellationToken::new());
         (context, asked)

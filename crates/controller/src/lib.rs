@@ -260,3 +260,40 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
 fn now() -> Timestamp {
     Timestamp::now()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::application_metrics::Options;
+    use jiff::tz::TimeZone;
+    use plan::namespaces::Namespaces;
+    use prometheus_client::registry::Registry;
+    use watches::Watches;
+
+    impl Setup {
+        /// Returns the setup of an operator that drives only `namespace`.
+        pub(crate) fn of_tests(client: Client, namespace: &str) -> Self {
+            let namespaces = Namespaces::new([namespace.to_owned()], None);
+            let mut registry = Registry::default();
+            Self {
+                policy: Policy { protects_driver_outcome: true, ..Policy::new("k8s://https://10.0.0.1:443") },
+                schedule_policy: ::schedules::Policy {
+                    precision: ::schedules::Precision::default(),
+                    shortest_period: Duration::ZERO,
+                    zone: TimeZone::UTC,
+                },
+                connect: None,
+                submitter: SubmitterSettings { at_once: 1, has_webhook: false },
+                submission_environment: SubmissionEnvironment::of_process(None),
+                application_metrics: ApplicationMetrics::new(Options::default()),
+                submission_metrics: SubmissionMetrics::new(&mut registry),
+                schedule_metrics: ScheduleMetrics::new(&mut registry),
+                watching: Watching::new(client.clone(), namespaces, 60, Watches::default(), &mut registry),
+                workloads: Workloads::new(&mut registry, 1),
+                instance: "operator".to_owned(),
+                server_time: Arc::new(|| None),
+                client,
+            }
+        }
+    }
+}

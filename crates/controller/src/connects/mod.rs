@@ -302,3 +302,171 @@ impl Context {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::ConnectState;
+    use http::{Method, Request, Response};
+    use kube::{
+        client::{Body, ClientBuilder},
+        runtime::reflector,
+    };
+    use serde_json::{Value, from_slice, from_value, json};
+
+    /// An API server with these objects by their paths, which refuses pods if it is to.
+    #[derive(Clone, Default)]
+    struct Server {
+        objects: Arc<Mutex<BTreeMap<String, Value>>>,
+        refuses: Arc<Mutex<bool>>,
+        asked: Arc<Mutex<Vec<String>>>,
+    }
+
+    const CONNECT: &str = "/apis/sparkoperator.k8s.io/v1alpha1/namespaces/ours/sparkconnects/pi";
+    const POD: &str = "/api/v1/namespaces/ours/pods/pi-server";
+
+    impl Server {
+        async fn answer(self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            self.asked.lock().push(format!("{method} {}", path.rsplit('/').next().unwrap_or_default()));
+            let body = request.into_body().collect_bytes().await?;
+            let sent: Value = from_slice(&body).unwrap_or_default();
+            let mut objects = self.objects.lock();
+            let of_status = path.strip_suffix("/status").map(str::to_owned);
+            let refusal = |code: u16, reason: &str, message: &str| {
+                let status = json!({"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": code});
+                (code, status)
+            };
+            let (code, answer) = match (method, of_status) {
+                (Method::PATCH, Some(of)) => {
+                    let connect = objects.get_mut(&of).unwrap();
+                    write_status(connect, &sent["status"]);
+                    (200, connect.clone())
+                }
+                (Method::PATCH, None) => {
+                    let mut applied = sent;
+                    applied["metadata"]["resourceVersion"] = json!("7");
+                    applied["metadata"]["uid"] = json!(path);
+                    objects.insert(path, applied.clone());
+                    (200, applied)
+                }
+                (Method::POST, _) if path.ends_with("/pods") && *self.refuses.lock() => {
+                    refusal(403, "Forbidden", "exceeded quota")
+                }
+                (Method::POST, _) => {
+                    let name = sent["metadata"]["name"].as_str().unwrap_or_default();
+                    objects.insert(format!("{path}/{name}"), sent.clone());
+                    (201, sent)
+                }
+                (Method::DELETE, _) => (200, objects.remove(&path).unwrap_or_default()),
+                _ => match objects.get(&path) {
+                    Some(there) => (200, there.clone()),
+                    None => refusal(404, "NotFound", "none"),
+                },
+            };
+            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            Ok(answer.expect("it is well formed"))
+        }
+
+        fn context(&self) -> Context {
+            let server = self.clone();
+            let service = tower::service_fn(move |request| server.clone().answer(request));
+            let setup = Setup::of_tests(ClientBuilder::new(service, "default").build(), "ours");
+            let cluster = Cluster::new(&setup, reflector::store().0);
+            let connect = ConnectSetup { policy: Policy::new("k8s://api"), gateway: None };
+            let metadata = json!({"name": "pi", "namespace": "ours", "uid": "u", "resourceVersion": "1"});
+            let spec = json!({"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}});
+            let kind = ("sparkoperator.k8s.io/v1alpha1", "SparkConnect");
+            let object = json!({"apiVersion": kind.0, "kind": kind.1, "metadata": metadata, "spec": spec});
+            self.objects.lock().insert(CONNECT.to_owned(), object);
+            Context::new(cluster, &setup, connect, reflector::store().0)
+        }
+
+        /// Lets the operator work on the SparkConnect as it is now. Returns what it has asked.
+        async fn look(&self, context: &Context) -> Vec<String> {
+            let connect = self.objects.lock()[CONNECT].clone();
+            context.reconcile(&from_value(connect).unwrap(), super::super::now()).await.unwrap();
+            std::mem::take(&mut *self.asked.lock())
+        }
+    }
+
+    /// Writes a status as the API server does.
+    fn write_status(connect: &mut Value, status: &Value) {
+        let version: u64 = connect["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        connect["metadata"]["resourceVersion"] = json!((version + 1).to_string());
+        for (field, value) in status.as_object().unwrap() {
+            connect["status"][field] = value.clone();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_is_made_after_what_it_needs_and_nothing_is_applied_twice() {
+        let server = Server::default();
+        let context = server.context();
+        let first = server.look(&context).await;
+        let expected = [
+            "GET pi-server",
+            "GET pi-conf",
+            "GET pi-server",
+            "GET pi-server",
+            "GET pi",
+            "PATCH pi-conf",
+            "PATCH pi-server",
+            "PATCH pi-server",
+            "POST pods",
+            "PATCH status",
+            "POST events",
+        ];
+        assert_eq!(first, expected);
+        assert_eq!(server.objects.lock()[POD]["metadata"]["ownerReferences"][0]["uid"], "u");
+        // The pod is there, and no watch has told of anything.
+        let second = server.look(&context).await;
+        assert!(
+            !second.iter().any(|asked| asked.starts_with("PATCH pi") || asked.starts_with("POST pods")),
+            "{second:?}"
+        );
+
+        // Somebody has edited the Service.
+        server.objects.lock().get_mut("/api/v1/namespaces/ours/services/pi-server").unwrap()["metadata"]["resourceVersion"] =
+            json!("8");
+        let third = server.look(&context).await;
+        let patched: Vec<_> = third.iter().filter(|asked| asked.starts_with("PATCH pi")).collect();
+        assert_eq!(patched, ["PATCH pi-server"]);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_refused_says_why_until_it_is_made() {
+        let server = Server::default();
+        let context = server.context();
+        *server.refuses.lock() = true;
+        let reason = || server.objects.lock()[CONNECT]["status"]["conditions"][0]["reason"].clone();
+        server.look(&context).await;
+        assert_eq!(reason(), "Creating");
+        server.look(&context).await;
+        assert_eq!(reason(), "PodRefused");
+        *server.refuses.lock() = false;
+        server.look(&context).await;
+        assert_eq!(context.known("u", |known| known.refusal.clone()), None);
+        assert!(server.objects.lock().contains_key(POD));
+    }
+
+    #[tokio::test]
+    async fn what_a_deleted_server_of_the_name_has_left_is_deleted_and_what_others_have_is_not() {
+        let owned = |kind: &str, uid: &str| {
+            let owner =
+                json!({"apiVersion": "a/v1", "kind": kind, "name": "pi", "uid": uid, "controller": true});
+            json!({"metadata": {"name": "pi-server", "namespace": "ours", "uid": "x", "ownerReferences": [owner]}})
+        };
+        let server = Server::default();
+        let context = server.context();
+        server.objects.lock().insert(POD.to_owned(), owned("SparkConnect", "before"));
+        assert!(server.look(&context).await.contains(&"DELETE pi-server".to_owned()));
+        assert!(!server.objects.lock().contains_key(POD));
+
+        server.objects.lock().insert(POD.to_owned(), owned("ReplicaSet", "r"));
+        let asked = server.look(&context).await;
+        assert!(!asked.iter().any(|asked| asked.starts_with("DELETE")), "{asked:?}");
+        let connect: SparkConnect = from_value(server.objects.lock()[CONNECT].clone()).unwrap();
+        assert_eq!(connect.state(), ConnectState::Failed);
+    }
+}
