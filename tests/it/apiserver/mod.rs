@@ -20,6 +20,8 @@ mod chart;
 mod chosen;
 /// The client library.
 pub(crate) mod client;
+/// Servers of Spark Connect.
+mod connects;
 /// The operator is killed at bad moments.
 mod crash;
 /// The API server stores the objects that users write, or refuses them with a reason.

@@ -231,6 +231,7 @@ impl Context {
         // A server that starts needs its ConfigMap.
         let is_creation = |action: &Action| matches!(action, Action::CreateServer(_));
         let (creations, others): (Vec<_>, Vec<_>) = actions.into_iter().partition(is_creation);
+        let is_deleted = others.contains(&Action::DeleteConnect);
         for action in others {
             self.execute(connect, action).await?;
         }
@@ -238,7 +239,7 @@ impl Context {
         for action in creations {
             self.execute(connect, action).await?;
         }
-        if connect.status.clone().unwrap_or_default() != status {
+        if !is_deleted && connect.status.clone().unwrap_or_default() != status {
             self.memory.begin_write(&uid);
             let written = status::write(client, connect, &connect.status, &status).await;
             let is_outdated = self.memory.end_write(&uid, written.as_ref().ok());

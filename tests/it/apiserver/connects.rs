@@ -1,0 +1,369 @@
+//! Proves what becomes of SparkConnects at an API server; the test plays the kubelet. What is decided is in
+//! `tests/it/connect.rs`.
+
+use super::{
+    A_WHILE, calls, eventually, kubelet,
+    namespace::{Granted, Namespace},
+    operator::{NAMESPACE, Operator},
+    proxy::Proxy,
+    seen,
+};
+use api::{SparkConnect, names::label};
+use hyper::Method;
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        core::v1::{ConfigMap, Pod, Service},
+        discovery::v1::EndpointSlice,
+        networking::v1::NetworkPolicy,
+    },
+};
+use kube::Resource;
+use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use tokio::time::sleep;
+
+/// The most requests by which a server becomes ready that change something: three objects, a pod, three statuses and two events,
+/// and room for what a watch reports late.
+const MOST_CHANGES: usize = 11;
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_anew_after_an_edit() {
+    let namespace = Namespace::new("connect").await;
+    let proxy = Proxy::start().await;
+    let changes = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&changes);
+    proxy.guarded_by(Box::new(move |request| {
+        let is_change =
+            request.method() != Method::GET && request.uri().path().contains("/namespaces/connect/");
+        counted.fetch_add(usize::from(is_change), Ordering::Relaxed);
+        Vec::new()
+    }));
+    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+    namespace.apply(&notebook(json!({})));
+    let first = uid(&namespace.there::<Pod>("notebook-server").await);
+    let connect = namespace.get::<SparkConnect>("notebook").await.unwrap();
+    is_owned::<Pod>(&namespace, "notebook-server", &connect).await;
+    is_owned::<ConfigMap>(&namespace, "notebook-conf", &connect).await;
+    is_owned::<NetworkPolicy>(&namespace, "notebook-server", &connect).await;
+    let service = is_owned::<Service>(&namespace, "notebook-server", &connect).await;
+    assert_eq!(service["spec"]["selector"][label::CONNECT_NAME], "notebook");
+    let ports: Vec<_> =
+        service["spec"]["ports"].as_array().unwrap().iter().map(|port| &port["port"]).collect();
+    assert_eq!(ports, [7078, 7079, 4040, 15002].map(|port| json!(port)).iter().collect::<Vec<_>>());
+
+    is_ready(&namespace, "10.0.0.7").await;
+    let status = becomes(&namespace, "Ready").await;
+    assert_eq!(
+        status["server"],
+        json!({"podName": "notebook-server", "podIp": "10.0.0.7", "serviceName": "notebook-server"})
+    );
+    // Whatever is written twice would be written by now.
+    sleep(2 * A_WHILE).await;
+    let made = changes.load(Ordering::Relaxed);
+    assert!(made <= MOST_CHANGES, "{made}");
+
+    // What somebody takes away or edits is restored.
+    namespace.delete::<Service>("notebook-server").await;
+    namespace.there::<Service>("notebook-server").await;
+    namespace.merge::<ConfigMap>("notebook-conf", &json!({"data": {"executor-pod-template.yaml": "none"}}));
+    eventually("the ConfigMap is restored", async || {
+        let there = namespace.get::<ConfigMap>("notebook-conf").await.unwrap();
+        seen(there["data"]["executor-pod-template.yaml"] != "none", there)
+    })
+    .await;
+
+    namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"server": {"cores": 2}}}));
+    let second = another(&namespace, &first).await;
+    assert_eq!(second["metadata"]["ownerReferences"][0]["uid"], connect["metadata"]["uid"]);
+    namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"server": {"access": "Cluster"}}}));
+    namespace.is_gone::<NetworkPolicy>("notebook-server").await;
+    assert_eq!(
+        uid(&namespace.pod("notebook-server").await.unwrap()),
+        uid(&second),
+        "it is not made anew for that"
+    );
+    for reason in ["SparkConnectProvisioning", "SparkConnectReady", "SparkConnectEdited"] {
+        is_told(&namespace, reason).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not() {
+    let namespace = Namespace::new("connect-killed").await;
+    let operator = Operator::start(&namespace).await;
+    namespace.apply(&notebook(json!({})));
+    let first = uid(&namespace.there::<Pod>("notebook-server").await);
+    is_ready(&namespace, "10.0.0.7").await;
+    becomes(&namespace, "Ready").await;
+    kubelet::ends(&namespace, "notebook-server", 137).await;
+    let status = becomes(&namespace, "Failed").await;
+    assert_eq!((&status["restarts"], &status["lastFailure"]["exitCode"]), (&json!(1), &json!(137)));
+    // A crash of the operator loses no server, and makes no second one.
+    operator.kill();
+    let _operator = Operator::start(&namespace).await;
+    let second = uid(&another(&namespace, &first).await);
+    becomes(&namespace, "Provisioning").await;
+
+    namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"suspend": true}}));
+    namespace.is_gone::<Pod>("notebook-server").await;
+    becomes(&namespace, "NotReady").await;
+    sleep(A_WHILE).await;
+    assert_eq!(namespace.pod("notebook-server").await, None);
+    assert!(namespace.get::<Service>("notebook-server").await.is_some());
+    namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"suspend": false}}));
+    another(&namespace, &second).await;
+    for reason in
+        ["SparkConnectFailed", "SparkConnectRestarted", "SparkConnectSuspended", "SparkConnectResumed"]
+    {
+        is_told(&namespace, reason).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_service_of_somebody_else_is_left_alone_and_named() {
+    let namespace = Namespace::new("connect-foreign").await;
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "notebook-server"},
+        "spec": {"ports": [{"port": 80}], "selector": {"app": "shop"}},
+    });
+    let foreign = namespace.create::<Service>(&service).await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&notebook(json!({})));
+    let status = becomes(&namespace, "Failed").await;
+    let why = status["conditions"][0]["message"].as_str().unwrap();
+    assert!(why.contains("Service notebook-server"), "{why}");
+    assert_eq!(namespace.get::<Service>("notebook-server").await.unwrap()["spec"], foreign["spec"]);
+    assert_eq!(namespace.pod("notebook-server").await, None);
+}
+
+/// Its pod, Service and ConfigMap are those of a cluster with Kubeflow's operator 2.5.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited() {
+    let namespace = Namespace::new("connect-kubeflow").await;
+    namespace.apply(&notebook(json!({})));
+    let connect = namespace.get::<SparkConnect>("notebook").await.unwrap();
+    let owner = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "name": "notebook",
+        "uid": connect["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
+    });
+    let created =
+        json!({"sparkoperator.k8s.io/created-by-spark-operator": "true", label::CONNECT_NAME: "notebook"});
+    let selector = json!({
+        "sparkoperator.k8s.io/launched-by-spark-operator": "true", label::CONNECT_NAME: "notebook",
+        "spark-role": "connect-server", "spark-version": "4.0.0",
+    });
+    let metadata =
+        |name: &str, labels: &Value| json!({"name": name, "labels": labels, "ownerReferences": [owner]});
+    let containers = json!([{"name": "spark-kubernetes-driver", "image": "spark"}]);
+    namespace
+        .create::<Pod>(&json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata("notebook-server", &selector),
+            "spec": {"containers": containers},
+        }))
+        .await;
+    namespace
+        .create::<Service>(&json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": metadata("notebook-server", &created),
+            "spec": {"selector": selector, "ports": [{"name": "spark-connect-server", "port": 15002}]},
+        }))
+        .await;
+    namespace
+        .create::<ConfigMap>(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("notebook-conf", &created),
+            "data": {"executor-pod-template.yaml": "null\n"},
+        }))
+        .await;
+    is_ready(&namespace, "10.0.0.7").await;
+    let kubeflows = uid(&namespace.pod("notebook-server").await.unwrap());
+    namespace.patch_status::<SparkConnect>("notebook", &json!({"state": "Ready"})).await;
+
+    let _operator = Operator::start(&namespace).await;
+    eventually("its Service finds pods of every version", async || {
+        let there = namespace.get::<Service>("notebook-server").await.unwrap();
+        let selector = &there["spec"]["selector"];
+        seen(selector.get("spark-version").is_none() && selector["spark-role"] == "connect-server", &there)
+    })
+    .await;
+    eventually("it is recorded", async || {
+        let status = namespace.get::<SparkConnect>("notebook").await.unwrap()["status"].take();
+        seen(status["server"]["podIp"] == "10.0.0.7" && status["state"] == "Ready", status)
+    })
+    .await;
+    sleep(A_WHILE).await;
+    assert_eq!(uid(&namespace.pod("notebook-server").await.unwrap()), kubeflows);
+    namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"sparkConf": {"spark.a": "b"}}}));
+    another(&namespace, &kubeflows).await;
+}
+
+/// There is no garbage collector in this cluster, so that everything stays which a deleted SparkConnect has owned.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_one() {
+    let namespace = Namespace::new("connect-deleted").await;
+    let _operator = Operator::start(&namespace).await;
+    namespace.apply(&notebook(json!({})));
+    let first = uid(&namespace.there::<Pod>("notebook-server").await);
+    namespace.delete::<SparkConnect>("notebook").await;
+    namespace.merge::<Pod>("notebook-server", &json!({"metadata": {"labels": {"a": "b"}}}));
+    sleep(A_WHILE).await;
+    assert_eq!(
+        uid(&namespace.pod("notebook-server").await.unwrap()),
+        first,
+        "it is for Kubernetes to delete it"
+    );
+
+    namespace.apply(&notebook(json!({})));
+    let connect = namespace.get::<SparkConnect>("notebook").await.unwrap();
+    another(&namespace, &first).await;
+    is_owned::<Service>(&namespace, "notebook-server", &connect).await;
+    is_owned::<Pod>(&namespace, "notebook-server", &connect).await;
+    let told = namespace.events().await;
+    assert!(!told.iter().any(|[_, reason, ..]| reason == "SparkConnectFailed"), "{told:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
+    const POLICY: &str =
+        "/apis/networking.k8s.io/v1/namespaces/spark-operator/networkpolicies/spark-operator-connect-ports";
+    const GATEWAY: &str = "/api/v1/namespaces/spark-operator/pods/gateway";
+    let namespace = Namespace::new("connect-gateway").await;
+    let _granted = Granted::begin("manifests/rbac/connect-ports.yaml");
+    calls::delete(POLICY);
+    calls::delete(GATEWAY);
+    let gateway = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "gateway", "labels": {"app.kubernetes.io/name": "spark-operator-connect-gateway"}},
+        // The namespace has the strictest level of Pod Security.
+        "spec": {
+            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{
+                "name": "gateway", "image": "none",
+                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            }],
+        },
+    });
+    calls::apply(&gateway, Some(NAMESPACE));
+    calls::merge(&format!("{GATEWAY}/status"), &json!({"status": ready("10.0.0.8")}));
+    let operator = Operator::with(&namespace).argument("--connect-gateway");
+    let _operator = operator.argument("--connect-gateway-port-range=20000-20001").start().await;
+    namespace.apply(&notebook(json!({"sleepAfterIdleSeconds": 3600})));
+    namespace.there::<Pod>("notebook-server").await;
+    is_ready(&namespace, "10.0.0.7").await;
+    let status = becomes(&namespace, "Ready").await;
+    assert_eq!(status["gateway"]["port"], 20_000);
+    assert_eq!(namespace.get::<Service>("notebook-server").await.unwrap()["spec"]["selector"], Value::Null);
+    for (name, address, port) in
+        [("notebook-server-gateway", "10.0.0.8", 20_000), ("notebook-server-direct", "10.0.0.7", 7078)]
+    {
+        let slice = namespace.there::<EndpointSlice>(name).await;
+        assert_eq!(slice["endpoints"][0]["addresses"], json!([address]), "{name}");
+        assert_eq!(slice["ports"][0]["port"], port, "{name}");
+    }
+    eventually("clients may come to the port", async || {
+        let policy = calls::get(POLICY).ok_or_else(|| "there is none".to_owned())?;
+        let rule = &policy["spec"]["ingress"][0];
+        let from = &rule["from"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"];
+        seen(rule["ports"][0]["port"] == 20_000 && *from == "connect-gateway", &policy)
+    })
+    .await;
+
+    let awake = json!({"spec": {"sleepAfterIdleSeconds": null, "ttlSecondsAfterIdle": null}});
+    namespace.merge::<SparkConnect>("notebook", &awake);
+    namespace.is_gone::<EndpointSlice>("notebook-server-gateway").await;
+    eventually("the Service leads to the server", async || {
+        let there = namespace.get::<Service>("notebook-server").await.unwrap_or_default();
+        seen(there["spec"]["selector"]["spark-role"] == "connect-server", there)
+    })
+    .await;
+
+    // Nobody has connected for years.
+    let long_ago = "2020-01-01T00:00:00Z";
+    let mut conditions = becomes(&namespace, "Ready").await["conditions"].take();
+    for condition in conditions.as_array_mut().unwrap() {
+        condition["lastTransitionTime"] = json!(long_ago);
+    }
+    let idle = json!({"startTime": long_ago, "lastRestartTime": long_ago, "conditions": conditions});
+    namespace.patch_status::<SparkConnect>("notebook", &idle).await;
+    namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"ttlSecondsAfterIdle": 3600}}));
+    namespace.is_gone::<SparkConnect>("notebook").await;
+    is_told(&namespace, "SparkConnectDeleted").await;
+    calls::delete(GATEWAY);
+}
+
+/// Returns the smallest server, with these fields in its spec.
+fn notebook(spec: Value) -> Value {
+    let mut notebook = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1",
+        "kind": "SparkConnect",
+        "metadata": {"name": "notebook"},
+        "spec": {"sparkVersion": "4.0.1", "image": "docker.io/apache/spark:4.0.1", "server": {}, "executor": {}},
+    });
+    json_patch::merge(&mut notebook["spec"], &spec);
+    notebook
+}
+
+/// Returns the status of a pod that takes connections.
+fn ready(address: &str) -> Value {
+    json!({
+        "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+        "conditions": [{"type": "Ready", "status": "True"}],
+    })
+}
+
+async fn is_ready(namespace: &Namespace, address: &str) {
+    kubelet::says(namespace, "notebook-server", &ready(address)).await;
+}
+
+/// Waits until the server is in this state, and returns the status.
+async fn becomes(namespace: &Namespace, state: &str) -> Value {
+    eventually(&format!("it is {state}"), async || {
+        let status = namespace.get::<SparkConnect>("notebook").await.unwrap_or_default()["status"].take();
+        seen(status["state"] == state, &status).map(|()| status)
+    })
+    .await
+}
+
+/// Waits for a server's pod that is not the one with this uid, and returns it.
+async fn another(namespace: &Namespace, before: &str) -> Value {
+    eventually("there is another server", async || {
+        let pod = namespace.pod("notebook-server").await.ok_or_else(|| "there is none".to_owned())?;
+        seen(uid(&pod) != before, &pod).map(|()| pod)
+    })
+    .await
+}
+
+/// Waits until there is an object that `connect` controls, and returns it.
+async fn is_owned<K>(namespace: &Namespace, name: &str, connect: &Value) -> Value
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    eventually(&format!("{name} belongs to the SparkConnect"), async || {
+        let there = namespace.get::<K>(name).await.unwrap_or_default();
+        let owner = &there["metadata"]["ownerReferences"][0];
+        seen(owner["uid"] == connect["metadata"]["uid"] && owner["controller"] == true, &there)
+            .map(|()| there)
+    })
+    .await
+}
+
+/// Waits until there is an event with this reason: events are sent after the status is written.
+async fn is_told(namespace: &Namespace, reason: &str) {
+    eventually(&format!("there is an event {reason}"), async || {
+        let events = namespace.events().await;
+        seen(events.iter().any(|[_, found, ..]| found == reason), &events)
+    })
+    .await;
+}
+
+fn uid(object: &Value) -> String {
+    object["metadata"]["uid"].as_str().unwrap().to_owned()
+}
