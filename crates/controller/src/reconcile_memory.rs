@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use parking_lot::Mutex;
 use pods::PodSummary;
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     time::Duration,
 };
 use tracing::{debug, warn};
@@ -40,6 +40,11 @@ pub(super) struct Note {
     pub ended_driver: Option<String>,
     /// The children that were deleted in earlier turns of a plan that is not carried out yet.
     pub deleted: BTreeSet<ObjectKey>,
+    /// Why the API server has refused the pod of a SparkConnect when it was to be created last.
+    pub refusal: Option<String>,
+    /// The objects beside the pod of a SparkConnect as this process has applied them last: the fingerprint of each, and its
+    /// resourceVersion afterwards.
+    pub applied: BTreeMap<ObjectKey, (String, String)>,
     /// How many times in a row the reconcile has failed.
     pub failures: u32,
 }

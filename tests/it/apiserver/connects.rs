@@ -203,7 +203,8 @@ async fn a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited() {
     another(&namespace, &kubeflows).await;
 }
 
-/// There is no garbage collector in this cluster, so that everything stays which a deleted SparkConnect has owned.
+/// There is no garbage collector in this cluster, so that everything stays which a deleted SparkConnect has owned. A program that
+/// waits for the next one of the name, such as Kubeflow's SDK, gives up when it is Failed.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_one() {
@@ -222,6 +223,11 @@ async fn what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_on
 
     namespace.apply(&notebook(json!({})));
     let connect = namespace.get::<SparkConnect>("notebook").await.unwrap();
+    sleep(A_WHILE).await;
+    namespace.delete::<Pod>("notebook-server").await;
+    namespace.delete::<Service>("notebook-server").await;
+    namespace.delete::<NetworkPolicy>("notebook-server").await;
+    namespace.delete::<ConfigMap>("notebook-conf").await;
     another(&namespace, &first).await;
     is_owned::<Service>(&namespace, "notebook-server", &connect).await;
     is_owned::<Pod>(&namespace, "notebook-server", &connect).await;

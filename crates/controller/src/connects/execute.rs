@@ -5,7 +5,7 @@ use super::{
         Error,
         calls::{self, only},
         execute,
-        objects::{already_exists, in_words},
+        objects::already_exists,
     },
     Context,
     index::POD,
@@ -18,19 +18,10 @@ use kube::{
     api::{DeleteParams, PostParams, Preconditions},
     core::{Request, Status},
 };
-use plan::extension::Extensions;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use submission::digest;
 use tracing::info;
-
-/// An object as this process has applied it last.
-#[derive(Clone, PartialEq)]
-pub(super) struct Applied {
-    fingerprint: String,
-    /// The resourceVersion afterwards.
-    version: String,
-}
 
 impl Context {
     /// Carries out one action.
@@ -43,7 +34,7 @@ impl Context {
         match action {
             Action::CreateServer(pod) => {
                 let refusal = self.create(connect, &pod).await?;
-                self.known(&uid, |known| known.refusal = refusal);
+                self.memory.with(&uid, |note| note.refusal = refusal);
                 Ok(())
             }
             Action::DeleteServer { name, uid, force } => {
@@ -51,10 +42,7 @@ impl Context {
                 let parameters = DeleteParams { grace_period_seconds: force.then_some(0), ..only(Some(uid)) };
                 self.delete(connect, &POD.named(name), &parameters).await
             }
-            Action::Delete { key, uid: of_object } => {
-                self.known(&uid, |known| known.applied.remove(&key));
-                self.delete(connect, &key, &only(Some(of_object))).await
-            }
+            Action::Delete { key, uid } => self.delete(connect, &key, &only(Some(uid))).await,
             Action::DeleteConnect => {
                 let namespace = connect.namespace().unwrap_or_default();
                 let connects = Api::<SparkConnect>::namespaced(self.cluster.client.clone(), &namespace);
@@ -83,12 +71,7 @@ impl Context {
         }
     }
 
-    /// Deletes what belongs to a SparkConnect.
-    ///
-    /// # Errors
-    ///
-    /// If the API server does not delete it.
-    pub(super) async fn delete(
+    async fn delete(
         &self,
         connect: &SparkConnect,
         key: &ObjectKey,
@@ -119,29 +102,24 @@ impl Context {
         let (namespace, uid) = (connect.namespace().unwrap_or_default(), connect.uid().unwrap_or_default());
         for object in wanted {
             let key = ObjectKey::of(&object).expect("it was built with kind and name");
+            // What it was made from and which version it had then; the present version is that of the watch.
             let fingerprint = digest::fingerprint(&[object.to_string().as_str()]);
-            let is_same = |known: &Applied| {
-                known.fingerprint == fingerprint && versions.get(&key) == Some(&known.version)
-            };
-            if self.known(&uid, |known| known.applied.get(&key).is_some_and(is_same)) {
+            let present = versions.get(&key).map(|version| (fingerprint.clone(), version.clone()));
+            if present.is_some() && self.memory.with(&uid, |note| note.applied.get(&key).cloned()) == present
+            {
                 continue;
             }
-            match calls::apply(&self.cluster.client, &namespace, &object).await {
-                Ok(there) => {
-                    let applied =
-                        Applied { fingerprint, version: there.resource_version().unwrap_or_default() };
-                    self.known(&uid, |known| known.applied.insert(key, applied));
-                }
-                Err(error) => {
-                    if matches!(&error, kube::Error::Api(status) if is_refusal(status)) {
-                        let why = in_words("apply", &key, &error, &Extensions::default());
-                        let occasion = connect.metadata.generation.unwrap_or_default().to_string();
-                        let event = connect::not_applied(&why);
-                        self.cluster.events.send(connect, &occasion, &event, now).await;
-                    }
-                    return Err(Error::api("server-side apply of what belongs to a SparkConnect")(error));
-                }
+            let applied = calls::apply(&self.cluster.client, &namespace, &object).await;
+            if let Err(kube::Error::Api(status)) = &applied
+                && is_refusal(status)
+            {
+                let event = connect::not_applied(&format!("{key} is refused: {}", status.message));
+                let occasion = connect.metadata.generation.unwrap_or_default().to_string();
+                self.cluster.events.send(connect, &occasion, &event, now).await;
             }
+            let there = applied.map_err(Error::api("server-side apply of what belongs to a SparkConnect"))?;
+            let version = there.resource_version().unwrap_or_default();
+            self.memory.with(&uid, |note| note.applied.insert(key, (fingerprint, version)));
         }
         Ok(())
     }

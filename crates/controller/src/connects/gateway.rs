@@ -25,7 +25,7 @@ use kube::{
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     ops::RangeInclusive,
     time::Duration,
 };
@@ -98,25 +98,18 @@ impl KnownGateway {
         if let Some(port) = ports.get(&uid) {
             return Some(*port);
         }
+        let all = all.state();
+        let uids: HashSet<_> = all.iter().filter_map(|there| there.uid()).collect();
+        ports.retain(|uid, _| uids.contains(uid));
         let recorded = connect.status.as_ref().and_then(|status| Some(status.gateway.as_ref()?.port));
-        let mut taken: BTreeSet<i32> = ports.values().copied().collect();
+        let mut taken: HashSet<i32> = ports.values().copied().collect();
         let own = recorded.filter(|port| self.setup.ports.contains(port) && !taken.contains(port));
         let port = own.or_else(|| {
-            taken.extend(all.state().iter().filter_map(|other| other.kept.gateway_port));
+            taken.extend(all.iter().filter_map(|other| other.kept.gateway_port));
             self.setup.ports.clone().find(|port| !taken.contains(port))
         })?;
         ports.insert(uid, port);
         Some(port)
-    }
-
-    /// Forgets the port of a SparkConnect that is gone, or does not need it any more.
-    pub(super) fn forget(&self, uid: &str) {
-        self.ports.lock().remove(uid);
-    }
-
-    /// Forgets the ports of all SparkConnects except those with the uids `listed`.
-    pub(super) fn forget_others(&self, listed: &HashSet<String>) {
-        self.ports.lock().retain(|uid, _| listed.contains(uid));
     }
 
     /// Follows the gateway's pods, and queues all SparkConnects when the addresses of the pods have changed; never ends.
@@ -127,9 +120,9 @@ impl KnownGateway {
         let events = watching.of_namespace(namespace, &selector.join(","));
         let events = events.reflect(writer).for_each(async |event| {
             match event {
+                Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {}
                 // The cache has them once the list is complete.
                 Ok(Event::Init | Event::InitApply(_)) => return,
-                Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {}
                 Err(error) => return warn!(%error, "the watch of the gateway's pods is retried"),
             }
             let mut found: Vec<_> = pods.state().iter().filter_map(|pod| pod.kept.0.clone()).collect();
@@ -143,23 +136,22 @@ impl KnownGateway {
         events.await;
     }
 
-    /// Keeps the NetworkPolicy; never ends.
+    /// Keeps the NetworkPolicy, once all SparkConnects are known; never ends.
     pub(super) async fn keep_policy(&self, client: &Client, all: &Store<Watched>, default: ConnectAccess) {
+        all.wait_until_ready().await.expect("the writer lives as long as the watch");
         let mut applied = None;
         loop {
-            let is_news = timeout(LOOK, self.news.notified()).await.is_ok();
-            sleep(PAUSE).await;
-            let policy = self.policy(all, default);
-            if is_news && applied.as_ref() == Some(&policy) {
-                continue;
-            }
-            applied = match calls::apply(client, &self.setup.gateway.namespace, &policy).await {
-                Ok(_) => Some(policy),
-                Err(error) => {
-                    warn!(%error, "the NetworkPolicy of the gateway's ports is not written");
-                    None
+            let policy = Some(self.policy(all, default)).filter(|policy| applied.as_ref() != Some(policy));
+            if let Some(policy) = policy {
+                match calls::apply(client, &self.setup.gateway.namespace, &policy).await {
+                    Ok(_) => applied = Some(policy),
+                    Err(error) => warn!(%error, "the NetworkPolicy of the gateway's ports is not written"),
                 }
-            };
+            }
+            if timeout(LOOK, self.news.notified()).await.is_err() {
+                applied = None;
+            }
+            sleep(PAUSE).await;
         }
     }
 
@@ -209,9 +201,9 @@ mod tests {
         let [old, copy, a, b] = &all;
         assert_eq!([a, old, copy].map(port), [Some(1), Some(2), Some(3)]);
         assert_eq!([a, old, b].map(port), [Some(1), Some(2), None]);
-        gateway.forget("copy");
-        assert_eq!(port(b), Some(3));
-        assert_eq!(port(&connect("elsewhere", Some(9))), None);
+        // Somebody has deleted one.
+        let cache = self::cache(&all[..1]);
+        assert_eq!(gateway.port(&from_value(b.clone()).unwrap(), &cache), Some(1));
     }
 
     #[test]

@@ -6,20 +6,17 @@ use super::super::{
     kept::{Keep, Kept},
     watch::Watching,
 };
-use api::{LONGEST_NAME, Lenient, ObjectKind, Role, SparkConnect, names::label};
+use api::{Lenient, ObjectKind, Role, SparkConnect, names::label};
 use connect::ServerPod;
 use futures::{Stream, StreamExt, future, stream};
-use k8s_openapi::{
-    api::core::v1::Pod,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
-};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     Resource,
     core::PartialObjectMeta,
     runtime::watcher::{self, Event},
 };
-use pods::{Controller, PodSummary};
-use serde::{Deserialize, de::IgnoredAny};
+use pods::PodSummary;
+use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::watch as state;
 use tracing::warn;
@@ -28,41 +25,25 @@ use tracing::warn;
 pub(super) const POD: ObjectKind = ObjectKind::new("v1", "Pod");
 
 /// What is kept of a pod, or of an object beside it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Part {
     /// The label `sparkoperator.k8s.io/connect-name`.
     connect: Option<String>,
-    pub name: String,
-    pub uid: String,
     /// The resourceVersion; empty of a pod, whose changes do not all count.
     pub version: String,
-    pub controller: Option<Controller>,
-    /// None of an object that is no pod.
-    pub pod: Option<Box<ServerPod>>,
+    /// The pod; of another object what the metadata says.
+    pub pod: ServerPod,
     /// Whether it is a Service with a selector.
     pub has_selector: bool,
 }
 
 impl Part {
     pub(super) fn of_metadata(meta: &ObjectMeta) -> Self {
-        // The API server limits neither.
-        let is_controller = |owner: &&OwnerReference| {
-            owner.controller == Some(true)
-                && owner.name.len() <= LONGEST_NAME
-                && owner.uid.len() <= LONGEST_NAME
-        };
-        let controller = meta.owner_references.iter().flatten().find(is_controller);
         Self {
             connect: meta.labels.as_ref().and_then(|labels| labels.get(label::CONNECT_NAME).cloned()),
-            name: meta.name.clone().unwrap_or_default(),
-            uid: meta.uid.clone().unwrap_or_default(),
             version: meta.resource_version.clone().unwrap_or_default(),
-            controller: controller.map(|owner| Controller {
-                kind: owner.kind.clone(),
-                name: owner.name.clone(),
-                uid: owner.uid.clone(),
-            }),
-            ..Self::default()
+            pod: ServerPod::of(&Pod { metadata: meta.clone(), ..Pod::default() }),
+            has_selector: false,
         }
     }
 }
@@ -70,46 +51,34 @@ impl Part {
 impl Keep<Pod> for Part {
     /// A pod that cannot be read has a record without its state.
     fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
-        let part = Self { version: String::new(), ..Self::of_metadata(pod.meta()) };
-        let mut read = pod.0.as_ref().map_or_else(
-            |invalid| ServerPod::of(&Pod { metadata: invalid.metadata.clone(), ..Pod::default() }),
-            ServerPod::of,
-        );
-        // Of executors only the phase counts, and no SparkConnect is looked at for another change of one.
-        if read.summary.role == Some(Role::Executor) {
-            let PodSummary { name, uid, role, phase, .. } = read.summary;
-            let summary = PodSummary { name, uid, role, phase, ..PodSummary::default() };
-            read = ServerPod { summary, ..ServerPod::default() };
+        let mut part = Self { version: String::new(), ..Self::of_metadata(pod.meta()) };
+        if let Ok(read) = &pod.0 {
+            part.pod = ServerPod::of(read);
         }
-        Self { pod: Some(Box::new(read)), ..part }
+        // Of executors only the phase counts, and no SparkConnect is looked at for another change of one.
+        if part.pod.summary.role == Some(Role::Executor) {
+            let PodSummary { name, uid, role, phase, .. } = part.pod.summary;
+            let summary = PodSummary { name, uid, role, phase, ..PodSummary::default() };
+            part.pod = ServerPod { summary, ..ServerPod::default() };
+        }
+        part
     }
 }
 
 impl Keep<PartialObjectMeta> for Part {
     fn of(object: &Lenient<PartialObjectMeta>, text: Box<str>) -> Self {
-        /// The part of a Service that is read.
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Service {
-            spec: Spec,
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Spec {
-            selector: Option<IgnoredAny>,
-        }
-        let service = serde_json::from_str::<Service>(&text).unwrap_or_default();
-        Self { has_selector: service.spec.selector.is_some(), ..Self::of_metadata(object.meta()) }
+        let whole: Value = serde_json::from_str(&text).unwrap_or_default();
+        Self { has_selector: whole["spec"]["selector"].is_object(), ..Self::of_metadata(object.meta()) }
     }
 }
 
 impl Record for Part {
     fn name(&self) -> &str {
-        &self.name
+        &self.pod.summary.name
     }
 
     fn uid(&self) -> &str {
-        &self.uid
+        &self.pod.summary.uid
     }
 }
 
@@ -125,16 +94,18 @@ struct Kind {
 
 impl Default for ConnectIndex {
     fn default() -> Self {
-        let kinds = [
-            POD,
+        let kind = |kind| {
+            let (parts, is_listed) = (ApplicationIndex::default(), state::Sender::new(false));
+            Arc::new(Kind { kind, parts, is_listed })
+        };
+        let of_pods = kind(POD);
+        let others = [
             ObjectKind::CONFIG_MAP,
             ObjectKind::ENDPOINT_SLICE,
             ObjectKind::NETWORK_POLICY,
             ObjectKind::SERVICE,
         ];
-        let kind =
-            |kind| Kind { kind, parts: ApplicationIndex::default(), is_listed: state::Sender::new(false) };
-        Self(kinds.map(|of| Arc::new(kind(of))).into())
+        Self([of_pods].into_iter().chain(others.map(kind)).collect())
     }
 }
 
@@ -192,9 +163,9 @@ impl Kind {
         let is_complete = matches!(event, Event::InitDone);
         let keyed = |object: Kept<K, Part>| {
             let namespace = object.meta().namespace.clone()?;
-            let part = object.kept;
-            let of_connect = |owner: &Controller| owner.kind == SparkConnect::kind(&());
-            let belongs = part.pod.is_some() || part.controller.as_ref().is_some_and(of_connect);
+            let (part, kind) = (object.kept, SparkConnect::kind(&()));
+            let controller = part.pod.summary.controller.as_ref();
+            let belongs = self.kind == POD || controller.is_some_and(|owner| owner.kind == kind);
             Some(((namespace, part.connect.clone().filter(|_| belongs)?), part))
         };
         let changed = self.parts.apply(event, keyed, |_, _| {});
@@ -208,7 +179,7 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, from_value, json};
+    use serde_json::{from_value, json};
 
     fn metadata(owner: &str) -> Value {
         json!({

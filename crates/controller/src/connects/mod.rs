@@ -7,8 +7,7 @@ mod index;
 mod observe;
 
 use super::{
-    Cluster, Error, FRESH_FACTS, Setup,
-    calls::{self, only},
+    Cluster, Error, FRESH_FACTS, Setup, calls,
     error::guarded,
     kept::{Kept, KeptConnect},
     mount_failures::MountFailures,
@@ -16,10 +15,9 @@ use super::{
     reconcile_memory::ReconcileMemory,
     status,
 };
-use api::{ObjectKey, SparkConnect};
+use api::SparkConnect;
 use connect::{Action, Plan, Policy};
-use execute::Applied;
-use futures::StreamExt;
+use futures::{StreamExt, future};
 pub use gateway::GatewaySetup;
 use gateway::KnownGateway;
 use index::ConnectIndex;
@@ -32,13 +30,7 @@ use kube::{
         watcher,
     },
 };
-use parking_lot::Mutex;
-use std::{
-    collections::{BTreeMap, HashMap},
-    future,
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
 
@@ -65,15 +57,6 @@ pub(super) struct Context {
     /// The cache of SparkConnects, fed by the watch.
     pub connects: Store<Watched>,
     memory: ReconcileMemory,
-    known: Mutex<HashMap<String, Known>>,
-}
-
-/// What is remembered of one SparkConnect, by its uid.
-#[derive(Default)]
-struct Known {
-    /// Why the API server has refused the server's pod.
-    refusal: Option<String>,
-    applied: BTreeMap<ObjectKey, Applied>,
 }
 
 /// Runs the reconcile loop of SparkConnects until `stop` is cancelled; `writer` fills the cache of [`Context::connects`].
@@ -81,36 +64,24 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     let Context { cluster, queue, connects, .. } = &*context;
     let parts = context.parts.follow(&cluster.watching);
     let follow_parts = parts.for_each(async |(namespace, name)| queue.push(&namespace, &name));
-    let follow_gateway = async {
-        match &context.gateway {
-            Some(gateway) => gateway.follow(&cluster.watching, queue, connects).await,
-            None => future::pending().await,
-        }
+    let keep_gateway = async {
+        let Some(gateway) = &context.gateway else { return future::pending().await };
+        let follow = gateway.follow(&cluster.watching, queue, connects);
+        let access = context.policy.default_access;
+        future::join(follow, gateway.keep_policy(&cluster.client, connects, access)).await;
     };
     let work = async {
-        if stop.run_until_cancelled(context.synced()).await.is_none() {
-            return;
-        }
-        let keep_policy = async {
-            match &context.gateway {
-                Some(gateway) => {
-                    gateway.keep_policy(&cluster.client, connects, context.policy.default_access).await;
-                }
-                None => future::pending().await,
-            }
-        };
-        let working = Arc::clone(&context);
-        let look = move |namespace, name| look(Arc::clone(&working), namespace, name);
-        tokio::select! {
-            () = queue.work(&stop, look) => {}
-            () = keep_policy => {}
+        if stop.run_until_cancelled(context.synced()).await.is_some() {
+            let working = Arc::clone(&context);
+            let look = move |namespace, name| look(Arc::clone(&working), namespace, name);
+            queue.work(&stop, look).await;
         }
     };
     tokio::select! {
         () = work => {}
         () = follow(&context, writer) => {}
         () = follow_parts => {}
-        () = follow_gateway => {}
+        () = keep_gateway => {}
     }
 }
 
@@ -177,7 +148,6 @@ impl Context {
             queue: Queue::new(setup.workloads.connects.clone()),
             connects,
             memory: ReconcileMemory::default(),
-            known: Mutex::default(),
         }
     }
 
@@ -212,11 +182,8 @@ impl Context {
         if self.look_for(connect, &plan.wanted, &mut seen).await? {
             plan = connect::next(connect, &seen.facts, now, &policy);
         }
-        if !seen.left.is_empty() {
-            for (key, of_object) in seen.left {
-                info!(object = %key, "deleted: a SparkConnect of this name has left it");
-                self.delete(connect, &key, &only(Some(of_object))).await?;
-            }
+        if seen.is_left {
+            debug!("a SparkConnect of this name has left something, which is about to be deleted");
             return Ok(Some(FRESH_FACTS));
         }
         let Plan { actions, wanted, status, events, mut wake } = plan;
@@ -260,11 +227,6 @@ impl Context {
         Ok(wake)
     }
 
-    /// Gives access to what is remembered of a SparkConnect.
-    fn known<T>(&self, uid: &str, with: impl FnOnce(&mut Known) -> T) -> T {
-        with(self.known.lock().entry(uid.to_owned()).or_default())
-    }
-
     /// Queues the SparkConnect that the watch has reported. Once it has listed all, queues all of them, and forgets what is
     /// remembered of others: the watch does not report those that were deleted while no watch was running.
     fn take_note(&self, event: &watcher::Event<Watched>) {
@@ -276,10 +238,6 @@ impl Context {
                 let connects = self.connects.state();
                 let uids = connects.iter().filter_map(|connect| connect.uid()).collect();
                 self.memory.list_ends(&uids);
-                self.known.lock().retain(|uid, _| uids.contains(uid));
-                if let Some(gateway) = &self.gateway {
-                    gateway.forget_others(&uids);
-                }
                 self.queue.add_all(&self.connects);
             }
             watcher::Event::Apply(connect) => {
@@ -295,12 +253,7 @@ impl Context {
     }
 
     fn forget(&self, connect: &impl ResourceExt) {
-        let uid = connect.uid().unwrap_or_default();
-        self.memory.forget(&uid);
-        self.known.lock().remove(&uid);
-        if let Some(gateway) = &self.gateway {
-            gateway.forget(&uid);
-        }
+        self.memory.forget(&connect.uid().unwrap_or_default());
     }
 }
 
@@ -313,7 +266,9 @@ mod tests {
         client::{Body, ClientBuilder},
         runtime::reflector,
     };
+    use parking_lot::Mutex;
     use serde_json::{Value, from_slice, from_value, json};
+    use std::collections::BTreeMap;
 
     /// An API server with these objects by their paths, which refuses pods if it is to.
     #[derive(Clone, Default)]
@@ -447,12 +402,12 @@ mod tests {
         assert_eq!(reason(), "PodRefused");
         *server.refuses.lock() = false;
         server.look(&context).await;
-        assert_eq!(context.known("u", |known| known.refusal.clone()), None);
+        assert_eq!(context.memory.with("u", |note| note.refusal.clone()), None);
         assert!(server.objects.lock().contains_key(POD));
     }
 
     #[tokio::test]
-    async fn what_a_deleted_server_of_the_name_has_left_is_deleted_and_what_others_have_is_not() {
+    async fn what_a_deleted_server_of_the_name_has_left_is_waited_for_and_what_others_have_is_named() {
         let owned = |kind: &str, uid: &str| {
             let owner =
                 json!({"apiVersion": "a/v1", "kind": kind, "name": "pi", "uid": uid, "controller": true});
@@ -461,12 +416,15 @@ mod tests {
         let server = Server::default();
         let context = server.context();
         server.objects.lock().insert(POD.to_owned(), owned("SparkConnect", "before"));
-        assert!(server.look(&context).await.contains(&"DELETE pi-server".to_owned()));
-        assert!(!server.objects.lock().contains_key(POD));
+        let asked = server.look(&context).await;
+        assert!(asked.iter().all(|asked| asked.starts_with("GET")), "{asked:?}");
 
         server.objects.lock().insert(POD.to_owned(), owned("ReplicaSet", "r"));
         let asked = server.look(&context).await;
-        assert!(!asked.iter().any(|asked| asked.starts_with("DELETE")), "{asked:?}");
+        assert!(
+            !asked.iter().any(|asked| ["DELETE pi-server", "POST pods"].contains(&&**asked)),
+            "{asked:?}"
+        );
         let connect: SparkConnect = from_value(server.objects.lock()[CONNECT].clone()).unwrap();
         assert_eq!(connect.state(), ConnectState::Failed);
     }

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Resource, ResourceExt};
 use plan::driver;
+use pods::{Controller, PodSummary};
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,31 +21,28 @@ pub(super) struct Seen {
     pub facts: Observed,
     /// The resourceVersion of each object beside the pod.
     pub versions: BTreeMap<ObjectKey, String>,
-    /// What a deleted SparkConnect of the same name has left, with the uids. Kubernetes deletes it too, a moment later.
-    pub left: Vec<(ObjectKey, String)>,
+    /// Whether there is something that a deleted SparkConnect of the same name has left: Kubernetes deletes it in a moment.
+    pub is_left: bool,
 }
 
 impl Seen {
     fn add(&mut self, connect: &SparkConnect, kind: &ObjectKind, part: Part) {
-        let Part { name, uid, version, controller, pod, has_selector, .. } = part;
-        let is_ours =
-            controller.as_ref().is_some_and(|owner| Some(&owner.uid) == connect.meta().uid.as_ref());
-        let is_of_name = controller
-            .is_some_and(|owner| owner.kind == SparkConnect::kind(&()) && owner.name == connect.name_any());
-        let key = kind.clone().named(name);
-        match pod {
-            _ if is_of_name && !is_ours => self.left.push((key, uid)),
-            Some(pod) if pod.summary.role == Some(Role::Executor) => {
-                // The names of the phases are those of Kubernetes.
-                let phase = format!("{:?}", pod.summary.phase).to_lowercase();
-                *self.facts.executors.entry(phase).or_default() += 1;
-            }
-            Some(pod) if key.name == names::server(connect) => self.facts.server = Some(pod),
-            Some(_) => {}
-            None => {
-                self.versions.insert(key.clone(), version);
-                self.facts.objects.push(Found { key, uid, is_ours, has_selector });
-            }
+        let Part { pod, version, has_selector, .. } = part;
+        let PodSummary { name, uid, role, phase, controller, .. } = &pod.summary;
+        let is_ours = pod.summary.is_controlled_by(connect.metadata.uid.as_deref().unwrap_or_default());
+        let is_of_name =
+            |owner: &Controller| owner.kind == SparkConnect::kind(&()) && owner.name == connect.name_any();
+        if !is_ours && controller.as_ref().is_some_and(is_of_name) {
+            self.is_left = true;
+        } else if *kind != POD {
+            let key = kind.clone().named(name);
+            self.versions.insert(key.clone(), version);
+            self.facts.objects.push(Found { key, uid: uid.clone(), is_ours, has_selector });
+        } else if *role == Some(Role::Executor) {
+            // The names of the phases are those of Kubernetes.
+            *self.facts.executors.entry(format!("{phase:?}").to_lowercase()).or_default() += 1;
+        } else if *name == names::server(connect) {
+            self.facts.server = Some(Box::new(pod));
         }
     }
 }
@@ -75,14 +73,9 @@ impl Context {
         {
             seen.facts.mount_failure = self.mount_failures.of(&namespace, &pod.summary.uid).await;
         }
-        seen.facts.refusal = self.known(&uid, |known| known.refusal.clone());
-        if let Some(gateway) = &self.gateway {
-            if connect.needs_gateway() {
-                seen.facts.gateway_port = gateway.port(connect, &self.connects);
-            } else {
-                gateway.forget(&uid);
-            }
-        }
+        seen.facts.refusal = self.memory.with(&uid, |note| note.refusal.clone());
+        let gateway = self.gateway.as_ref().filter(|_| connect.needs_gateway());
+        seen.facts.gateway_port = gateway.and_then(|gateway| gateway.port(connect, &self.connects));
         Ok(seen)
     }
 
