@@ -147,7 +147,7 @@ fn poison(namespace: &Namespace, when: &str) {
 fn manage_all(namespace: &str, managed: &Value) {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     manage(&format!("/api/v1/namespaces/{namespace}"), managed);
-    for kind in ["sparkapplications", "scheduledsparkapplications"] {
+    for kind in ["sparkapplications", "scheduledsparkapplications", "sparkconnects"] {
         manage(&format!("{definitions}/{kind}.sparkoperator.k8s.io"), managed);
     }
     manage(&webhooks("mutatingwebhookconfiguration", WEBHOOK), managed);

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 const APPLICATIONS: &str = "sparkapplications.sparkoperator.k8s.io";
 const SCHEDULES: &str = "scheduledsparkapplications.sparkoperator.k8s.io";
+const CONNECTS: &str = "sparkconnects.sparkoperator.k8s.io";
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -136,7 +137,8 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
     kubectl(&["label", "crd", APPLICATIONS, "team=data"]);
     let applied = run(env!("CARGO_BIN_EXE_spark-operator"), &["crds", "--apply"], "");
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
-    let lines = [APPLICATIONS, SCHEDULES].map(|name| format!("customresourcedefinition/{name} applied\n"));
+    let lines =
+        [APPLICATIONS, SCHEDULES, CONNECTS].map(|name| format!("customresourcedefinition/{name} applied\n"));
     assert_eq!(String::from_utf8_lossy(&applied.stdout), lines.concat());
     let kept: Value = serde_json::from_str(&kubectl(&["get", "crd", APPLICATIONS, "--output=json"])).unwrap();
     assert_eq!((kept.pointer(foreign), &kept["metadata"]["labels"]["team"]), (None, &json!("data")));

@@ -98,14 +98,14 @@ impl Default for ConnectIndex {
             let (parts, is_listed) = (ApplicationIndex::default(), state::Sender::new(false));
             Arc::new(Kind { kind, parts, is_listed })
         };
-        let of_pods = kind(POD);
-        let others = [
+        let kinds = [
+            POD,
             ObjectKind::CONFIG_MAP,
             ObjectKind::ENDPOINT_SLICE,
             ObjectKind::NETWORK_POLICY,
             ObjectKind::SERVICE,
         ];
-        Self([of_pods].into_iter().chain(others.map(kind)).collect())
+        Self(kinds.map(kind).into())
     }
 }
 
