@@ -61,13 +61,21 @@ pub(super) async fn suspend(
     which: &NamedOrSchedule,
     is_to_be: bool,
 ) -> anyhow::Result<()> {
-    let patch = json!({"spec": {"suspend": is_to_be}});
-    let done = if is_to_be { "suspended" } else { "resumed" };
     let (applications, schedules) = which.by_kind()?;
     together(vec![
-        patched::<SparkApplication>(cluster, &applications, &patch, done).await,
-        patched::<ScheduledSparkApplication>(cluster, &schedules, &patch, done).await,
+        suspended::<SparkApplication>(cluster, &applications, is_to_be).await,
+        suspended::<ScheduledSparkApplication>(cluster, &schedules, is_to_be).await,
     ])
+}
+
+/// Suspends or resumes objects of one kind.
+pub(super) async fn suspended<K: Kind>(
+    cluster: &Cluster,
+    names: &[String],
+    is_to_be: bool,
+) -> anyhow::Result<()> {
+    let done = if is_to_be { "suspended" } else { "resumed" };
+    patched::<K>(cluster, names, &json!({"spec": {"suspend": is_to_be}}), done).await
 }
 
 impl NamedOrSchedule {
@@ -98,7 +106,7 @@ pub(super) async fn trigger(cluster: &Cluster, which: &Schedules) -> anyhow::Res
 }
 
 /// Returns a patch that sets `annotation` to the present time: the operator acts once for each value of the annotation.
-fn asked(annotation: &str) -> Value {
+pub(super) fn asked(annotation: &str) -> Value {
     json!({"metadata": {"annotations": {annotation: now().to_string()}}})
 }
 
@@ -129,7 +137,11 @@ pub(super) async fn delete(cluster: &Cluster, flags: &DeleteFlags) -> anyhow::Re
 }
 
 /// Deletes all objects; with `wait`, then waits until all of them are gone.
-async fn deleted<K: Kind>(cluster: &Cluster, names: &[String], wait: bool) -> anyhow::Result<()> {
+pub(super) async fn deleted<K: Kind>(
+    cluster: &Cluster,
+    names: &[String],
+    wait: bool,
+) -> anyhow::Result<()> {
     let (objects, mut results, mut left) = (cluster.whole::<K>(), Vec::new(), Vec::new());
     for name in names {
         results.push(match objects.delete(name, &DeleteParams::default()).await {

@@ -2,7 +2,7 @@
 
 use super::{failure::of_call, names};
 use anyhow::{Context, anyhow, bail};
-use api::{Lenient, ScheduledSparkApplication, SparkApplication};
+use api::{Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect};
 use clap::Args;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::{
@@ -43,6 +43,7 @@ pub(super) trait Kind:
 
 impl Kind for SparkApplication {}
 impl Kind for ScheduledSparkApplication {}
+impl Kind for SparkConnect {}
 
 /// A cluster, and the namespace that commands use.
 #[derive(Clone)]
@@ -202,14 +203,14 @@ fn chosen_proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> O
     Some(if proxy.contains("://") { proxy } else { format!("http://{proxy}") })
 }
 
-/// Returns the application in `guarded`, if the object could be parsed as one.
+/// Returns the object in `guarded`, if it could be parsed.
 ///
 /// # Errors
 ///
 /// The reason for which the object cannot be read.
-pub(super) fn readable(guarded: Lenient<SparkApplication>) -> anyhow::Result<SparkApplication> {
+pub(super) fn readable<K: Kind>(guarded: Lenient<K>) -> anyhow::Result<K> {
     let name = guarded.name_any();
-    guarded.0.map_err(|invalid| anyhow!("SparkApplication {name} cannot be read: {}", invalid.error))
+    guarded.0.map_err(|invalid| anyhow!("{} {name} cannot be read: {}", K::kind(&()), invalid.error))
 }
 
 impl Cluster {
@@ -229,11 +230,20 @@ impl Cluster {
     ///
     /// When the application does not exist, or cannot be read.
     pub(super) async fn application(&self, name: &str) -> anyhow::Result<SparkApplication> {
+        self.read(name).await
+    }
+
+    /// Returns the object `name` of a kind.
+    ///
+    /// # Errors
+    ///
+    /// When the object does not exist, or cannot be read.
+    pub(super) async fn read<K: Kind>(&self, name: &str) -> anyhow::Result<K> {
         readable(self.look(name).await.map_err(of_call)?)
     }
 
-    /// Returns the application `name`, also if it cannot be parsed.
-    pub(super) async fn look(&self, name: &str) -> Result<Lenient<SparkApplication>, kube::Error> {
+    /// Returns the object `name` of a kind, also if it cannot be parsed.
+    pub(super) async fn look<K: Kind>(&self, name: &str) -> Result<Lenient<K>, kube::Error> {
         in_time(GRACE, self.api().get(name)).await?
     }
 

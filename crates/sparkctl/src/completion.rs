@@ -6,7 +6,7 @@ use super::{
     is_called,
     show::print,
 };
-use api::{ScheduledSparkApplication, SparkApplication};
+use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use clap::{Args, Command, CommandFactory, FromArgMatches, ValueEnum};
 use clap_complete::{
     ArgValueCompleter, CompletionCandidate,
@@ -117,6 +117,10 @@ pub(super) fn applications(begun: &OsStr) -> Vec<CompletionCandidate> {
 
 pub(super) fn schedules(begun: &OsStr) -> Vec<CompletionCandidate> {
     names(begun, async |cluster| in_namespace::<ScheduledSparkApplication>(&cluster).await)
+}
+
+pub(super) fn connects(begun: &OsStr) -> Vec<CompletionCandidate> {
+    names(begun, async |cluster| in_namespace::<SparkConnect>(&cluster).await)
 }
 
 /// Completes names of schedules if the command line has --schedule, else names of applications.

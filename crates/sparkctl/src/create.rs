@@ -1,5 +1,5 @@
-//! `sparkctl create` and `sparkctl validate`: creates applications and schedules from a file, or an application from a
-//! schedule's template, with the files of this machine that they need. Everything is checked before anything is
+//! `sparkctl create` and `sparkctl validate`: creates the objects in a file, or an application from a schedule's
+//! template, with the files of this machine that they need. Everything is checked before anything is
 //! uploaded, and everything is uploaded before anything is created.
 
 #[cfg(feature = "upload")]
@@ -10,14 +10,14 @@ use super::{
     completion,
     failure::of_call,
     hadoop_conf::HadoopConf,
-    log::{self, How},
+    log::{self, How, Whose},
     manifest::{self, Looks, Manifest},
     names,
     show::print,
     wait,
 };
 use anyhow::{Context, bail};
-use api::{ScheduledSparkApplication, SparkApplication};
+use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use clap::{Args, ValueHint};
 use clap_complete::ArgValueCompleter;
 use kube::{
@@ -41,7 +41,7 @@ Credentials for uploads are looked for where the programs of AWS and Google look
 AWS_PROFILE in ~/.aws; GOOGLE_APPLICATION_CREDENTIALS, then those of `gcloud auth application-default login`; then what a \
 machine of their cloud is given.")]
 pub(super) struct Flags {
-    /// The file with applications and schedules, or - for standard input; with --from, the name of the application
+    /// The file with applications, schedules and SparkConnects, or - for standard input; with --from, the name of the application
     #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
     what: String,
 
@@ -129,7 +129,7 @@ pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&
     }
     if flags.logs {
         for (place, name) in applications {
-            log::of_driver(&place, &name, &How::to_the_end()).await?;
+            log::of_driver(&place, Whose::Application(&name), &How::to_the_end()).await?;
             wait::ended_well(&place, &name).await?;
         }
     }
@@ -171,6 +171,8 @@ fn place(cluster: &Cluster, object: &DynamicObject) -> (Cluster, Api<DynamicObje
     let place = cluster.at(object.namespace().unwrap_or_default());
     let api = if is_application(object) {
         place.whole::<SparkApplication>()
+    } else if manifest::kind(object) == SparkConnect::kind(&()) {
+        place.whole::<SparkConnect>()
     } else {
         place.whole::<ScheduledSparkApplication>()
     };

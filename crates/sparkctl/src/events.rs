@@ -5,7 +5,7 @@ use super::{
     completion,
     failure::{Failure, lasting, of_call},
     names,
-    show::{Style, columns, print},
+    show::{Style, columns, complain, print},
     waiting::Waiting,
     yaml::line,
 };
@@ -40,6 +40,8 @@ pub(super) struct Flags {
 /// [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How many of the latest events a status has; `sparkctl event` shows all.
+const LATEST: usize = 10;
 
 pub(super) async fn event(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     let applications = cluster.api::<SparkApplication>();
@@ -60,6 +62,16 @@ pub(super) async fn of(cluster: &Cluster, uid: &str) -> anyhow::Result<Vec<Event
     let mut events = list.items;
     events.sort_by_key(when);
     Ok(events)
+}
+
+/// Returns the latest events of `object`. If they cannot be read, the user is warned: the rest of a status is shown
+/// nevertheless.
+pub(super) async fn latest(cluster: &Cluster, object: &impl ResourceExt) -> Vec<Event> {
+    let mut events = of(cluster, &object.uid().unwrap_or_default()).await.unwrap_or_else(|error| {
+        complain(&format!("Warning: its events are not shown: {error:#}"));
+        Vec::new()
+    });
+    events.split_off(events.len().saturating_sub(LATEST))
 }
 
 fn field(uid: &str) -> String {

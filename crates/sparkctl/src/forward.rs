@@ -1,11 +1,11 @@
 //! `sparkctl forward`: forwards a port of this machine to a port of the driver, through the API server as
-//! `kubectl port-forward` does. When a driver has ended, the next driver is used.
+//! `kubectl port-forward` does. When a driver has ended, the next driver is used. `sparkctl connect open` does so with servers.
 
 use super::{
     cluster::Cluster,
     completion,
     failure::of_call,
-    log::{next_driver, without_driver},
+    log::{Whose, next_pod},
     names,
     show::{complain, print},
     waiting::Waiting,
@@ -13,9 +13,11 @@ use super::{
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
+use connect::ServerPod;
 use futures::future::{Either, select, select_all};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt, runtime::wait::await_condition};
+use spark_operator_client::patience::{GRACE, in_time};
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::pin,
@@ -57,7 +59,7 @@ pub(super) async fn forward(cluster: &Cluster, flags: &Flags) -> anyhow::Result<
         Some(port) => port,
         None => ui_port_of(cluster, &flags.name).await?,
     };
-    through(cluster, &flags.name, remote, &local, async |_| {
+    through(cluster, Whose::Application(&flags.name), remote, &local, async |_| {
         print(&format!("forwarding from {} -> {remote}\n", local.port))
     })
     .await
@@ -78,25 +80,25 @@ pub(super) async fn ui_port_of(cluster: &Cluster, name: &str) -> anyhow::Result<
     })
 }
 
-/// Forwards each connection to `local` to `port` of the driver, until the application has ended. If another run has a
-/// new driver, forwards to the new driver. `connected` is called for each driver before connections are accepted.
+/// Forwards each connection to `local` to `port` of the driver or server, and to that of the next one, until no other is to
+/// come. `connected` is called for each before connections are accepted.
 pub(super) async fn through(
     cluster: &Cluster,
-    name: &str,
+    whose: Whose<'_>,
     port: u16,
     local: &LocalPort,
-    connected: impl AsyncFn(&DriverPort) -> anyhow::Result<()>,
+    connected: impl AsyncFn(&PodPort) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut last = None;
     let mut was_open = false;
-    while let Some(driver) = next_driver(cluster, name, last.as_deref()).await? {
-        last = driver.uid();
-        if has_ended(Some(&driver)) {
+    while let Some(pod) = next_pod(cluster, whose, last.as_deref()).await? {
+        last = pod.uid();
+        if has_ended(Some(&pod)) {
             continue;
         }
         was_open = true;
-        let to = DriverPort { pods: cluster.api(), driver: driver.name_any(), port };
-        let over = pin!(over(&to, &driver));
+        let to = PodPort { pods: cluster.api(), pod: pod.name_any(), port };
+        let over = pin!(over(&to, &pod));
         let open = pin!(async {
             connected(&to).await?;
             local.serve(&to).await
@@ -104,20 +106,20 @@ pub(super) async fn through(
         if let Either::Right((failed, _)) = select(over, open).await {
             return failed;
         }
-        complain(&format!("the driver of {name} has ended"));
+        complain(&format!("{whose} has ended"));
     }
     if was_open {
         return Ok(());
     }
-    bail!(without_driver(&cluster.application(name).await?))
+    bail!(whose.without_pod(cluster).await?)
 }
 
-/// Waits until the driver has ended, or its pod does not exist any more.
-async fn over(to: &DriverPort, driver: &Pod) {
-    let uid = driver.uid();
+/// Waits until the pod has ended, or does not exist any more.
+async fn over(to: &PodPort, pod: &Pod) {
+    let uid = pod.uid();
     loop {
         let is_over = |pod: Option<&Pod>| has_ended(pod.filter(|pod| pod.uid() == uid));
-        if await_condition(to.pods.clone(), &to.driver, is_over).await.is_ok() {
+        if await_condition(to.pods.clone(), &to.pod, is_over).await.is_ok() {
             return;
         }
         sleep(PAUSE).await;
@@ -130,28 +132,38 @@ pub(super) fn has_ended(pod: Option<&Pod>) -> bool {
     pod.is_none() || matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// A port of a driver's pod.
-pub(super) struct DriverPort {
+/// A port of a pod.
+pub(super) struct PodPort {
     pods: Api<Pod>,
-    driver: String,
+    pod: String,
     port: u16,
 }
 
-impl DriverPort {
+impl PodPort {
     /// Waits until something on the port answers HTTP.
     pub(super) async fn answers(&self) {
+        self.until(async || self.is_answered().await).await;
+    }
+
+    /// Waits until the pod is ready.
+    pub(super) async fn is_ready(&self) {
+        self.until(async || {
+            let pod = in_time(GRACE, self.pods.get(&self.pod)).await??;
+            Ok(ServerPod::of(&pod).is_ready)
+        })
+        .await;
+    }
+
+    async fn until(&self, listens: impl AsyncFn() -> anyhow::Result<bool>) {
         let mut waiting = Waiting::default();
-        loop {
-            if let Ok(true) = self.is_answered().await {
-                return;
-            }
-            waiting.say(&format!("waiting for {} to listen on port {}", self.driver, self.port));
+        while !matches!(listens().await, Ok(true)) {
+            waiting.say(&format!("waiting for {} to listen on port {}", self.pod, self.port));
             sleep(PAUSE).await;
         }
     }
 
     async fn is_answered(&self) -> anyhow::Result<bool> {
-        let mut forwarder = self.pods.portforward(&self.driver, &[self.port]).await.map_err(of_call)?;
+        let mut forwarder = self.pods.portforward(&self.pod, &[self.port]).await.map_err(of_call)?;
         let mut stream = forwarder.take_stream(self.port).context("no stream")?;
         stream.write_all(b"HEAD / HTTP/1.0\r\n\r\n").await?;
         Ok(stream.read(&mut [0]).await? > 0)
@@ -159,7 +171,7 @@ impl DriverPort {
 
     /// Copies data between a connection of this machine and the port, in both directions.
     async fn carry(&self, mut here: TcpStream) -> anyhow::Result<()> {
-        let mut forwarder = self.pods.portforward(&self.driver, &[self.port]).await.map_err(of_call)?;
+        let mut forwarder = self.pods.portforward(&self.pod, &[self.port]).await.map_err(of_call)?;
         let error = forwarder.take_error(self.port).context("no stream of errors")?;
         let mut there = forwarder.take_stream(self.port).context("no stream")?;
         // An error in copying is ignored: either end may close the connection in any way. The kubelet's error for the
@@ -167,7 +179,7 @@ impl DriverPort {
         copy_bidirectional(&mut here, &mut there).await.ok();
         drop(there);
         match error.await {
-            Some(refused) => bail!("port {} of {}: {}", self.port, self.driver, refused.trim()),
+            Some(refused) => bail!("port {} of {}: {}", self.port, self.pod, refused.trim()),
             None => Ok(()),
         }
     }
@@ -185,7 +197,9 @@ impl LocalPort {
     /// When the port cannot be listened on.
     pub(super) async fn open(port: u16) -> anyhow::Result<Self> {
         let first = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| {
-            anyhow!("port {port} of this machine cannot be listened on: {error}: choose another with --local-port (0: any that is free)")
+            anyhow!(
+                "port {port} of this machine cannot be listened on: {error}: choose another one (0: any that is free)"
+            )
         })?;
         let port = first.local_addr()?.port();
         // Not every machine has IPv6, so a failure to listen on the IPv6 address is ignored.
@@ -193,15 +207,26 @@ impl LocalPort {
         Ok(Self { listeners: [first].into_iter().chain(second.ok()).collect(), port })
     }
 
+    /// Opens `port`; without one, `usual` if it is free, else any that is.
+    pub(super) async fn usual(port: Option<u16>, usual: u16) -> anyhow::Result<Self> {
+        match port {
+            Some(port) => Self::open(port).await,
+            None => match Self::open(usual).await {
+                Ok(local) => Ok(local),
+                Err(_) => Self::open(0).await,
+            },
+        }
+    }
+
     /// Accepts and forwards connections; returns only on failure.
-    async fn serve(&self, to: &DriverPort) -> anyhow::Result<()> {
+    async fn serve(&self, to: &PodPort) -> anyhow::Result<()> {
         let mut connections = JoinSet::new();
         loop {
             let accept = select_all(self.listeners.iter().map(|listener| Box::pin(listener.accept())));
             tokio::select! {
                 (accepted, ..) = accept => {
                     let (connection, _) = accepted?;
-                    let to = DriverPort { pods: to.pods.clone(), driver: to.driver.clone(), port: to.port };
+                    let to = PodPort { pods: to.pods.clone(), pod: to.pod.clone(), port: to.port };
                     connections.spawn(async move { to.carry(connection).await });
                 }
                 Some(left) = connections.join_next() => {

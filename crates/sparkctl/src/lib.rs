@@ -3,6 +3,7 @@
 mod change;
 mod cluster;
 mod completion;
+mod connects;
 pub mod crds;
 mod create;
 mod diff;
@@ -16,6 +17,7 @@ mod manifest;
 mod names;
 mod render;
 mod schema;
+mod server_state;
 mod show;
 mod status;
 mod top;
@@ -73,7 +75,7 @@ fn is_called(name: &str) -> bool {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create applications and schedules from a file, or an application from a schedule
+    /// Create applications, schedules and SparkConnects from a file, or an application from a schedule
     Create(create::Flags),
     /// List applications, or schedules
     List(list::Flags),
@@ -104,14 +106,17 @@ enum Command {
     /// Have schedules make an application at once, beside those that are due
     #[command(after_help = "Example: sparkctl trigger nightly")]
     Trigger(change::Schedules),
+    /// List, show, suspend, resume, delete and open servers of Spark Connect
+    Connect(connects::Flags),
     /// Delete applications or schedules
     #[command(after_help = "Example: sparkctl delete spark-pi --wait")]
     Delete(change::DeleteFlags),
-    /// Say, without a cluster, whether applications and schedules would be admitted, and what is wrong with them
+    /// Say, without a cluster, whether applications, schedules and SparkConnects would be admitted, and what is wrong with
+    /// them
     Validate(create::ValidateFlags),
     /// Show what an edit would change in applications of the cluster, and what that does to their runs
     Diff(diff::Flags),
-    /// Show, without a cluster, what is created or run for an application, as YAML that kubectl takes
+    /// Show, without a cluster, what is created or run for an application or a SparkConnect, as YAML that kubectl takes
     Render(render::Flags),
     /// Print what makes a shell complete commands, flags and the names of applications
     Completion(completion::Flags),
@@ -157,6 +162,7 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
         Command::Resume(which) => change::suspend(&cluster, which, false).await,
         Command::Rerun(which) => change::rerun(&cluster, which).await,
         Command::Trigger(which) => change::trigger(&cluster, which).await,
+        Command::Connect(flags) => connects::connect(&cluster, flags).await,
         Command::Delete(flags) => change::delete(&cluster, flags).await,
         Command::Diff(flags) => diff::diff(&cluster, flags, namespace).await,
         // The `match` above has run these commands, which need no cluster.

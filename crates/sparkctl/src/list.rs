@@ -23,17 +23,8 @@ use std::fmt::Debug;
 #[derive(Debug, Default, Args)]
 #[command(after_help = "Example: sparkctl list -A -l team=search -o wide")]
 pub(super) struct Flags {
-    /// Applications of all namespaces
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
-
-    /// Only those with these labels, `KEY=VALUE,…` as for kubectl
-    #[arg(short = 'l', long, value_name = "LABELS")]
-    selector: Option<String>,
-
-    /// In another form than a table
-    #[arg(short, long, value_name = "FORM")]
-    output: Option<Output>,
+    #[command(flatten)]
+    which: Selection,
 
     /// Only those that run under another operator and whose executors get by its webhook what they would lack under
     /// this one: let them end before you put this one in its place
@@ -45,47 +36,65 @@ pub(super) struct Flags {
     schedule: bool,
 }
 
+/// Which objects are listed, and in which form.
+#[derive(Debug, Default, Args)]
+pub(super) struct Selection {
+    /// Those of all namespaces
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+
+    /// Only those with these labels, `KEY=VALUE,…` as for kubectl
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub selector: Option<String>,
+
+    /// In another form than a table
+    #[arg(short, long, value_name = "FORM")]
+    pub output: Option<Output>,
+}
+
 /// The number of objects in one request: the same as kubectl's.
 const PAGE: u32 = 500;
 
 type Guarded = Lenient<SparkApplication>;
 
 pub(super) async fn list(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
+    let which = &flags.which;
     if flags.schedule {
-        return listed::<ScheduledSparkApplication>(cluster, flags, "schedules", schedules).await;
+        let table = |found: &[_], style| schedules(found, which, style);
+        return listed::<ScheduledSparkApplication>(cluster, which, "schedules", table).await;
     }
     let what = if flags.needs_drain { "applications that need to be drained" } else { "applications" };
-    listed::<SparkApplication>(cluster, flags, what, table).await
+    listed::<SparkApplication>(cluster, which, what, |found, style| table(found, flags, style)).await
 }
 
 /// Prints the objects of a kind in the form that the flags ask for. `what` is the word for the objects in messages.
-async fn listed<K: Kind>(
+pub(super) async fn listed<K: Kind>(
     cluster: &Cluster,
-    flags: &Flags,
+    which: &Selection,
     what: &str,
-    table: fn(&[Lenient<K>], &Flags, Style) -> anyhow::Result<String>,
+    table: impl FnOnce(&[Lenient<K>], Style) -> anyhow::Result<String>,
 ) -> anyhow::Result<()> {
     let Cluster { client, namespace, .. } = cluster;
-    if let Some(output @ (Output::Json | Output::Yaml)) = flags.output {
-        let api = if flags.all_namespaces {
+    if let Some(output @ (Output::Json | Output::Yaml)) = which.output {
+        let api = if which.all_namespaces {
             Api::all_with(client.clone(), &ApiResource::erase::<K>(&()))
         } else {
             cluster.whole::<K>()
         };
-        let items = all(&api, flags.selector.as_deref()).await?;
+        let items = all(&api, which.selector.as_deref()).await?;
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         return print(&whole(&list, output == Output::Json)?);
     }
-    let api = if flags.all_namespaces { Api::all(client.clone()) } else { cluster.api() };
-    let found = all(&api, flags.selector.as_deref()).await?;
-    if flags.output == Some(Output::Name) {
+    let api: Api<Lenient<K>> = if which.all_namespaces { Api::all(client.clone()) } else { cluster.api() };
+    let found = all(&api, which.selector.as_deref()).await?;
+    if which.output == Some(Output::Name) {
         return print(&found.iter().map(reference::<K>).collect::<String>());
     }
-    let text = table(&found, flags, Style::of_stdout())?;
+    let text = table(&found, Style::of_stdout())?;
     if text.lines().count() > 1 {
         return print(&text);
     }
-    let place = if flags.all_namespaces { "any namespace" } else { &format!("namespace {namespace}") };
+    let place = if which.all_namespaces { "any namespace" } else { &format!("namespace {namespace}") };
     complain(&format!("No {what} found in {place}."));
     Ok(())
 }
@@ -115,9 +124,9 @@ fn lacking(guarded: &Guarded) -> Vec<String> {
 }
 
 fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Result<String> {
-    let is_wide = flags.output == Some(Output::Wide);
+    let is_wide = flags.which.output == Some(Output::Wide);
     let row = |namespace: String, cells: [String; 6], wide: [String; 4], lack: String| {
-        let mut row = Vec::from_iter(flags.all_namespaces.then_some(namespace));
+        let mut row = Vec::from_iter(flags.which.all_namespaces.then_some(namespace));
         row.extend(cells);
         row.extend(wide.into_iter().filter(|_| is_wide));
         row.extend(flags.needs_drain.then_some(lack));
@@ -159,12 +168,12 @@ fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Resul
 
 fn schedules(
     schedules: &[Lenient<ScheduledSparkApplication>],
-    flags: &Flags,
+    which: &Selection,
     style: Style,
 ) -> anyhow::Result<String> {
-    let is_wide = flags.output == Some(Output::Wide);
+    let is_wide = which.output == Some(Output::Wide);
     let row = |namespace: String, cells: [String; 7], wide: [String; 2]| {
-        let namespace = flags.all_namespaces.then_some(namespace);
+        let namespace = which.all_namespaces.then_some(namespace);
         namespace.into_iter().chain(cells).chain(wide.into_iter().filter(|_| is_wide)).collect::<Vec<_>>()
     };
     let mut rows = vec![row(
@@ -238,14 +247,14 @@ mod tests {
         ];
         let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
         assert_eq!(
-            schedules(&found, &Flags::default(), style).unwrap(),
+            schedules(&found, &Selection::default(), style).unwrap(),
             "NAME      SCHEDULE   SUSPENDED   STATE        LAST     NEXT     AGE\n\
              nightly   @hourly    false       SCHEDULED    30m      in 30m   2h\n\
              stopped   @hourly    true        SCHEDULED    30m      <none>   2h\n\
              odd       <none>     <none>      UNREADABLE   <none>   <none>   2h\n"
         );
-        let flags = Flags { all_namespaces: true, output: Some(Output::Wide), ..Flags::default() };
-        let wide = schedules(&found[..1], &flags, style).unwrap();
+        let which = Selection { all_namespaces: true, output: Some(Output::Wide), selector: None };
+        let wide = schedules(&found[..1], &which, style).unwrap();
         assert!(wide.lines().nth(1).unwrap().ends_with("   Europe/Berlin   nightly-1"), "{wide}");
     }
 
@@ -281,7 +290,8 @@ mod tests {
              new    NEW          2 running, 1 failed   1m          <none>   2h\n\
              odd    UNREADABLE   <none>                <none>      <none>   2h\n"
         );
-        let flags = Flags { all_namespaces: true, output: Some(Output::Wide), ..Flags::default() };
+        let which = Selection { all_namespaces: true, output: Some(Output::Wide), selector: None };
+        let flags = Flags { which, ..Flags::default() };
         let wide = table(&applications[..1], &flags, style).unwrap();
         assert_eq!(
             wide.lines().nth(1).unwrap(),

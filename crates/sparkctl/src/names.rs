@@ -1,7 +1,7 @@
 //! Checks the names of objects on the command line. Text that is no valid name must not reach the API server:
 //! everything behind a `?` in a path is a query, so a request with the name `?x` would be for all objects of a kind.
 
-use api::{ScheduledSparkApplication, SparkApplication};
+use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use kube::Resource;
 use validation::is_object_name;
 
@@ -16,6 +16,11 @@ pub(super) fn application(text: &str) -> Result<String, String> {
 /// Reads a schedule's name, in the same forms.
 pub(super) fn schedule(text: &str) -> Result<String, String> {
     named::<ScheduledSparkApplication>(text, "scheduledsparkapp", "a schedule")
+}
+
+/// Reads the name of a SparkConnect, in the same forms.
+pub(super) fn connect(text: &str) -> Result<String, String> {
+    named::<SparkConnect>(text, "sparkconn", "a SparkConnect")
 }
 
 /// A name for commands that accept both kinds: the kind is given by the flag --schedule or by the name itself.
@@ -88,6 +93,7 @@ mod tests {
         for odd in ["", "?", "?x", "pi?x", "#", "/", "pi/", "a/b/c", "..", "Pi", "pi x", "pi%2f", "pod/pi"] {
             assert!(application(odd).is_err(), "{odd}");
         }
+        assert_eq!(connect("sparkconnect.sparkoperator.k8s.io/notebook").unwrap(), "notebook");
         assert!(application("scheduledsparkapp/nightly").is_err());
         let kind = |text| either(text).map(|either| either.is_schedule);
         assert_eq!((kind("pi"), kind("sparkapp/pi")), (Ok(None), Ok(Some(false))));

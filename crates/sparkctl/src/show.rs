@@ -63,7 +63,12 @@ impl Style {
             State::Failed | State::Failing | State::SubmissionFailed => "31",
             _ => "33",
         };
-        if self.colours { format!("\u{1b}[{colour}m{name}\u{1b}[0m") } else { name.to_owned() }
+        self.coloured(colour, name)
+    }
+
+    /// Returns `text` in the colour of this number, where states have colours.
+    pub(super) fn coloured(self, colour: &str, text: &str) -> String {
+        if self.colours { format!("\u{1b}[{colour}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 }
 

@@ -2,13 +2,12 @@
 //! first.
 
 use super::{
-    cluster::Cluster,
+    cluster::{Cluster, Kind},
     completion, events,
     failure::of_call,
     log, names,
     show::{
-        NONE, Output, Style, batch_scheduler, columns, complain, executors, or_none, print, reference, short,
-        ui, whole,
+        NONE, Output, Style, batch_scheduler, columns, executors, or_none, print, reference, short, ui, whole,
     },
     yaml::line,
 };
@@ -31,33 +30,39 @@ pub(super) struct Flags {
     output: Option<Output>,
 }
 
-/// How many of the latest events are shown; `sparkctl event` shows all.
-const EVENTS: usize = 10;
 /// How many lines of the log of a failed driver are shown; `sparkctl log` shows all.
 const WORDS: i64 = 15;
 
 pub(super) async fn status(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
-    match flags.output {
-        Some(output @ (Output::Json | Output::Yaml)) => {
-            let object = cluster.whole::<SparkApplication>().get(&flags.name).await.map_err(of_call)?;
-            return print(&whole(&serde_json::to_value(object)?, output == Output::Json)?);
-        }
-        Some(Output::Name) => {
-            let found = cluster.api::<SparkApplication>().get_metadata(&flags.name).await.map_err(of_call)?;
-            return print(&reference::<SparkApplication>(&found));
-        }
-        Some(Output::Wide) | None => {}
+    if let Some(text) = for_programs::<SparkApplication>(cluster, &flags.name, flags.output).await? {
+        return print(&text);
     }
     let application = cluster.application(&flags.name).await?;
-    let events = events::of(cluster, &application.uid().unwrap_or_default()).await.unwrap_or_else(|error| {
-        complain(&format!("Warning: its events are not shown: {error:#}"));
-        Vec::new()
-    });
+    let events = events::latest(cluster, &application).await;
     let words = match has_failed(&application) {
         true => log::last_lines(cluster, &application, WORDS).await,
         false => None,
     };
     print(&text(&application, words.as_deref(), &events, Style::of_stdout())?)
+}
+
+/// Returns the object in the form that `output` names; none for a form for people.
+pub(super) async fn for_programs<K: Kind>(
+    cluster: &Cluster,
+    name: &str,
+    output: Option<Output>,
+) -> anyhow::Result<Option<String>> {
+    match output {
+        Some(output @ (Output::Json | Output::Yaml)) => {
+            let object = cluster.whole::<K>().get(name).await.map_err(of_call)?;
+            whole(&serde_json::to_value(object)?, output == Output::Json).map(Some)
+        }
+        Some(Output::Name) => {
+            let found = cluster.api::<K>().get_metadata(name).await.map_err(of_call)?;
+            Ok(Some(reference::<K>(&found)))
+        }
+        Some(Output::Wide) | None => Ok(None),
+    }
 }
 
 fn has_failed(application: &SparkApplication) -> bool {
@@ -120,8 +125,7 @@ fn text(
         }
     }
     if !events.is_empty() {
-        let latest = &events[events.len().saturating_sub(EVENTS)..];
-        write!(text, "\n{}", events::table(latest, style)?)?;
+        write!(text, "\n{}", events::table(events, style)?)?;
     }
     Ok(text)
 }

@@ -5,7 +5,7 @@ use super::{
     cluster::Cluster,
     completion,
     forward::{DEFAULT_PORT, LocalPort, has_ended, through, ui_port_of},
-    log::{next_driver, without_driver},
+    log::{Whose, next_pod},
     names,
     show::{complain, print},
     yaml::line,
@@ -35,7 +35,7 @@ pub(super) struct Flags {
 }
 
 pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
-    let name = &flags.name;
+    let (name, whose) = (&flags.name, Whose::Application(&flags.name));
     let application = cluster.application(name).await?;
     if is_ui_off(&application) {
         bail!("{name} has no web UI: its sparkConf has {}=false", conf::UI_ENABLED);
@@ -43,24 +43,18 @@ pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     let driver = application.status.map(|status| status.driver_info).unwrap_or_default();
     if let Some(address) = driver.web_ui_ingress_address {
         // Without a running driver the Ingress would show an error page, so a driver that has not ended is waited for.
-        let mut driver = next_driver(cluster, name, None).await?;
+        let mut driver = next_pod(cluster, whose, None).await?;
         while let Some(ended) = driver.as_ref().filter(|driver| has_ended(Some(driver))) {
-            driver = next_driver(cluster, name, ended.uid().as_deref()).await?;
+            driver = next_pod(cluster, whose, ended.uid().as_deref()).await?;
         }
         if driver.is_none() {
-            bail!(without_driver(&cluster.application(name).await?));
+            bail!(whose.without_pod(cluster).await?);
         }
         return flags.show(&address);
     }
-    let local = match flags.local_port {
-        Some(port) => LocalPort::open(port).await?,
-        None => match LocalPort::open(DEFAULT_PORT).await {
-            Ok(local) => local,
-            Err(_) => LocalPort::open(0).await?,
-        },
-    };
+    let local = LocalPort::usual(flags.local_port, DEFAULT_PORT).await?;
     let port = ui_port_of(cluster, name).await?;
-    through(cluster, name, port, &local, async |to| {
+    through(cluster, whose, port, &local, async |to| {
         to.answers().await;
         flags.show(&format!("http://localhost:{}", local.port))
     })

@@ -1,10 +1,12 @@
 //! `sparkctl log`: prints the output of the Spark containers of the driver and the executors. Other containers of the
-//! pods, such as sidecars, are left out; with --follow the output continues through restarts of the driver.
+//! pods, such as sidecars, are left out; with --follow the output continues through restarts of the driver. `sparkctl
+//! connect log` does the same with a server of Spark Connect.
 
 mod output;
+mod whose;
 
 use super::{
-    cluster::{Cluster, readable},
+    cluster::Cluster,
     completion,
     failure::{Failure, of_call},
     names, show,
@@ -12,11 +14,7 @@ use super::{
     waiting::Waiting,
 };
 use anyhow::bail;
-use api::{
-    RunRecord, SparkApplication, State,
-    names::{label, role},
-    spark_container_of,
-};
+use api::{RunRecord, SparkApplication, SparkConnect, names::label, spark_container_of};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use futures::{StreamExt, TryStreamExt, stream::FuturesUnordered};
@@ -26,6 +24,8 @@ use output::lines;
 use spark_operator_client::patience::{GRACE, Patience, can_pass, in_time};
 use std::{collections::BTreeSet, pin::pin, str::FromStr, time::Duration};
 use tokio::time::sleep;
+use whose::Facts;
+pub(super) use whose::Whose;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -36,7 +36,14 @@ pub(super) struct Flags {
     #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
-    /// Of the executor with this number, or of `all`, instead of the driver's
+    #[command(flatten)]
+    what: What,
+}
+
+/// Which logs are shown.
+#[derive(Debug, Args)]
+pub(super) struct What {
+    /// Of the executor with this number, or of `all`, instead of the driver's or the server's
     #[arg(short, long, value_name = "N|all")]
     executor: Option<Executors>,
 
@@ -47,13 +54,13 @@ pub(super) struct Flags {
 /// Which part of a log is shown.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct How {
-    /// Go on as lines come, also in the driver of the next run and after a connection that breaks, until the application
-    /// has ended
+    /// Go on as lines come, also in the next driver or server and after a connection that breaks, until no other one is to
+    /// come
     #[arg(short, long)]
     follow: bool,
 
-    /// Of the run before the present one, what is kept of it in the status: its last words. Of an executor, of the
-    /// container that stood in its pod before this one
+    /// Of the run before the present one, or of the server that has ended last, what is kept of it in the status: its last
+    /// words. Of an executor, of the container that stood in its pod before this one
     #[arg(short, long, conflicts_with = "follow")]
     previous: bool,
 
@@ -103,26 +110,33 @@ impl FromStr for Executors {
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) async fn log(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
-    match &flags.executor {
-        None if flags.how.previous => {
-            let application = cluster.application(&flags.name).await?;
-            show::print(&last_words(&application, &flags.how)?)
+    print(cluster, Whose::Application(&flags.name), &flags.what).await
+}
+
+/// Prints the logs that the flags ask for.
+pub(super) async fn print(cluster: &Cluster, whose: Whose<'_>, what: &What) -> anyhow::Result<()> {
+    match (&what.executor, whose) {
+        (None, Whose::Application(name)) if what.how.previous => {
+            show::print(&last_words(&cluster.application(name).await?, &what.how)?)
         }
-        None => match of_driver(cluster, &flags.name, &flags.how).await? {
-            0 => bail!(without_driver(&cluster.application(&flags.name).await?)),
+        (None, Whose::Connect(name)) if what.how.previous => {
+            show::print(&words_of_server(&cluster.read::<SparkConnect>(name).await?, &what.how)?)
+        }
+        (None, _) => match of_driver(cluster, whose, &what.how).await? {
+            0 => bail!(whose.without_pod(cluster).await?),
             _ => Ok(()),
         },
-        Some(which) => of_executors(cluster, &flags.name, which, &flags.how).await,
+        (Some(which), _) => of_executors(cluster, whose, which, &what.how).await,
     }
 }
 
-/// Prints the driver's output; with `--follow` that of each driver until the application has ended. Returns the number
-/// of drivers.
-pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyhow::Result<usize> {
+/// Prints the output of the driver or server; with `--follow` that of each one until no other is to come. Returns the
+/// number of them.
+pub(super) async fn of_driver(cluster: &Cluster, whose: Whose<'_>, how: &How) -> anyhow::Result<usize> {
     let (mut last, mut count, mut how) = (None, 0, how.clone());
-    while let Some(driver) = next_driver(cluster, name, last.as_deref()).await? {
+    while let Some(driver) = next_pod(cluster, whose, last.as_deref()).await? {
         if last.is_some() {
-            show::complain(&format!("--- the next driver of {name} ---"));
+            show::complain(&format!("--- the next {} of {} ---", whose.pod(), whose.name()));
         }
         count += 1;
         let mut lines = pin!(lines(cluster.api(), &driver, &how));
@@ -138,11 +152,6 @@ pub(super) async fn of_driver(cluster: &Cluster, name: &str, how: &How) -> anyho
     Ok(count)
 }
 
-/// Returns the message that `application`, which has ended, has no driver, with its state and the reason.
-pub(super) fn without_driver(application: &SparkApplication) -> String {
-    format!("{} has no driver: it is {}", application.name_any(), show::state_and_why(application))
-}
-
 /// Returns the last `count` lines of the driver's log; none if the pod does not exist, or if its log is empty or cannot
 /// be read.
 pub(super) async fn last_lines(
@@ -150,7 +159,7 @@ pub(super) async fn last_lines(
     application: &SparkApplication,
     count: i64,
 ) -> Option<String> {
-    let pod = driver(cluster, application).await.ok()??;
+    let pod = Facts::of_application(application).pod(cluster).await.ok()??;
     let how = How { tail: Some(count), ..How::default() };
     let lines: Vec<_> = lines(cluster.api(), &pod, &how).try_collect().await.ok()?;
     Some(String::from_utf8_lossy(&lines.concat()).into_owned()).filter(|lines| !lines.is_empty())
@@ -171,62 +180,58 @@ fn last_words(application: &SparkApplication, how: &How) -> anyhow::Result<Strin
             Failure::NotFound(format!("nothing is kept of what run {} of {name} said", run.ordinal)).into()
         );
     };
-    let lines: Vec<_> = words.lines().collect();
-    let wanted = how.tail.and_then(|tail| usize::try_from(tail).ok()).unwrap_or(lines.len());
-    Ok(lines[lines.len().saturating_sub(wanted)..].iter().flat_map(|line| [line, "\n"]).collect())
+    Ok(ending(words, how))
 }
 
-/// Waits for a driver that has begun and whose uid is not `last`. Returns none if there will be no other driver. If the
-/// API server has answered before and cannot be reached now, it is waited for as well.
-pub(super) async fn next_driver(
+/// Returns the message of the server that has ended last by itself. Its pod exists no more, or not for long.
+fn words_of_server(connect: &SparkConnect, how: &How) -> anyhow::Result<String> {
+    let failure = connect.status.as_ref().and_then(|status| status.last_failure.as_ref());
+    let Some(words) = failure.and_then(|failure| failure.message.as_ref()) else {
+        let why = format!("no server of {} has ended by itself", connect.name_any());
+        return Err(Failure::NotFound(why).into());
+    };
+    Ok(ending(words, how))
+}
+
+/// Returns the last lines of `words`, as many as --tail says.
+fn ending(words: &str, how: &How) -> String {
+    let lines: Vec<_> = words.lines().collect();
+    let wanted = how.tail.and_then(|tail| usize::try_from(tail).ok()).unwrap_or(lines.len());
+    lines[lines.len().saturating_sub(wanted)..].iter().flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Waits for a driver or server that has begun and whose uid is not `last`. Returns none if there will be no other one. If
+/// the API server has answered before and cannot be reached now, it is waited for as well.
+pub(super) async fn next_pod(
     cluster: &Cluster,
-    name: &str,
+    whose: Whose<'_>,
     last: Option<&str>,
 ) -> anyhow::Result<Option<Pod>> {
     let mut look = Look { patience: Patience::default(), has_seen: last.is_some() };
     let mut waiting = Waiting::default();
     loop {
         let seen = async {
-            let application = cluster.look(name).await?;
-            let pod = match &application.0 {
-                Ok(application) => driver(cluster, application).await?,
+            let facts = whose.facts(cluster).await?;
+            let pod = match &facts {
+                Ok(facts) => facts.pod(cluster).await?,
                 Err(_) => None,
             };
-            Ok((application, pod))
+            Ok((facts, pod))
         };
-        let Some((application, pod)) = look.patiently(seen, &mut waiting).await? else {
+        let Some((facts, pod)) = look.patiently(seen, &mut waiting).await? else {
             continue;
         };
-        let application = readable(application)?;
+        let facts = facts?;
         let is_next = |pod: &Pod| last.is_none_or(|last| pod.uid().as_deref() != Some(last));
         if let Some(pod) = pod.filter(|pod| is_next(pod) && has_begun(pod)) {
             return Ok(Some(pod));
         }
-        if has_ended(&application) {
+        if facts.has_ended {
             return Ok(None);
         }
-        let status = application.status.as_ref();
-        let why =
-            status.and_then(|status| status.application_state.error_message.clone()).unwrap_or_default();
-        waiting.say(&format!("waiting for the driver of {name}: {} {why}", show::name(application.state())));
+        waiting.say(&format!("waiting for {whose}: {}", facts.state));
         sleep(PAUSE).await;
     }
-}
-
-/// Returns the driver's pod of the present run, if it exists. The submission id is compared because a pod that does not
-/// belong to the run may have the same name.
-async fn driver(cluster: &Cluster, application: &SparkApplication) -> Result<Option<Pod>, kube::Error> {
-    let Some(status) = &application.status else { return Ok(None) };
-    let Some(name) = &status.driver_info.pod_name else { return Ok(None) };
-    let pod = in_time(GRACE, cluster.api::<Pod>().get_opt(name)).await??;
-    let run = status.submission_id.as_ref();
-    Ok(pod.filter(|pod| run.is_none_or(|run| pod.labels().get(label::SUBMISSION_ID) == Some(run))))
-}
-
-/// Whether no other driver will be created unless a user changes the application.
-fn has_ended(application: &SparkApplication) -> bool {
-    let state = application.state();
-    matches!(state, State::Completed | State::Failed | State::Suspended) && application.is_settled()
 }
 
 /// The state of a loop that asks the API server again and again.
@@ -261,22 +266,28 @@ impl Look {
 }
 
 /// Prints the output of executors. If all executors were asked for, each line begins with the number of its executor.
-async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &How) -> anyhow::Result<()> {
+async fn of_executors(
+    cluster: &Cluster,
+    whose: Whose<'_>,
+    which: &Executors,
+    how: &How,
+) -> anyhow::Result<()> {
     let (mut known, mut how, mut trouble) = (BTreeSet::new(), how.clone(), None);
     let mut streams = FuturesUnordered::new();
     let mut look = Look { patience: Patience::default(), has_seen: false };
     loop {
         let seen = async {
-            let application = cluster.look(name).await?;
-            let run = application.0.as_ref().ok().and_then(|application| application.status.as_ref());
-            let run = run.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
-            let pods = executors(cluster, run, which).await?;
-            Ok((application, pods))
+            let facts = whose.facts(cluster).await?;
+            let pods = match &facts {
+                Ok(facts) => executors(cluster, facts.executors(), which).await?,
+                Err(_) => Vec::new(),
+            };
+            Ok((facts, pods))
         };
-        let Some((application, pods)) = look.patiently(seen, &mut Waiting::default()).await? else {
+        let Some((facts, pods)) = look.patiently(seen, &mut Waiting::default()).await? else {
             continue;
         };
-        let application = readable(application)?;
+        let facts = facts?;
         let (begun, others): (Vec<_>, Vec<_>) = pods.into_iter().partition(has_begun);
         if begun.is_empty() && known.is_empty() && !how.follow {
             let which = match which {
@@ -284,7 +295,7 @@ async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &Ho
                 Executors::All => "executors".to_owned(),
             };
             let yet = if others.is_empty() { "now" } else { "that has begun: wait for it with --follow" };
-            return Err(Failure::NotFound(format!("{name} has no {which} {yet}")).into());
+            return Err(Failure::NotFound(format!("{} has no {which} {yet}", whose.name())).into());
         }
         for pod in begun {
             if known.insert(pod.uid()) {
@@ -294,7 +305,7 @@ async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &Ho
             }
         }
         how = how.of_others();
-        if streams.is_empty() && has_ended(&application) {
+        if streams.is_empty() && facts.has_ended {
             return trouble.map_or(Ok(()), Err);
         }
         // Other executors may start: with --follow the pods are listed again after a pause.
@@ -324,9 +335,12 @@ async fn of_executors(cluster: &Cluster, name: &str, which: &Executors, how: &Ho
     }
 }
 
-/// Returns the executor pods of a run, ordered by number.
-async fn executors(cluster: &Cluster, run: &str, which: &Executors) -> Result<Vec<Pod>, kube::Error> {
-    let mut labels = format!("{}={run},{}={}", label::SUBMISSION_ID, label::SPARK_ROLE, role::EXECUTOR);
+/// Returns the executor pods with these labels, ordered by number.
+async fn executors(
+    cluster: &Cluster,
+    mut labels: String,
+    which: &Executors,
+) -> Result<Vec<Pod>, kube::Error> {
     if let Executors::One(number) = which {
         labels = format!("{labels},{}={number}", label::SPARK_EXEC_ID);
     }

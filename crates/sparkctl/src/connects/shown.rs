@@ -1,0 +1,178 @@
+//! Formats the table of servers of Spark Connect, and the status of one.
+
+use crate::{
+    cluster::Cluster,
+    events,
+    list::Selection,
+    server_state::{coloured, condition, why},
+    show::{NONE, Output, Style, columns, or_none, print},
+    status::for_programs,
+    yaml::line,
+};
+use api::{ConnectFailure, Lenient, SparkConnect, names::connect_condition::GATEWAY_MISSING};
+use connect::CONNECT_PORT;
+use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
+use kube::ResourceExt;
+use std::fmt::Write;
+
+pub(super) fn table(
+    connects: &[Lenient<SparkConnect>],
+    which: &Selection,
+    style: Style,
+) -> anyhow::Result<String> {
+    let is_wide = which.output == Some(Output::Wide);
+    let row = |namespace: String, cells: [String; 5], wide: [String; 3]| {
+        let namespace = which.all_namespaces.then_some(namespace);
+        namespace.into_iter().chain(cells).chain(wide.into_iter().filter(|_| is_wide)).collect::<Vec<_>>()
+    };
+    let mut rows = vec![row(
+        "NAMESPACE".to_owned(),
+        ["NAME", "STATE", "EXECUTORS", "RESTARTS", "AGE"].map(str::to_owned),
+        ["SERVER", "ADDRESS", "LAST CONNECTION"].map(str::to_owned),
+    )];
+    rows.extend(connects.iter().map(|guarded| {
+        let connect = guarded.0.as_ref().ok();
+        let status = connect.and_then(|connect| connect.status.as_ref());
+        row(
+            guarded.namespace().unwrap_or_default(),
+            [
+                guarded.name_any(),
+                connect.map_or_else(|| "UNREADABLE".to_owned(), |connect| coloured(connect, style)),
+                connect.map_or_else(|| NONE.to_owned(), executors),
+                or_none(status.map(|status| status.restarts).as_ref()),
+                style.age(guarded.creation_timestamp().as_ref()),
+            ],
+            [
+                or_none(status.and_then(|status| status.server.pod_name.as_ref())),
+                or_none(connect.and_then(address).as_ref()),
+                style.age(connect.and_then(SparkConnect::last_connection).as_ref()),
+            ],
+        )
+    }));
+    columns(&rows)
+}
+
+/// Returns the number of executors by the phase of their pods: `1 pending, 2 running`.
+fn executors(connect: &SparkConnect) -> String {
+    let counts = connect.status.iter().flat_map(|status| &status.executors);
+    let told: Vec<_> = counts.map(|(phase, count)| format!("{count} {}", line(phase))).collect();
+    if told.is_empty() { NONE.to_owned() } else { told.join(", ") }
+}
+
+/// Returns the address for clients in the cluster, once there is a Service.
+fn address(connect: &SparkConnect) -> Option<String> {
+    let service = connect.status.as_ref()?.server.service_name.as_ref()?;
+    Some(format!("sc://{}.{}.svc:{CONNECT_PORT}", line(service), connect.namespace().unwrap_or_default()))
+}
+
+pub(super) async fn status(cluster: &Cluster, name: &str, output: Option<Output>) -> anyhow::Result<()> {
+    if let Some(text) = for_programs::<SparkConnect>(cluster, name, output).await? {
+        return print(&text);
+    }
+    let connect: SparkConnect = cluster.read(name).await?;
+    let events = events::latest(cluster, &connect).await;
+    print(&text(&connect, &events, Style::of_stdout())?)
+}
+
+fn text(connect: &SparkConnect, events: &[Event], style: Style) -> anyhow::Result<String> {
+    let mut text = format!("{} is {}", connect.name_any(), coloured(connect, style));
+    if let Some(why) = why(connect) {
+        write!(text, ": {why}")?;
+    }
+    text += "\n\n";
+
+    let status = connect.status.clone().unwrap_or_default();
+    let ago = |time: Option<&Time>| time.map(|time| format!("{} ago", style.age(Some(time))));
+    let is_seen = status.observed_generation == connect.metadata.generation;
+    let facts = [
+        ("Waits for", (!is_seen).then(|| "the operator, which has not looked at its spec yet".to_owned())),
+        ("Namespace", connect.namespace()),
+        ("Created", ago(connect.creation_timestamp().as_ref())),
+        ("Address", Some(or_none(address(connect).as_ref()))),
+        ("Server", Some(or_none(status.server.pod_name.as_ref()))),
+        ("Made", ago(status.last_restart_time.as_ref())),
+        ("Executors", Some(executors(connect))),
+        ("Restarts", Some(status.restarts.to_string())),
+        ("Last failure", status.last_failure.as_ref().map(|failure| told(failure, style))),
+        ("Last connection", ago(connect.last_connection().as_ref())),
+        ("No gateway", condition(connect, GATEWAY_MISSING).map(|missing| line(&missing.message))),
+    ];
+    let facts: Vec<_> =
+        facts.into_iter().filter_map(|(what, is)| Some(vec![format!("{what}:"), is?])).collect();
+    text += &columns(&facts)?;
+    if !events.is_empty() {
+        write!(text, "\n{}", events::table(events, style)?)?;
+    }
+    Ok(text)
+}
+
+/// Returns when and how a server ended: `3m ago, OOMKilled, exit code 137`. The rest is in the log.
+fn told(failure: &ConnectFailure, style: Style) -> String {
+    let parts = [
+        failure.time.as_ref().map(|time| format!("{} ago", style.age(Some(time)))),
+        failure.reason.as_deref().map(line),
+        failure.exit_code.map(|code| format!("exit code {code}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const STYLE: Style = Style { now: jiff::Timestamp::constant(1_795_262_400, 0), colours: false };
+
+    fn notebook(spec: &Value) -> Value {
+        json!({
+            "metadata": {
+                "name": "notebook", "namespace": "team-a", "generation": 2, "creationTimestamp": "2026-11-21T10:00:00Z",
+                "annotations": {"sparkoperator.k8s.io/last-connection": "2026-11-21T11:57:00Z"},
+            },
+            "spec": spec,
+            "status": {
+                "state": "Failed", "observedGeneration": 2, "restarts": 1, "lastRestartTime": "2026-11-21T11:00:00Z",
+                "executors": {"pending": 1, "running": 2}, "server": {"podName": "notebook-server", "serviceName": "notebook"},
+                "conditions": [{
+                    "type": "ServerPodReady", "status": "False", "reason": "OOMKilled", "message": "Server pod is not ready: too much",
+                    "lastTransitionTime": "2026-11-21T11:59:30Z",
+                }],
+                "lastFailure": {"reason": "OOMKilled", "exitCode": 137, "time": "2026-11-21T11:59:30Z"},
+            },
+        })
+    }
+
+    #[test]
+    fn why_a_server_does_not_answer_comes_first() {
+        let spec = json!({"sparkVersion": "4.0.1", "server": {}, "executor": {}});
+        let connect = serde_json::from_value(notebook(&spec)).unwrap();
+        let expected = "\
+notebook is Failed: Server pod is not ready: too much
+
+Namespace:         team-a
+Created:           2h ago
+Address:           sc://notebook.team-a.svc:15002
+Server:            notebook-server
+Made:              1h ago
+Executors:         1 pending, 2 running
+Restarts:          1
+Last failure:      30s ago, OOMKilled, exit code 137
+Last connection:   3m ago
+";
+        assert_eq!(text(&connect, &[], STYLE).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_read_is_listed_too() {
+        let spec = json!({"sparkVersion": "4.0.1", "server": {}, "executor": {}});
+        let found = [&spec, &json!({"server": 1})]
+            .map(|spec| serde_json::from_str(&notebook(spec).to_string()).unwrap());
+        let which = Selection { output: Some(Output::Wide), ..Selection::default() };
+        let table = table(&found, &which, STYLE).unwrap();
+        let rows: Vec<_> =
+            table.lines().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let read =
+            "notebook Failed 1 pending, 2 running 1 2h notebook-server sc://notebook.team-a.svc:15002 3m";
+        assert_eq!(rows[1..], [read, "notebook UNREADABLE <none> <none> 2h <none> <none> <none>"]);
+    }
+}

@@ -1,0 +1,91 @@
+//! Says how a server of Spark Connect is, and why, from the status of its SparkConnect.
+
+use super::{show::Style, yaml::line};
+use api::{
+    ConnectState, SparkConnect,
+    names::connect_condition::{SERVER_POD_READY, SLEEPING, SUSPENDED},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// Returns the condition of this type, if it is true.
+pub(super) fn condition<'a>(connect: &'a SparkConnect, type_: &str) -> Option<&'a Condition> {
+    any_condition(connect, type_).filter(|condition| condition.status == "True")
+}
+
+fn any_condition<'a>(connect: &'a SparkConnect, type_: &str) -> Option<&'a Condition> {
+    connect.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Returns the state; for a server that is suspended or sleeps, that word, where the status has `NotReady` as Kubeflow's
+/// operator has it.
+pub(super) fn state(connect: &SparkConnect) -> &'static str {
+    match connect.state() {
+        ConnectState::NotReady if condition(connect, SUSPENDED).is_some() => "Suspended",
+        ConnectState::NotReady if condition(connect, SLEEPING).is_some() => "Sleeping",
+        ConnectState::New => "New",
+        state => state.as_str(),
+    }
+}
+
+/// Returns the state in its colour.
+pub(super) fn coloured(connect: &SparkConnect, style: Style) -> String {
+    let colour = match connect.state() {
+        ConnectState::Ready => "32",
+        ConnectState::Failed => "31",
+        ConnectState::New | ConnectState::Provisioning | ConnectState::NotReady => "33",
+    };
+    style.coloured(colour, state(connect))
+}
+
+/// Returns why clients cannot connect; none if they can.
+pub(super) fn why(connect: &SparkConnect) -> Option<String> {
+    let ready = any_condition(connect, SERVER_POD_READY).filter(|ready| ready.status != "True")?;
+    Some(line(ready.message.trim_end()))
+}
+
+/// Returns the state, and why: `Failed: Server pod is not ready: no such image`.
+pub(super) fn state_and_why(connect: &SparkConnect) -> String {
+    why(connect).map_or_else(|| state(connect).to_owned(), |why| format!("{}: {why}", state(connect)))
+}
+
+/// Whether there is no server until a user resumes it or a client wakes it.
+pub(super) fn rests(connect: &SparkConnect) -> bool {
+    // A connection since then wakes the server once the operator has seen it.
+    let wakes = |since: &Condition| {
+        connect.last_connection().is_some_and(|last| last.0 > since.last_transition_time.0)
+    };
+    connect.spec.suspend || condition(connect, SLEEPING).is_some_and(|since| !wakes(since))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn a_server_that_sleeps_rests_until_a_client_has_connected() {
+        let connect = |suspend: bool, last: &str| -> SparkConnect {
+            let condition = |type_: &str, status: &str, message: &str| {
+                json!({
+                    "type": type_, "status": status, "reason": type_, "message": message,
+                    "lastTransitionTime": "2026-11-21T12:00:00Z",
+                })
+            };
+            let conditions = [
+                condition("Sleeping", "True", ""),
+                condition("ServerPodReady", "False", "Server pod is not ready: nobody has connected\n"),
+            ];
+            from_value(json!({
+                "metadata": {"name": "notebook", "annotations": {"sparkoperator.k8s.io/last-connection": last}},
+                "spec": {"sparkVersion": "4.0.1", "server": {}, "executor": {}, "suspend": suspend},
+                "status": {"state": "NotReady", "conditions": conditions},
+            }))
+            .unwrap()
+        };
+        let (before, after) = ("2026-11-21T11:59:00Z", "2026-11-21T12:00:01Z");
+        assert!(rests(&connect(false, before)) && !rests(&connect(false, after)));
+        assert!(rests(&connect(true, after)));
+        let why = "Sleeping: Server pod is not ready: nobody has connected";
+        assert_eq!(state_and_why(&connect(false, before)), why);
+    }
+}
