@@ -46,7 +46,9 @@ fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_
             };
         // An application with a JMX exporter has one more ConfigMap.
         let count = 4 + usize::from(text.contains("jmxExporterJar"));
-        for (submitter, driver_is_at) in [("native", count - 1), ("spark-submit", 0)] {
+        // Nobody submits a server, which has a NetworkPolicy beside its ConfigMap and Service.
+        let after_spark_submit = if text.contains("kind: SparkConnect") { count - 1 } else { 0 };
+        for (submitter, driver_is_at) in [("native", count - 1), ("spark-submit", after_spark_submit)] {
             let output = sparkctl(&["render", "-f", example.to_str().unwrap(), "--submitter", submitter], "");
             assert!(output.status.success(), "{}: {output:?}", example.display());
             let objects = documents(&String::from_utf8(output.stdout).unwrap());
@@ -414,9 +416,7 @@ fn validate_says_what_the_api_server_would_say() {
     let created = sparkctl(&["create", "--kubeconfig", kubeconfig.to_str().unwrap(), "-"], &text);
     let told = String::from_utf8(created.stderr).unwrap();
     assert!(
-        told.starts_with(
-            "Warning: what is neither SparkApplication nor schedule is not created: ConfigMap b\n"
-        ),
+        told.starts_with("Warning: what is of none of the operator's kinds is not created: ConfigMap b\n"),
         "{told}"
     );
     let misspelt = sparkctl(
@@ -425,7 +425,7 @@ fn validate_says_what_the_api_server_would_say() {
     );
     assert_eq!(
         String::from_utf8(misspelt.stderr).unwrap(),
-        "sparkctl: -: SparkAplication: kind: is not known: write one of SparkApplication, ScheduledSparkApplication\n"
+        "sparkctl: -: SparkAplication: kind: is not known: write one of SparkApplication, ScheduledSparkApplication, SparkConnect\n"
     );
     let twice = sparkctl(
         &["validate", "-f", "-"],

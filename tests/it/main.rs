@@ -49,6 +49,7 @@ mod quota;
 mod random_pods;
 mod recorded;
 mod recordings;
+mod rendered_connects;
 #[cfg(feature = "batch-schedulers")]
 mod rendered_gangs;
 mod reviews;

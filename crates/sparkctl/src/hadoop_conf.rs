@@ -3,10 +3,13 @@
 
 use super::{cluster::Cluster, failure::of_call, manifest, show::complain};
 use anyhow::{Context, bail};
-use api::names::{env::HADOOP_CONF_DIR, label};
+use api::{
+    SparkConnect,
+    names::{env::HADOOP_CONF_DIR, label},
+};
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
@@ -66,12 +69,15 @@ impl HadoopConf {
     }
 
     /// Sets `hadoopConfigMap` in the spec of `object`, and returns the ConfigMap to create. Returns none if the spec
-    /// names a ConfigMap already.
+    /// names a ConfigMap already, or is that of a SparkConnect, which has no such field.
     ///
     /// # Errors
     ///
     /// When `object` has no `metadata.name`, from which the name of the ConfigMap is made.
     pub(super) fn wanted_by(&self, object: &mut DynamicObject) -> anyhow::Result<Option<Wanted<'_>>> {
+        if manifest::kind(object) == SparkConnect::kind(&()) {
+            return Ok(None);
+        }
         let (title, name) = (manifest::title(object), object.name_any());
         let (_, spec) = manifest::place_of_spec(object);
         let Some(spec) = object.data.pointer_mut(spec) else { return Ok(None) };

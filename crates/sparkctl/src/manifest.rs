@@ -1,7 +1,7 @@
-//! Reads the applications and schedules of a manifest, and checks them without a cluster.
+//! Reads the applications, schedules and SparkConnects of a manifest, and checks them without a cluster.
 
 use super::{
-    cluster::NAMESPACE,
+    cluster::{Kind, NAMESPACE},
     failure::together,
     names::STDIN,
     schema::{self, Faults},
@@ -9,7 +9,7 @@ use super::{
     yaml,
 };
 use anyhow::{Context, anyhow, bail};
-use api::{ScheduledSparkApplication, SparkApplication, names::annotation};
+use api::{ScheduledSparkApplication, SparkApplication, SparkConnect, names::annotation};
 use clap::{Args, ValueHint};
 use kube::{
     Resource, ResourceExt,
@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::{Error as YamlError, options::DuplicateKeyPolicy};
 use std::{
+    borrow::Cow,
     fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
@@ -35,7 +36,7 @@ const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct Manifest {
-    /// The file with applications and schedules, or - for standard input
+    /// The file with applications, schedules and SparkConnects, or - for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 
@@ -50,17 +51,46 @@ impl Manifest {
     }
 }
 
-/// An application of a manifest, with a name and a namespace; or a schedule, with an application that the schedule
-/// makes.
+/// An object of a manifest.
 pub(super) struct Found {
     /// The object as it is written.
     pub object: Value,
-    pub application: SparkApplication,
+    pub subject: Subject,
     /// The kind and the name of the object in the manifest.
     pub title: String,
-    /// A remark on the part of the application's name that only the cluster knows.
+    /// A remark on the part of the subject's name that only the cluster knows.
     pub remark: Option<&'static str>,
     findings: Findings,
+}
+
+/// What the operator creates objects for, with a name and a namespace.
+pub(super) enum Subject {
+    /// The application, or one that the schedule makes.
+    Application(Box<SparkApplication>),
+    Connect(Box<SparkConnect>),
+}
+
+impl Subject {
+    fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Application(application) => &application.metadata,
+            Self::Connect(connect) => &connect.metadata,
+        }
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Application(application) => &mut application.metadata,
+            Self::Connect(connect) => &mut connect.metadata,
+        }
+    }
+
+    fn kind(&self) -> Cow<'static, str> {
+        match self {
+            Self::Application(_) => SparkApplication::kind(&()),
+            Self::Connect(_) => SparkConnect::kind(&()),
+        }
+    }
 }
 
 /// How much of an object is checked.
@@ -153,7 +183,7 @@ fn applications(
     }
     if looks == Looks::BeforeTheServer && !others.is_empty() {
         complain(&format!(
-            "Warning: what is neither SparkApplication nor schedule is not created: {}",
+            "Warning: what is of none of the operator's kinds is not created: {}",
             others.join(", ")
         ));
     }
@@ -165,7 +195,8 @@ fn applications(
 /// own.
 fn is_echo(fault: &str, invalid: &Invalid) -> bool {
     let Invalid { field, why } = invalid;
-    let is_section = ["spec", "template", "driver", "executor"].iter().any(|name| field.ends_with(name));
+    let is_section =
+        ["spec", "template", "driver", "executor", "server"].iter().any(|name| field.ends_with(name));
     let is_unread = why.contains("which is not in");
     match fault.strip_prefix(field.as_str()) {
         Some("") => true,
@@ -240,19 +271,31 @@ pub(super) fn of_object(object: &Value) -> anyhow::Result<Found> {
 
 fn of_item(object: &Value, namespace: Option<&str>, looks: Looks) -> Option<anyhow::Result<Found>> {
     let kind = object["kind"].as_str()?;
-    let read: fn(&Value, Files) -> anyhow::Result<Read> = if kind == SparkApplication::kind(&()) {
-        of_application
-    } else if kind == ScheduledSparkApplication::kind(&()) {
-        of_schedule
-    } else if object["apiVersion"] == *SparkApplication::api_version(&()) {
-        let all = [SparkApplication::kind(&()), ScheduledSparkApplication::kind(&())];
-        return Some(Err(anyhow!("{}: kind: is not known: write one of {}", named(object), all.join(", "))));
-    } else {
-        return None;
+    let kinds = [
+        reader::<SparkApplication>(of_application),
+        reader::<ScheduledSparkApplication>(of_schedule),
+        reader::<SparkConnect>(of_connect),
+    ];
+    let Some(reader) = kinds.iter().find(|known| known.kind == kind) else {
+        let is_ours = kinds.iter().any(|known| object["apiVersion"] == *known.version);
+        let all: Vec<_> = kinds.iter().map(|known| &*known.kind).collect();
+        let refused = anyhow!("{}: kind: is not known: write one of {}", named(object), all.join(", "));
+        return is_ours.then_some(Err(refused));
     };
     let name = |field: &str| object["metadata"][field].as_str();
     let title = format!("{kind} {}", name("name").or(name("generateName")).unwrap_or("without a name"));
-    Some(found(object, &title, namespace, looks, read).context(title))
+    Some(found(object, &title, namespace, looks, reader).context(title))
+}
+
+/// How the objects of a kind are read.
+struct Reader {
+    kind: Cow<'static, str>,
+    version: Cow<'static, str>,
+    read: fn(&Value, Files) -> anyhow::Result<Read>,
+}
+
+fn reader<K: Kind>(read: fn(&Value, Files) -> anyhow::Result<Read>) -> Reader {
+    Reader { kind: K::kind(&()), version: K::api_version(&()), read }
 }
 
 /// Returns an object's kind and name for messages.
@@ -278,27 +321,38 @@ fn items(document: &Value) -> Vec<&Value> {
     items.filter(|_| is_list).map_or_else(|| vec![document], |items| items.iter().collect())
 }
 
-/// The result of reading one object of a manifest: the application, the errors and warnings found in it, and a sentence
-/// for the user if only the cluster can complete its name (`generateName`, the name of a schedule's run).
-type Read = (SparkApplication, Findings, Option<&'static str>);
+/// The result of reading one object of a manifest: its subject, the errors and warnings found in it, and a sentence for the
+/// user if only the cluster can complete its name (`generateName`, the name of a schedule's run).
+type Read = (Subject, Findings, Option<&'static str>);
 
 fn of_application(object: &Value, files: Files) -> anyhow::Result<Read> {
     let mut application = SparkApplication::deserialize(object)?;
     let findings = validation::examine(&application, files);
-    let ObjectMeta { name, generate_name, .. } = &mut application.metadata;
-    let mut remark = None;
-    if let (None | Some(""), Some(begin)) = (name.as_deref(), generate_name) {
-        *name = Some(format!("{begin}{RANDOM}"));
-        remark = Some("The cluster replaces the xxxxx in its name.");
-    }
-    Ok((application, findings, remark))
+    let remark = complete(&mut application.metadata);
+    Ok((Subject::Application(application.into()), findings, remark))
+}
+
+fn of_connect(object: &Value, _: Files) -> anyhow::Result<Read> {
+    let mut connect = SparkConnect::deserialize(object)?;
+    let findings = connect::examine(&connect);
+    let remark = complete(&mut connect.metadata);
+    Ok((Subject::Connect(connect.into()), findings, remark))
+}
+
+/// Completes a name that the API server would complete. Returns a remark on it.
+fn complete(metadata: &mut ObjectMeta) -> Option<&'static str> {
+    let ObjectMeta { name, generate_name, .. } = metadata;
+    let begin = generate_name.as_ref().filter(|_| name.as_deref().is_none_or(str::is_empty))?;
+    *name = Some(format!("{begin}{RANDOM}"));
+    Some("The cluster replaces the xxxxx in its name.")
 }
 
 fn of_schedule(object: &Value, files: Files) -> anyhow::Result<Read> {
     let schedule = ScheduledSparkApplication::deserialize(object)?;
     let findings = validation::examine_schedule(&schedule, None, Duration::ZERO, files);
     let remark = "The schedule makes it, with the time instead of zeros in its name.";
-    Ok((validation::shortest_named_run(&schedule), findings, Some(remark)))
+    let run = validation::shortest_named_run(&schedule);
+    Ok((Subject::Application(run.into()), findings, Some(remark)))
 }
 
 fn found(
@@ -306,10 +360,9 @@ fn found(
     title: &str,
     namespace: Option<&str>,
     looks: Looks,
-    read: fn(&Value, Files) -> anyhow::Result<Read>,
+    Reader { version, read, .. }: &Reader,
 ) -> anyhow::Result<Found> {
-    let version = SparkApplication::api_version(&());
-    if let Some(other) = object["apiVersion"].as_str().filter(|found| *found != version) {
+    if let Some(other) = object["apiVersion"].as_str().filter(|found| found != version) {
         bail!("apiVersion: `{other}` is not known: write `{version}`");
     }
     let Faults { wrong: mut faults, mut unknown } = schema::faults(object);
@@ -327,12 +380,12 @@ fn found(
         [] => error,
         faults => Refusal(faults.to_owned()).into(),
     });
-    let (mut application, mut findings, remark) = read?;
+    let (mut subject, mut findings, remark) = read?;
     // A mistake that both the schema and the operator's own checks find in a field is reported once.
     findings.invalid.retain(|invalid| !faults.iter().any(|fault| is_echo(&fault.field, invalid)));
     findings.invalid.splice(..0, faults);
     findings.warnings.extend(unknown.iter().map(ToString::to_string));
-    let ObjectMeta { namespace: given, uid, .. } = &mut application.metadata;
+    let ObjectMeta { namespace: given, uid, .. } = subject.metadata_mut();
     if uid.as_deref().is_none_or(str::is_empty) {
         *uid = Some(NO_UID.to_owned());
     }
@@ -343,11 +396,11 @@ fn found(
         (Some(_), _) => {}
         (None, other) => *given = Some(other.unwrap_or(NAMESPACE).to_owned()),
     }
-    Ok(Found { object: object.clone(), application, title: title.to_owned(), remark, findings })
+    Ok(Found { object: object.clone(), subject, title: title.to_owned(), remark, findings })
 }
 
 impl Found {
-    /// Checks that the application can be submitted as it is written. Warnings are written to stderr, as kubectl does.
+    /// Checks that the operator can do what is written. Warnings are written to stderr, as kubectl does.
     ///
     /// # Errors
     ///
@@ -360,22 +413,30 @@ impl Found {
         if invalid.is_empty() {
             return Ok(());
         }
-        Err(Refusal(invalid.clone())).with_context(|| format!("{} cannot be submitted", self.title))
+        let what = match self.subject {
+            Subject::Application(_) => "submitted",
+            Subject::Connect(_) => "served",
+        };
+        Err(Refusal(invalid.clone())).with_context(|| format!("{} cannot be {what}", self.title))
     }
 
-    /// Returns the heading of the rendered text: the application's namespace and name.
+    /// Returns the heading of the rendered text: the subject's kind, namespace and name.
     pub(super) fn heading(&self) -> String {
-        let namespace = self.application.namespace().unwrap_or_default();
-        yaml::printable(&format!("SparkApplication {namespace}/{}", self.application.name_any()))
+        let name = self.subject.metadata().name.as_deref().unwrap_or_default();
+        yaml::printable(&format!("{} {}/{name}", self.subject.kind(), self.namespace()))
     }
 
-    /// Whether the application has a uid from the cluster.
+    pub(super) fn namespace(&self) -> &str {
+        self.subject.metadata().namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the subject has a uid from the cluster.
     pub(super) fn has_uid(&self) -> bool {
-        self.application.metadata.uid.as_deref().is_some_and(is_known)
+        self.subject.metadata().uid.as_deref().is_some_and(is_known)
     }
 
-    /// Returns a copy of `object`, one of the objects that are created for the application. If the application has no
-    /// uid yet, the copy lacks the annotation from which the webhook would make the owner reference.
+    /// Returns a copy of `object`, one of the objects that are created for the subject. If the subject has no uid yet, the
+    /// copy lacks the annotation from which the webhook would make the owner reference.
     pub(super) fn known(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);

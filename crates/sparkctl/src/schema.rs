@@ -1,7 +1,7 @@
 //! Checks an object against the definition of its kind (CRD), as the API server does, but offline.
 
 use super::crds;
-use api::{ScheduledSparkApplication, SparkApplication};
+use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 use validation::Invalid;
@@ -37,9 +37,11 @@ pub(super) fn faults(object: &Value) -> Faults {
 fn schema_of(kind: &str) -> Option<&'static Value> {
     static APPLICATION: LazyLock<Value> = LazyLock::new(crds::schema::<SparkApplication>);
     static SCHEDULE: LazyLock<Value> = LazyLock::new(crds::schema::<ScheduledSparkApplication>);
+    static CONNECT: LazyLock<Value> = LazyLock::new(crds::schema::<SparkConnect>);
     match kind {
         "SparkApplication" => Some(&APPLICATION),
         "ScheduledSparkApplication" => Some(&SCHEDULE),
+        "SparkConnect" => Some(&CONNECT),
         _ => None,
     }
 }
@@ -138,8 +140,8 @@ fn nearest(root: &Value, parent: &str, name: &str) -> Vec<String> {
     } else {
         "spec"
     };
-    let places =
-        ["", ".driver", ".executor", ".deps", ".restartPolicy"].map(|place| format!("{spec}{place}"));
+    let places = ["", ".driver", ".executor", ".server", ".deps", ".restartPolicy"]
+        .map(|place| format!("{spec}{place}"));
     let is_there = |place: &&String| fields(place).any(|field| field.to_lowercase() == lower);
     let there: Vec<_> = places.iter().filter(is_there).map(|place| at(place, name)).collect();
     match best {

@@ -1,10 +1,9 @@
-//! Lists the objects that are created for an application, in the order of creation, as a stream of YAML documents that
+//! Lists the objects that are created for an application or a SparkConnect, in the order of creation, as a stream of YAML documents that
 //! `kubectl create` accepts.
 
-use super::manifest::{Found, without_unknown_owners};
+use super::manifest::{Found, Subject, without_unknown_owners};
 use crate::yaml;
 use api::names::label;
-use kube::ResourceExt;
 use serde_json::Value;
 use spark_client::{NotNative, Objects};
 use std::{fmt::Write, iter};
@@ -21,6 +20,15 @@ pub(super) fn native(found: &Found, notes: &[&str], objects: &Objects) -> anyhow
     text += &remarks(found, notes);
     let order = objects.children.iter().chain(iter::once(&objects.pod));
     text += &documents(found, order, &objects.pod, true)?;
+    Ok(text)
+}
+
+/// Returns the objects that a server of Spark Connect consists of, its pod last.
+pub(super) fn server(found: &Found, notes: &[&str], objects: &[&Value]) -> anyhow::Result<String> {
+    let mut text = format!("# {}: the operator creates this, and mends it.\n", found.heading());
+    text += &remarks(found, notes);
+    let pod = objects.last().copied().unwrap_or(&Value::Null);
+    text += &documents(found, objects.iter().copied(), pod, true)?;
     Ok(text)
 }
 
@@ -71,7 +79,7 @@ fn is_made_before(object: &Value) -> bool {
     !object["metadata"]["labels"][label::CREATED_BY].is_null()
 }
 
-/// Returns the remarks on an application, which come before its objects.
+/// Returns the remarks on a subject, which come before its objects.
 pub(super) fn remarks(found: &Found, notes: &[&str]) -> String {
     let notes = notes.iter().map(|note| format!("Note: {note}"));
     let remarks = found.remark.into_iter().map(str::to_owned).chain(notes);
@@ -89,10 +97,21 @@ fn documents<'a>(
     let objects: Vec<_> = objects.collect();
     let mut text = String::new();
     if !found.has_uid() {
-        text += "# It has no uid yet: references to it as owner are left out, and names that follow from it are others there.\n";
+        text += match found.subject {
+            Subject::Application(_) => {
+                "# It has no uid yet: references to it as owner are left out, and names that follow from it are others there.\n"
+            }
+            Subject::Connect(_) => "# It has no uid yet: references to it as owner are left out.\n",
+        };
     }
     for (i, object) in objects.iter().enumerate() {
-        writeln!(text, "---\n# {} of {}: {}", i + 1, objects.len(), yaml::printable(&purpose(object, pod)))?;
+        writeln!(
+            text,
+            "---\n# {} of {}: {}",
+            i + 1,
+            objects.len(),
+            yaml::printable(&purpose(found, object, pod))
+        )?;
         if with_templates {
             text += &templates(object)?;
         }
@@ -101,31 +120,37 @@ fn documents<'a>(
     Ok(text)
 }
 
-/// Returns `object` with the application's namespace.
+/// Returns `object` with the subject's namespace.
 pub(super) fn placed(found: &Found, object: &Value) -> Value {
     let mut object = found.known(object);
-    object["metadata"]["namespace"] = found.application.namespace().into();
+    object["metadata"]["namespace"] = found.namespace().into();
     object
 }
 
-/// Returns what `object` is for, as the driver's pod uses it.
-fn purpose(object: &Value, pod: &Value) -> String {
+/// Returns what `object` is for, as the pod of the driver or server uses it.
+fn purpose(found: &Found, object: &Value, pod: &Value) -> String {
     let kind = object["kind"].as_str().unwrap_or_default();
+    let spark = match found.subject {
+        Subject::Application(_) => "driver",
+        Subject::Connect(_) => "server",
+    };
     match kind {
-        "Pod" if object == pod => "Pod, the driver".to_owned(),
+        "Pod" if object == pod => format!("Pod, the {spark}"),
+        "NetworkPolicy" if spark == "server" => "NetworkPolicy, which lets clients in".to_owned(),
+        "Service" if spark == "server" => "Service, by whose name clients find the server".to_owned(),
         "Pod" => "Pod, which holds room for an executor".to_owned(),
         "PodGroup" => {
             "PodGroup, by which the batch scheduler places driver and executors together".to_owned()
         }
         "Service" => "Service, by whose name executors find the driver".to_owned(),
         _ => match mount_path(object, pod) {
-            Some(path) => format!("{kind}, which the driver mounts at {path}"),
+            Some(path) => format!("{kind}, which the {spark} mounts at {path}"),
             None => kind.to_owned(),
         },
     }
 }
 
-/// Returns the path at which the driver mounts `object`.
+/// Returns the path at which `pod` mounts `object`.
 fn mount_path<'a>(object: &Value, pod: &'a Value) -> Option<&'a str> {
     let name = &object["metadata"]["name"];
     let is_of = |volume: &&Value| match object["kind"].as_str() {

@@ -1,5 +1,5 @@
 //! `sparkctl render`: shows offline, from the manifest alone, which objects are created and which command is run for an
-//! application.
+//! application, and of which objects a server of Spark Connect consists.
 
 mod command;
 mod difference;
@@ -7,14 +7,15 @@ mod listing;
 mod predicted;
 
 use super::{
-    manifest::{self, Found, Looks, Manifest},
+    manifest::{self, Found, Looks, Manifest, Subject},
     show::print,
 };
 use anyhow::{anyhow, bail};
-use api::{SparkApplication, names::annotation};
+use api::{SparkApplication, SparkConnect, names::annotation};
 #[cfg(feature = "batch-schedulers")]
 use batch_schedulers::BatchSchedulers;
 use clap::{ArgAction, Args};
+use connect::{Action, Observed};
 use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
@@ -43,7 +44,9 @@ own surroundings and flags add (spark-defaults.conf, files in SPARK_CONF_DIR, SP
 Ingress, and the path under which it is seen) is not known here. An application that names a batch scheduler is taken to be \
 handed over to it, unless --enable-batch-scheduler=false is given; Kubernetes' own gangs are those of 1.37.
 
-Of a schedule, an application that it makes is rendered. Other objects are passed over.
+Of a schedule, an application that it makes is rendered. Of a SparkConnect, the objects beside the server and then the \
+server's pod, with pods of its namespace as clients where it says nothing else; flags about submission do not concern it. \
+Other objects are passed over.
 
 Exit code: 0, also where --diff finds differences; 1 if any application cannot be submitted, and then nothing \
 is printed but why.";
@@ -98,24 +101,54 @@ pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<(
 impl Flags {
     fn rendered(&self, found: &Found) -> anyhow::Result<String> {
         found.check()?;
+        match &found.subject {
+            Subject::Application(application) => self.of_application(found, application),
+            Subject::Connect(connect) => self.of_connect(found, connect),
+        }
+    }
+
+    fn of_connect(&self, found: &Found, connect: &SparkConnect) -> anyhow::Result<String> {
+        if self.diff {
+            bail!("{} cannot be compared: spark-submit creates no servers", found.title);
+        }
+        let notes: &[&str] = match connect.needs_gateway() {
+            true => &["with a gateway, the Service has no selector, and two EndpointSlices instead"],
+            false => &[],
+        };
+        // As the operator sees it first, but for a suspension.
+        let mut new = connect.clone();
+        (new.status, new.metadata.deletion_timestamp, new.spec.suspend) = (None, None, false);
+        let policy = connect::Policy {
+            default_service_account: self.default_service_account.clone(),
+            ..connect::Policy::new(&self.master)
+        };
+        let plan = connect::next(&new, &Observed::default(), TIME, &policy);
+        let pods = plan.actions.iter().filter_map(|action| match action {
+            Action::CreateServer(pod) => Some(&**pod),
+            Action::DeleteServer { .. } | Action::Delete { .. } | Action::DeleteConnect => None,
+        });
+        listing::server(found, notes, &plan.wanted.iter().chain(pods).collect::<Vec<_>>())
+    }
+
+    fn of_application(&self, found: &Found, application: &SparkApplication) -> anyhow::Result<String> {
         let refused = |why: String| {
             let what = if self.diff { "compared" } else { "submitted" };
             anyhow!("{} cannot be {what}: {why}", found.title)
         };
         let submitter = if self.diff { Some(Submitter::Native) } else { self.submitter };
         let Chosen { request: SubmitRequest { run, by, copies }, events } =
-            self.chosen(found, submitter).map_err(refused)?;
+            self.chosen(application, submitter).map_err(refused)?;
         let notes: Vec<_> = events.iter().map(|event| event.note.as_str()).collect();
         // As in `choose`, spark-submit is given the application as the batch scheduler wants it. The run remains that of
         // the application as it is written: the spec with the marks of the group has another hash.
-        let policy = self.policy(&found.application);
-        let environment = submission_environment(&found.application, &policy);
+        let policy = self.policy(application);
+        let environment = submission_environment(application, &policy);
         let coming = ComingRun {
             submission_id: run.id.as_str(),
             served: &environment.served,
             defaults: &environment.defaults,
         };
-        let prepared = policy.prepared(&found.application, &coming).map_err(refused)?;
+        let prepared = policy.prepared(application, &coming).map_err(refused)?;
         let application = validate(&prepared.application).map_err(|refusal| refused(refusal.brief()))?;
         let before: Vec<_> = prepared.objects.iter().cloned().chain(copies.iter()).collect();
         let prediction = || predicted(application, &run, &policy, &environment, TIME);
@@ -142,8 +175,8 @@ impl Flags {
 
     /// Returns how the application is submitted by `submitter`; without `submitter`, by the submitter that the
     /// application's annotation asks for, or that is chosen automatically.
-    fn chosen(&self, found: &Found, submitter: Option<Submitter>) -> Result<Chosen, String> {
-        let mut application = found.application.clone();
+    fn chosen(&self, application: &SparkApplication, submitter: Option<Submitter>) -> Result<Chosen, String> {
+        let mut application = application.clone();
         let mut policy = self.policy(&application);
         if let Some(submitter) = submitter {
             policy.submitter = submitter;
