@@ -67,5 +67,7 @@ RUN sed -i 's#^exec "${CMD\[@\]}"$#. /opt/class-path.sh\n&#' /opt/spark/bin/spar
 ENV JAVA_TOOL_OPTIONS="$JAVA_TOOL_OPTIONS -XX:SharedArchiveFile=/opt/spark/classes.jsa -Xlog:cds=off -Xlog:cds+dynamic=off"
 # Where the images of Kubeflow's examples have theirs.
 COPY --from=exporters . /prometheus/
+# The package on PyPI lacks the script by which the operator recognizes an image with Spark Connect. It starts what the script starts.
+RUN touch /opt/spark/sbin/start-connect-server.sh
 USER 185:185
 ENTRYPOINT ["/opt/entrypoint.sh"]

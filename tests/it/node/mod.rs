@@ -11,6 +11,8 @@ mod characters;
 pub(crate) mod chart;
 /// A program that uses the client library.
 mod client;
+/// Servers of Spark Connect, and a client.
+mod connect;
 /// Everything that the webhook can do to pods.
 mod customized;
 /// The way from Kubeflow's operator to this one, back, and the uninstallation.

@@ -24,6 +24,10 @@ EXPORTERS = {
     "1.0.1": "7d61f737fd661610ccc14aea79764faa1ea94a340cbc8f0029b3d2edea3d80c1",
 }
 
+# What pyspark's client of Spark Connect needs beside pyspark itself: the oldest versions that Spark 4.0 takes of what speaks
+# gRPC, and later ones of the rest.
+CLIENT = ("googleapis-common-protos==1.65.0", "grpcio==1.67.0", "grpcio-status==1.67.0", "pandas==2.2.3", "py4j==0.10.9.9", "pyarrow==18.1.0")
+
 # part of the source archive → its place in a distribution
 PLACES = {
     "deps/bin": "bin",
@@ -75,6 +79,21 @@ def unpack(version: str, target: pathlib.Path) -> None:
         script.chmod(0o755)
     (target / "conf").mkdir()
     (target / "RELEASE").write_text(f"Spark {version}, assembled from its PyPI package\n")
+
+
+def connect_client(version: str) -> pathlib.Path:
+    """A folder for PYTHONPATH: pyspark, and what its client of Spark Connect needs; fetched on first use."""
+    home = distribution(version)
+    target = home.with_name(f"client-{version}")
+    with locked(home.with_name(f".client-{version}.lock"), f"client of Spark Connect {version}"):
+        if not target.exists():
+            with progress.step(f"fetching what a client of Spark Connect {version} needs", usual=20):
+                unfinished = home.with_name(f".client-{version}.unfinished")
+                shutil.rmtree(unfinished, ignore_errors=True)
+                run("pip3", "install", "--quiet", "--only-binary", ":all:", "--target", str(unfinished), *CLIENT)
+                (unfinished / "pyspark").symlink_to(home / "python" / "pyspark")
+                unfinished.rename(target)
+    return target
 
 
 def jobs(distribution: pathlib.Path, sources: pathlib.Path, target: pathlib.Path) -> None:
