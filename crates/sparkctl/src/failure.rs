@@ -9,7 +9,7 @@ use std::io;
 /// The text of --help below the commands, with the exit codes.
 pub(super) const EXIT_CODES: &str = "\
 Exit codes: 0, done; 1, it cannot be done, for the reason that is told; 2, the flags are wrong; 3, there is no such \
-application or schedule; 4, the time of --timeout is over; 5, an application has come to another end than the one that was \
+object; 4, the time of --timeout is over; 5, an application has come to another end than the one that was \
 waited for; 141, nobody reads the output any more.
 
 Linked as `kubectl-spark`, it is `kubectl spark`.";
