@@ -137,11 +137,7 @@ pub(super) async fn delete(cluster: &Cluster, flags: &DeleteFlags) -> anyhow::Re
 }
 
 /// Deletes all objects; with `wait`, then waits until all of them are gone.
-pub(super) async fn deleted<K: Kind>(
-    cluster: &Cluster,
-    names: &[String],
-    wait: bool,
-) -> anyhow::Result<()> {
+pub(super) async fn deleted<K: Kind>(cluster: &Cluster, names: &[String], wait: bool) -> anyhow::Result<()> {
     let (objects, mut results, mut left) = (cluster.whole::<K>(), Vec::new(), Vec::new());
     for name in names {
         results.push(match objects.delete(name, &DeleteParams::default()).await {

@@ -107,6 +107,7 @@ enum Command {
     #[command(after_help = "Example: sparkctl trigger nightly")]
     Trigger(change::Schedules),
     /// List, show, suspend, resume, delete and open servers of Spark Connect
+    #[command(after_help = "Example: sparkctl connect open notebook")]
     Connect(connects::Flags),
     /// Delete applications or schedules
     #[command(after_help = "Example: sparkctl delete spark-pi --wait")]

@@ -1,6 +1,6 @@
 //! Tests what `sparkctl` shows at a terminal.
 
-use super::{applications::application, namespace::Namespace};
+use super::{applications::application, calls::delete_object, namespace::Namespace};
 use crate::{program::sparkctl_program, tmux::Terminal};
 use api::SparkApplication;
 use serde_json::json;
@@ -70,6 +70,12 @@ async fn a_shell_completes_names_that_the_cluster_knows() {
     for name in ["nightly-import", "nightly-report", "pi"] {
         namespace.apply(&application(name));
     }
+    let notebook = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
+        "metadata": {"name": "notebook", "namespace": "screen"},
+        "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
+    });
+    namespace.apply(&notebook);
     let terminal = Terminal::new(100, 20);
     terminal.types("source <(sparkctl completion bash); clear");
     terminal.until(|screen| screen.trim_end() == "$");
@@ -80,6 +86,7 @@ async fn a_shell_completes_names_that_the_cluster_knows() {
         ("sparkctl -n screen status nightly-r", "sparkctl -n screen status nightly-report"),
         ("sparkctl log --namespace=screen pi", "sparkctl log --namespace=screen pi"),
         ("sparkctl wait pi --for comp", "sparkctl wait pi --for completed"),
+        ("sparkctl -n screen connect open n", "sparkctl -n screen connect open notebook"),
     ] {
         terminal.until(|screen| screen.trim_end() == "$");
         terminal.begins(begun);
@@ -95,6 +102,7 @@ async fn a_shell_completes_names_that_the_cluster_knows() {
     terminal.presses("Tab");
     terminal.presses("Tab");
     terminal.until(|screen| screen.contains("nightly-import  nightly-report"));
+    delete_object(&notebook);
 }
 
 #[tokio::test]

@@ -31,6 +31,39 @@ const TIMED_OUT: i32 = 4;
 const ENDED_OTHERWISE: i32 = 5;
 const UNREAD: i32 = 141;
 
+/// What needs a server that runs is in `node/connect.rs`.
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn servers_of_spark_connect_have_the_verbs_of_applications() {
+    let _namespace = Namespace::new("verbs").await;
+    let connect = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
+        "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
+    });
+    assert_eq!(does(&["create", "-"], &connect.to_string()), "SparkConnect \"notebook\" created\n");
+    let reference = "sparkconnect.sparkoperator.k8s.io/notebook";
+    assert_eq!(does(&["connect", "list", "-o", "name"], ""), format!("{reference}\n"));
+    let list = does(&["connect", "list"], "");
+    let row: Vec<_> = list.lines().nth(1).expect(&list).split_whitespace().collect();
+    assert_eq!(row[..4], ["notebook", "New", "<none>", "<none>"], "{list}");
+    assert_eq!(does(&["connect", "suspend", reference], ""), "SparkConnect \"notebook\" suspended\n");
+    let status = does(&["connect", "status", "notebook"], "");
+    assert!(status.starts_with("notebook is New\n\nWaits for:   the operator"), "{status}");
+    for (verb, why) in
+        [("open", "sparkctl: notebook is suspended"), ("log", "sparkctl: notebook has no server: it is New")]
+    {
+        let (code, complaint) = fails(&["connect", verb, "notebook"], "");
+        assert!(code == FAILED && complaint.starts_with(why), "{complaint}");
+    }
+    assert_eq!(does(&["connect", "resume", "notebook"], ""), "SparkConnect \"notebook\" resumed\n");
+    assert!(does(&["connect", "status", "notebook", "-o", "yaml"], "").contains("  suspend: false\n"));
+    let previous = fails(&["connect", "log", "notebook", "--previous"], "");
+    assert_eq!(previous, (NOT_FOUND, "sparkctl: no server of notebook has ended by itself\n".to_owned()));
+    assert_eq!(does(&["connect", "delete", "notebook", "--wait"], ""), "SparkConnect \"notebook\" deleted\n");
+    assert_eq!(fails(&["connect", "status", "notebook"], "").0, NOT_FOUND);
+    assert_eq!(fails(&["connect", "status", "sparkapp/notebook"], "").0, WRONG_FLAGS);
+}
+
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn create_makes_all_that_is_in_a_file_or_nothing() {

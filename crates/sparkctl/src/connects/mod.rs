@@ -32,7 +32,6 @@ enum Command {
     /// Show what the server or its executors say; the server is waited for
     Log(LogFlags),
     /// Let a port of this machine lead to the server, and to each that replaces it, and print how a client connects
-    #[command(after_help = "Example: sparkctl connect open notebook")]
     Open(open::Flags),
     /// Delete servers and their executors, and create none until they are resumed
     Suspend(Named),
