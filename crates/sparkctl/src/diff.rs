@@ -4,7 +4,7 @@
 use super::{
     cluster::Cluster,
     failure::Failure,
-    manifest::{self, Found, Looks, Manifest},
+    manifest::{self, Found, Looks, Manifest, Subject},
     show::{NONE, columns, name, print},
     yaml::line,
 };
@@ -17,7 +17,7 @@ use validation::differences;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The file counts as the whole spec, as for `kubectl replace` and Argo CD; `kubectl apply` keeps fields that others have written. \
-Schedules are passed over: an edit of one ends no run.
+Schedules and SparkConnects are passed over: an edit of one ends no run.
 
 Example: sparkctl diff app.yaml")]
 pub(super) struct Flags {
@@ -34,9 +34,9 @@ pub(super) async fn diff(cluster: &Cluster, flags: &Flags, namespace: Option<&st
     let is_application = |found: &&Found| found.object["kind"] != *ScheduledSparkApplication::kind(&());
     for found in found.iter().filter(is_application) {
         found.check()?;
+        let Subject::Application(application) = &found.subject else { continue };
         let written = found.object["metadata"]["namespace"].as_str().filter(|written| !written.is_empty());
         let place = cluster.at(written.unwrap_or(&cluster.namespace).to_owned());
-        let application = &found.application;
         let text = match place.application(&application.name_any()).await {
             Ok(present) => compared(&present, application)?,
             Err(error) if matches!(error.downcast_ref(), Some(Failure::NotFound(_))) => {
