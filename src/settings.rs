@@ -12,9 +12,9 @@ mod metrics;
 mod values;
 mod webhook;
 
+pub use self::connect::ConnectSettings;
 pub use self::webhook::{WebhookObjects, WebhookSettings};
 use clap::{Arg, ArgAction, Args, Parser, Subcommand};
-pub use connect::ConnectSettings;
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
 pub use extensions::ExtensionSettings;
