@@ -37,8 +37,8 @@ pub struct PodSummary {
     pub executor_id: Option<u64>,
     pub controller: Option<Controller>,
     pub created: Option<Timestamp>,
-    /// When a driver or a submission pod was assigned to a node; none for executors, for which no decision depends on
-    /// this time.
+    /// When a driver, a submission pod or a server was assigned to a node; none for executors, for which no decision depends
+    /// on this time.
     pub assigned: Option<Timestamp>,
     pub phase: Phase,
     /// Whether the pod is being deleted.
@@ -119,6 +119,7 @@ impl PodSummary {
         let spark_role = label(label::SPARK_ROLE);
         let role = spark_role.as_deref().and_then(Role::from_label);
         let submits = spark_role.as_deref() == Some(role::SUBMISSION);
+        let serves = spark_role.as_deref() == Some(role::CONNECT_SERVER);
         let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         let config_map = || {
@@ -139,7 +140,7 @@ impl PodSummary {
             controller: controller(pod),
             created,
             assigned: status
-                .filter(|_| role == Some(Role::Driver) || submits)
+                .filter(|_| role == Some(Role::Driver) || submits || serves)
                 .and_then(|status| assigned(status, created)),
             phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, Phase::of),
             terminating: pod.metadata.deletion_timestamp.is_some(),

@@ -99,6 +99,16 @@ async fn a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not()
     let operator = Operator::start(&namespace).await;
     namespace.apply(&notebook(json!({})));
     let first = uid(&namespace.there::<Pod>("notebook-server").await);
+    let scheduled =
+        json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    kubelet::cannot_mount(&namespace, "notebook-server").await;
+    kubelet::says(&namespace, "notebook-server", &json!({"conditions": scheduled})).await;
+    eventually("it says why volumes are not mounted", async || {
+        let status = namespace.get::<SparkConnect>("notebook").await.unwrap()["status"].take();
+        let condition = &status["conditions"][0];
+        seen(condition["reason"] == "FailedMount" && status["state"] == "Provisioning", &status)
+    })
+    .await;
     is_ready(&namespace, "10.0.0.7").await;
     becomes(&namespace, "Ready").await;
     kubelet::ends(&namespace, "notebook-server", 137).await;
