@@ -87,7 +87,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let precision = settings.scheduled_spark_application_timestamp_precision;
     let shortest_period = settings.schedule_shortest_period;
     let connect = installation.connect.setup(
-        &installation.name,
+        &installation.name.name,
         &places.secret_namespace,
         connect::Policy {
             default_service_account: Some(settings.default_service_account.clone())
@@ -116,7 +116,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         let expected = manifests::webhook_configurations(installation, &places.service_namespace);
         let registration = Registration::new(expected, &mut registry);
         let trust = Trust::new(client.clone(), places.clone(), source, serving, registration, &mut registry);
-        let gateway = installation.connect.gateway_user(&installation.name, &places.secret_namespace);
+        let gateway = installation.connect.gateway_user(&installation.name.name, &places.secret_namespace);
         (tcp, Arc::new(trust), reviews(&settings, &setup, gateway, &mut registry))
     });
     let lock_namespace = settings.election.lock_namespace(&places.secret_namespace).to_owned();

@@ -1,6 +1,5 @@
 //! The flags about servers of Spark Connect.
 
-use super::InstallationName;
 use api::{ConnectAccess, names::label};
 use clap::Args;
 use connect::{Gateway, Policy};
@@ -47,26 +46,21 @@ const GATEWAY: &str = "connect-gateway";
 const PORTS: &str = "connect-ports";
 
 impl ConnectSettings {
-    /// Returns what the controller of an installation in `namespace` needs; none if it does not serve SparkConnects.
+    /// Returns what the controller of the `installation` in `namespace` needs; none if it does not serve SparkConnects.
     #[must_use]
-    pub fn setup(
-        &self,
-        installation: &InstallationName,
-        namespace: &str,
-        policy: Policy,
-    ) -> Option<ConnectSetup> {
+    pub fn setup(&self, installation: &str, namespace: &str, policy: Policy) -> Option<ConnectSetup> {
         let (first, last) = self.connect_gateway_port_range.clone().into_inner();
         let gateway = || GatewaySetup {
             gateway: Gateway {
                 namespace: namespace.to_owned(),
                 labels: match &self.connect_gateway_labels[..] {
-                    [] => [(label::PROGRAM.to_owned(), installation.of(GATEWAY))].into(),
+                    [] => [(label::PROGRAM.to_owned(), format!("{installation}-{GATEWAY}"))].into(),
                     labels => labels.iter().cloned().collect(),
                 },
                 addresses: Vec::new(),
             },
             ports: i32::from(first)..=i32::from(last),
-            policy: installation.of(PORTS),
+            policy: format!("{installation}-{PORTS}"),
         };
         let policy = Policy { default_access: self.connect_default_access, ..policy };
         let gateway = self.connect_gateway.then(gateway);
@@ -81,9 +75,9 @@ impl ConnectSettings {
 
     /// Returns the user name of the gateway's account in `namespace`, if there is a gateway.
     #[must_use]
-    pub fn gateway_user(&self, installation: &InstallationName, namespace: &str) -> Option<String> {
+    pub fn gateway_user(&self, installation: &str, namespace: &str) -> Option<String> {
         let account = match &*self.connect_gateway_account {
-            "" => installation.of(GATEWAY),
+            "" => format!("{installation}-{GATEWAY}"),
             account => account.to_owned(),
         };
         self.has_gateway().then(|| format!("system:serviceaccount:{namespace}:{account}"))
@@ -148,8 +142,7 @@ mod tests {
 
     #[test]
     fn the_gateway_is_found_by_the_name_of_its_installation_unless_its_labels_are_given() {
-        let installation = InstallationName { name: "team".to_owned() };
-        let setup = |flags: &[&str]| parsed(flags).setup(&installation, "ours", Policy::new("k8s://api"));
+        let setup = |flags: &[&str]| parsed(flags).setup("team", "ours", Policy::new("k8s://api"));
         assert!(setup(&["--enable-spark-connect=false", "--connect-gateway"]).is_none());
         assert!(setup(&[]).unwrap().gateway.is_none());
         let gateway = setup(&["--connect-gateway"]).unwrap().gateway.unwrap();
@@ -160,7 +153,7 @@ mod tests {
         let labels = ["--connect-gateway", "--connect-gateway-labels=a=b,c=d"];
         let gateway = setup(&labels).unwrap().gateway.unwrap();
         assert_eq!(gateway.gateway.labels.len(), 2);
-        let user = |flags: &[&str]| parsed(flags).gateway_user(&installation, "ours");
+        let user = |flags: &[&str]| parsed(flags).gateway_user("team", "ours");
         assert_eq!(user(&[]), None);
         assert_eq!(
             user(&["--connect-gateway"]).as_deref(),
