@@ -64,13 +64,10 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
     let is_wanted = |part| settings.parts.is_empty() || settings.parts.contains(&part);
     let (installation, namespace) = (&settings.installation, &settings.namespace);
     let of_file = |file| objects(file, &installation.name, namespace);
-    let has_webhook = installation.webhook;
+    let (has_webhook, has_gateway) = (installation.webhook, installation.connect.has_gateway());
     let parts = [
         (ManifestsPart::Rbac, operator_roles(installation, namespace)),
-        (
-            ManifestsPart::Rbac,
-            if settings.connect_gateway { gateway_roles(installation, namespace) } else { Vec::new() },
-        ),
+        (ManifestsPart::Rbac, if has_gateway { gateway_roles(installation, namespace) } else { Vec::new() }),
         (ManifestsPart::Rbac, of_file(PEOPLE_RBAC)),
         (ManifestsPart::Drivers, drivers_accounts(settings)),
         (ManifestsPart::Webhook, if has_webhook { of_file(WEBHOOK_SERVICE) } else { Vec::new() }),
@@ -79,10 +76,7 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
             if has_webhook { webhook_configurations(installation, namespace) } else { Vec::new() },
         ),
         (ManifestsPart::Deployment, DEPLOYMENT.into_iter().flat_map(of_file).collect()),
-        (
-            ManifestsPart::Deployment,
-            if settings.connect_gateway { of_file(CONNECT_GATEWAY) } else { Vec::new() },
-        ),
+        (ManifestsPart::Deployment, if has_gateway { of_file(CONNECT_GATEWAY) } else { Vec::new() }),
     ];
     let mut stream = if is_wanted(ManifestsPart::Crds) { crds() } else { String::new() };
     for (_, objects) in parts.into_iter().filter(|(part, _)| is_wanted(*part)) {

@@ -120,10 +120,6 @@ pub struct ManifestsSettings {
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=30))]
     pub timeout_seconds: u8,
 
-    /// With the gateway of SparkConnects that sleep
-    #[arg(long)]
-    pub connect_gateway: bool,
-
     #[command(flatten)]
     pub installation: InstallationSettings,
 }

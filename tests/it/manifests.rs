@@ -497,6 +497,8 @@ fn the_gateway_is_printed_where_it_is_asked_for_and_may_read_and_annotate_alone(
     let added: Vec<_> = with.iter().filter(|object| !without.contains(&name(object))).collect();
     let (role, ours) = ("spark-operator-connect-gateway", "spark-operator");
     let expected = [
+        ["Role", ours, "spark-operator-connect-ports"],
+        ["RoleBinding", ours, "spark-operator-connect-ports"],
         ["Role", "a", role],
         ["Role", "b", role],
         ["RoleBinding", "a", role],
@@ -507,13 +509,13 @@ fn the_gateway_is_printed_where_it_is_asked_for_and_may_read_and_annotate_alone(
         ["NetworkPolicy", ours, role],
     ];
     assert_eq!(added.iter().map(|object| name(object)).collect::<Vec<_>>(), expected);
-    for object in &added[..2] {
+    for object in &added[2..4] {
         let rules: Vec<_> = object["rules"].as_array().unwrap().iter().flat_map(grants).collect();
         assert_eq!(rules, ["sparkoperator.k8s.io/sparkconnects: get list patch watch"]);
     }
-    assert_eq!(added[2]["subjects"][0], json!({"kind": "ServiceAccount", "name": role, "namespace": ours}));
+    assert_eq!(added[4]["subjects"][0], json!({"kind": "ServiceAccount", "name": role, "namespace": ours}));
 
-    let pod = &added[5]["spec"]["template"];
+    let pod = &added[7]["spec"]["template"];
     assert_eq!(pod["spec"]["serviceAccountName"], role);
     let container = &pod["spec"]["containers"][0];
     assert_eq!(container["image"], "registry.example/x:1");
@@ -545,13 +547,14 @@ fn printed(arguments: &[&str]) -> Vec<Value> {
 /// the manifests, so those tests find missing rights. This test finds superfluous ones.
 #[test]
 fn the_operator_may_do_what_it_does_and_nothing_else() {
-    let granted: BTreeSet<String> = ["operator", "applications", "connects", "connect-ports", "driver-pdb", "exposure"]
-        .into_iter()
-        .flat_map(|file| documents(&format!("rbac/{file}.yaml")))
-        .filter(|document| matches!(document["kind"].as_str(), Some("ClusterRole" | "Role")))
-        .flat_map(|role| role["rules"].as_array().unwrap().clone())
-        .flat_map(|rule| grants(&rule))
-        .collect();
+    let granted: BTreeSet<String> =
+        ["operator", "applications", "connects", "connect-ports", "driver-pdb", "exposure"]
+            .into_iter()
+            .flat_map(|file| documents(&format!("rbac/{file}.yaml")))
+            .filter(|document| matches!(document["kind"].as_str(), Some("ClusterRole" | "Role")))
+            .flat_map(|role| role["rules"].as_array().unwrap().clone())
+            .flat_map(|rule| grants(&rule))
+            .collect();
     let needed = [
         // controller: watch, live GET before a submission, status, DELETE when its time to live is over; schedules:
         // create, DELETE of applications that are replaced or too old

@@ -396,7 +396,18 @@ fn the_charts_files_are_those_of_the_manifests() {
         (
             "files",
             "rbac",
-            &["applications", "connect-ports", "connects", "driver-pdb", "exposure", "namespaces", "operator", "people", "quota", "spark"],
+            &[
+                "applications",
+                "connect-ports",
+                "connects",
+                "driver-pdb",
+                "exposure",
+                "namespaces",
+                "operator",
+                "people",
+                "quota",
+                "spark",
+            ],
         ),
         ("files/webhook", "webhook", &["applications", "pods"]),
     ];
