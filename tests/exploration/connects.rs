@@ -125,12 +125,13 @@ struct Connects {
 }
 
 impl Connects {
-    fn new(sleeps: bool, mutation: Option<Mutation>) -> Self {
+    /// Returns a model in which up to `most` troubles happen.
+    fn new(sleeps: bool, most: u8, mutation: Option<Mutation>) -> Self {
         use Trouble::{Connect, Crash, Deletion, Edit, End, Fault, Suspend};
         let each = [(Edit, 2), (Suspend, 2), (Connect, 1), (Crash, 1), (Fault, 1), (End, 1), (Deletion, 1)];
         let mut model = Self {
             sleeps,
-            budget: Budget::new(2, &each),
+            budget: Budget::new(most, &each),
             mutation,
             hashes: Vec::new(),
             statuses: vec![None],
@@ -386,8 +387,18 @@ fn is_asleep(status: &SparkConnectStatus) -> bool {
 
 #[test]
 fn a_server_comes_to_what_its_spec_asks_for_in_any_world_within_reach() {
+    explore_all(1);
+}
+
+#[test]
+#[ignore = "takes long: make explore"]
+fn a_server_comes_to_what_its_spec_asks_for_in_any_world_within_wider_reach() {
+    explore_all(2);
+}
+
+fn explore_all(most: u8) {
     for (name, sleeps) in [("servers", false), ("servers that sleep", true)] {
-        let mut model = Connects::new(sleeps, None);
+        let mut model = Connects::new(sleeps, most, None);
         let budget = model.budget;
         explore_and_report(name, &budget, &mut model);
     }
@@ -401,7 +412,7 @@ fn a_bug_of_servers_that_is_made_on_purpose_is_found() {
         (|plan| plan.status.conditions.retain(|condition| condition.type_ != "Sleeping"), true),
     ];
     for (number, (mutation, sleeps)) in mutations.into_iter().enumerate() {
-        let found = explore(&mut Connects::new(sleeps, Some(mutation)));
+        let found = explore(&mut Connects::new(sleeps, 1, Some(mutation)));
         assert!(found.broken.is_some(), "the mutation {number} is not found");
     }
 }

@@ -16,8 +16,9 @@ use axum::{
 };
 use futures::{StreamExt, future::pending, stream};
 use k8s_openapi::api::{
-    core::v1::{Event, Pod, Service},
-    networking::v1::Ingress,
+    core::v1::{ConfigMap, Event, Pod, Service},
+    discovery::v1::EndpointSlice,
+    networking::v1::{Ingress, NetworkPolicy},
 };
 use parking_lot::Mutex;
 use pod_customization::STEPS;
@@ -207,11 +208,26 @@ fn kinds() -> Vec<(&'static str, &'static str, &'static str, Value)> {
         })
         .collect();
     let group = "sparkoperator.k8s.io/v1beta2";
+    let (slices, policies) = ("discovery.k8s.io/v1", "networking.k8s.io/v1");
     vec![
+        ("/api/v1/configmaps", "v1", "ConfigMap", schema_of::<ConfigMap>()),
+        ("/apis/discovery.k8s.io/v1/endpointslices", slices, "EndpointSlice", schema_of::<EndpointSlice>()),
+        (
+            "/apis/networking.k8s.io/v1/networkpolicies",
+            policies,
+            "NetworkPolicy",
+            schema_of::<NetworkPolicy>(),
+        ),
+        (
+            "/apis/sparkoperator.k8s.io/v1alpha1/sparkconnects",
+            "sparkoperator.k8s.io/v1alpha1",
+            "SparkConnect",
+            ours["SparkConnect"].clone(),
+        ),
         ("/api/v1/pods", "v1", "Pod", schema_of::<Pod>()),
         ("/api/v1/services", "v1", "Service", schema_of::<Service>()),
         ("/api/v1/events", "v1", "Event", schema_of::<Event>()),
-        ("/apis/networking.k8s.io/v1/ingresses", "networking.k8s.io/v1", "Ingress", schema_of::<Ingress>()),
+        ("/apis/networking.k8s.io/v1/ingresses", policies, "Ingress", schema_of::<Ingress>()),
         (
             "/apis/sparkoperator.k8s.io/v1beta2/sparkapplications",
             group,
