@@ -47,7 +47,7 @@ async fn a_ca_bundle_that_is_overwritten_while_the_operator_runs_is_put_back_at_
         webhooks.map(|webhook| webhook["clientConfig"]["caBundle"].clone()).collect::<Vec<_>>()
     };
     let right = bundles();
-    assert_eq!(right, vec![json!(bundle()); 4]);
+    assert_eq!(right, vec![json!(bundle()); 5]);
     let put_back = async {
         for (kind, webhook, other) in [
             (MUTATING, 0, "bm9uc2Vuc2U="),
