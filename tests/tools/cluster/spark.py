@@ -24,12 +24,9 @@ EXPORTERS = {
     "1.0.1": "7d61f737fd661610ccc14aea79764faa1ea94a340cbc8f0029b3d2edea3d80c1",
 }
 
-# What pyspark's client of Spark Connect needs beside pyspark itself (the oldest versions that Spark 4.0 takes of what speaks gRPC,
-# and later ones of the rest), and Kubeflow's SDK without the pyspark that it would bring.
-CLIENT = (
-    "googleapis-common-protos==1.65.0", "grpcio==1.67.0", "grpcio-status==1.67.0", "pandas==2.2.3", "py4j==0.10.9.9", "pyarrow==18.1.0",
-    "kubeflow==0.5.0", "kubeflow-spark-api==2.4.0",
-)
+# What pyspark's client of Spark Connect needs beside pyspark itself: the oldest versions that Spark 4.0 takes of what speaks
+# gRPC, and later ones of the rest.
+CLIENT = ("googleapis-common-protos==1.65.0", "grpcio==1.67.0", "grpcio-status==1.67.0", "pandas==2.2.3", "py4j==0.10.9.9", "pyarrow==18.1.0")
 
 # part of the source archive → its place in a distribution
 PLACES = {
@@ -85,7 +82,7 @@ def unpack(version: str, target: pathlib.Path) -> None:
 
 
 def connect_client(version: str) -> pathlib.Path:
-    """A folder for PYTHONPATH: pyspark, what its client of Spark Connect needs, and Kubeflow's SDK; fetched on first use."""
+    """A folder for PYTHONPATH: pyspark, and what its client of Spark Connect needs; fetched on first use."""
     home = distribution(version)
     target = home.with_name(f"client-{version}")
     with locked(home.with_name(f".client-{version}.lock"), f"client of Spark Connect {version}"):
