@@ -24,6 +24,9 @@ fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_tra
     let _alone = install_alone();
     let _installed = Installed;
     does("docs/admin/install.md", "Uninstalling");
+    // The accounts of drivers stay, and Helm takes none over that somebody else has made.
+    let account = ["delete", "serviceaccount,rolebinding", "spark-operator-spark", "--namespace=default"];
+    kubectl(&[&account[..], &["--ignore-not-found"]].concat());
     kubeflows_definitions();
     helm(&["install", "spark-operator", STAND_IN, "--create-namespace", "--wait"]);
     let driver = running_under_kubeflow("handed-over");
