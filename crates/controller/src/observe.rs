@@ -74,6 +74,7 @@ pub(super) async fn observe(
     let is_new =
         progress.is_none() && launching.as_ref().is_some_and(|run| !is_submitted(run, &submission_pods));
     let submission_id = status.and_then(|status| status.submission_id.as_deref()).unwrap_or_default();
+    let cached_driver = cached.get(&driver_name).map(|pod| pod.uid.clone());
     let driver = match cached.remove(&driver_name) {
         _ if is_told => Driver::Unseen,
         // Before a launch, the decision to delete or to adopt a pod needs the live pod, not a cached copy. During a
@@ -114,11 +115,14 @@ pub(super) async fn observe(
     };
     let (recorded, made_for, ended) =
         context.memory.with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
+    // A driver that is gone, and whose deletion the watch has not reported, may have made executors that it has not
+    // reported either.
+    let is_behind = cached_driver.is_some() && cached_driver != ended;
     let strays = match &driver {
         Driver::Gone
             if asked.strays
                 && !cached.values().any(|pod| pod.is_made_for(&uid))
-                && !knows_all_pods(application, departed.as_deref(), ended.as_deref()) =>
+                && (is_behind || !knows_all_pods(application, departed.as_deref(), ended.as_deref())) =>
         {
             live_pods(context, &namespace, &application.name_any(), &driver_name).await?
         }

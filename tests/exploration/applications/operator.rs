@@ -131,8 +131,11 @@ impl Model {
         let is_empty = cached.iter().all(Option::is_none)
             && operator.executors.iter().all(Option::is_none)
             && operator.submission_pods.iter().all(Option::is_none);
+        let is_behind = operator.drivers[name].is_some_and(|pod| Some(pod.uid) != operator.ended_driver);
         let knows_all_pods = self.mutation == Some(Mutation::EmptyCacheTrusted)
-            || is_empty && self.oracle.knows_all_pods(application, operator.departed, operator.ended_driver);
+            || is_empty
+                && !is_behind
+                && self.oracle.knows_all_pods(application, operator.departed, operator.ended_driver);
         let (mut stray_drivers, mut stray_executors, mut stray_submission_pods) = match driver {
             _ if !asked.questions.strays => Default::default(),
             SeenDriver::Gone if is_empty && !knows_all_pods => {
