@@ -370,9 +370,8 @@ fn drivers_have_an_account_where_applications_run() {
     assert_eq!(objects[2]["roleRef"]["name"], account);
     // Kubeflow's examples and SDK name its chart's account, so it is there beside the one that the admin has not named.
     let beside = printed(&["drivers", "--namespaces=a"]).split_off(3);
-    let of_kubeflow =
-        beside.iter().all(|object| object["metadata"] == json!({"name": account, "namespace": "a"}));
-    assert!(of_kubeflow && beside[1]["roleRef"]["name"] == "spark", "{beside:?}");
+    assert_eq!(beside[0]["metadata"], json!({"name": account, "namespace": "a"}));
+    assert_eq!(beside[1]["roleRef"]["name"], "spark", "{beside:?}");
     assert_eq!(beside[1]["subjects"], objects[2]["subjects"]);
     // An admin who deletes these objects to remove the operator keeps the accounts, which running drivers need.
     let removed = printed(&["rbac", "webhook", "deployment", "--namespaces=a"]);

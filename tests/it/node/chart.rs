@@ -25,7 +25,7 @@ fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_tra
     let _installed = Installed;
     does("docs/admin/install.md", "Uninstalling");
     // The accounts of drivers stay, and Helm takes none over that somebody else has made.
-    let account = ["delete", "serviceaccount,rolebinding", "spark-operator-spark", "--namespace=default"];
+    let account = ["delete", "serviceaccount", "spark-operator-spark", "--namespace=default"];
     kubectl(&[&account[..], &["--ignore-not-found"]].concat());
     kubeflows_definitions();
     helm(&["install", "spark-operator", STAND_IN, "--create-namespace", "--wait"]);
@@ -91,7 +91,7 @@ fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_tra
             "rolebinding.rbac.authorization.k8s.io/spark-operator-spark",
         ]
     );
-    assert_eq!(kubectl(&["get", "crds", "--output=name"]).lines().count(), 2);
+    assert_eq!(kubectl(&["get", "crds", "--output=name"]).lines().count(), 3);
     assert_eq!(drivers_of("handed-over"), [uid]);
     kubectl(&["delete", "sparkapp", "handed-over"]);
 }
