@@ -12,10 +12,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::sleep;
 use tokio_util::sync::DropGuard;
 use tracing::{Instrument, debug, info, warn};
+use work::Incoming;
 
-/// The pause after an error that does not concern a single connection (such as no file descriptors left). Without the
-/// pause, the loop would try again and fail at once, and keep a processor busy.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The pause after which a port is tried again that cannot be opened: whoever had it before may still close it.
 const OPEN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -93,28 +91,16 @@ async fn accept(gateway: Arc<Gateway>, server: Arc<Server>, port: u16) {
         sleep(OPEN_PAUSE).await;
     };
     info!(port, "port open");
-    let mut is_told = false;
+    let mut incoming = Incoming::of(tcp);
     loop {
-        match tcp.accept().await {
-            Ok((client, peer)) => {
-                is_told = false;
-                if let Some(place) = gateway.connections.place(&server.uid) {
-                    server.used();
-                    let serve = connection::serve(Arc::clone(&gateway), Arc::clone(&server), client, place);
-                    gateway.open.spawn(serve.in_current_span());
-                } else {
-                    debug!(%peer, "too many connections");
-                    gateway.setup.metrics.refused("too many connections");
-                }
-            }
-            Err(error) => {
-                // Logged once, however long the error lasts.
-                if !is_told {
-                    warn!(%error, "cannot accept connections");
-                    is_told = true;
-                }
-                sleep(ACCEPT_PAUSE).await;
-            }
+        let (client, peer) = incoming.next().await;
+        if let Some(place) = gateway.connections.place(&server.uid) {
+            server.used();
+            let serve = connection::serve(Arc::clone(&gateway), Arc::clone(&server), client, place);
+            gateway.open.spawn(serve.in_current_span());
+        } else {
+            debug!(%peer, "too many connections");
+            gateway.setup.metrics.refused("too many connections");
         }
     }
 }

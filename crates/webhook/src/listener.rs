@@ -6,25 +6,18 @@ use super::{
     connections::{Connection, Host},
     graceful_close::Stream,
 };
-use std::{
-    io::{self, ErrorKind},
-    pin::pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{either::Either, task::TaskTracker};
-use tracing::{Instrument, debug, debug_span, warn};
+use tracing::{Instrument, debug, debug_span};
+use work::Incoming;
 
 /// How long a TLS handshake may take. An API server finishes a handshake in milliseconds, and gives up after 10 s.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause after an error that does not concern a single connection (such as no file descriptors left). Without the
-/// pause, the loop would try again and fail at once, and keep a processor busy.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections on `tcp` until the host stops, and then for the delay in [`Host::closing`]. After that, answers
 /// the requests that have begun and closes all connections.
@@ -32,7 +25,7 @@ pub(super) async fn receive(tcp: TcpListener, acceptor: Option<TlsAcceptor>, hos
     let limit = ConnectionLimit::of(host.limits.connections);
     let host = Arc::new(host);
     let connections = TaskTracker::new();
-    let mut is_told = false;
+    let mut incoming = Incoming::of(tcp);
     let mut end = pin!(async {
         host.stop.cancelled().await;
         sleep(host.closing.delay).await;
@@ -40,38 +33,20 @@ pub(super) async fn receive(tcp: TcpListener, acceptor: Option<TlsAcceptor>, hos
     loop {
         let accepted = async {
             let room = limit.room().await;
-            tcp.accept().await.map(|(stream, peer)| (stream, peer, limit.opened(peer.ip(), room)))
+            let (stream, peer) = incoming.next().await;
+            (stream, peer, limit.opened(peer.ip(), room))
         };
-        let accepted = tokio::select! {
+        let (stream, peer, place) = tokio::select! {
             accepted = accepted => accepted,
             () = &mut end => break,
         };
-        match accepted {
-            Ok((stream, peer, place)) => {
-                is_told = false;
-                let served = serve(stream, acceptor.clone(), Arc::clone(&host), place);
-                connections.spawn(served.instrument(debug_span!("connection", %peer)));
-            }
-            Err(error) if is_about_one(&error) => debug!(%error, "hung up before it was accepted"),
-            Err(error) => {
-                // Logged once, however long the error lasts.
-                if !is_told {
-                    warn!(%error, "cannot accept connections");
-                    is_told = true;
-                }
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
+        let served = serve(stream, acceptor.clone(), Arc::clone(&host), place);
+        connections.spawn(served.instrument(debug_span!("connection", %peer)));
     }
-    drop(tcp);
+    drop(incoming);
     host.closed.cancel();
     connections.close();
     connections.wait().await;
-}
-
-fn is_about_one(error: &io::Error) -> bool {
-    use ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 async fn serve(tcp: TcpStream, acceptor: Option<TlsAcceptor>, host: Arc<Host>, place: Place) {

@@ -1,8 +1,10 @@
-//! What controller and webhook need alike where they work on objects that others have written: what a panic becomes, and
-//! who is next where there is less room than work.
+//! What several parts need alike where they work for others: what a panic becomes, who is next where there is less room than
+//! work, and how connections are accepted.
 
+mod incoming;
 mod panics;
 mod turns;
 
+pub use incoming::Incoming;
 pub use panics::{Panicked, caught, caught_now};
 pub use turns::{Line, Lines, Turn, Turns};
