@@ -9,7 +9,7 @@ use k8s_openapi::{
 use kube_core::ResourceExt;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::{
     Embedded,
@@ -99,7 +99,7 @@ pub struct ConnectServerSpec {
     /// --default-service-account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
-    /// Whose pods may connect. `Namespace`: those of this namespace, by a NetworkPolicy of the operator.
+    /// The pods that may connect. `Namespace`: those of this namespace, by a NetworkPolicy of the operator.
     /// `Cluster`: all. Default: the operator's --connect-default-access, which is `Namespace`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("enum" = ["Namespace", "Cluster"]))]
@@ -131,13 +131,13 @@ pub struct ConnectExecutorSpec {
     pub template: Option<Embedded<PodTemplateSpec>>,
 }
 
-/// Whose pods may connect to a server.
+/// The pods that may connect to a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConnectAccess {
-    /// Those of the server's namespace.
+    /// The pods of the server's namespace.
     #[default]
     Namespace,
-    /// All.
+    /// The pods of all namespaces.
     Cluster,
 }
 
@@ -179,7 +179,7 @@ pub struct SparkConnectStatus {
     /// When the server's pod was made last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_restart_time: Option<Time>,
-    /// How the last server ended that ended by itself.
+    /// The end of the last server that ended by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<ConnectFailure>,
     /// Where the operator's gateway takes connections for this server.
@@ -190,13 +190,10 @@ pub struct SparkConnectStatus {
 reads_null_as_absent!("spec": SparkConnectSpec, "status": SparkConnectStatus);
 
 crate::words! {
-    /// What a server does. The strings are those of Kubeflow's operator.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+    /// The stage of a server. The strings are those of Kubeflow's operator.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[schemars(with = "String")]
     pub enum ConnectState {
-        /// Nothing was done yet. Also what a state that we do not know is read as.
-        #[default]
-        New = "",
         /// The server's pod is being made, or was made and has never been ready.
         Provisioning = "Provisioning",
         /// Clients can connect.
@@ -205,6 +202,10 @@ crate::words! {
         NotReady = "NotReady",
         /// The server cannot be made, or has ended by itself and is made anew later.
         Failed = "Failed",
+        /// Nothing was done yet. A state that we do not know is read as this one.
+        #[default]
+        #[serde(rename = "", other)]
+        New = "",
     }
 }
 
@@ -212,19 +213,6 @@ impl ConnectState {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     fn is_new(&self) -> bool {
         *self == Self::New
-    }
-}
-
-impl Serialize for ConnectState {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for ConnectState {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Ok(Self::ALL.into_iter().find(|state| state.as_str() == text).unwrap_or_default())
     }
 }
 
@@ -249,17 +237,17 @@ impl ConnectServerStatus {
     }
 }
 
-/// How a server ended by itself.
+/// The end of a server that ended by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectFailure {
-    /// Why, as a word: `Error`, `OOMKilled`, `Evicted`.
+    /// The reason, as a word: `Error`, `OOMKilled`, `Evicted`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Exit code of the server's container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Why, as a sentence, with the last words of the container.
+    /// The reason, as a sentence, with the last words of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Uid of the server's pod; absent if the pod was gone before the operator saw its end.

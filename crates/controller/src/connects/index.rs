@@ -18,13 +18,13 @@ use kube::{
 use pods::PodSummary;
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
-use tokio::sync::watch as state;
+use tokio::sync::SetOnce;
 use tracing::warn;
 
 /// The kind of servers and executors.
 pub(super) const POD: ObjectKind = ObjectKind::new("v1", "Pod");
 
-/// What is kept of a pod, or of an object beside it.
+/// The part of a pod, or of an object beside it, that is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Part {
     /// The label `sparkoperator.k8s.io/connect-name`.
@@ -82,22 +82,19 @@ impl Record for Part {
     }
 }
 
-/// What the API server has reported of all SparkConnects.
+/// The pods and objects of all SparkConnects that the API server has reported.
 pub(super) struct ConnectIndex(Vec<Arc<Kind>>);
 
 /// All parts of one kind.
 struct Kind {
     kind: ObjectKind,
     parts: ApplicationIndex<Part>,
-    is_listed: state::Sender<bool>,
+    listed: SetOnce<()>,
 }
 
 impl Default for ConnectIndex {
     fn default() -> Self {
-        let kind = |kind| {
-            let (parts, is_listed) = (ApplicationIndex::default(), state::Sender::new(false));
-            Arc::new(Kind { kind, parts, is_listed })
-        };
+        let kind = |kind| Arc::new(Kind { kind, parts: ApplicationIndex::default(), listed: SetOnce::new() });
         let kinds = [
             POD,
             ObjectKind::CONFIG_MAP,
@@ -113,8 +110,7 @@ impl ConnectIndex {
     /// Waits until everything that existed at the start is known.
     pub(super) async fn synced(&self) {
         for kind in &self.0 {
-            // The sender lives as long as `self`, so this wait cannot fail.
-            drop(kind.is_listed.subscribe().wait_for(|is_listed| *is_listed).await);
+            kind.listed.wait().await;
         }
     }
 
@@ -170,7 +166,8 @@ impl Kind {
         };
         let changed = self.parts.apply(event, keyed, |_, _| {});
         if is_complete {
-            self.is_listed.send_replace(true);
+            // Later lists are no news.
+            self.listed.set(()).ok();
         }
         changed
     }
