@@ -19,7 +19,7 @@ use tokio::{
 };
 use tracing::debug;
 
-/// How long a pod may take to accept a connection: a packet is sent again after 1 s and 3 s.
+/// The longest time in which a pod accepts a connection: a packet is sent again after 1 s and 3 s.
 const CONNECT: Duration = Duration::from_secs(5);
 /// The pause after which a pod is tried again that should answer: it may have died a moment ago, or its network may not
 /// be known everywhere yet.

@@ -1,4 +1,4 @@
-//! What all connections share: the settings, the room, and the end of the process.
+//! Holds the parts that all connections share: the settings, the room, and the end of the process.
 
 use super::{
     metrics::GatewayMetrics,
@@ -12,10 +12,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 use watches::Watches;
 
-/// How long the last reports may take, after all connections have been closed. Kubernetes ends the process soon after.
+/// The longest time for the last reports, after all connections have been closed. Kubernetes ends the process soon after.
 const LAST_REPORTS: Duration = Duration::from_secs(3);
 
-/// What the admin has chosen.
+/// The admin's settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The namespaces whose SparkConnects are served; none for all.
@@ -28,16 +28,16 @@ pub struct Settings {
     /// The limit of the connections that wait for servers. They count as connections too.
     pub held: Limit,
     pub longest_wait: Duration,
-    /// How long after the last report of a SparkConnect the next one follows, while connections are open.
+    /// The time between two reports of a SparkConnect while connections are open.
     pub report_period: Duration,
-    /// How long connections go on after the process was asked to stop.
+    /// The time for which connections go on after the process was asked to stop.
     pub termination_grace: Duration,
 }
 
 /// Opens a port.
 pub type Listen = Arc<dyn Fn(u16) -> io::Result<TcpListener> + Send + Sync>;
 
-/// What the gateway needs.
+/// The settings, the client and the metrics that the gateway uses.
 pub struct Setup {
     pub settings: Settings,
     pub client: Client,

@@ -47,7 +47,7 @@ use tracing::warn;
 
 /// The port of Spark Connect in a server's pod: Spark's default, which the operator sets.
 pub const SERVER_PORT: u16 = 15002;
-/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit.
+/// The number of objects that the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit.
 const PAGE: u32 = 20;
 
 /// Serves SparkConnects until `stop`, and then their open connections for the termination grace. Calls `synced` once

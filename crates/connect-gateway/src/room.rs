@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use std::{collections::HashMap, sync::Arc};
 
-/// How many connections there may be.
+/// The greatest numbers of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     pub in_all: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Room {
 struct Taken {
     all: usize,
     of_one: HashMap<Uid, usize>,
-    /// How many SparkConnects there are.
+    /// The number of SparkConnects.
     sharing: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the connections to one SparkConnect share: where its server answers, and when it was used.
+//! Holds the parts that the connections to one SparkConnect share: the address of its server, and the time of its use.
 
 use super::spark_connect::{Known, Uid};
 use parking_lot::Mutex;
@@ -24,7 +24,7 @@ pub(crate) struct Server {
     pub(crate) gone: CancellationToken,
 }
 
-/// When something last happened.
+/// The time at which something last happened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     /// A connection was opened, held or closed.

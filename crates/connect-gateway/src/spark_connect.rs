@@ -10,7 +10,7 @@ pub(crate) type SparkConnect = Lenient<DynamicObject>;
 /// The uid of a SparkConnect.
 pub(crate) type Uid = Arc<str>;
 
-/// What is kept of a SparkConnect.
+/// The part of a SparkConnect that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) namespace: String,

@@ -324,7 +324,7 @@ impl<'a> Pass<'a> {
     fn follow(&mut self, pod: &ServerPod) {
         let hash = server_hash(&self.connect.spec);
         let status = &mut self.plan.status;
-        // That of another version cannot be compared, and Kubeflow's operator has written none: such a server goes on.
+        // A hash of another version cannot be compared, and Kubeflow's operator has written none: such a server goes on.
         let is_edited = [pod.hash.as_ref(), status.server_hash.as_ref()]
             .into_iter()
             .flatten()

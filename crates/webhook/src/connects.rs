@@ -12,7 +12,7 @@ use serde_json::Value;
 use submission::exposure::ExposureRight;
 use validation::Invalid;
 
-/// What the user is told who edits a server that runs.
+/// The warning for an edit of a server that runs.
 const RESTARTS: &str = "spec: this edit restarts the server, which ends its sessions";
 
 pub(super) fn validated(change: &Change) -> Decision {

@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// After which time the NetworkPolicy is applied again, should somebody have changed it.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// What the operator is told of its gateway.
+/// The settings that tell the operator of its gateway.
 #[derive(Clone, Debug)]
 pub struct GatewaySetup {
     /// The namespace and the labels of its pods.

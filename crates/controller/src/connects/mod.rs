@@ -37,7 +37,7 @@ use tracing::{Span, debug, field, info, instrument, warn};
 /// A SparkConnect as the watch delivers it.
 type Watched = Kept<SparkConnect, KeptConnect>;
 
-/// What the operator needs to drive SparkConnects.
+/// The settings for SparkConnects.
 #[derive(Clone, Debug)]
 pub struct ConnectSetup {
     /// The admin's settings; [`Self::gateway`] has those about the gateway.

@@ -15,7 +15,7 @@ use pods::{Controller, PodSummary};
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
 
-/// What was found out about one SparkConnect.
+/// The facts about one SparkConnect.
 #[derive(Default)]
 pub(super) struct Seen {
     pub facts: Observed,
