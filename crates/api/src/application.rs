@@ -233,15 +233,15 @@ impl SparkApplication {
     }
 }
 
-/// Returns the owner reference to `application`. The objects that are created for the application contain it, so that
-/// Kubernetes deletes them together with the application.
+/// Returns the owner reference to `owner`, an application for instance. The objects that are created for it contain the
+/// reference, so that Kubernetes deletes them together with the owner.
 #[must_use]
-pub fn owner_reference(application: &SparkApplication) -> OwnerReference {
+pub fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
-        api_version: SparkApplication::api_version(&()).into_owned(),
-        kind: SparkApplication::kind(&()).into_owned(),
-        name: application.metadata.name.clone().unwrap_or_default(),
-        uid: application.metadata.uid.clone().unwrap_or_default(),
+        api_version: K::api_version(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        name: owner.meta().name.clone().unwrap_or_default(),
+        uid: owner.meta().uid.clone().unwrap_or_default(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     }

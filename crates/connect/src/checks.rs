@@ -6,7 +6,7 @@ use crate::{
 };
 use api::{
     Embedded, LONGEST_LABEL, Role, SparkApplication, SparkApplicationSpec, SparkConnect, SparkConnectSpec,
-    SparkPodSpec, is_segment,
+    SparkPodSpec,
     names::{conf, submit_conf},
     stated,
 };
@@ -19,7 +19,7 @@ use submission::{
     pod_templates::sparks_container,
 };
 use validation::{
-    Files,
+    Files, check_name, is_label,
     kubernetes::{Place, mistakes},
 };
 
@@ -56,7 +56,7 @@ pub fn validate(connect: &SparkConnect) -> Result<(), Refusal> {
 #[must_use]
 pub fn examine(connect: &SparkConnect) -> Findings {
     let mut findings = Findings::default();
-    name(connect, &mut findings);
+    check_name("SparkConnect", &connect.metadata, names::LONGEST_NAME, &mut findings);
     fields(connect, &mut findings);
     service(connect, &mut findings);
     let of_application = validation::examine(&as_application(connect), Files::Stay);
@@ -94,28 +94,6 @@ pub fn exposure_rights(old: Option<&SparkConnectSpec>, spec: &SparkConnectSpec) 
         return Vec::new();
     };
     vec![ExposureRight { group: "", resource: "services", field: format!("spec.server.service.{field}") }]
-}
-
-fn name(connect: &SparkConnect, findings: &mut Findings) {
-    let name = connect.metadata.name.as_deref().unwrap_or_default();
-    if name.is_empty() && connect.metadata.generate_name.is_some() {
-        return;
-    }
-    let mut refuse = |why: String| {
-        findings.refuse("metadata.name", format_args!("invalid SparkConnect name \"{name}\": {why}"));
-    };
-    let most = names::LONGEST_NAME;
-    if name.len() > most {
-        refuse(format!("has {} characters, at most {most} are possible", name.len()));
-    }
-    if !is_label(name) {
-        refuse("write lower-case letters, digits and `-`, a letter first and no `-` last".to_owned());
-    }
-}
-
-/// Whether `name` has the form of a DNS-1035 label, as Kubernetes requires for Services.
-fn is_label(name: &str) -> bool {
-    is_segment(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
 /// Checks what only a server has.

@@ -5,8 +5,9 @@ use crate::{BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_PORT, Gateway, Policy, UI_P
 use api::{
     ConnectAccess, ObjectKind, SparkConnect,
     names::{label, role},
+    owner_reference,
 };
-use kube_core::{Resource, ResourceExt};
+use kube_core::ResourceExt;
 use serde_json::{Value, json};
 use submission::pod_templates;
 
@@ -28,18 +29,6 @@ pub(super) fn server_labels(connect: &SparkConnect) -> [(&'static str, String); 
         (label::CONNECT_NAME, connect.name_any()),
         (label::SPARK_ROLE, role::CONNECT_SERVER.to_owned()),
     ]
-}
-
-/// Returns the reference to the SparkConnect as the owner of an object.
-pub(super) fn owner(connect: &SparkConnect) -> Value {
-    json!({
-        "apiVersion": SparkConnect::api_version(&()),
-        "kind": SparkConnect::kind(&()),
-        "name": connect.name_any(),
-        "uid": connect.metadata.uid,
-        "controller": true,
-        "blockOwnerDeletion": true,
-    })
 }
 
 /// Returns all objects beside the pod. `gateway` is the gateway with its port, if connections pass it; `address` is that of
@@ -76,7 +65,7 @@ fn object(connect: &SparkConnect, kind: &ObjectKind, name: &str) -> Value {
         "metadata": {
             "name": name,
             "labels": {label::CREATED_BY: "true", label::CONNECT_NAME: connect.name_any()},
-            "ownerReferences": [owner(connect)],
+            "ownerReferences": [owner_reference(connect)],
         },
     })
 }

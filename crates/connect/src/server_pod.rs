@@ -3,13 +3,13 @@
 use crate::{
     CONNECT_PORT, Policy,
     names::{self, TEMPLATE_FILE, TEMPLATE_KEY},
-    objects::{owner, server_labels},
+    objects::server_labels,
     options::options,
 };
 use api::{
     Role, SparkConnect, SparkConnectSpec,
     names::{annotation, conf, env, label, volume},
-    stated,
+    owner_reference, stated,
 };
 use serde_json::{Value, json};
 use spark_client::{Conf, Line, set_resources};
@@ -54,7 +54,7 @@ pub fn server_pod(connect: &SparkConnect, policy: &Policy) -> Value {
             "name": names::server(connect),
             "labels": template["metadata"]["labels"],
             "annotations": template["metadata"]["annotations"],
-            "ownerReferences": [owner(connect)],
+            "ownerReferences": [owner_reference(connect)],
         },
         "spec": template["spec"],
     });

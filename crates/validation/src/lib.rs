@@ -32,7 +32,7 @@ mod volumes;
 
 use api::{Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, with_defaults};
 pub use edits::{Edit, Effect, differences, effect_of, effects, end_of_run};
-pub use names::{is_label_value, is_object_name};
+pub use names::{check_name, is_label, is_label_value, is_object_name};
 pub use planned::Files;
 pub use precision::Precision;
 pub use schedule::shortest_named_run;

@@ -10,7 +10,7 @@ use cron::Schedule;
 use submission::driver_pod_name;
 
 pub(super) fn application(application: &SparkApplication, findings: &mut Findings) {
-    object("SparkApplication", &application.metadata, LONGEST_LABEL, findings);
+    check_name("SparkApplication", &application.metadata, LONGEST_LABEL, findings);
 }
 
 /// Checks the name of a schedule. The schedule's applications are called `<name>-<time>`. If the unit of the time is
@@ -24,7 +24,7 @@ pub(super) fn schedule(
     let rhythm = Schedule::parse(&schedule.spec.schedule).ok().map(|schedule| schedule.rhythm);
     let possible = |precision: Precision| LONGEST_LABEL - precision.suffix_length(rhythm.as_ref());
     let most = possible(precision.unwrap_or(Precision::Minutes));
-    object("ScheduledSparkApplication", &schedule.metadata, most, findings);
+    check_name("ScheduledSparkApplication", &schedule.metadata, most, findings);
     let (length, surely) =
         (schedule.metadata.name.as_deref().map_or(0, str::len), possible(Precision::default()));
     if precision.is_none() && length > surely && length <= most {
@@ -40,7 +40,9 @@ pub(super) fn schedule(
 /// The shortest suffix that follows a schedule's name in the name of an application: a time in minutes.
 pub(super) const SHORTEST_TIME: &str = "-00000000";
 
-fn object(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize, findings: &mut Findings) {
+/// Checks that the name of an object of this kind is a DNS-1035 label, as Kubernetes requires for the Services that are called
+/// after it, and has at most `possible` characters.
+pub fn check_name(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize, findings: &mut Findings) {
     let name = metadata.name.as_deref().unwrap_or_default();
     if name.is_empty() && metadata.generate_name.is_some() {
         // The API server generates the name.
@@ -89,7 +91,8 @@ pub(super) fn is_port_name(name: &str) -> bool {
 }
 
 /// Whether `name` has the form of a DNS-1035 label, which begins with a letter. The length is not checked.
-fn is_label(name: &str) -> bool {
+#[must_use]
+pub fn is_label(name: &str) -> bool {
     is_segment(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
