@@ -542,11 +542,14 @@ fn the_notes_list_the_keys_that_have_no_effect_as_in_kubeflows_chart() {
 
 #[test]
 #[ignore = "needs helm: make test"]
-fn the_notes_mention_spark_connects_where_nothing_looks_after_them() {
-    let off = ["--set=sparkConnect.enable=false"];
-    for (arguments, is_mentioned) in [(&[][..], false), (&off[..], true)] {
-        let said = notes("connects", arguments);
-        assert_eq!(said.contains("kubectl get sparkconnects"), is_mentioned, "{said}");
+fn the_notes_mention_spark_connects_that_nothing_looks_after_and_a_webhook_that_cannot_start() {
+    let by_default = notes("looked-after", &[]);
+    for (value, sentence) in [
+        ("sparkConnect.enable=false", "kubectl get sparkconnects"),
+        ("webhook.port=8080", "webhook.port and prometheus.metrics.port are the same, 8080: "),
+    ] {
+        let said = notes("looked-after", &["--set", value]);
+        assert!(said.contains(sentence) && !by_default.contains(sentence), "{said}");
     }
 }
 
