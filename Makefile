@@ -131,7 +131,7 @@ soak: build explore core ## Fuzzing, long outages, kills at random moments, cert
 	tests/tools/level "soak: lines of Spark," cargo test $(TESTS) --test it -- --ignored --nocapture soak::spark_lines
 	tests/tools/spark-settings --check
 	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
-		tests/tools/level "soak: faults, kills, outages," tests/tools/in-clusters soak soak::faults,soak::kills,soak::away
+		tests/tools/level "soak: faults, kills, outages," tests/tools/in-clusters soak soak::faults,soak::kills,soak::away,soak::switch
 	OPERATOR=$(RELEASE)/spark-operator SPARKCTL=$(RELEASE)/sparkctl tests/tools/level "soak: what is measured," tests/tools/in-cluster soak \
 		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture \
 		soak::rotation soak::turns soak::large soak::tenants soak::due_at_once soak::sparkctl_cost

@@ -2,6 +2,7 @@
 //! manifests contain, and that an operator works with the rights and flags that it gives.
 
 use super::{
+    helm::CHART,
     kubectl::{kubectl, kubectl_with},
     namespace::{Namespace, call_locally},
     operator::{HEALTH, NAMESPACE, Operator, Setup, WEBHOOK_PORT},
@@ -23,7 +24,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const CHART: &str = "manifests/helm/spark-operator";
 /// A release whose objects have the names of Kubeflow's chart in its documentation.
 const RELEASE: &str = "spark-operator";
 /// A release whose objects are called `apart-spark-operator…`.
@@ -34,12 +34,12 @@ const VALUES: [&str; 6] =
     ["default", "kubeflow", "everything", "labelled", "one-deployment", "without-webhook"];
 
 /// Returns what the chart renders; `arguments` are those of `helm template`.
-fn rendered(release: &str, arguments: &[&str]) -> Vec<Value> {
+pub(super) fn rendered(release: &str, arguments: &[&str]) -> Vec<Value> {
     serde_saphyr::from_multiple(&template(release, arguments).unwrap()).unwrap()
 }
 
 /// Returns the YAML that the chart renders, or Helm's complaint.
-fn template(release: &str, arguments: &[&str]) -> Result<String, String> {
+pub(super) fn template(release: &str, arguments: &[&str]) -> Result<String, String> {
     template_of(CHART, release, arguments)
 }
 
@@ -86,8 +86,8 @@ fn copied(name: &str) -> PathBuf {
     folder
 }
 
-/// Returns the path of one of [`VALUES`].
-fn values(name: &str) -> String {
+/// Returns the argument of Helm for values in `tests/data/chart`, such as one of [`VALUES`].
+pub(super) fn values(name: &str) -> String {
     format!("--values=tests/data/chart/{name}.yaml")
 }
 
@@ -96,19 +96,34 @@ fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a 
 }
 
 /// Returns the arguments of the operator's container in each Deployment, with the name of the Deployment.
-fn arguments(objects: &[Value]) -> Vec<(String, Vec<String>)> {
+pub(super) fn arguments(objects: &[Value]) -> Vec<(String, Vec<String>)> {
     of_kind(objects, "Deployment")
         .map(|deployment| {
-            let arguments =
-                deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
-            let arguments = arguments.iter().map(|argument| argument.as_str().unwrap().to_owned());
-            (deployment["metadata"]["name"].as_str().unwrap().to_owned(), arguments.collect())
+            (deployment["metadata"]["name"].as_str().unwrap().to_owned(), arguments_of(deployment))
         })
         .collect()
 }
 
+/// Returns the arguments of the operator's container in a Deployment.
+pub(super) fn arguments_of(deployment: &Value) -> Vec<String> {
+    let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    arguments.iter().map(|argument| argument.as_str().unwrap().to_owned()).collect()
+}
+
+/// Returns the settings of the program of a Deployment, with its flags and the rights of its account.
+pub(super) fn program<'a>(deployment: &Value, namespace: &'a Namespace, account: &'static str) -> Setup<'a> {
+    let arguments = arguments_of(deployment);
+    let commands = arguments.iter().take_while(|argument| !argument.starts_with('-')).count();
+    // The harness has flags of its own for these.
+    let replaced = ["--leader-election", "--metrics-bind-address", "--webhook-port", "--zap-"];
+    let setup = Operator::with(namespace).account(account).command(&arguments[..commands]);
+    let flags = arguments[commands..].iter();
+    let flags = flags.filter(|argument| !replaced.iter().any(|replaced| argument.starts_with(replaced)));
+    flags.fold(setup, |setup, argument| setup.argument(argument))
+}
+
 /// Returns the settings that the arguments mean.
-fn settings(arguments: &[String]) -> Settings {
+pub(super) fn settings(arguments: &[String]) -> Settings {
     let program = ["spark-operator".to_owned()];
     match Flags::try_parse_from(program.iter().chain(arguments)).unwrap().command {
         Command::Run(settings) => *settings,
@@ -427,45 +442,6 @@ fn the_charts_files_are_those_of_the_manifests() {
     assert!(read(format!("{CHART}/Chart.yaml")).contains(&version), "{version}");
 }
 
-/// Kubeflow's operator checks no rights to expose a driver. `helm template` does not look into the cluster, so the controller's
-/// Deployment that an upgrade finds there is a file of a copy of the chart.
-#[test]
-#[ignore = "needs helm: make test"]
-fn a_release_that_was_kubeflows_warns_of_exposed_drivers_until_its_values_say_otherwise() {
-    const LOOKUP: &str = "lookup \"apps/v1\" \"Deployment\" .Release.Namespace \
-                          (printf \"%s-controller\" (include \"spark-operator.fullname\" .))";
-    let folder = copied("was-kubeflows");
-    let helpers = folder.join("templates/_helpers.tpl");
-    let text = fs::read_to_string(&helpers).unwrap();
-    assert_eq!(text.matches(LOOKUP).count(), 1);
-    fs::write(helpers, text.replace(LOOKUP, "(.Files.Get \"before.yaml\" | fromYaml)")).unwrap();
-    let upgraded = |before: &Value, arguments: &[&str]| {
-        fs::write(folder.join("before.yaml"), before.to_string()).unwrap();
-        let text = template_of(folder.to_str().unwrap(), RELEASE, arguments).unwrap();
-        let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-        let given = self::arguments(&objects).into_iter().flat_map(|(_, arguments)| arguments);
-        let checks: Vec<_> = given.filter(|argument| argument.contains("exposure-rights")).collect();
-        let controller = of_kind(&objects, "Deployment")
-            .find(|deployment| deployment["metadata"]["name"] == "spark-operator-controller");
-        (checks, controller.unwrap().clone())
-    };
-    let kubeflows = json!({
-        "metadata": {"labels": {"helm.sh/chart": "spark-operator-2.4.0"}},
-        "spec": {"template": {"spec": {"containers": [{"args": ["controller", "start", "--namespaces=default"]}]}}},
-    });
-    let none: [&str; 0] = [];
-    let (checks, fresh) = upgraded(&json!({}), &[]);
-    assert_eq!(checks, none);
-    assert_eq!(upgraded(&fresh, &[]).0, none);
-    let (checks, once) = upgraded(&kubeflows, &[]);
-    assert_eq!(checks, ["--check-exposure-rights=warn"]);
-    let one = "webhook.inControllerPods=true,controller.deploymentAnnotations.a=b";
-    let (checks, twice) = upgraded(&once, &["--set", one]);
-    assert_eq!(checks, ["--check-exposure-rights=warn"]);
-    let (checks, _) = upgraded(&twice, &["--set", "webhook.checkExposureRights=true"]);
-    assert_eq!(checks, none);
-}
-
 /// Values that users of Kubeflow's chart write: numbers as texts, empty values, keys of charts around this one, names beside all
 /// namespaces, and images from a mirror.
 #[test]
@@ -633,17 +609,9 @@ impl Release {
         json!({"apiVersion": "v1", "kind": "List", "items": objects})
     }
 
-    /// Returns the settings of the program of a Deployment, with its flags and the rights of its account.
     fn program<'a>(&self, namespace: &'a Namespace, deployment: &str, account: &'static str) -> Setup<'a> {
-        let (_, arguments) =
-            arguments(&self.objects).into_iter().find(|(name, _)| name == deployment).unwrap();
-        let commands = arguments.iter().take_while(|argument| !argument.starts_with('-')).count();
-        // The harness has flags of its own for these.
-        let replaced = ["--leader-election", "--metrics-bind-address", "--webhook-port", "--zap-"];
-        let setup = Operator::with(namespace).account(account).command(&arguments[..commands]);
-        let flags = arguments[commands..].iter();
-        let flags = flags.filter(|argument| !replaced.iter().any(|replaced| argument.starts_with(replaced)));
-        flags.fold(setup, |setup, argument| setup.argument(argument))
+        let is_it = |object: &&Value| object["metadata"]["name"] == deployment;
+        program(of_kind(&self.objects, "Deployment").find(is_it).unwrap(), namespace, account)
     }
 }
 

@@ -89,6 +89,8 @@ mod sparkctl;
 mod sparkctl_at_a_terminal;
 /// Everything that can happen to submission pods, and the effect on their applications.
 mod submission;
+/// A release of Kubeflow's chart becomes one of this chart.
+pub(crate) mod switch;
 /// Ways in which tenants could get the operator's rights.
 mod tenants;
 /// Validation refuses what the API server refuses, and nothing else.
@@ -110,6 +112,8 @@ pub(crate) mod balancer;
 mod budget;
 /// Requests of a test to the API server.
 pub(crate) mod calls;
+/// Runs Helm.
+pub(crate) mod helm;
 /// Runs `kubectl`.
 pub(crate) mod kubectl;
 /// Plays the kubelet.

@@ -5,15 +5,15 @@ use super::{
     Installed, application, followed, handover::does, install_alone, log, native::python_job, state_is, until,
 };
 use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    apiserver::{
+        helm::{CHART, STAND_IN, helm},
+        kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    },
     golden::yaml,
-    program,
 };
 use serde_json::{Value, json};
 use std::path::Path;
 
-const CHART: &str = "manifests/helm/spark-operator";
-const STAND_IN: &str = "tests/data/chart/stand-in";
 /// The image that the node has.
 const IMAGE: [&str; 2] =
     ["--set=image.registry=localhost,image.repository=spark-operator", "--set=image.tag=dev"];
@@ -94,17 +94,6 @@ fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_tra
     assert_eq!(kubectl(&["get", "crds", "--output=name"]).lines().count(), 3);
     assert_eq!(drivers_of("handed-over"), [uid]);
     kubectl(&["delete", "sparkapp", "handed-over"]);
-}
-
-/// Runs a command of Helm in the operator's namespace; returns what it prints.
-pub(crate) fn helm(arguments: &[&str]) -> String {
-    let output = program::run("helm", &[arguments, &["--namespace=spark-operator"]].concat(), "");
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        let there = kubectl(&["--namespace=spark-operator", "describe", "pods,jobs"]);
-        panic!("helm {arguments:?}: {said}\n{there}");
-    }
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Returns the names of the Deployments in the operator's namespace.

@@ -8,7 +8,7 @@ mod browser;
 /// Strings with difficult characters.
 mod characters;
 /// The Helm chart, in the place of Kubeflow's.
-pub(crate) mod chart;
+mod chart;
 /// A program that uses the client library.
 mod client;
 /// Servers of Spark Connect, and a client.

@@ -27,6 +27,8 @@ mod rotation;
 mod spark_lines;
 /// Many applications are listed and shown.
 mod sparkctl_cost;
+/// Kubeflow's chart is replaced by this one.
+mod switch;
 /// Many applications of many tenants.
 mod tenants;
 /// One tenant beside another who does as much as he can.

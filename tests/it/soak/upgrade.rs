@@ -5,6 +5,7 @@ use crate::{
         applications::application,
         arrivals::Arrivals,
         balancer::Balancer,
+        helm::{CHART, helm},
         kubectl::{kubectl, kubectl_with},
         kubelet,
         namespace::Namespace,
@@ -12,10 +13,7 @@ use crate::{
         restarts::admits,
         route::Route,
     },
-    node::{
-        Installed, chart::helm, handover::does, install_alone, is_installed_again, native::python_job,
-        state_is,
-    },
+    node::{Installed, handover::does, install_alone, is_installed_again, native::python_job, state_is},
 };
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::Pod;
@@ -131,16 +129,15 @@ fn on_a_node_an_application_of_an_earlier_commit_goes_on_by_kustomize_and_by_hel
     // By Helm: the chart of this commit with the image of each.
     does("docs/admin/install.md", "Uninstalling");
     kubectl(&["delete", "namespace", "spark-operator", "--ignore-not-found"]);
-    let chart = "manifests/helm/spark-operator";
     let tag = |image: &str| format!("--set=image.tag={}", image.rsplit_once(':').unwrap().1);
     let wait = ["--wait", "--timeout=120s"];
-    helm(&[&["install", "spark-operator", chart, "--create-namespace", &tag(IMAGE)], &wait[..]].concat());
+    helm(&[&["install", "spark-operator", CHART, "--create-namespace", &tag(IMAGE)], &wait[..]].concat());
     let run = begun("upgraded", "spark-operator-spark");
-    helm(&[&["upgrade", "spark-operator", chart, &tag(OURS)], &wait[..]].concat());
+    helm(&[&["upgrade", "spark-operator", CHART, &tag(OURS)], &wait[..]].concat());
     assert_eq!(run_of("upgraded"), run);
     helm(&[&["rollback", "spark-operator", "1"], &wait[..]].concat());
     assert_eq!(run_of("upgraded"), run);
-    helm(&[&["upgrade", "spark-operator", chart, &tag(OURS)], &wait[..]].concat());
+    helm(&[&["upgrade", "spark-operator", CHART, &tag(OURS)], &wait[..]].concat());
     assert_eq!(run_of("upgraded"), run);
     ends("upgraded");
     helm(&["uninstall", "spark-operator", "--wait"]);

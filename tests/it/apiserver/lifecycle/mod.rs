@@ -18,7 +18,7 @@ mod monitoring;
 /// Drivers that are kept until their outcome is recorded.
 mod protection;
 /// Applications of another operator.
-mod takeover;
+pub(super) mod takeover;
 
 use super::{applications, eventually, kubelet, namespace::Namespace, seen};
 use api::SparkApplication;

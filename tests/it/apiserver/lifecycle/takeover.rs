@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 /// A submission id as Kubeflow generates it.
-const ID: &str = "5f3c1a52-77aa-4f0b-9b5c-0b1f6f0c2d11";
+pub(crate) const ID: &str = "5f3c1a52-77aa-4f0b-9b5c-0b1f6f0c2d11";
 const LONG_AGO: &str = "2025-01-02T03:04:05Z";
 
 #[tokio::test]
@@ -176,7 +176,13 @@ async fn what_its_executors_will_lack_is_told_before_and_after() {
 async fn kubeflows(namespace: &Namespace, name: &str, state: &str, spec: &Value) {
     namespace.apply(&application(name, spec));
     let mut stored = namespace.application(name).await;
-    stored["status"] = json!({
+    stored["status"] = status_in(state, name);
+    namespace.replace_status::<SparkApplication>(&stored).await;
+}
+
+/// Returns the status that Kubeflow's operator gives an application in `state`.
+pub(crate) fn status_in(state: &str, name: &str) -> Value {
+    json!({
         "applicationState": {"state": state},
         "driverInfo": {"podName": format!("{name}-driver"), "webUIPort": 4040},
         "executionAttempts": 1,
@@ -185,15 +191,19 @@ async fn kubeflows(namespace: &Namespace, name: &str, state: &str, spec: &Value)
         "submissionAttempts": 1,
         "submissionID": ID,
         "terminationTime": null,
-    });
-    namespace.replace_status::<SparkApplication>(&stored).await;
+    })
 }
 
-/// Creates the application's driver as the `spark-submit` of Kubeflow's operator creates it.
+/// Creates the application's driver.
 async fn drivers(namespace: &Namespace, name: &str) {
-    let owner = owned_by(&namespace.application(name).await);
-    let driver = pod(&format!("{name}-driver"), name, "driver", "spark-kubernetes-driver", &owner);
-    namespace.create::<Pod>(&driver).await;
+    namespace.create::<Pod>(&driver_of(&namespace.application(name).await)).await;
+}
+
+/// Returns the driver of a stored application, as the `spark-submit` of Kubeflow's operator creates it.
+pub(crate) fn driver_of(application: &Value) -> Value {
+    let name = application["metadata"]["name"].as_str().unwrap();
+    let owner = owned_by(application);
+    pod(&format!("{name}-driver"), name, "driver", "spark-kubernetes-driver", &owner)
 }
 
 /// Creates an executor of the application's driver; returns the executor's name.

@@ -1,0 +1,26 @@
+//! Runs Helm, which is on the PATH of `cluster exec`, in the operator's namespace.
+
+use super::{kubectl::kubectl, operator::NAMESPACE};
+use crate::program;
+
+pub(crate) const CHART: &str = "manifests/helm/spark-operator";
+/// A chart with the objects of Kubeflow's chart.
+pub(crate) const STAND_IN: &str = "tests/data/chart/stand-in";
+
+/// Returns what a command of Helm prints; panics if it fails.
+pub(crate) fn helm(arguments: &[&str]) -> String {
+    try_helm(arguments).unwrap_or_else(|said| {
+        let there = kubectl(&["--namespace", NAMESPACE, "describe", "pods,jobs"]);
+        panic!("helm {arguments:?}: {said}\n{there}");
+    })
+}
+
+/// Returns what a command of Helm prints, or its error.
+pub(crate) fn try_helm(arguments: &[&str]) -> Result<String, String> {
+    let output = program::run("helm", &[arguments, &["--namespace", NAMESPACE]].concat(), "");
+    if output.status.success() {
+        Ok(String::from_utf8(output.stdout).unwrap())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
