@@ -380,6 +380,10 @@ fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
         let refused = template(RELEASE, &["--set", value]).unwrap_err();
         assert!(refused.contains(complaint), "{value}: {refused}");
     }
+    let old = "--kube-version=1.27.9";
+    let refused = template(RELEASE, &[old]).unwrap_err();
+    assert!(refused.contains("Kubernetes 1.28 or later is needed for the webhook"), "{refused}");
+    template(RELEASE, &[old, "--set=webhook.enable=false"]).unwrap();
     let command = ["template", RELEASE, CHART, "--set"];
     for (value, api) in [
         ("certManager.enable=true", "cert-manager.io/v1"),
