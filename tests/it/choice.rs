@@ -13,7 +13,8 @@ use plan::{
 };
 use serde_json::{Value, json};
 use spark_client::{Objects, Reason};
-use submission::{SubmissionEnvironment, run::Run};
+use submission::{SubmissionEnvironment, executor_template::ExecutorTemplate, run::Run};
+use validation::validate;
 
 /// A setting that only `spark-submit` can handle.
 const FEATURE_STEPS: &str = "spark.kubernetes.driver.pod.featureSteps";
@@ -278,6 +279,49 @@ fn what_spark_overwrites_in_the_executors_template_is_said() {
     let template: Value = serde_json::from_str(text.unwrap()).unwrap();
     assert_eq!(template["spec"]["tolerations"], json!([{"key": "spot", "operator": "Exists"}]));
     assert_eq!(template["spec"]["containers"][0]["name"], "spark-kubernetes-executor");
+}
+
+#[test]
+fn executors_have_a_template_that_can_be_written_anew_where_somebody_asks_for_it() {
+    for (gate, annotation, differs, is_renewable) in [
+        (false, None, json!({}), false),
+        (true, None, json!({}), true),
+        (false, Some("true"), json!({}), true),
+        (true, Some("false"), json!({}), false),
+        (true, None, json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "a"}}}), false),
+        (
+            true,
+            None,
+            json!({"spec": {"sparkConf": {"spark.kubernetes.allocation.pods.allocator": "statefulset"}}}),
+            false,
+        ),
+    ] {
+        let policy = Policy { partial_restart: gate, ..policy() };
+        let mut application = json!(program(json!({"executor": {"nodeSelector": {"pool": "old"}}})));
+        application["metadata"]["annotations"] =
+            annotation.map_or(Value::Null, |is| json!({"sparkoperator.k8s.io/partial-restart": is}));
+        json_patch::merge(&mut application, &differs);
+        let application: SparkApplication = serde_json::from_value(application).unwrap();
+        let Chosen { request, .. } = chosen(&application, &policy);
+        let By::Native(objects) = request.by else { panic!("{request:?}") };
+        let mut children = objects.children.iter();
+        let config_map = children.find(|child| child["data"]["podspec-configmap-key"].is_string()).unwrap();
+        let mark = &objects.pod["metadata"]["annotations"]["sparkoperator.k8s.io/template"];
+        let case = format!("{gate} {annotation:?} {differs}");
+        assert_eq!(config_map["immutable"], if is_renewable { Value::Null } else { json!(true) }, "{case}");
+
+        let template = |application: &SparkApplication| {
+            let application = validate(application).unwrap();
+            ExecutorTemplate::of(application, &request.run, &policy.submission).unwrap()
+        };
+        let present = template(&application);
+        assert_eq!(config_map["metadata"]["name"], present.config_map, "{case}");
+        assert_eq!(config_map["data"], present.patch()["data"], "{case}");
+        assert_eq!(mark, &if is_renewable { json!(present.fingerprint()) } else { Value::Null }, "{case}");
+        let mut edited = application.clone();
+        edited.spec.executor.pod.node_selector = [("pool".to_owned(), "new".to_owned())].into();
+        assert_ne!(template(&edited).fingerprint(), present.fingerprint(), "{case}");
+    }
 }
 
 fn chosen(application: &SparkApplication, policy: &Policy) -> Chosen {

@@ -5,7 +5,7 @@ use crate::{
     extensions::{extensions, recalled},
     golden::{data, yaml},
 };
-use api::{ExecutorState, RunRecord, SparkApplication, SparkApplicationStatus, State};
+use api::{ExecutorState, RunRecord, SparkApplication, SparkApplicationStatus, State, names::annotation};
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, Plan, PodPatch, Policy, Submission, SubmissionProgress,
@@ -439,6 +439,7 @@ fn shown(action: &Action) -> String {
             Some(node) => format!("nominate {name} to {node}"),
             None => format!("ungate {name}"),
         },
+        Action::RenewTemplate { uid, .. } => format!("renew the template of driver {uid}"),
         Action::Make(objects) => format!("make {} objects", objects.len()),
         Action::MakeCopies { numbers, .. } => format!("make placeholders {numbers:?}"),
         Action::DeleteChildren(_) => "delete children".to_owned(),
@@ -507,6 +508,13 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
             Action::PatchPod { name, patch, .. } => match nomination(patch) {
                 Some(node) => placement(&mut seen, name).nominated = Some(node.to_owned()),
                 None => placement(&mut seen, name).gate = None,
+            },
+            Action::RenewTemplate { template, .. } => match &mut seen.driver {
+                Driver::Pod { pod, .. } => {
+                    let mark = (annotation::TEMPLATE.to_owned(), template.fingerprint());
+                    pod.particulars.get_or_insert_default().marks = [mark].into();
+                }
+                other => panic!("{action:?} of {other:?}"),
             },
             Action::Make(_) => seen.made = true,
             Action::MakeCopies { copies, numbers } => {

@@ -133,6 +133,12 @@ pub mod annotation {
     pub const SCRAPE_PATH: &str = "prometheus.io/path";
     /// Not part of the contract; on a SparkApplication: how it is submitted, `auto`, `native` or `spark-submit`.
     pub const SUBMITTER: &str = "sparkoperator.k8s.io/submitter";
+    /// Not part of the contract; on a SparkApplication: `"true"` if an edit of what executors have from their template is for the
+    /// next executor, any other value if it ends the run. Without it, the admin's setting counts.
+    pub const PARTIAL_RESTART: &str = "sparkoperator.k8s.io/partial-restart";
+    /// Not part of the contract; on a driver whose executors' template is written anew after edits: the fingerprint of that
+    /// template.
+    pub const TEMPLATE: &str = "sparkoperator.k8s.io/template";
     /// Not part of the contract; on a SparkApplication: a new value of this annotation runs an application again that
     /// has ended.
     pub const RERUN: &str = "sparkoperator.k8s.io/rerun";

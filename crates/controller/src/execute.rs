@@ -5,8 +5,11 @@ use super::{
     Context, Error, calls,
     objects::{self, Encoded, InFlight, Maker},
 };
-use api::{SparkApplication, names::finalizer};
-use k8s_openapi::api::core::v1::Pod;
+use api::{
+    SparkApplication,
+    names::{annotation, finalizer},
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, Patch, Preconditions},
@@ -14,6 +17,7 @@ use kube::{
 use plan::{Action, PodPatch, events};
 use serde_json::{Value, json};
 use std::time::Duration;
+use submission::executor_template::ExecutorTemplate;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
@@ -51,6 +55,9 @@ pub(super) async fn execute(
                 context.memory.with(&uid, |note| note.deleted.extend(children));
                 return Ok(Progress::NextTurn);
             }
+        }
+        Action::RenewTemplate { template, driver, uid } => {
+            renew(context, application, &template, &driver, &uid).await;
         }
         Action::DeleteApplication => {
             let applications =
@@ -163,6 +170,33 @@ async fn make(
         return false;
     }
     true
+}
+
+/// Writes the executors' template into its ConfigMap, and then marks the driver with it: a change of the pod has the kubelet look
+/// at the ConfigMap at once. Reports a failure to the user.
+async fn renew(
+    context: &Context,
+    application: &SparkApplication,
+    template: &ExecutorTemplate,
+    driver: &str,
+    uid: &str,
+) {
+    let namespace = application.namespace().unwrap_or_default();
+    let client = &context.cluster.client;
+    let mark =
+        json!({"metadata": {"uid": uid, "annotations": {annotation::TEMPLATE: template.fingerprint()}}});
+    let renewed = async {
+        let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &namespace);
+        calls::patch(&config_maps, &template.config_map, &Patch::Merge(template.patch())).await?;
+        let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
+        calls::patch_metadata(&pods, driver, &Patch::Merge(mark)).await
+    };
+    let Err(error) = renewed.await else { return };
+    let why =
+        format!("failed to write ConfigMap {}, the template of executors: {error}", template.config_map);
+    warn!(why, "not renewed");
+    let event = events::not_made(&why, events::RUNS_ON);
+    context.cluster.events.send(application, &run_of(application), &event, super::now()).await;
 }
 
 /// Returns the id of the recorded run.

@@ -102,6 +102,15 @@ pub(super) fn spec_edited(name: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate", note)
 }
 
+/// Returns the event for an edit that leaves the run alone, in Kubeflow's word for it.
+pub(super) fn template_renewed(name: &str) -> Event {
+    let note = format!(
+        "the spec of SparkApplication {name} was edited: its run goes on, and executors that its driver makes from now on \
+         follow the edit"
+    );
+    Event::new(Severity::Normal, "SparkApplicationWebhookFieldsUpdated", "Renew", note)
+}
+
 /// Returns the event for an application that another operator has submitted. `lacking` lists the customizations that
 /// the executors of its driver do not get.
 pub(super) fn taken_over(name: &str, lacking: &[String]) -> Event {

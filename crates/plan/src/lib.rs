@@ -30,6 +30,7 @@ use spark_client::{Objects, Reason};
 use std::{any::Any, sync::Arc, time::Duration};
 use submission::{
     SubmissionEnvironment,
+    executor_template::ExecutorTemplate,
     run::{Run, SubmissionId},
 };
 use submission_plan::Submitter;
@@ -148,6 +149,9 @@ pub enum Action {
     DeletePod { name: String, uid: String },
     /// Changes the pod with this name if it still has this uid.
     PatchPod { name: String, uid: String, patch: PodPatch },
+    /// Writes the template of a run's executors anew and marks the driver with it, if the pod with the driver's name still has
+    /// this uid. If that fails, the run goes on with the template that it has.
+    RenewTemplate { template: ExecutorTemplate, driver: String, uid: String },
     /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, or removes that finalizer.
     ProtectDriver { name: String, uid: String, protect: bool },
     /// Deletes the application itself, unless it has changed since it was read.
@@ -242,6 +246,8 @@ pub struct Policy {
     pub default_time_to_live_seconds: Option<i64>,
     /// The service account of drivers whose applications name none; none for the namespace's `default`.
     pub default_service_account: Option<String>,
+    /// Whether edits of what executors have from their template leave the runs of applications alone that do not say.
+    pub partial_restart: bool,
     /// Whether drivers that ask for a PodDisruptionBudget get one.
     pub has_driver_pdb: bool,
     /// Whether a driver's pod is kept until its outcome is recorded.
@@ -264,6 +270,7 @@ impl Policy {
             executor_limits: ExecutorLimits::default(),
             default_time_to_live_seconds: None,
             default_service_account: None,
+            partial_restart: false,
             has_driver_pdb: false,
             protects_driver_outcome: false,
             tries_executors: true,

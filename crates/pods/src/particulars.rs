@@ -1,4 +1,5 @@
-//! Labels, annotations, roles and gates that extensions put on pods and look for in the records of pods. Most pods have none.
+//! Labels, annotations, roles and gates that extensions put on pods and look for in the records of pods, and the mark of drivers
+//! whose executors' template is written anew. Most pods have none.
 
 use crate::pod_claim::{Amounts, PodClaim};
 use api::{
@@ -9,7 +10,7 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use serde::Deserialize;
 
 /// The annotations of drivers.
-const ANNOTATIONS: [&str; 2] = [annotation::POD_GROUP, batch_scheduler::VOLCANO_GROUP];
+const ANNOTATIONS: [&str; 3] = [annotation::POD_GROUP, batch_scheduler::VOLCANO_GROUP, annotation::TEMPLATE];
 /// The labels of drivers.
 const LABELS: [&str; 1] = [batch_scheduler::COSCHEDULING_GROUP];
 /// The values of the label `spark-role`, of pods that Spark does not know.

@@ -223,7 +223,7 @@ impl PodSummary {
         })
     }
 
-    /// Returns the label or annotation of a driver that an extension looks for: see [`Particulars::marks`].
+    /// Returns a label or annotation of a driver, if it is one of those that its record has: see [`Particulars::marks`].
     #[must_use]
     pub fn mark(&self, key: &str) -> Option<&str> {
         let mut marks = self.particulars.as_ref()?.marks.iter();

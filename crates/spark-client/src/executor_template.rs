@@ -10,7 +10,8 @@ use super::{
 use api::{Role, names::conf};
 use serde_json::{Map, json};
 
-const KEY: &str = "podspec-configmap-key";
+/// The key of the template in its ConfigMap.
+pub const KEY: &str = "podspec-configmap-key";
 const FILE: &str = "pod-spec-template.yml";
 const DIRECTORY: &str = "/opt/spark/pod-template";
 

@@ -34,11 +34,17 @@ pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<ObjectKey> {
     [
         ObjectKind::CONFIG_MAP.named(config_map(ids)),
         ObjectKind::SERVICE.named(service(&prefix, ids)),
-        ObjectKind::CONFIG_MAP.named(prefixed(suffix::EXECUTOR_TEMPLATE)),
+        ObjectKind::CONFIG_MAP.named(template_config_map(app_name, ids)),
         ObjectKind::CONFIG_MAP.named(prefixed(suffix::HADOOP)),
         ObjectKind::NETWORK_POLICY.named(prefixed(suffix::POLICY)),
     ]
     .into()
+}
+
+/// Returns the name of the ConfigMap with the executors' template of a submission with `ids`.
+#[must_use]
+pub fn template_config_map(app_name: &str, ids: &Ids) -> String {
+    format!("{}-{}", prefix(app_name, &ids.prefix), suffix::EXECUTOR_TEMPLATE)
 }
 
 fn config_map(ids: &Ids) -> String {

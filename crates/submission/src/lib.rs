@@ -7,6 +7,7 @@ mod allocation;
 mod dependencies;
 pub mod digest;
 mod env;
+pub mod executor_template;
 pub mod exposure;
 pub mod failure;
 mod fields;
@@ -202,7 +203,10 @@ pub fn spark_submit(
     let mut files = BTreeMap::from([(file::PROPERTIES, text)]);
     if context.has_templates() {
         for role in Role::ALL {
-            files.insert(file::template(role), pod_templates::text(&template(&context, role, settings)?));
+            files.insert(
+                file::template(role),
+                pod_templates::text(&template(application, &spec, role, settings)?),
+            );
         }
     }
     let properties = properties.over(read).into_map();
@@ -210,8 +214,12 @@ pub fn spark_submit(
 }
 
 /// Returns the template from which Spark creates pods of `role`.
-fn template(context: &Context, role: Role, settings: &Settings) -> Result<Value, Refusal> {
-    let Context { application, spec, .. } = context;
+fn template(
+    application: &SparkApplication,
+    spec: &SparkApplicationSpec,
+    role: Role,
+    settings: &Settings,
+) -> Result<Value, Refusal> {
     if settings.has_webhook {
         return Ok(pod_templates::template(application, spec, role));
     }

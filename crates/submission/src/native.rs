@@ -124,7 +124,8 @@ pub fn native(
         merged.insert(key.to_owned(), list);
     }
     let templates = context.has_templates();
-    let executor_template = templates.then(|| template(&context, Role::Executor, settings)).transpose();
+    let executor_template =
+        templates.then(|| template(application, &spec, Role::Executor, settings)).transpose();
     let executor_template = executor_template
         .map_err(|refusal| NotNative::refused("the executors' template", refusal.brief()))?
         .map(|template| pod_templates::text(&template));

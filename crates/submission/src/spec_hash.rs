@@ -1,13 +1,45 @@
 //! Computes the hash of a spec. Two specs with equal hashes ask for the same run.
 
 use crate::digest::sha256_hex;
-use api::{SparkApplication, SparkApplicationSpec, names::annotation, with_defaults};
-use serde_json::Value;
+use api::{
+    SparkApplication, SparkApplicationSpec,
+    names::{annotation, volume::is_scratch},
+    with_defaults,
+};
+use serde_json::{Map, Value};
 
 /// The version of the algorithm. Hashes of different versions cannot show whether the spec has changed.
 const VERSION: &str = "v1";
 /// The version of hashes that leave out `executor.instances` too: see [`is_elastic`].
 const ELASTIC: &str = "v1-elastic";
+/// The version of hashes that leave out what executors have from their template: see [`without_template`].
+const PARTIAL: &str = "v1-partial";
+
+/// The fields of `executor` that only the executors' template has: they are no properties of the driver.
+pub const OF_TEMPLATE: [&str; 22] = [
+    "affinity",
+    "configMaps",
+    "dnsConfig",
+    "env",
+    "envFrom",
+    "gpu",
+    "hostAliases",
+    "hostNetwork",
+    "initContainers",
+    "lifecycle",
+    "memoryLimit",
+    "nodeSelector",
+    "podSecurityContext",
+    "ports",
+    "priorityClassName",
+    "schedulerName",
+    "securityContext",
+    "shareProcessNamespace",
+    "sidecars",
+    "template",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+];
 
 /// Returns the hash of those fields of a spec that define a run: `v1:` and the SHA-256, in hexadecimal, of the
 /// [canonical] JSON of the spec: no white space, and the members of objects in the order of their keys.
@@ -24,6 +56,12 @@ pub fn hash_of(application: &SparkApplication) -> String {
     hashed(if is_elastic(application) { ELASTIC } else { VERSION }, canonical(&application.spec))
 }
 
+/// Returns the hash that is recorded with a run whose executors' template is written anew after edits.
+#[must_use]
+pub fn partial_hash(spec: &SparkApplicationSpec) -> String {
+    hashed(PARTIAL, canonical(spec))
+}
+
 /// Whether `recorded` is the hash of `spec`; none if it is of a version that cannot be compared. The comparison is by
 /// the rules under which the hash was recorded: an annotation that was added since does not look like an edit. The first
 /// hashes had the protocol of containers' ports as it was written, so both forms are compared.
@@ -31,14 +69,24 @@ pub fn hash_of(application: &SparkApplication) -> String {
 pub fn is_hash_of(recorded: &str, spec: &SparkApplicationSpec) -> Option<bool> {
     let (version, _) = recorded.split_once(':')?;
     let is_of = |document| hashed(version, document) == recorded;
-    [VERSION, ELASTIC].contains(&version).then(|| is_of(canonical(spec)) || is_of(document(spec)))
+    [VERSION, ELASTIC, PARTIAL].contains(&version).then(|| is_of(canonical(spec)) || is_of(document(spec)))
 }
 
 /// Whether the present run of `application` is that of an elastic job: an edit of `executor.instances` leaves it alone.
 #[must_use]
 pub fn has_elastic_run(application: &SparkApplication) -> bool {
-    let hash = application.status.as_ref().and_then(|status| status.spec_hash.as_deref());
-    hash.and_then(|hash| hash.split_once(':')).is_some_and(|(version, _)| version == ELASTIC)
+    version_of_run(application) == Some(ELASTIC)
+}
+
+/// Whether an edit of what the executors' template has leaves the present run of `application` alone.
+#[must_use]
+pub fn has_partial_run(application: &SparkApplication) -> bool {
+    version_of_run(application) == Some(PARTIAL)
+}
+
+fn version_of_run(application: &SparkApplication) -> Option<&str> {
+    let (version, _) = application.status.as_ref()?.spec_hash.as_ref()?.split_once(':')?;
+    Some(version)
 }
 
 /// Whether `application` is an elastic job of Kueue: an edit of `executor.instances` alone does not require another run.
@@ -68,6 +116,31 @@ pub fn canonical(spec: &SparkApplicationSpec) -> Value {
     document
 }
 
+/// Returns a [canonical] spec without what only the executors' template has. Scratch space stays, which is a property of the
+/// driver, and so does a volume whose name is anywhere in the driver's section.
+#[must_use]
+pub fn without_template(mut document: Value) -> Value {
+    let driver = document["driver"].to_string();
+    let is_of_driver = |volume: &Value| is_scratch(volume) || driver.contains(&volume["name"].to_string());
+    if let Some(executor) = document.get_mut("executor").and_then(Value::as_object_mut) {
+        executor.retain(|field, _| !OF_TEMPLATE.contains(&field.as_str()));
+        keep(executor, "volumeMounts", is_scratch);
+    }
+    if let Some(spec) = document.as_object_mut() {
+        keep(spec, "volumes", is_of_driver);
+    }
+    document
+}
+
+/// Keeps those entries of a list that `is_kept`, and removes a list of which nothing is left.
+fn keep(object: &mut Map<String, Value>, list: &str, is_kept: impl Fn(&Value) -> bool) {
+    let Some(entries) = object.get_mut(list).and_then(Value::as_array_mut) else { return };
+    entries.retain(is_kept);
+    if entries.is_empty() {
+        object.remove(list);
+    }
+}
+
 /// Returns a spec as JSON with its defaults.
 fn document(spec: &SparkApplicationSpec) -> Value {
     serde_json::to_value(with_defaults(spec.clone())).expect("a spec is JSON")
@@ -76,6 +149,9 @@ fn document(spec: &SparkApplicationSpec) -> Value {
 fn hashed(version: &str, mut document: Value) -> String {
     const LEFT_OUT: [(&str, &str); 3] =
         [("", "suspend"), ("", "timeToLiveSeconds"), ("/executor", "instances")];
+    if version == PARTIAL {
+        document = without_template(document);
+    }
     for (section, field) in &LEFT_OUT[..if version == ELASTIC { 3 } else { 2 }] {
         if let Some(section) = document.pointer_mut(section).and_then(Value::as_object_mut) {
             section.remove(*field);
@@ -160,6 +236,33 @@ mod tests {
         assert_eq!(compared, [[Some(true), Some(true)], [Some(true), Some(false)]]);
         assert_eq!(is_hash_of(&recorded, &of("true", json!({"arguments": ["1"]})).spec), Some(false));
         assert_eq!(is_hash_of("v0:1", &two), None);
+    }
+
+    #[test]
+    fn what_only_the_template_of_executors_has_does_not_count_in_a_partial_run() {
+        let of = |spec: Value| partial_hash(&serde_json::from_value(spec).unwrap());
+        let with = |driver: &str, scratch: &str, data: &str, selector: &str| {
+            let mount = |name: &str| json!({"name": name, "mountPath": format!("/{name}")});
+            of(json!({
+                "volumes": [
+                    {"name": "of-driver", "hostPath": {"path": driver}},
+                    {"name": "spark-local-dir-1", "hostPath": {"path": scratch}},
+                    {"name": "data", "hostPath": {"path": data}},
+                ],
+                "driver": {"volumeMounts": [mount("of-driver")]},
+                "executor": {
+                    "nodeSelector": {"pool": selector},
+                    "volumeMounts": [mount("of-driver"), mount("spark-local-dir-1"), mount("data")],
+                },
+            }))
+        };
+        let unedited = with("/a", "/b", "/c", "d");
+        assert!(unedited.starts_with("v1-partial:"), "{unedited}");
+        assert_eq!(with("/a", "/b", "/z", "z"), unedited);
+        assert_ne!(with("/z", "/b", "/c", "d"), unedited);
+        assert_ne!(with("/a", "/z", "/c", "d"), unedited);
+        assert_eq!(of(json!({"volumes": [{"name": "data"}], "executor": {"env": []}})), of(json!({})));
+        assert_ne!(of(json!({"executor": {"cores": 2}})), of(json!({})));
     }
 
     /// If this test fails, the meaning of every recorded hash has changed: after an upgrade, the operator would run

@@ -3,7 +3,7 @@
 use api::{SparkApplication, State, excerpt};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use submission::spec_hash::{canonical, has_elastic_run};
+use submission::spec_hash::{canonical, has_elastic_run, has_partial_run, without_template};
 
 api::words! {
     /// What an edit of a field does to a run.
@@ -11,6 +11,9 @@ api::words! {
     pub enum Effect {
         /// The operator acts on the new value at once, and no other run starts.
         Now = "takes effect now",
+        /// The run goes on, and executors that its driver makes from now on have the new value, where the run has a partial
+        /// restart (see [`has_partial_run`]). Where it has not, the run ends.
+        NextExecutor = "takes effect for the next executor",
         /// The run, if there is one, goes on as it is.
         NextRun = "takes effect with the next run",
         /// The run ends, and another one starts.
@@ -66,13 +69,24 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
         State::Completed | State::Failed => Effect::StartsRun,
         _ => Effect::EndsRun,
     };
-    let mut edits = Vec::new();
-    compare("spec", &canonical(&old.spec), &canonical(&new.spec), &mut edits);
+    let of_partial_run = if old.state().is_followed() { Effect::NextExecutor } else { Effect::NextRun };
+    let specs = [old, new].map(|application| canonical(&application.spec));
+    let edits_of = |[before, after]: &[Value; 2]| {
+        let mut edits = Vec::new();
+        compare("spec", before, after, &mut edits);
+        edits
+    };
+    let mut edits = edits_of(&specs);
+    // A list of volumes may differ in those of the driver, or in others alone.
+    let others = has_partial_run(old).then(|| edits_of(&specs.map(without_template)));
+    let is_of_template =
+        |field: &str| others.as_ref().is_some_and(|others| others.iter().all(|other| other.field != field));
     for edit in &mut edits {
         let field = edit.field.strip_prefix("spec.").unwrap_or_default();
         edit.effect = match effect_of(field) {
             _ if field == "executor.instances" && has_elastic_run(old) => Effect::NextRun,
             Some(Effect::Now) => Effect::Now,
+            _ if is_of_template(&edit.field) => of_partial_run,
             _ => of_run,
         };
     }
@@ -165,6 +179,16 @@ mod tests {
             let [old, new] = [json!({}), three.clone()].map(|spec| application(state, "v1:1", spec));
             assert_eq!(differences(&old, &new)[0].effect, effect, "{state}");
         }
+        let partial = |state: &str, edit: Value| {
+            let old = application(state, "v1-partial:1", json!({"executor": {"instances": 2}}));
+            differences(&old, &application("", "", edit)).iter().map(|edit| edit.effect).collect::<Vec<_>>()
+        };
+        let selector = json!({"executor": {"instances": 2, "nodeSelector": {"pool": "a"}}});
+        assert_eq!(partial("RUNNING", selector.clone()), [Effect::NextExecutor]);
+        assert_eq!(partial("COMPLETED", selector), [Effect::NextRun]);
+        assert_eq!(partial("RUNNING", three), [Effect::EndsRun]);
+        let volumes = json!({"executor": {"instances": 2}, "volumes": [{"name": "a"}]});
+        assert_eq!(partial("RUNNING", volumes), [Effect::NextExecutor]);
         let long =
             |value: &str| application("RUNNING", "v1:1", json!({"sparkConf": {"spark.".repeat(99): value}}));
         let warning = end_of_run(&long("1"), &long("2")).unwrap();

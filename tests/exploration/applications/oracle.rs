@@ -380,8 +380,8 @@ impl Oracle {
                 Act::Protect { name: number_of(name), uid: uid[1..].parse().unwrap(), protect: *protect }
             }
             Action::DeleteApplication => Act::DeleteApplication,
-            Action::MakeCopies { .. } | Action::PatchPod { .. } => {
-                unreachable!("no application of the model is in a gang: {action:?}")
+            Action::MakeCopies { .. } | Action::PatchPod { .. } | Action::RenewTemplate { .. } => {
+                unreachable!("no application of the model is in a gang or has a partial restart: {action:?}")
             }
         }
     }

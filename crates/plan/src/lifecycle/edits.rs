@@ -6,7 +6,7 @@
 //! run again.
 
 use api::{SparkApplication, SparkApplicationStatus};
-use submission::spec_hash::{hash_of, is_hash_of};
+use submission::spec_hash::{has_partial_run, hash_of, is_hash_of, partial_hash};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
@@ -38,7 +38,9 @@ pub(super) fn take_note(application: &SparkApplication, edit: Edit, status: &mut
         return;
     }
     status.observed_generation = application.metadata.generation;
-    status.spec_hash = Some(hash_of(application));
+    // The run keeps the rules by which edits of its executors' template leave it alone.
+    let goes_on = edit == Edit::Immaterial && has_partial_run(application);
+    status.spec_hash = Some(if goes_on { partial_hash(&application.spec) } else { hash_of(application) });
     if edit == Edit::Material {
         status.execution_attempts = 0;
         status.submission_attempts = 0;

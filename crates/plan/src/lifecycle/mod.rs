@@ -13,6 +13,7 @@ mod history;
 mod launch;
 mod restart;
 mod suspension;
+mod template;
 mod unrecorded_run;
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
@@ -145,6 +146,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     plan.events.extend(pass.submitted_by_another_operator(&plan.status));
     plan.events.extend(pass.without_address(&plan.status));
     plan.events.extend(pass.executors_refused(&plan.status));
+    pass.renew_template(&mut plan);
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
     let view = pass.view();

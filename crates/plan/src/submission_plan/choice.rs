@@ -7,13 +7,13 @@ use crate::{
 };
 use api::{
     SparkApplication,
-    names::{annotation, conf},
+    names::{annotation, conf, label},
 };
 use jiff::Timestamp;
 use spark_client::NotNative;
 use submission::{
-    self, SubmissionEnvironment, exposure::has_id_in_ui_path, field_of, has_templates, monitoring,
-    pod_templates, run::Run, submission_pod,
+    self, SubmissionEnvironment, executor_template, exposure::has_id_in_ui_path, field_of, has_templates,
+    monitoring, pod_templates, run::Run, submission_pod,
 };
 use validation::validate;
 
@@ -95,8 +95,12 @@ pub fn choose(
     let submitter = submitter(application, policy)?;
     let SubmissionEnvironment { served, defaults, .. } = submission_environment;
     let coming = ComingRun { submission_id: run.id.as_str(), served, defaults };
-    let Prepared { application, objects: before, copies } = policy.prepared(application, &coming)?;
-    let application = &*application;
+    let Prepared { application: prepared, objects: before, copies } =
+        policy.prepared(application, &coming)?;
+    // What an extension has changed was made for these executors, not for others.
+    let is_renewable = has_partial_restart(application, defaults, policy)
+        && *prepared == *policy.with_default_account(application);
+    let application = &*prepared;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
     let chosen = |mut by: By, mut notes: Vec<String>| {
         by.objects_mut().children.splice(0..0, before);
@@ -115,7 +119,12 @@ pub fn choose(
         return Ok(chosen(by_pod(None)?, Vec::new()));
     }
     match submission::objects(validated, run, &policy.submission, submission_environment, now) {
-        Ok((objects, note)) => Ok(chosen(By::Native(objects), Vec::from_iter(note))),
+        Ok((mut objects, note)) => {
+            if is_renewable {
+                executor_template::make_renewable(&mut objects, application, run);
+            }
+            Ok(chosen(By::Native(objects), Vec::from_iter(note)))
+        }
         Err(NotNative::Refused { field, why }) => {
             Err(format!("{}: {why}", field_of(&application.spec, "spec", &field)))
         }
@@ -130,6 +139,20 @@ pub fn choose(
             ))
         }
     }
+}
+
+/// Whether edits of what executors have from their template are to leave the next run of `application` alone. `defaults` is the
+/// text of the admin's `spark-defaults.conf`. Kueue suspends an application after such an edit anyway, and a set of executors
+/// is made from one template for good.
+fn has_partial_restart(application: &SparkApplication, defaults: &str, policy: &Policy) -> bool {
+    let metadata = &application.metadata;
+    let annotated = |key: &str| metadata.annotations.as_ref()?.get(key);
+    let is_queued = metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::QUEUE_NAME));
+    let is_of_kueue = is_queued || annotated(annotation::ELASTIC_JOB).is_some();
+    let names_allocator = application.spec.spark_conf.contains_key(conf::PODS_ALLOCATOR)
+        || defaults.contains(conf::PODS_ALLOCATOR);
+    let is_asked = annotated(annotation::PARTIAL_RESTART).map_or(policy.partial_restart, |is| is == "true");
+    is_asked && !is_of_kueue && !names_allocator
 }
 
 /// Returns a note that the links of the web UI do not work, if the path of the web UI contains Spark's application id

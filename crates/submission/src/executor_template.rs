@@ -1,0 +1,64 @@
+//! The template of a run's executors, where it is written anew after an edit. Spark's driver reads the file for each executor
+//! that it creates (`KubernetesExecutorBuilder.buildFromFeatures`), and the kubelet replaces the file when the ConfigMap changes.
+
+use crate::{
+    Settings,
+    digest::fingerprint,
+    findings::{Refusal, Validated},
+    pod_templates,
+    run::Run,
+    template,
+};
+use api::{Role, SparkApplication, names::annotation, with_defaults};
+use serde_json::{Value, json};
+use spark_client::{Objects, TEMPLATE_KEY, template_config_map};
+
+/// A template, and the name of the ConfigMap in which the driver has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutorTemplate {
+    pub config_map: String,
+    pub text: String,
+}
+
+impl ExecutorTemplate {
+    /// Returns the template that the executors of `run` have by the present spec.
+    ///
+    /// # Errors
+    ///
+    /// When an annotation of the template cannot be carried out.
+    pub fn of(application: Validated, run: &Run, settings: &Settings) -> Result<Self, Refusal> {
+        let application = application.get();
+        let spec = with_defaults(application.spec.clone());
+        let template = template(application, &spec, Role::Executor, settings)?;
+        Ok(Self { config_map: config_map(application, run), text: pod_templates::text(&template) })
+    }
+
+    /// Returns the value of the annotation [`annotation::TEMPLATE`] of a driver that has this template.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        fingerprint(&[self.text.as_str()])
+    }
+
+    /// Returns the merge patch of the ConfigMap (RFC 7386).
+    #[must_use]
+    pub fn patch(&self) -> Value {
+        json!({"data": {TEMPLATE_KEY: self.text}})
+    }
+}
+
+/// Makes the executors' template in `objects`, those of a native submission of `run`, one that can be written anew, and marks
+/// the driver with it. Without such a template, as before Spark 3.0, nothing changes.
+pub fn make_renewable(objects: &mut Objects, application: &SparkApplication, run: &Run) {
+    let config_map = config_map(application, run);
+    let is_it = |child: &&mut Value| child["kind"] == "ConfigMap" && child["metadata"]["name"] == config_map;
+    let Some(child) = objects.children.iter_mut().find(is_it) else { return };
+    let Some(text) = child["data"][TEMPLATE_KEY].as_str().map(str::to_owned) else { return };
+    if let Some(fields) = child.as_object_mut() {
+        fields.remove("immutable");
+    }
+    objects.pod["metadata"]["annotations"][annotation::TEMPLATE] = fingerprint(&[text.as_str()]).into();
+}
+
+fn config_map(application: &SparkApplication, run: &Run) -> String {
+    template_config_map(application.metadata.name.as_deref().unwrap_or_default(), &run.ids())
+}
