@@ -204,6 +204,7 @@ fn policy(settings: &Settings, places: &Places, master: String, extensions: Exte
         executor_limits: ExecutorLimits { count, ..ExecutorLimits::default() },
         default_time_to_live_seconds: time_to_live.filter(|seconds| *seconds > 0),
         default_service_account: Some(settings.default_service_account.clone()),
+        partial_restart: settings.partial_restart,
         has_driver_pdb: installation.enable_driver_pdb,
         protects_driver_outcome: settings.protect_driver_outcome,
         tries_executors: settings.executor_dry_run,

@@ -248,6 +248,11 @@ pub struct Settings {
     #[arg(long)]
     pub protect_driver_outcome: bool,
 
+    /// An edit of what executors have from their pod template is for the next executor, and the run goes on; the annotation
+    /// sparkoperator.k8s.io/partial-restart of an application counts before this
+    #[arg(long)]
+    pub partial_restart: bool,
+
     /// Ask the API server, once a run has a driver, whether it would accept the executors (a dry run): what it refuses
     /// them for is in the condition ExecutorsRefused and an event
     #[arg(long, default_value_t = true)]

@@ -34,8 +34,8 @@ pub struct HalfSettings {
 #[derive(Debug, Args)]
 #[command(next_help_heading = HEADING)]
 struct KubeflowFlags {
-    /// Gates, with commas between them: DefaultTimeToLive is needed for --default-time-to-live-seconds, PartialRestart,
-    /// LoadSparkDefaults and RestSubmitter have no effect, and AllAlpha stands for all that are not named
+    /// Gates, with commas between them: DefaultTimeToLive is needed for --default-time-to-live-seconds, PartialRestart is
+    /// --partial-restart, LoadSparkDefaults and RestSubmitter have no effect, and AllAlpha stands for all that are not named
     #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',')]
     feature_gates: Vec<String>,
 
@@ -56,18 +56,13 @@ type Gate = (&'static str, Option<&'static str>);
 
 /// The gates, which are alpha and off by default.
 const GATES: [Gate; 4] = [
-    (
-        "PartialRestart",
-        Some(
-            "an edit of priorityClassName, nodeSelector, tolerations, affinity or schedulerName of executors ends the run, and \
-             the application runs anew",
-        ),
-    ),
+    (PARTIAL_RESTART, None),
     ("LoadSparkDefaults", Some("spark-defaults.conf is read if --spark-conf-dir or SPARK_CONF_DIR is set")),
     ("RestSubmitter", Some("the operator submits applications itself, without a JVM (--submitter)")),
     (DEFAULT_TIME_TO_LIVE, None),
 ];
 const DEFAULT_TIME_TO_LIVE: &str = "DefaultTimeToLive";
+const PARTIAL_RESTART: &str = "PartialRestart";
 /// The gate that stands for all gates that are alpha.
 const ALL_ALPHA: &str = "AllAlpha";
 
@@ -156,8 +151,9 @@ impl HalfSettings {
         let gates = kubeflow.gates()?;
         let of_gate = |(name, why): &Gate| Some(format!("the gate {name} has no effect: {}", (*why)?));
         let mut warnings: Vec<_> = gates.iter().filter_map(of_gate).collect();
-        let has_gate = gates.iter().any(|(name, _)| *name == DEFAULT_TIME_TO_LIVE);
-        if !has_gate && mem::take(&mut settings.default_time_to_live_seconds) > 0 {
+        let has_gate = |gate: &str| gates.iter().any(|(name, _)| *name == gate);
+        settings.partial_restart |= has_gate(PARTIAL_RESTART);
+        if !has_gate(DEFAULT_TIME_TO_LIVE) && mem::take(&mut settings.default_time_to_live_seconds) > 0 {
             warnings.push(format!(
                 "--default-time-to-live-seconds has no effect: it needs --feature-gates={DEFAULT_TIME_TO_LIVE}=true"
             ));
@@ -278,17 +274,19 @@ mod tests {
     /// The gates PartialRestart, RestSubmitter and AllAlpha stopped the controller of whoever had them on in Kubeflow's.
     #[test]
     fn gates_mean_what_they_mean_in_kubernetes_and_those_without_effect_are_named() {
-        let all = ["PartialRestart", "LoadSparkDefaults", "RestSubmitter"];
-        for (flags, named) in [
-            (&["--feature-gates=PartialRestart=true,RestSubmitter=t"][..], &[all[0], all[2]][..]),
-            (&["--feature-gates= LoadSparkDefaults = 1 ,"], &[all[1]]),
-            (&["--feature-gates=AllAlpha=true"], &all),
-            (&["--feature-gates=RestSubmitter=false,AllAlpha=true,PartialRestart=false"], &[all[1]]),
-            (&["--feature-gates=AllAlpha=true", "--feature-gates=AllAlpha=false"], &[]),
-            (&["--feature-gates=AllBeta=true"], &[]),
-            (&["--feature-gates=PartialRestart=true", "--feature-gates=PartialRestart=false"], &[]),
+        let all = ["LoadSparkDefaults", "RestSubmitter"];
+        for (flags, named, is_partial) in [
+            (&["--feature-gates=PartialRestart=true,RestSubmitter=t"][..], &[all[1]][..], true),
+            (&["--feature-gates= LoadSparkDefaults = 1 ,"], &[all[0]], false),
+            (&["--feature-gates=AllAlpha=true"], &all, true),
+            (&["--feature-gates=RestSubmitter=false,AllAlpha=true,PartialRestart=false"], &[all[0]], false),
+            (&["--feature-gates=AllAlpha=true", "--feature-gates=AllAlpha=false"], &[], false),
+            (&["--feature-gates=AllBeta=true"], &[], false),
+            (&["--feature-gates=PartialRestart=true", "--feature-gates=PartialRestart=false"], &[], false),
+            (&["--partial-restart"], &[], true),
         ] {
-            let (_, warnings) = started(flags).unwrap();
+            let (settings, warnings) = started(flags).unwrap();
+            assert_eq!(settings.partial_restart, is_partial, "{flags:?}");
             let expected: Vec<_> =
                 named.iter().map(|gate| format!("the gate {gate} has no effect: ")).collect();
             let is_said =

@@ -569,8 +569,9 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
         // controller: watch, live GET, create of drivers and submission pods, DELETE of leftovers, PATCH of a driver's
         // finalizer, DELETE of the executors of a run that is over
         "/pods: create delete get list patch watch",
-        // controller: GET to check whether a submission is complete and who owns an object, create, DELETE after a run
-        "/configmaps: create delete get",
+        // controller: GET to check whether a submission is complete and who owns an object, create, DELETE after a run; PATCH of
+        // the template of executors after an edit
+        "/configmaps: create delete get patch",
         "/persistentvolumeclaims: create delete get",
         "networking.k8s.io/networkpolicies: create delete get",
         // the same, and for the web UI: watch, PATCH of objects that were changed

@@ -9,7 +9,6 @@
 
 {{/* Gates that are taken because Kubeflow's chart has them, and why they have no effect */}}
 {{- define "spark-operator.gatesWithoutEffect" -}}
-PartialRestart: an edit of the executors' tolerations, affinity and the like still runs the application again
 RestSubmitter: the operator submits applications itself, without a JVM
 {{- end -}}
 
