@@ -26,6 +26,8 @@ mod connects;
 mod crash;
 /// The API server stores the objects that users write, or refuses them with a reason.
 mod definitions;
+/// Edits of applications that run.
+mod edits;
 /// How failures of applications are reported to users.
 mod failures;
 /// Each request of the operator and of `spark-submit` to the API server fails, in every way.

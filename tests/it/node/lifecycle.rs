@@ -1,12 +1,14 @@
 //! Proves what a user sees when pods are deleted, killed or evicted, or cannot start.
 
 use super::{
-    application, followed, install, install_alone, log, message, native::python_job, state_is, until,
+    application, followed, install, install_alone, log, message, native::python_job, pod, pods, state_is,
+    until, until_told,
 };
 use crate::apiserver::{
     kubectl::{kubectl, kubectl_with, try_kubectl_with},
     policy::AdmissionPolicy,
 };
+use api::names::annotation;
 use serde_json::{Value, json};
 
 #[test]
@@ -73,6 +75,42 @@ fn executors_that_a_policy_refuses_are_told_of_and_a_killed_one_is_replaced() {
     assert_eq!(followed(name).last().unwrap(), "COMPLETED");
     let states = application(name)["status"]["executorState"].take();
     assert!(states.as_object().unwrap().len() >= 2, "{states}");
+    nothing_is_left(name, "background");
+}
+
+#[test]
+#[ignore = "needs a node: make test"]
+fn an_executor_that_is_made_after_an_edit_follows_it_and_the_driver_goes_on() {
+    let _shared = install();
+    let name = "partial-restart";
+    let mut job = job(name, "stay");
+    job["metadata"]["annotations"] = json!({annotation::PARTIAL_RESTART: "true"});
+    runs(&job);
+    has_executor(name);
+    let before = pod(name, "driver");
+    let toleration = json!({"key": "pool", "operator": "Equal", "value": "new", "effect": "NoSchedule"});
+    let executor = json!({"nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [toleration]});
+    let edit = json!({"spec": {"executor": executor}}).to_string();
+    kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &edit]);
+    until_told(&format!("sparkapplication/{name}"), &["SparkApplicationWebhookFieldsUpdated"]);
+    let driver = format!("{name}-driver");
+    let template = ["--", "cat", "/opt/spark/pod-template/pod-spec-template.yml"];
+    until("the driver has the new template", || {
+        let exec = ["exec", &driver, "-c", "spark-kubernetes-driver"];
+        kubectl(&[&exec[..], &template].concat()).contains("kubernetes.io/os")
+    });
+    let executors = format!("sparkoperator.k8s.io/app-name={name},spark-role=executor");
+    kubectl(&["delete", "pod", "--selector", &executors]);
+    until("an executor that follows the edit runs", || {
+        pods(&executors).iter().any(|pod| {
+            let spec = &pod["spec"];
+            spec["nodeSelector"]["kubernetes.io/os"] == "linux"
+                && spec["tolerations"].as_array().is_some_and(|all| all.contains(&toleration))
+                && pod["status"]["phase"] == "Running"
+        })
+    });
+    assert_eq!(pod(name, "driver")["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(application(name)["status"]["runs"].as_array().unwrap().len(), 1);
     nothing_is_left(name, "background");
 }
 

@@ -1,0 +1,128 @@
+//! Tests edits of applications that run: those that are for the next executor, and manifests that are applied again and again.
+
+use super::{
+    applications::application,
+    eventually,
+    kubectl::kubectl_with,
+    kubelet,
+    namespace::{Namespace, Reviewed},
+    operator::Operator,
+    seen, spark,
+};
+use api::names::annotation;
+use serde_json::{Map, Value, json};
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn executors_that_are_made_after_an_edit_follow_it_and_the_driver_goes_on() {
+    let namespace = Namespace::new("partial-restart").await;
+    let _operator = Operator::start(&namespace).await;
+    let mut pi = application("pi");
+    pi["metadata"]["annotations"] = json!({annotation::PARTIAL_RESTART: "true"});
+    pi["spec"]["executor"] = json!({"nodeSelector": {"pool": "old"}});
+    namespace.apply(&pi);
+    namespace.reaches("pi", "SUBMITTED").await;
+    kubelet::runs(&namespace, "pi-driver").await;
+    namespace.reaches("pi", "RUNNING").await;
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    let mut executors = vec![spark::make_executor(&namespace, &driver, 1).await];
+
+    let toleration = json!({"key": "pool", "operator": "Equal", "value": "new", "effect": "NoSchedule"});
+    pi["spec"]["executor"] = json!({"nodeSelector": {"pool": "new"}, "tolerations": [toleration]});
+    namespace.apply(&pi);
+    let mark = |driver: &Value| driver["metadata"]["annotations"][annotation::TEMPLATE].clone();
+    eventually("the driver is marked with another template", async || {
+        let there = namespace.pod("pi-driver").await.unwrap();
+        seen(mark(&there) != mark(&driver), there)
+    })
+    .await;
+    executors.push(spark::make_executor(&namespace, &driver, 2).await);
+    eventually("the edit is told", async || {
+        let events = namespace.events().await;
+        seen(events.iter().any(|[_, reason, ..]| reason == "SparkApplicationWebhookFieldsUpdated"), events)
+    })
+    .await;
+    let mut made = Vec::new();
+    for executor in &executors {
+        let pod = namespace.pod(executor).await.unwrap();
+        let tolerates = pod["spec"]["tolerations"].as_array().is_some_and(|all| all.contains(&toleration));
+        made.push((pod["spec"]["nodeSelector"]["pool"].clone(), tolerates));
+    }
+    assert_eq!(made, [(json!("old"), false), (json!("new"), true)]);
+    assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
+    assert_eq!(namespace.application("pi").await["status"]["runOrdinal"], 1);
+
+    // Any other edit ends the run.
+    pi["spec"]["executor"]["cores"] = json!(2);
+    namespace.apply(&pi);
+    namespace.becomes("pi", "another run is on", |pi| pi["status"]["runOrdinal"] == 2).await;
+}
+
+/// The ways by which the same manifest comes again and again: the name of the application, and the arguments of `kubectl`.
+/// Argo CD's and Flux's are among them: both have `kubectl`'s own code.
+const WAYS: [(&str, &[&str]); 3] = [
+    ("applied", &["apply", "-f", "-"]),
+    ("applied-by-the-server", &["apply", "--server-side", "-f", "-"]),
+    ("replaced", &["replace", "-f", "-"]),
+];
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn a_manifest_that_comes_again_starts_no_run_and_nothing_drifts_from_it() {
+    let namespace = Namespace::new("gitops").await;
+    let _reviewed = Reviewed::begin();
+    let _operator = Operator::start(&namespace).await;
+    for (name, again) in WAYS {
+        let mut manifest = application(name);
+        manifest["metadata"]["namespace"] = json!(namespace.name);
+        manifest["spec"]["arguments"] = json!([]);
+        let first = if again[0] == "replace" { &["create", "-f", "-"][..] } else { again };
+        kubectl_with(&manifest, first);
+        namespace.reaches(name, "SUBMITTED").await;
+        let driver = format!("{name}-driver");
+        kubelet::runs(&namespace, &driver).await;
+        namespace.reaches(name, "RUNNING").await;
+        // A manifest that replaces an application takes the defaults away that the webhook has added.
+        kubectl_with(&manifest, again);
+        let known = namespace.application(name).await["metadata"]["generation"].take();
+        for _ in 0..2 {
+            kubectl_with(&manifest, again);
+        }
+        kubelet::ends(&namespace, &driver, 0).await;
+        let ended = namespace.reaches(name, "COMPLETED").await;
+        assert_eq!(ended["metadata"]["generation"], known, "{ended}");
+        assert_eq!(ended["status"]["observedGeneration"], known, "{ended}");
+        assert_eq!(three_way_patch(&manifest, &manifest, &ended), None, "Argo CD sees no drift: {ended}");
+        assert_eq!(ended["status"]["runs"].as_array().unwrap().len(), 1, "{ended}");
+        let writers = ended["metadata"]["managedFields"].as_array().unwrap();
+        let mut ours = writers.iter().filter(|entry| entry["manager"] == "spark-operator");
+        assert!(ours.all(|entry| entry["subresource"] == "status"), "{writers:?}");
+    }
+    assert_eq!(namespace.drivers_ever().await.len(), WAYS.len());
+}
+
+/// Returns the merge patch by which Argo CD and `kubectl apply` bring `live`, of a kind without a Go type, to what `manifest`
+/// says, if `applied` is the manifest of last time (`jsonmergepatch.CreateThreeWayJSONMergePatch`); none if nothing is to be
+/// changed.
+fn three_way_patch(applied: &Value, manifest: &Value, live: &Value) -> Option<Value> {
+    let (Some(fields), Some(there)) = (manifest.as_object(), live.as_object()) else {
+        return (manifest != live).then(|| manifest.clone());
+    };
+    let changed = fields.iter().filter_map(|(field, value)| {
+        let there = there.get(field).unwrap_or(&Value::Null);
+        Some((field.clone(), three_way_patch(&applied[field], value, there)?))
+    });
+    let before = applied.as_object().into_iter().flatten().map(|(field, _)| field);
+    let gone = before.filter(|field| !fields.contains_key(*field) && there.contains_key(*field));
+    let patch: Map<_, _> = changed.chain(gone.map(|field| (field.clone(), Value::Null))).collect();
+    (!patch.is_empty()).then(|| patch.into())
+}
+
+#[test]
+fn a_three_way_patch_changes_what_the_manifest_says_and_nothing_else() {
+    let applied = json!({"a": 1, "b": 1, "c": {"d": 1}});
+    let live = json!({"a": 1, "b": 2, "c": {"d": 1, "e": 1}, "status": {}});
+    assert_eq!(three_way_patch(&applied, &applied, &live), Some(json!({"b": 1})));
+    let without = json!({"a": 1, "c": {"d": 2}});
+    assert_eq!(three_way_patch(&applied, &without, &live), Some(json!({"b": null, "c": {"d": 2}})));
+}
