@@ -20,7 +20,7 @@ CORE := $(TESTS) --no-default-features --exclude exploration --exclude spark-ope
 # How large the operator's image may be, unpacked.
 export IMAGE_MB := 40
 
-.PHONY: help machine programs build images check fmt clippy docs lines deny denied manifests release test test-pure core test-cluster test-api test-node repeat explore soak bench recordings record demo clean
+.PHONY: help machine programs build images check fmt clippy docs lines deny denied manifests release test test-pure core test-cluster test-api test-node repeat explore soak clients bench recordings record demo clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -83,7 +83,7 @@ test: machine programs test-pure test-cluster test-api test-node ## Every test l
 programs:
 	cargo test $(TESTS) --no-run & tests/tools/level programs $(CLUSTER) build --tests --level node --watching && wait $$!
 
-test-api test-node repeat soak bench: machine
+test-api test-node repeat soak clients bench: machine
 machine: # Reports everything that this machine lacks for clusters, before anything is compiled.
 	@$(CLUSTER) check tests
 
@@ -159,6 +159,14 @@ soak: build explore core ## Fuzzing, long outages, kills at random moments, cert
 	$(CLUSTER) build --tests --level node --watching
 	PROMETHEUS=$$($(CLUSTER) prometheus) tests/tools/level "soak: a Prometheus that discovers pods," tests/tools/in-cluster node \
 		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 node::monitoring
+	$(MAKE) clients
+
+# Their versions are in tests/tools/clients; what was seen is in docs/user/clients.md.
+clients: ## Other programs' own code from PyPI against this operator, on a node: Airflow's provider, Kubeflow's SDK
+	cargo test $(TESTS) --no-run
+	$(CLUSTER) build --tests --level node
+	AIRFLOW=$$($(CLUSTER) python-client airflow) KUBEFLOW_SDK=$$($(CLUSTER) python-client kubeflow-sdk) \
+		tests/tools/level clients tests/tools/in-cluster node cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture soak::clients
 
 # The operator that is measured is the released one. Results go to bench-results.json as well.
 bench: build ## Measure, print a table

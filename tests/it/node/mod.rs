@@ -324,7 +324,7 @@ fn until_told(regarding: &str, texts: &[&str]) {
 }
 
 /// Returns a path among the files that tests leave for people to look at.
-fn kept(name: &str) -> PathBuf {
+pub(crate) fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 

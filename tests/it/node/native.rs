@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use std::env;
 
 /// Returns the version of Spark on the node.
-pub(super) fn spark_version() -> String {
+pub(crate) fn spark_version() -> String {
     env::var("SPARK").unwrap_or_else(|_| "4.0.1".to_owned())
 }
 
-pub(super) fn image() -> String {
+pub(crate) fn image() -> String {
     format!("docker.io/apache/spark:{}", spark_version())
 }
 

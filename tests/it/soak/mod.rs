@@ -9,6 +9,8 @@
 
 /// The API server is unreachable for a minute.
 mod away;
+/// Other programs' own code that submits applications and follows them.
+mod clients;
 /// Thousands of schedules at once.
 mod due_at_once;
 /// Every request fails, in every way.

@@ -1,0 +1,56 @@
+"""DAGs of one task each, with the operator and the sensor of Airflow's provider: tests/it/soak/clients.rs says what comes of each."""
+
+import copy
+import datetime
+import json
+import os
+
+from airflow.providers.cncf.kubernetes.operators.spark_kubernetes import SparkKubernetesOperator
+from airflow.providers.cncf.kubernetes.sensors.spark_kubernetes import SparkKubernetesSensor
+from airflow.sdk import DAG
+
+# The job of tests/data/node/lifecycle as an application without arguments: with `end` it ends well, and without any it fails.
+APPLICATION = json.loads(os.environ["APPLICATION"])
+
+
+def submits(dag, arguments, spec=None, kubernetes=None, **options):
+    application = copy.deepcopy(APPLICATION)
+    application["spec"].update(arguments=arguments, **(spec or {}))
+    body = {"spark": application, **({"kubernetes": kubernetes} if kubernetes else {})}
+    with DAG(dag, schedule=None):
+        SparkKubernetesOperator(task_id="submits", name=dag, namespace="default", template_spec=body, **options)
+
+
+def waits_for(dag, application):
+    with DAG(dag, schedule=None):
+        SparkKubernetesSensor(
+            task_id="waits", application_name=application, namespace="default", attach_log=True, poke_interval=2, timeout=300
+        )
+
+
+submits("succeeds", ["end"])
+submits("is-kept", ["end"], delete_on_termination=False, random_name_suffix=False)
+submits("fails", [], delete_on_termination=False, random_name_suffix=False)
+submits("is-retried", [], delete_on_termination=False, retries=1, retry_delay=datetime.timedelta(seconds=1))
+submits("is-deferred", ["end"], deferrable=True)
+submits("is-suspended", ["end"], spec={"suspend": True})
+# What the provider adds from its own section: lists and maps that are empty, and labels that no field of a spec has.
+submits(
+    "has-additions",
+    ["end"],
+    kubernetes={
+        "volumes": APPLICATION["spec"]["volumes"],
+        "volume_mounts": APPLICATION["spec"]["driver"]["volumeMounts"],
+        "env_vars": [],
+        "env_from": [],
+        "image_pull_secrets": [],
+        "config_map_mounts": {},
+        "from_env_config_map": [],
+        "from_env_secret": [],
+        "affinity": None,
+        "tolerations": [],
+        "node_selector": {},
+    },
+)
+waits_for("waits-for-success", "is-kept")
+waits_for("waits-for-failure", "fails")

@@ -1,0 +1,34 @@
+"""Runs batch jobs by Kubeflow's SDK, and prints what comes of each: kubeflow_sdk.py IMAGE VERSION"""
+
+import sys
+
+from kubeflow.spark import FileJob, FuncJob, KubernetesBackendConfig, SparkClient, SparkJobStatus
+from kubeflow.spark.backends.kubernetes import constants
+
+# The node has one image of Spark. Everything else is as the SDK has it.
+constants.DEFAULT_SPARK_IMAGE, constants.DEFAULT_SPARK_VERSION = sys.argv[1:]
+# A node of a test has few cores.
+SMALL = {"spark.kubernetes.driver.request.cores": "200m", "spark.kubernetes.executor.request.cores": "200m"}
+
+
+def sums(to):
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.getOrCreate()
+    print("sum:", spark.sparkContext.parallelize(range(to), 2).sum())
+    spark.stop()
+
+
+client = SparkClient(KubernetesBackendConfig(namespace="default"))
+name = client.submit_job(FuncJob(func=sums, func_args={"to": 100}), spark_conf=SMALL)
+job = client.wait_for_job_status(name)
+print("function:", job.status.value, *(line for line in client.get_job_logs(name) if line.startswith("sum:")))
+print("listed:", name in [listed.name for listed in client.list_jobs(status={SparkJobStatus.COMPLETED})])
+client.delete_job(name)
+
+name = client.submit_job(FileJob(file_source="local:///nowhere.py"), spark_conf=SMALL)
+try:
+    client.wait_for_job_status(name)
+except RuntimeError:
+    print("file that is missing:", client.get_job(name).status.value)
+client.delete_job(name)
