@@ -29,6 +29,8 @@ fn a_task_of_airflow_ends_as_its_application_does() {
         ("has-additions", true, "first executor:", 0),
         ("waits-for-success", true, "first executor:", 1),
         ("waits-for-failure", false, "Spark application failed with state: FAILED", 1),
+        // The DAG of docs/user/airflow.md.
+        ("spark_pi", true, "Pi is roughly 3.", 0),
         // Airflow takes a suspended application for one that has begun, and misses its driver.
         ("is-suspended", false, "404", 1),
     ] {
@@ -40,6 +42,7 @@ fn a_task_of_airflow_ends_as_its_application_does() {
         let watched = match dag {
             "waits-for-success" => "is-kept",
             "waits-for-failure" => "fails",
+            "spark_pi" => "spark-pi",
             dag => dag,
         };
         let own = there.lines().filter(|name| name.contains(&format!("/{watched}")));
@@ -78,7 +81,13 @@ impl Airflow {
     fn start() -> Self {
         let home = kept("airflow");
         fs::remove_dir_all(&home).ok();
-        fs::create_dir_all(&home).unwrap();
+        let dags = home.join("dags");
+        fs::create_dir_all(&dags).unwrap();
+        fs::copy("tests/tools/clients/airflow_dags.py", dags.join("applications.py")).unwrap();
+        fs::copy("manifests/examples/spark-pi.yaml", dags.join("spark-pi.yaml")).unwrap();
+        let page = fs::read_to_string("docs/user/airflow.md").unwrap();
+        let (_, example) = page.split_once("```python\n").unwrap();
+        fs::write(dags.join("example.py"), example.split_once("```").unwrap().0).unwrap();
         let application = python_job("of-airflow", "lifecycle-job", "tests/data/node/lifecycle/job.py");
         let airflow = Self { home, application: application.to_string() };
         let output = airflow.run(&["db", "migrate"]);
@@ -95,7 +104,7 @@ impl Airflow {
             .args(arguments)
             .env("PYTHONPATH", folder("AIRFLOW"))
             .env("AIRFLOW_HOME", &self.home)
-            .env("AIRFLOW__CORE__DAGS_FOLDER", fs::canonicalize("tests/tools/clients/dags").unwrap())
+            .env("AIRFLOW__CORE__DAGS_FOLDER", self.home.join("dags"))
             .env("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
             .env("AIRFLOW__USAGE_DATA_COLLECTION__ENABLED", "False")
             .env("AIRFLOW_CONN_KUBERNETES_DEFAULT", connection)
