@@ -76,11 +76,12 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
     };
     let others = sum(&|_, tenant| tenant != BROKEN) as f64 / (TENANTS * each) as f64;
     let broken = sum(&|_, tenant| tenant == BROKEN) as f64 / each as f64;
-    let lists = sum(&|call, _| call.starts_with("LIST"));
+    // Once is the beginning of a watch: those of SparkConnects may begin when the operator is ready already.
+    let lists = calls.iter().filter(|((call, _), count)| call.starts_with("LIST") && **count > 1).count();
     // Most applications of the broken tenant are still NEW, because only two submissions that are held up run at once.
     let is_as_wanted = others <= MOST && broken <= MOST && lists == 0 && ended <= each / 2;
     let seen = format!(
-        "{others} requests a run, {broken} of the broken tenant's, of which {ended} are not NEW, {lists} lists: {calls:#?}"
+        "{others} requests a run, {broken} of the broken tenant's, of which {ended} are not NEW, {lists} lists again and again: {calls:#?}"
     );
     if is_as_wanted { Ok(others) } else { Err(seen) }
 }
