@@ -330,6 +330,26 @@ fn objects_of_others_are_left_alone_and_those_that_nobody_needs_are_deleted() {
     assert!(story.creates());
 }
 
+/// Once, whoever named the Service of a colleague's server got that server's clients: its slices were made all the same.
+#[test]
+fn a_service_of_somebody_else_gets_no_slices() {
+    let mut story = Story::of(
+        json!({"sleepAfterIdleSeconds": 600, "server": {"service": {"metadata": {"name": "etl"}}}}),
+    );
+    (story.policy, story.seen.gateway_port) = (policy(true), Some(20_001));
+    let kinds = |plan: &Plan| {
+        let keys = plan.wanted.iter().filter_map(ObjectKey::of);
+        keys.filter(|key| key.name.starts_with("etl")).map(|key| key.kind.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(story.after(0)), ["Service", "EndpointSlice.discovery.k8s.io"]);
+    let slice = ObjectKind::ENDPOINT_SLICE.named("etl-gateway");
+    story.seen.objects =
+        vec![found(ObjectKind::SERVICE, "etl", false), found(slice.kind.clone(), &slice.name, true)];
+    assert_eq!(kinds(story.after(1)), [""; 0]);
+    assert_eq!(story.told().1, "NameTaken");
+    assert_eq!(story.plan.actions, [Action::Delete { key: slice, uid: "9".to_owned() }]);
+}
+
 #[test]
 fn a_pod_of_somebody_else_is_left_alone() {
     let mut story = Story::of(json!({}));

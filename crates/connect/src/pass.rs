@@ -192,7 +192,10 @@ impl<'a> Pass<'a> {
 
     /// Plans the objects beside the pod. Returns the name of an object of somebody else that stands in the way.
     fn settle_objects(&mut self) -> Option<ObjectKey> {
-        let gateway = self.gateway();
+        // EndpointSlices would lead the clients of a Service of somebody else to this server.
+        let service = ObjectKind::SERVICE.named(names::service(self.connect));
+        let is_taken = self.seen.objects.iter().any(|found| found.key == service && !found.is_ours);
+        let gateway = self.gateway().filter(|_| !is_taken);
         let server = self.seen.server.as_deref();
         let uid = self.connect.metadata.uid.as_deref().unwrap_or_default();
         let alive = server.filter(|pod| pod.summary.is_controlled_by(uid) && !pod.summary.terminating);
