@@ -306,6 +306,13 @@ fn a_server_without_a_gateway_never_sleeps_and_that_is_told_once() {
     story.after(1);
     story.after(10_000);
     assert_eq!((story.plan.actions.len(), story.plan.events.len()), (0, 0));
+    // There is a gateway, which has no port left.
+    story.policy = policy(true);
+    story.after(1);
+    let missing = condition(&story.plan.status, GATEWAY_MISSING).unwrap();
+    assert_eq!((missing.reason.as_str(), story.plan.actions.len()), ("NoPort", 0));
+    story.seen.gateway_port = Some(20_001);
+    assert_eq!(condition(&story.after(1).status, GATEWAY_MISSING), None);
 }
 
 fn found(kind: ObjectKind, name: &str, is_ours: bool) -> Found {
