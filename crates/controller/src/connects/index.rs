@@ -57,8 +57,8 @@ impl Keep<Pod> for Part {
         }
         // Of executors only the phase counts, and no SparkConnect is looked at for another change of one.
         if part.pod.summary.role == Some(Role::Executor) {
-            let PodSummary { name, uid, role, phase, .. } = part.pod.summary;
-            let summary = PodSummary { name, uid, role, phase, ..PodSummary::default() };
+            let PodSummary { name, uid, role, controller, phase, .. } = part.pod.summary;
+            let summary = PodSummary { name, uid, role, controller, phase, ..PodSummary::default() };
             part.pod = ServerPod { summary, ..ServerPod::default() };
         }
         part
