@@ -30,9 +30,14 @@ use kube::{
         watcher,
     },
 };
+use plan::between;
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
+
+/// How long what a deleted SparkConnect has left keeps a new one of the name waiting: Kubernetes deletes it in a moment, unless a
+/// finalizer keeps it. Then it counts as that of somebody else, which is told.
+const LEFT: Duration = Duration::from_secs(600);
 
 /// A SparkConnect as the watch delivers it.
 type Watched = Kept<SparkConnect, KeptConnect>;
@@ -182,7 +187,8 @@ impl Context {
         if self.look_for(connect, &plan.wanted, &mut seen).await? {
             plan = connect::next(connect, &seen.facts, now, &policy);
         }
-        if seen.is_left {
+        let age = connect.creation_timestamp().map_or(Duration::ZERO, |created| between(created.0, now));
+        if seen.is_left && age < LEFT {
             debug!("a SparkConnect of this name has left something, which is about to be deleted");
             return Ok(Some(FRESH_FACTS));
         }
@@ -418,6 +424,12 @@ mod tests {
         server.objects.lock().insert(POD.to_owned(), owned("SparkConnect", "before"));
         let asked = server.look(&context).await;
         assert!(asked.iter().all(|asked| asked.starts_with("GET")), "{asked:?}");
+
+        server.objects.lock().get_mut(CONNECT).unwrap()["metadata"]["creationTimestamp"] =
+            json!("2020-01-01T00:00:00Z");
+        server.look(&context).await;
+        let reason = server.objects.lock()[CONNECT]["status"]["conditions"][0]["reason"].clone();
+        assert_eq!(reason, "NameTaken", "a finalizer keeps it");
 
         server.objects.lock().insert(POD.to_owned(), owned("ReplicaSet", "r"));
         let asked = server.look(&context).await;

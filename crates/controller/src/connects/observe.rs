@@ -32,9 +32,8 @@ impl Seen {
         let is_ours = pod.summary.is_controlled_by(connect.metadata.uid.as_deref().unwrap_or_default());
         let is_of_name =
             |owner: &Controller| owner.kind == SparkConnect::kind(&()) && owner.name == connect.name_any();
-        if !is_ours && controller.as_ref().is_some_and(is_of_name) {
-            self.is_left = true;
-        } else if *kind != POD {
+        self.is_left |= !is_ours && controller.as_ref().is_some_and(is_of_name);
+        if *kind != POD {
             let key = kind.clone().named(name);
             self.versions.insert(key.clone(), version);
             self.facts.objects.push(Found { key, uid: uid.clone(), is_ours, has_selector });
