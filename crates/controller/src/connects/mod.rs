@@ -7,7 +7,7 @@ mod index;
 mod observe;
 
 use super::{
-    Cluster, Error, FRESH_FACTS, Setup, calls,
+    Cluster, Error, FRESH_FACTS, ServerTime, Setup, calls,
     error::guarded,
     kept::{Kept, KeptConnect},
     mount_failures::MountFailures,
@@ -62,6 +62,7 @@ pub(super) struct Context {
     /// The cache of SparkConnects, fed by the watch.
     pub connects: Store<Watched>,
     memory: ReconcileMemory,
+    server_time: ServerTime,
 }
 
 /// Runs the reconcile loop of SparkConnects until `stop` is cancelled; `writer` fills the cache of [`Context::connects`].
@@ -153,6 +154,7 @@ impl Context {
             queue: Queue::new(setup.workloads.connects.clone()),
             connects,
             memory: ReconcileMemory::default(),
+            server_time: Arc::clone(&setup.server_time),
         }
     }
 
@@ -168,6 +170,8 @@ impl Context {
     /// Brings one SparkConnect a step further. Returns the time until the next reconcile if nothing changes before; none to
     /// wait for a change.
     async fn reconcile(&self, connect: &SparkConnect, now: Timestamp) -> Result<Option<Duration>, Error> {
+        // By the API server's clock as well: if the local one jumped ahead, all servers would seem to be idle.
+        let now = (self.server_time)().map_or(now, |server| server.min(now));
         let (client, uid) = (&self.cluster.client, connect.uid().unwrap_or_default());
         let state = connect.state();
         Span::current().record("state", state.as_str());
@@ -394,6 +398,30 @@ mod tests {
         let third = server.look(&context).await;
         let patched: Vec<_> = third.iter().filter(|asked| asked.starts_with("PATCH pi")).collect();
         assert_eq!(patched, ["PATCH pi-server"]);
+    }
+
+    #[tokio::test]
+    async fn a_spark_connect_is_idle_only_if_the_api_servers_clock_says_so() {
+        let time = |seconds| Timestamp::from_second(seconds).ok();
+        for (server_time, is_deleted) in [(time(10), false), (time(61), true), (None, true)] {
+            let server = Server::default();
+            let labels = BTreeMap::new();
+            let gateway = connect::Gateway { namespace: "ours".to_owned(), labels, addresses: Vec::new() };
+            let setup = GatewaySetup { gateway, ports: 1..=2, policy: "ports".to_owned() };
+            let context = Context {
+                gateway: Some(KnownGateway::new(setup)),
+                server_time: Arc::new(move || server_time),
+                ..server.context()
+            };
+            {
+                let mut objects = server.objects.lock();
+                let connect = objects.get_mut(CONNECT).unwrap();
+                connect["spec"]["ttlSecondsAfterIdle"] = json!(60);
+                connect["status"]["startTime"] = json!("1970-01-01T00:00:00Z");
+            }
+            server.look(&context).await;
+            assert_eq!(server.objects.lock().contains_key(CONNECT), !is_deleted, "{server_time:?}");
+        }
     }
 
     #[tokio::test]
