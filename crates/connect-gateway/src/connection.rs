@@ -62,7 +62,7 @@ async fn reached(gateway: &Gateway, server: &Server, client: &TcpStream) -> Opti
                 return Ok(pod);
             }
             if held.is_none() {
-                held = gateway.held.place(&server.uid);
+                held = gateway.held.place(&server.uid, &server.namespace);
                 if held.is_none() {
                     return Err("too many held connections");
                 }
