@@ -146,7 +146,7 @@ impl Context {
         connects: Store<Watched>,
     ) -> Self {
         Self {
-            mount_failures: MountFailures::new(cluster.client.clone()),
+            mount_failures: MountFailures::new(cluster.client.clone(), cluster.lists.clone()),
             cluster,
             policy: connect.policy,
             gateway: connect.gateway.map(KnownGateway::new),
