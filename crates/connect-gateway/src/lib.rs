@@ -42,12 +42,15 @@ use ports::Ports;
 pub use room::Limit;
 use spark_connect::SparkConnect;
 use std::{collections::BTreeSet, sync::Arc};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
+use watches::page_by_page;
 
 /// The port of Spark Connect in a server's pod: Spark's default, which the operator sets.
 pub const SERVER_PORT: u16 = 15002;
-/// The number of objects that the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit.
+/// The number of objects that the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit. Of all
+/// namespaces, one page is in memory at a time.
 const PAGE: u32 = 20;
 
 /// Serves SparkConnects until `stop`, and then their open connections for the termination grace. Calls `synced` once
@@ -71,12 +74,13 @@ async fn follow(gateway: &Arc<Gateway>, synced: impl Fn() + Send) {
         Some(names) => names.iter().map(|name| Some(name.as_str())).collect(),
         None => vec![None],
     };
-    let resource = spark_connect::resource();
+    let (resource, page) = (spark_connect::resource(), Arc::new(Semaphore::new(1)));
     let mut events = select_all(namespaces.iter().enumerate().map(|(place, namespace)| {
         let client = watches.begin(client, SparkConnect::url_path(&resource, *namespace));
         let api = Api::<SparkConnect>::all_with(client, &resource).constrain(namespace.unwrap_or_default());
         let config = watcher::Config::default().page_size(PAGE).timeout(*watch_seconds);
-        watcher(api, config).default_backoff().map(move |event| (place, event)).boxed()
+        let watch = page_by_page(watcher(api, config), Arc::clone(&page));
+        watch.default_backoff().map(move |event| (place, event)).boxed()
     }));
     let mut objects: Vec<Objects> = namespaces.iter().map(|_| Objects::default()).collect();
     let mut unasked: BTreeSet<usize> = (0..objects.len()).collect();
