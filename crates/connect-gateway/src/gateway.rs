@@ -11,9 +11,14 @@ use tokio::{net::TcpListener, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 use watches::Watches;
+use work::Turns;
 
 /// The longest time for the last reports, after all connections have been closed. Kubernetes ends the process soon after.
 const LAST_REPORTS: Duration = Duration::from_secs(3);
+
+/// The most reports that are sent at once; namespaces take turns. The API server takes those of the gateway's account one after the other
+/// when there are many, and a client waits until its server is woken by one.
+const REPORTS: usize = 32;
 
 /// The admin's settings.
 #[derive(Clone, Debug)]
@@ -56,6 +61,8 @@ pub(crate) struct Gateway {
     pub(crate) open: TaskTracker,
     /// The tasks that report.
     pub(crate) reporters: TaskTracker,
+    /// Whose turn it is to send a report.
+    pub(crate) reports: Turns,
     /// Cancelled when the process is asked to stop: no port is open any more.
     pub(crate) stop: CancellationToken,
     /// Cancelled at the end of the termination grace: connections are closed, and the last reports sent.
@@ -74,6 +81,7 @@ impl Gateway {
             setup,
             open: TaskTracker::new(),
             reporters: TaskTracker::new(),
+            reports: Turns::new(REPORTS),
             stop,
             cut: CancellationToken::new(),
         }
