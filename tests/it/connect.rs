@@ -447,6 +447,10 @@ fn all_mistakes_are_found_at_once() {
     ] {
         assert_eq!(mistakes("pi", spec.clone()), [expected], "{spec}");
     }
+    // No reader of the object would come to its end, and no application has this part of the spec.
+    let deep = (0..80).fold(json!({}), |deep, _| json!({"a": deep}));
+    let found = mistakes("pi", json!({"server": {"service": {"x": deep}}}));
+    assert!(matches!(&found[..], [field] if field.starts_with("spec.server.service.x.a.a")), "{found:?}");
     assert_eq!(mistakes(&"a".repeat(56), json!({})), [""; 0]);
     assert_eq!(mistakes(&"a".repeat(57), json!({})), ["metadata.name"]);
     assert_eq!(
