@@ -79,6 +79,7 @@ impl ConnectGatewaySettings {
             ports: self.port_range.clone(),
             server_port: SERVER_PORT,
             connections: Limit { in_all: self.most_connections, of_one: self.most_connections_per_server },
+            memory: None,
             held: Limit { in_all: self.most_held, of_one: self.most_held_per_server },
             longest_wait: self.longest_wait,
             report_period: self.report_period,

@@ -2,7 +2,7 @@
 
 use super::{
     metrics::GatewayMetrics,
-    room::{Limit, Room},
+    room::{Limit, Room, most},
 };
 use kube::Client;
 use rustix::process::{Resource, getrlimit};
@@ -30,6 +30,8 @@ pub struct Settings {
     /// The port of Spark Connect in a server's pod.
     pub server_port: u16,
     pub connections: Limit,
+    /// The most bytes of memory that the process may have; none if nothing limits it.
+    pub memory: Option<u64>,
     /// The limit of the connections that wait for servers. They count as connections too.
     pub held: Limit,
     pub longest_wait: Duration,
@@ -71,10 +73,9 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn new(setup: Setup, stop: CancellationToken) -> Self {
-        let Settings { connections, held, .. } = setup.settings;
-        // Each connection has two sockets, and half of the files is left for ports and everything else.
-        let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
-        let in_all = connections.in_all.min(files.unwrap_or(usize::MAX) / 4);
+        let Settings { connections, held, memory, .. } = setup.settings;
+        let in_all = most(connections.in_all, getrlimit(Resource::Nofile).current, memory);
+        info!(connections = in_all, "so many connections may be open");
         Self {
             connections: Room::new(Limit { in_all, ..connections }, setup.metrics.open.clone()),
             held: Room::new(held, setup.metrics.held.clone()),

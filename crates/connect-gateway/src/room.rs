@@ -5,6 +5,17 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use std::{collections::HashMap, sync::Arc};
 
+/// The most bytes that are read at once. The buffer for them exists only while they are passed on: an idle connection has
+/// none, where `tokio::io::copy_bidirectional` would keep one for each direction.
+pub(crate) const CHUNK: usize = 64 << 10;
+/// The most bytes that the kernel keeps for one direction of one socket. Otherwise it may be 6 MiB, which count for the
+/// memory of the container, for each client and server that does not read. Within a cluster, where a packet takes less than
+/// a millisecond, this is more than 60 MB a second.
+pub(crate) const KEPT: usize = 64 << 10;
+/// The most bytes that a connection may have in memory: both directions of both sockets, for which the kernel reckons twice
+/// what it was told (socket(7)), and a chunk for each direction.
+const LARGEST: u64 = (4 * 2 * KEPT + 2 * CHUNK) as u64;
+
 /// The greatest numbers of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
@@ -103,6 +114,16 @@ impl Drop for Place {
     }
 }
 
+/// Returns how many of `wanted` connections there may be, with so many files and so much memory. Each connection has two
+/// sockets, and half of the files is left for ports and everything else, as is a quarter of the memory: whoever connects
+/// decides how much of it the connection takes.
+pub(crate) fn most(wanted: usize, files: Option<u64>, memory: Option<u64>) -> usize {
+    let by_files = files.map(|files| files / 4);
+    let by_memory = memory.map(|memory| (memory - memory / 4) / LARGEST);
+    let most = by_files.into_iter().chain(by_memory).min().and_then(|most| usize::try_from(most).ok());
+    wanted.min(most.unwrap_or(usize::MAX)).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,5 +179,19 @@ mod tests {
         let first = room.place(&Uid::from("a"), "a");
         assert!(first.is_some() && room.place(&Uid::from("a"), "a").is_none());
         assert!(room.place(&Uid::from("b"), "b").is_some());
+    }
+
+    /// Once, a tenant whose connections were not read filled the memory of the gateway, which ended the sessions of all.
+    #[test]
+    fn there_are_no_more_connections_than_files_and_memory_bear() {
+        for (files, memory, expected) in [
+            (None, None, 10_000),
+            (Some(4_096), None, 1_024),
+            (Some(1 << 20), Some(1 << 30), 1_228),
+            (Some(1 << 20), Some(16 << 30), 10_000),
+            (None, Some(1 << 10), 1),
+        ] {
+            assert_eq!(most(10_000, files, memory), expected, "{files:?} {memory:?}");
+        }
     }
 }
