@@ -53,6 +53,10 @@ pub const SERVER_PORT: u16 = 15002;
 /// namespaces, one page is in memory at a time.
 const PAGE: u32 = 20;
 
+/// How many events are applied before ports and addresses are assigned anew, if so many are there: that is work for each
+/// SparkConnect.
+const EVENTS: usize = 32;
+
 /// Serves SparkConnects until `stop`, and then their open connections for the termination grace. Calls `synced` once
 /// the ports of all SparkConnects are known, and maybe again later.
 pub async fn run(setup: Setup, synced: impl Fn() + Send, stop: CancellationToken) {
@@ -75,7 +79,7 @@ async fn follow(gateway: &Arc<Gateway>, synced: impl Fn() + Send) {
         None => vec![None],
     };
     let (resource, page) = (spark_connect::resource(), Arc::new(Semaphore::new(1)));
-    let mut events = select_all(namespaces.iter().enumerate().map(|(place, namespace)| {
+    let events = select_all(namespaces.iter().enumerate().map(|(place, namespace)| {
         let client = watches.begin(client, SparkConnect::url_path(&resource, *namespace));
         let api = Api::<SparkConnect>::all_with(client, &resource).constrain(namespace.unwrap_or_default());
         let config = watcher::Config::default().page_size(PAGE).timeout(*watch_seconds);
@@ -85,21 +89,26 @@ async fn follow(gateway: &Arc<Gateway>, synced: impl Fn() + Send) {
     let mut objects: Vec<Objects> = namespaces.iter().map(|_| Objects::default()).collect();
     let mut unasked: BTreeSet<usize> = (0..objects.len()).collect();
     let (mut ports, mut has_listed) = (Ports::new(Arc::clone(gateway)), false);
-    while let Some((place, event)) = events.next().await {
-        match event {
-            Ok(event) => {
-                if matches!(event, Event::InitDone) {
-                    has_listed = true;
+    let mut events = events.ready_chunks(EVENTS);
+    while let Some(events) = events.next().await {
+        let mut has_changed = false;
+        for (place, event) in events {
+            match event {
+                Ok(event) => {
+                    if matches!(event, Event::InitDone) {
+                        has_listed = true;
+                        unasked.remove(&place);
+                    }
+                    has_changed |= objects[place].apply(event);
+                }
+                Err(error) => {
+                    warn!(namespace = namespaces[place], %error, "the watch of SparkConnects is retried");
                     unasked.remove(&place);
                 }
-                if objects[place].apply(event) {
-                    ports.assign(&objects);
-                }
             }
-            Err(error) => {
-                warn!(namespace = namespaces[place], %error, "the watch of SparkConnects is retried");
-                unasked.remove(&place);
-            }
+        }
+        if has_changed {
+            ports.assign(&objects);
         }
         if has_listed && unasked.is_empty() {
             synced();
