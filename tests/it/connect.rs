@@ -468,6 +468,8 @@ fn a_service_beyond_the_cluster_needs_a_right() {
     };
     assert_eq!(rights(json!({"metadata": {"name": "a"}})), [""; 0]);
     assert_eq!(rights(json!({"spec": {"type": "LoadBalancer"}})), ["spec.server.service.spec.type"]);
+    let external = json!({"spec": {"type": "ClusterIP", "externalIPs": ["10.0.0.1"]}});
+    assert_eq!(rights(external), ["spec.server.service.spec.externalIPs"]);
     assert_eq!(
         rights(json!({"metadata": {"annotations": {"a": "b"}}})),
         ["spec.server.service.metadata.annotations"]
