@@ -52,8 +52,8 @@ pub struct Snapshot(Ledger);
 /// Numbers by the values of the labels, with the namespace that brought these values first.
 type Labelled<T> = BTreeMap<Vec<String>, (String, T)>;
 
-/// How many combinations each namespace has brought, once that was asked: whoever looks up the values of all applications, while nobody
-/// else can count, does not count anew for each.
+/// How many combinations each namespace has brought, once that was asked: whoever looks up the values of all applications,
+/// while nobody else can count, does not count anew for each.
 type Brought = Option<BTreeMap<String, usize>>;
 
 #[derive(Clone, Debug, Default)]

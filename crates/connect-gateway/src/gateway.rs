@@ -16,8 +16,8 @@ use work::Turns;
 /// The longest time for the last reports, after all connections have been closed. Kubernetes ends the process soon after.
 const LAST_REPORTS: Duration = Duration::from_secs(3);
 
-/// The most reports that are sent at once; namespaces take turns. The API server takes those of the gateway's account one after the other
-/// when there are many, and a client waits until its server is woken by one.
+/// The most reports that are sent at once; namespaces take turns. The API server takes those of the gateway's account one
+/// after the other when there are many, and a client waits until its server is woken by one.
 const REPORTS: usize = 32;
 
 /// The admin's settings.

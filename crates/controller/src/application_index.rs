@@ -29,8 +29,8 @@ pub(super) struct ApplicationIndex<R> {
     records: RwLock<Records<R>>,
     /// The records of a list that is not complete yet. They replace `records` when the list is complete.
     listed: Mutex<Records<R>>,
-    /// The application of each object, both as hashes. Whoever may edit an object can have it name one application after the other,
-    /// and no record may stay with a former one.
+    /// The application of each object, both as hashes. Whoever may edit an object can have it name one application after
+    /// the other, and no record may stay with a former one.
     places: Mutex<HashMap<u64, u64>>,
     hasher: RandomState,
 }
@@ -157,8 +157,8 @@ impl<R: Record> ApplicationIndex<R> {
     }
 }
 
-/// Takes the record of the object at `place` out of `records`: that of the application `key` if there is one, else that of any
-/// application of the namespace.
+/// Takes the record of the object at `place` out of `records`: that of the application `key` if there is one, else that of
+/// any application of the namespace.
 fn take<R>(
     records: &mut Records<R>,
     (namespace, name): &Place,

@@ -19,8 +19,8 @@ use work::Turns;
 /// The owner of the fields that the operator applies.
 const FIELD_MANAGER: &str = "spark-operator";
 
-/// How many pages of lists are in memory at once, beside the one of the watches. A page has up to 30 MB, and each reconcile may
-/// need a list.
+/// How many pages of lists are in memory at once, beside the one of the watches. A page has up to 30 MB, and each reconcile
+/// may need a list.
 pub(super) const PAGES: usize = 2;
 
 /// The metadata of an object.
@@ -76,8 +76,8 @@ pub(super) async fn list_metadata<K: Resource + Clone + Debug>(
 }
 
 /// Calls `found` with each object of a list, until it breaks. The list comes in pages, as a watch reads it: whoever may
-/// create such objects determines how many there are, and how large each is. For each page it is the turn of the namespace, of
-/// which there are [`PAGES`] at once.
+/// create such objects determines how many there are, and how large each is. For each page it is the turn of the namespace,
+/// of which there are [`PAGES`] at once.
 pub(super) async fn list<T: Clone + DeserializeOwned>(
     client: &Client,
     (turns, namespace): (&Turns, &str),

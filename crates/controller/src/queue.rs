@@ -28,8 +28,8 @@ type Key = (String, String);
 
 /// The pause after the work on an object has hit a bug of the operator outside its reconcile.
 const AFTER_BUG: Duration = Duration::from_secs(60);
-/// The longest time after which an object is worked on again. Users write such times as numbers of seconds, up to `i64::MAX`,
-/// which no clock can be set to.
+/// The longest time after which an object is worked on again. Users write such times as numbers of seconds, up to
+/// `i64::MAX`, which no clock can be set to.
 const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) struct Queue {

@@ -35,8 +35,8 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
 
-/// How long what a deleted SparkConnect has left keeps a new one of the name waiting: Kubernetes deletes it in a moment, unless a
-/// finalizer keeps it. Then it counts as that of somebody else, which is told.
+/// How long what a deleted SparkConnect has left keeps a new one of the name waiting: Kubernetes deletes it in a moment,
+/// unless a finalizer keeps it. Then it counts as that of somebody else, which is told.
 const LEFT: Duration = Duration::from_secs(600);
 
 /// A SparkConnect as the watch delivers it.

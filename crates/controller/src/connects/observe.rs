@@ -108,8 +108,8 @@ impl Context {
     }
 }
 
-/// Counts the executors of `server` by the phase of their pods, in lower case. Anybody in the namespace may give a pod the labels of
-/// an executor.
+/// Counts the executors of `server` by the phase of their pods, in lower case. Anybody in the namespace may give a pod the
+/// labels of an executor.
 fn executors(pods: &[PodSummary], server: Option<&ServerPod>) -> BTreeMap<String, i32> {
     let mut counts = BTreeMap::new();
     let is_of = |pod: &&PodSummary| server.is_some_and(|server| pod.is_controlled_by(&server.summary.uid));
