@@ -14,8 +14,8 @@ use crate::{
     shutdown,
 };
 use anyhow::Context;
-use connect_gateway::{GatewayMetrics, Setup};
-use std::{io, sync::Arc};
+use connect_gateway::{GatewayMetrics, Settings, Setup};
+use std::{fs, io, sync::Arc};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 use watches::Watches;
@@ -35,7 +35,7 @@ pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
     let requests = Requests::new(&mut registry);
     let watches = Watches::default();
     let setup = Setup {
-        settings: settings.gateway(),
+        settings: Settings { memory: memory(), ..settings.gateway() },
         client: api_server::client(config, &requests).context(UNUSABLE)?,
         watches: watches.clone(),
         watch_seconds: WATCH_SECONDS,
@@ -70,4 +70,11 @@ pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
         Ok(())
     });
     parts.all_ended().await
+}
+
+/// Returns how many bytes of memory the container may have; none without a limit, which the file calls `max`. A container
+/// sees its own cgroup as the root, of the present version or of the first one.
+fn memory() -> Option<u64> {
+    let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    limits.iter().find_map(|limit| fs::read_to_string(limit).ok()?.trim().parse().ok())
 }

@@ -24,7 +24,8 @@ pub struct ConnectGatewaySettings {
     #[arg(long, value_name = "FIRST-LAST", default_value = "20000-29999", value_parser = port_range)]
     pub port_range: RangeInclusive<u16>,
 
-    /// The most connections that are open. Half of them are divided into equal shares for all SparkConnects
+    /// The most connections that are open. Half of them are divided into equal shares for all namespaces and their
+    /// SparkConnects
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one)]
     pub most_connections: usize,
 
@@ -79,6 +80,7 @@ impl ConnectGatewaySettings {
             ports: self.port_range.clone(),
             server_port: SERVER_PORT,
             connections: Limit { in_all: self.most_connections, of_one: self.most_connections_per_server },
+            memory: None,
             held: Limit { in_all: self.most_held, of_one: self.most_held_per_server },
             longest_wait: self.longest_wait,
             report_period: self.report_period,

@@ -306,6 +306,13 @@ fn a_server_without_a_gateway_never_sleeps_and_that_is_told_once() {
     story.after(1);
     story.after(10_000);
     assert_eq!((story.plan.actions.len(), story.plan.events.len()), (0, 0));
+    // There is a gateway, which has no port left.
+    story.policy = policy(true);
+    story.after(1);
+    let missing = condition(&story.plan.status, GATEWAY_MISSING).unwrap();
+    assert_eq!((missing.reason.as_str(), story.plan.actions.len()), ("NoPort", 0));
+    story.seen.gateway_port = Some(20_001);
+    assert_eq!(condition(&story.after(1).status, GATEWAY_MISSING), None);
 }
 
 fn found(kind: ObjectKind, name: &str, is_ours: bool) -> Found {
@@ -328,6 +335,26 @@ fn objects_of_others_are_left_alone_and_those_that_nobody_needs_are_deleted() {
     story.seen.objects = Vec::new();
     story.after(1);
     assert!(story.creates());
+}
+
+/// Once, whoever named the Service of a colleague's server got that server's clients: its slices were made all the same.
+#[test]
+fn a_service_of_somebody_else_gets_no_slices() {
+    let mut story = Story::of(
+        json!({"sleepAfterIdleSeconds": 600, "server": {"service": {"metadata": {"name": "etl"}}}}),
+    );
+    (story.policy, story.seen.gateway_port) = (policy(true), Some(20_001));
+    let kinds = |plan: &Plan| {
+        let keys = plan.wanted.iter().filter_map(ObjectKey::of);
+        keys.filter(|key| key.name.starts_with("etl")).map(|key| key.kind.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(story.after(0)), ["Service", "EndpointSlice.discovery.k8s.io"]);
+    let slice = ObjectKind::ENDPOINT_SLICE.named("etl-gateway");
+    story.seen.objects =
+        vec![found(ObjectKind::SERVICE, "etl", false), found(slice.kind.clone(), &slice.name, true)];
+    assert_eq!(kinds(story.after(1)), [""; 0]);
+    assert_eq!(story.told().1, "NameTaken");
+    assert_eq!(story.plan.actions, [Action::Delete { key: slice, uid: "9".to_owned() }]);
 }
 
 #[test]
@@ -420,6 +447,10 @@ fn all_mistakes_are_found_at_once() {
     ] {
         assert_eq!(mistakes("pi", spec.clone()), [expected], "{spec}");
     }
+    // No reader of the object would come to its end, and no application has this part of the spec.
+    let deep = (0..80).fold(json!({}), |deep, _| json!({"a": deep}));
+    let found = mistakes("pi", json!({"server": {"service": {"x": deep}}}));
+    assert!(matches!(&found[..], [field] if field.starts_with("spec.server.service.x.a.a")), "{found:?}");
     assert_eq!(mistakes(&"a".repeat(56), json!({})), [""; 0]);
     assert_eq!(mistakes(&"a".repeat(57), json!({})), ["metadata.name"]);
     assert_eq!(
@@ -437,6 +468,8 @@ fn a_service_beyond_the_cluster_needs_a_right() {
     };
     assert_eq!(rights(json!({"metadata": {"name": "a"}})), [""; 0]);
     assert_eq!(rights(json!({"spec": {"type": "LoadBalancer"}})), ["spec.server.service.spec.type"]);
+    let external = json!({"spec": {"type": "ClusterIP", "externalIPs": ["10.0.0.1"]}});
+    assert_eq!(rights(external), ["spec.server.service.spec.externalIPs"]);
     assert_eq!(
         rights(json!({"metadata": {"annotations": {"a": "b"}}})),
         ["spec.server.service.metadata.annotations"]

@@ -52,6 +52,10 @@ pub struct Snapshot(Ledger);
 /// Numbers by the values of the labels, with the namespace that brought these values first.
 type Labelled<T> = BTreeMap<Vec<String>, (String, T)>;
 
+/// How many combinations each namespace has brought, once that was asked: whoever looks up the values of all applications,
+/// while nobody else can count, does not count anew for each.
+type Brought = Option<BTreeMap<String, usize>>;
+
 #[derive(Clone, Debug, Default)]
 struct Applications {
     began: u64,
@@ -104,8 +108,8 @@ impl Ledger {
         if ledger.options.labels.is_empty() {
             // The counters exist with the value 0 before the first event: Prometheus' `increase` would otherwise miss
             // that event.
-            entry(&mut ledger.applications, Values::default());
-            entry(&mut ledger.executors, Values::default());
+            entry(&mut ledger.applications, &mut None, Values::default());
+            entry(&mut ledger.executors, &mut None, Values::default());
         }
         ledger
     }
@@ -119,7 +123,7 @@ impl Ledger {
     /// `executors` those of its executors.
     pub fn add(&mut self, application: Values, executors: Values, tally: &Tally) {
         let Options { submit_latency_buckets, start_latency_buckets, .. } = &self.options;
-        let counts = entry(&mut self.applications, application);
+        let counts = entry(&mut self.applications, &mut None, application);
         counts.began += u64::from(tally.began);
         match tally.submission {
             Some(Submission::Succeeded { latency }) => {
@@ -148,7 +152,7 @@ impl Ledger {
                 times.observe(*time, &[]);
             }
         }
-        let counts = entry(&mut self.executors, executors);
+        let counts = entry(&mut self.executors, &mut None, executors);
         counts.succeeded += tally.executors_succeeded;
         counts.failed += tally.executors_failed;
     }
@@ -157,14 +161,15 @@ impl Ledger {
     pub fn snapshot(&mut self, present: &Present) -> Snapshot {
         self.applications.values_mut().for_each(|(_, numbers)| numbers.states.clear());
         self.executors.values_mut().for_each(|(_, numbers)| numbers.running = 0);
+        let (mut brought, mut brought_executors) = (None, None);
         for (values, states) in &present.applications {
-            let numbers = entry(&mut self.applications, values.clone());
+            let numbers = entry(&mut self.applications, &mut brought, values.clone());
             for (state, count) in states {
                 *numbers.states.entry(*state).or_default() += count;
             }
         }
         for (values, running) in &present.executors {
-            entry(&mut self.executors, values.clone()).running += running;
+            entry(&mut self.executors, &mut brought_executors, values.clone()).running += running;
         }
         let snapshot = Snapshot(self.clone());
         make_room(&mut self.applications, &present.applications);
@@ -174,16 +179,26 @@ impl Ledger {
 }
 
 /// Returns the numbers of this combination of values if it has its own, otherwise those under which it is counted.
-fn entry<T: Default>(labelled: &mut Labelled<T>, values: Values) -> &mut T {
-    let Values { brought_by, shown } = values;
-    // A namespace has half of what others have left, so that something is left for the next one.
-    let has_room = || {
-        let own = labelled.values().filter(|(namespace, _)| *namespace == brought_by).count();
-        own < MOST_LABELLED.saturating_sub(labelled.len() - own).div_ceil(2)
-    };
-    let is_admitted = labelled.contains_key(&shown) || has_room();
-    let shown = if is_admitted { shown } else { vec![OTHER.to_owned(); shown.len()] };
+fn entry<'l, T: Default>(labelled: &'l mut Labelled<T>, brought: &mut Brought, values: Values) -> &'l mut T {
+    let Values { brought_by, mut shown } = values;
+    if !labelled.contains_key(&shown) {
+        let all = labelled.len();
+        let own = brought.get_or_insert_with(|| owners(labelled)).entry(brought_by.clone()).or_default();
+        // A namespace has half of what others have left, so that something is left for the next one.
+        if *own >= MOST_LABELLED.saturating_sub(all - *own).div_ceil(2) {
+            shown = vec![OTHER.to_owned(); shown.len()];
+        }
+        *own += usize::from(!labelled.contains_key(&shown));
+    }
     &mut labelled.entry(shown).or_insert_with(|| (brought_by, T::default())).1
+}
+
+fn owners<T>(labelled: &Labelled<T>) -> BTreeMap<String, usize> {
+    let mut owners = BTreeMap::new();
+    for (namespace, _) in labelled.values() {
+        *owners.entry(namespace.clone()).or_default() += 1;
+    }
+    owners
 }
 
 /// Forgets the counters of the combinations that no application has, if half of the room is taken: they have been told.
@@ -293,6 +308,15 @@ mod tests {
         assert_eq!(value(&text, "spark_application_count{run=\"a-0000\"}"), 1.0);
         assert_eq!(value(&text, "spark_application_count{run=\"b-0001\"}"), 1.0);
         assert_eq!(value(&text, "spark_application_count{run=\"Other\"}"), 20.0);
+
+        // What there is has the same limits.
+        let there = |namespace: &'static str, runs| (0..runs).map(move |run| (values(namespace, run), 1));
+        let executors = there("a", 2 * MOST_LABELLED).chain(there("b", 2)).collect();
+        let mut fresh = self::ledger(&["run"]);
+        let text = fresh.snapshot(&Present { executors, ..Present::default() }).text();
+        assert_eq!(value(&text, "spark_executor_running_count{run=\"a-0000\"}"), 1.0);
+        assert_eq!(value(&text, "spark_executor_running_count{run=\"b-0001\"}"), 1.0);
+        assert_eq!(value(&text, "spark_executor_running_count{run=\"Other\"}"), 750.0);
 
         // They have been told, and no application has them any more.
         (0..MOST_LABELLED).for_each(|run| add(&mut ledger, &format!("c{run}"), 1));

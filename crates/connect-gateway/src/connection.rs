@@ -1,6 +1,10 @@
 //! Serves one connection: holds it until the server's pod answers, and then passes all bytes on in both directions.
 
-use super::{gateway::Gateway, room::Place, server::Server};
+use super::{
+    gateway::Gateway,
+    room::{CHUNK, KEPT, Place},
+    server::Server,
+};
 use prometheus_client::metrics::counter::Counter;
 use rustix::net::sockopt;
 use std::{
@@ -24,12 +28,6 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// The pause after which a pod is tried again that should answer: it may have died a moment ago, or its network may not
 /// be known everywhere yet.
 const AGAIN: Duration = Duration::from_secs(1);
-/// The most bytes that are read at once. The buffer for them exists only while they are passed on: an idle connection has
-/// none, where `tokio::io::copy_bidirectional` would keep one for each direction.
-const CHUNK: usize = 64 << 10;
-/// The most bytes that the kernel keeps for one direction of one socket. Otherwise it may be 6 MiB, which count for the
-/// memory of the container, for each client and server that does not read.
-const KEPT: usize = 256 << 10;
 /// The silence after which the other end of a connection is tested, the pause between tests, and how many tests without an
 /// answer end the connection: two minutes in all, also where a node has lost its power. One that answers is never too old.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(15), 4);
@@ -62,7 +60,7 @@ async fn reached(gateway: &Gateway, server: &Server, client: &TcpStream) -> Opti
                 return Ok(pod);
             }
             if held.is_none() {
-                held = gateway.held.place(&server.uid);
+                held = gateway.held.place(&server.uid, &server.namespace);
                 if held.is_none() {
                     return Err("too many held connections");
                 }

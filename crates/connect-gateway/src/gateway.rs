@@ -2,7 +2,7 @@
 
 use super::{
     metrics::GatewayMetrics,
-    room::{Limit, Room},
+    room::{Limit, Room, most},
 };
 use kube::Client;
 use rustix::process::{Resource, getrlimit};
@@ -11,9 +11,14 @@ use tokio::{net::TcpListener, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 use watches::Watches;
+use work::Turns;
 
 /// The longest time for the last reports, after all connections have been closed. Kubernetes ends the process soon after.
 const LAST_REPORTS: Duration = Duration::from_secs(3);
+
+/// The most reports that are sent at once; namespaces take turns. The API server takes those of the gateway's account one
+/// after the other when there are many, and a client waits until its server is woken by one.
+const REPORTS: usize = 32;
 
 /// The admin's settings.
 #[derive(Clone, Debug)]
@@ -25,6 +30,8 @@ pub struct Settings {
     /// The port of Spark Connect in a server's pod.
     pub server_port: u16,
     pub connections: Limit,
+    /// The most bytes of memory that the process may have; none if nothing limits it.
+    pub memory: Option<u64>,
     /// The limit of the connections that wait for servers. They count as connections too.
     pub held: Limit,
     pub longest_wait: Duration,
@@ -56,6 +63,8 @@ pub(crate) struct Gateway {
     pub(crate) open: TaskTracker,
     /// The tasks that report.
     pub(crate) reporters: TaskTracker,
+    /// Whose turn it is to send a report.
+    pub(crate) reports: Turns,
     /// Cancelled when the process is asked to stop: no port is open any more.
     pub(crate) stop: CancellationToken,
     /// Cancelled at the end of the termination grace: connections are closed, and the last reports sent.
@@ -64,16 +73,16 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn new(setup: Setup, stop: CancellationToken) -> Self {
-        let Settings { connections, held, .. } = setup.settings;
-        // Each connection has two sockets, and half of the files is left for ports and everything else.
-        let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
-        let in_all = connections.in_all.min(files.unwrap_or(usize::MAX) / 4);
+        let Settings { connections, held, memory, .. } = setup.settings;
+        let in_all = most(connections.in_all, getrlimit(Resource::Nofile).current, memory);
+        info!(connections = in_all, "so many connections may be open");
         Self {
             connections: Room::new(Limit { in_all, ..connections }, setup.metrics.open.clone()),
             held: Room::new(held, setup.metrics.held.clone()),
             setup,
             open: TaskTracker::new(),
             reporters: TaskTracker::new(),
+            reports: Turns::new(REPORTS),
             stop,
             cut: CancellationToken::new(),
         }

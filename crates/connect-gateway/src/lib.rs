@@ -42,13 +42,20 @@ use ports::Ports;
 pub use room::Limit;
 use spark_connect::SparkConnect;
 use std::{collections::BTreeSet, sync::Arc};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
+use watches::page_by_page;
 
 /// The port of Spark Connect in a server's pod: Spark's default, which the operator sets.
 pub const SERVER_PORT: u16 = 15002;
-/// The number of objects that the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit.
+/// The number of objects that the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit. Of all
+/// namespaces, one page is in memory at a time.
 const PAGE: u32 = 20;
+
+/// How many events are applied before ports and addresses are assigned anew, if so many are there: that is work for each
+/// SparkConnect.
+const EVENTS: usize = 32;
 
 /// Serves SparkConnects until `stop`, and then their open connections for the termination grace. Calls `synced` once
 /// the ports of all SparkConnects are known, and maybe again later.
@@ -71,31 +78,37 @@ async fn follow(gateway: &Arc<Gateway>, synced: impl Fn() + Send) {
         Some(names) => names.iter().map(|name| Some(name.as_str())).collect(),
         None => vec![None],
     };
-    let resource = spark_connect::resource();
-    let mut events = select_all(namespaces.iter().enumerate().map(|(place, namespace)| {
+    let (resource, page) = (spark_connect::resource(), Arc::new(Semaphore::new(1)));
+    let events = select_all(namespaces.iter().enumerate().map(|(place, namespace)| {
         let client = watches.begin(client, SparkConnect::url_path(&resource, *namespace));
         let api = Api::<SparkConnect>::all_with(client, &resource).constrain(namespace.unwrap_or_default());
         let config = watcher::Config::default().page_size(PAGE).timeout(*watch_seconds);
-        watcher(api, config).default_backoff().map(move |event| (place, event)).boxed()
+        let watch = page_by_page(watcher(api, config), Arc::clone(&page));
+        watch.default_backoff().map(move |event| (place, event)).boxed()
     }));
     let mut objects: Vec<Objects> = namespaces.iter().map(|_| Objects::default()).collect();
     let mut unasked: BTreeSet<usize> = (0..objects.len()).collect();
     let (mut ports, mut has_listed) = (Ports::new(Arc::clone(gateway)), false);
-    while let Some((place, event)) = events.next().await {
-        match event {
-            Ok(event) => {
-                if matches!(event, Event::InitDone) {
-                    has_listed = true;
+    let mut events = events.ready_chunks(EVENTS);
+    while let Some(events) = events.next().await {
+        let mut has_changed = false;
+        for (place, event) in events {
+            match event {
+                Ok(event) => {
+                    if matches!(event, Event::InitDone) {
+                        has_listed = true;
+                        unasked.remove(&place);
+                    }
+                    has_changed |= objects[place].apply(event);
+                }
+                Err(error) => {
+                    warn!(namespace = namespaces[place], %error, "the watch of SparkConnects is retried");
                     unasked.remove(&place);
                 }
-                if objects[place].apply(event) {
-                    ports.assign(&objects);
-                }
             }
-            Err(error) => {
-                warn!(namespace = namespaces[place], %error, "the watch of SparkConnects is retried");
-                unasked.remove(&place);
-            }
+        }
+        if has_changed {
+            ports.assign(&objects);
         }
         if has_listed && unasked.is_empty() {
             synced();

@@ -69,8 +69,9 @@ impl Ports {
             };
             self.served.insert(Arc::clone(uid), served);
         }
-        gateway.connections.share(self.served.len());
-        gateway.held.share(self.served.len());
+        for room in [&gateway.connections, &gateway.held] {
+            room.share(self.served.values().flatten().map(|served| served.server.namespace.as_str()));
+        }
     }
 }
 
@@ -94,7 +95,7 @@ async fn accept(gateway: Arc<Gateway>, server: Arc<Server>, port: u16) {
     let mut incoming = Incoming::of(tcp);
     loop {
         let (client, peer) = incoming.next().await;
-        if let Some(place) = gateway.connections.place(&server.uid) {
+        if let Some(place) = gateway.connections.place(&server.uid, &server.namespace) {
             server.used();
             let serve = connection::serve(Arc::clone(&gateway), Arc::clone(&server), client, place);
             gateway.open.spawn(serve.in_current_span());

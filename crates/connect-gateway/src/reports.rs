@@ -99,6 +99,7 @@ pub(crate) async fn report(gateway: Arc<Gateway>, server: Arc<Server>) {
 
 /// Writes the annotation. Its value is the time of writing, so the last one is up to a period later than the connection.
 async fn write(gateway: &Gateway, server: &Server) -> kube::Result<()> {
+    let _turn = gateway.reports.turn(None, &server.namespace).await;
     let patch = json!({"metadata": {"annotations": {LAST_CONNECTION: format!("{:.0}", now())}}});
     let path = DynamicObject::url_path(&spark_connect::resource(), Some(&server.namespace));
     let request =

@@ -2,11 +2,12 @@
 
 use api::Lenient;
 use jiff::Timestamp;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersionKind, NotUsed, Object};
+use serde_json::Value;
 use std::{net::IpAddr, sync::Arc};
 
-/// A SparkConnect as it is read from the API server.
-pub(crate) type SparkConnect = Lenient<DynamicObject>;
+/// A SparkConnect as it is read from the API server. Its spec, which may have a megabyte, is skipped.
+pub(crate) type SparkConnect = Lenient<Object<NotUsed, Value>>;
 /// The uid of a SparkConnect.
 pub(crate) type Uid = Arc<str>;
 
@@ -30,8 +31,8 @@ pub(crate) fn resource() -> ApiResource {
 
 impl Known {
     /// Returns what is kept of `object`. The operator writes the status, so nothing in it is reported as wrong.
-    pub(crate) fn of(object: DynamicObject) -> Self {
-        let status = &object.data["status"];
+    pub(crate) fn of(object: Object<NotUsed, Value>) -> Self {
+        let status = object.status.unwrap_or_default();
         let ip = status["server"]["podIp"].as_str().filter(|_| status["state"] == "Ready");
         Self {
             created: object.metadata.creation_timestamp.map_or(Timestamp::MAX, |time| time.0),
@@ -46,7 +47,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn a_server_has_an_address_only_while_it_is_ready() {

@@ -19,7 +19,7 @@ use submission::{
     pod_templates::sparks_container,
 };
 use validation::{
-    Files, check_name, is_label,
+    Files, check_name, is_bounded, is_label,
     kubernetes::{Place, mistakes},
 };
 
@@ -56,6 +56,10 @@ pub fn validate(connect: &SparkConnect) -> Result<(), Refusal> {
 #[must_use]
 pub fn examine(connect: &SparkConnect) -> Findings {
     let mut findings = Findings::default();
+    let json = serde_json::to_string(&connect.spec).expect("a spec is JSON");
+    if !is_bounded(&json, "spec", &mut findings) {
+        return findings.told("spec");
+    }
     check_name("SparkConnect", &connect.metadata, names::LONGEST_NAME, &mut findings);
     fields(connect, &mut findings);
     service(connect, &mut findings);

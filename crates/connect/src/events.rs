@@ -16,6 +16,17 @@ pub(super) const WAKING: &str = "SparkConnectWaking";
 pub(super) const DELETED: &str = "SparkConnectDeleted";
 pub(super) const GATEWAY_MISSING: &str = "SparkConnectGatewayMissing";
 
+/// Why the fields that need a gateway have no effect: the reason and the message of the condition `GatewayMissing`.
+pub(super) const NO_GATEWAY: (&str, &str) = (
+    "NoGateway",
+    "sleepAfterIdleSeconds and ttlSecondsAfterIdle have no effect: the operator has no gateway (--connect-gateway)",
+);
+pub(super) const NO_PORT: (&str, &str) = (
+    "NoPort",
+    "sleepAfterIdleSeconds and ttlSecondsAfterIdle have no effect: the gateway has no port left for this namespace, which has at \
+     most half of what others leave (--connect-gateway-port-range)",
+);
+
 /// Returns an event that everything goes its way.
 pub(super) fn normal(reason: &'static str, action: &'static str, note: String) -> Event {
     Event::new(Severity::Normal, reason, action, note)

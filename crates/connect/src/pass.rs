@@ -127,14 +127,14 @@ impl<'a> Pass<'a> {
         let port = self.seen.gateway_port.filter(|_| needed && known);
         let status = &mut self.plan.status;
         status.gateway = port.map(|port| ConnectGateway { port });
-        if !needed || known {
+        if !needed || port.is_some() {
             return conditions::remove(status, GATEWAY_MISSING);
         }
-        let what = "sleepAfterIdleSeconds and ttlSecondsAfterIdle have no effect: the operator has no gateway (--connect-gateway)";
+        let why = if known { events::NO_PORT } else { events::NO_GATEWAY };
         if !conditions::holds(status, GATEWAY_MISSING) {
-            self.plan.events.push(events::warning(events::GATEWAY_MISSING, "Expose", what.to_owned()));
+            self.plan.events.push(events::warning(events::GATEWAY_MISSING, "Expose", why.1.to_owned()));
         }
-        conditions::set(status, GATEWAY_MISSING, true, ("NoGateway", what), self.now);
+        conditions::set(status, GATEWAY_MISSING, true, why, self.now);
     }
 
     /// Returns how long nobody has connected, or could.
@@ -192,7 +192,10 @@ impl<'a> Pass<'a> {
 
     /// Plans the objects beside the pod. Returns the name of an object of somebody else that stands in the way.
     fn settle_objects(&mut self) -> Option<ObjectKey> {
-        let gateway = self.gateway();
+        // EndpointSlices would lead the clients of a Service of somebody else to this server.
+        let service = ObjectKind::SERVICE.named(names::service(self.connect));
+        let is_taken = self.seen.objects.iter().any(|found| found.key == service && !found.is_ours);
+        let gateway = self.gateway().filter(|_| !is_taken);
         let server = self.seen.server.as_deref();
         let uid = self.connect.metadata.uid.as_deref().unwrap_or_default();
         let alive = server.filter(|pod| pod.summary.is_controlled_by(uid) && !pod.summary.terminating);

@@ -1,15 +1,18 @@
 //! Keeps an index of the objects of one kind by application, updated by the events of one watch.
 
 use super::ApplicationRef;
-use kube::runtime::watcher::Event;
+use kube::{Resource, runtime::watcher::Event};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    hash::{BuildHasher, RandomState},
     mem,
 };
 
 /// Namespace and name of an application.
 pub(super) type ApplicationKey = (String, String);
+/// Namespace and name of an object.
+pub(super) type Place = (String, String);
 /// For each application: the records of its objects, by the name of the object.
 pub(super) type Records<R> = BTreeMap<ApplicationKey, BTreeMap<String, R>>;
 
@@ -26,11 +29,20 @@ pub(super) struct ApplicationIndex<R> {
     records: RwLock<Records<R>>,
     /// The records of a list that is not complete yet. They replace `records` when the list is complete.
     listed: Mutex<Records<R>>,
+    /// The application of each object, both as hashes. Whoever may edit an object can have it name one application after
+    /// the other, and no record may stay with a former one.
+    places: Mutex<HashMap<u64, u64>>,
+    hasher: RandomState,
 }
 
 impl<R> Default for ApplicationIndex<R> {
     fn default() -> Self {
-        Self { records: RwLock::default(), listed: Mutex::default() }
+        Self {
+            records: RwLock::default(),
+            listed: Mutex::default(),
+            places: Mutex::default(),
+            hasher: RandomState::default(),
+        }
     }
 }
 
@@ -46,12 +58,13 @@ impl<R: Record> ApplicationIndex<R> {
         self.records.read().get(&key).cloned().unwrap_or_default()
     }
 
-    /// Applies one event of the watch. `record` returns the application and the record of an object, or none if the
-    /// object belongs to no application. `is_going` receives the last record of each object that does not exist any
-    /// more, before the record leaves the index. Returns the applications whose objects have changed.
+    /// Applies one event of the watch. `place` returns namespace and name of an object, `record` its application and its
+    /// record, or none if the object belongs to no application. `is_going` receives the last record of each object that does
+    /// not exist any more, before the record leaves the index. Returns the applications whose objects have changed.
     pub(super) fn apply<K>(
         &self,
         event: Event<K>,
+        place: impl Fn(&K) -> Place,
         record: impl Fn(K) -> Option<(ApplicationKey, R)>,
         mut is_going: impl FnMut(&ApplicationKey, &R),
     ) -> BTreeSet<ApplicationKey> {
@@ -78,33 +91,100 @@ impl<R: Record> ApplicationIndex<R> {
                     }
                 }
                 let before = mem::replace(&mut *records, listed);
+                *self.places.lock() = self.places_of(&records);
                 let differs = |key: &&ApplicationKey| before.get(*key) != records.get(*key);
                 before.keys().chain(records.keys()).filter(differs).cloned().collect()
             }
             Event::Apply(object) => {
-                let Some((key, record)) = record(object) else { return BTreeSet::new() };
+                let place = place(&object);
+                let record = record(object);
                 let mut records = self.records.write();
-                let known = records.entry(key.clone()).or_default();
-                if known.get(record.name()) == Some(&record) {
-                    return BTreeSet::new();
-                }
-                known.insert(record.name().to_owned(), record);
-                BTreeSet::from([key])
-            }
-            Event::Delete(object) => {
-                let Some((key, record)) = record(object) else { return BTreeSet::new() };
-                is_going(&key, &record);
-                let mut records = self.records.write();
-                if let Some(known) = records.get_mut(&key) {
-                    known.remove(record.name());
-                    if known.is_empty() {
-                        records.remove(&key);
+                let former = self.moved(&mut records, &place, record.as_ref().map(|(key, _)| key));
+                let mut changed: BTreeSet<_> = former.into_iter().map(|(key, _)| key).collect();
+                if let Some((key, record)) = record {
+                    let known = records.entry(key.clone()).or_default();
+                    if known.get(record.name()) != Some(&record) {
+                        known.insert(record.name().to_owned(), record);
+                        changed.insert(key);
                     }
                 }
-                BTreeSet::from([key])
+                changed
+            }
+            Event::Delete(object) => {
+                let place = place(&object);
+                let last = record(object);
+                let mut records = self.records.write();
+                let was_known = self.places.lock().remove(&self.hash(&place.0, &place.1));
+                let known =
+                    was_known.and_then(|_| take(&mut records, &place, last.as_ref().map(|(key, _)| key)));
+                let mut changed: BTreeSet<_> = known.iter().map(|(key, _)| key.clone()).collect();
+                if let Some((key, record)) = last.or(known) {
+                    is_going(&key, &record);
+                    changed.insert(key);
+                }
+                changed
             }
         }
     }
+
+    /// Records that the object at `place` belongs to the application `key`, or to none. If it has belonged to another one,
+    /// takes that one's record out of `records` and returns it.
+    fn moved(
+        &self,
+        records: &mut Records<R>,
+        place: &Place,
+        key: Option<&ApplicationKey>,
+    ) -> Option<(ApplicationKey, R)> {
+        let (place_hash, now) = (self.hash(&place.0, &place.1), key.map(|key| self.hash(&key.0, &key.1)));
+        let mut places = self.places.lock();
+        let before = match now {
+            Some(now) => places.insert(place_hash, now),
+            None => places.remove(&place_hash),
+        };
+        before.filter(|before| now != Some(*before)).and_then(|_| take(records, place, None))
+    }
+
+    fn places_of(&self, records: &Records<R>) -> HashMap<u64, u64> {
+        let of_application = |((namespace, application), of): (&ApplicationKey, &BTreeMap<String, R>)| {
+            let now = self.hash(namespace, application);
+            of.keys().map(|name| (self.hash(namespace, name), now)).collect::<Vec<_>>()
+        };
+        records.iter().flat_map(of_application).collect()
+    }
+
+    fn hash(&self, namespace: &str, name: &str) -> u64 {
+        self.hasher.hash_one((namespace, name))
+    }
+}
+
+/// Takes the record of the object at `place` out of `records`: that of the application `key` if there is one, else that of
+/// any application of the namespace.
+fn take<R>(
+    records: &mut Records<R>,
+    (namespace, name): &Place,
+    key: Option<&ApplicationKey>,
+) -> Option<(ApplicationKey, R)> {
+    let has = |of: &BTreeMap<String, R>| of.contains_key(name);
+    let key = match key.filter(|key| records.get(*key).is_some_and(has)) {
+        Some(key) => key.clone(),
+        None => {
+            let of_namespace = records.range((namespace.clone(), String::new())..);
+            let mut of_namespace = of_namespace.take_while(|(key, _)| key.0 == *namespace);
+            of_namespace.find(|(_, of)| has(of))?.0.clone()
+        }
+    };
+    let known = records.get_mut(&key)?;
+    let record = known.remove(name)?;
+    if known.is_empty() {
+        records.remove(&key);
+    }
+    Some((key, record))
+}
+
+/// Returns namespace and name of an object.
+pub(super) fn place<K: Resource>(object: &K) -> Place {
+    let meta = object.meta();
+    (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
 /// Returns the references by which kube's controller reconciles these applications.
@@ -146,6 +226,7 @@ mod tests {
         let mut gone = Vec::new();
         let changed = index.apply(
             event,
+            |(_, object)| ("default".to_owned(), object.name.to_owned()),
             |(application, object)| Some((key(application?), object)),
             |_, object| gone.push(object.uid),
         );
@@ -162,11 +243,36 @@ mod tests {
         assert_eq!(applied(&index, Event::Apply((Some("pi"), object(1)))), pi());
         assert_eq!(applied(&index, Event::Apply((Some("pi"), object(1)))), NOTHING, "the same again");
         assert_eq!(applied(&index, Event::Apply((Some("pi"), object(2)))), pi());
-        assert_eq!(applied(&index, Event::Apply((None, object(3)))), NOTHING, "it has no application");
         assert_eq!(index.of("default", "pi")["a"], object(2));
         let gone = applied(&index, Event::Delete((Some("pi"), object(2))));
         assert_eq!(gone, (vec!["pi".to_owned()], vec!["1"]));
-        assert!(index.read().is_empty());
+        assert_eq!(applied(&index, Event::Delete((None, object(2)))), NOTHING, "nobody knows it");
+        assert!(index.read().is_empty() && index.places.lock().is_empty());
+    }
+
+    /// Once, each edit of the label left a record behind, until the memory of the operator was full.
+    #[test]
+    fn an_object_belongs_to_the_application_that_it_names_last() {
+        let index = ApplicationIndex::default();
+        let object = |port| Object { name: "a", uid: "1", port };
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        for (application, changed) in [
+            (Some("b"), vec!["b"]),
+            (Some("c"), vec!["b", "c"]),
+            (None, vec!["c"]),
+            (None, vec![]),
+            (Some("b"), vec!["b"]),
+        ] {
+            let (found, gone) = applied(&index, Event::Apply((application, object(1))));
+            assert_eq!((found, gone), (names(&changed), vec![]), "{application:?}");
+            assert_eq!(index.read().len(), usize::from(application.is_some()));
+        }
+        let gone = applied(&index, Event::Delete((None, object(1))));
+        assert_eq!(gone, (names(&["b"]), vec!["1"]), "it has ceased to name one and is deleted");
+        applied(&index, Event::InitApply((Some("d"), object(1))));
+        applied(&index, Event::InitDone);
+        assert_eq!(applied(&index, Event::Apply((Some("e"), object(1)))).0, ["d", "e"]);
+        assert_eq!((index.read().len(), index.places.lock().len()), (1, 1));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::{
     ApplicationRef,
-    application_index::{ApplicationIndex, ApplicationKey, Record, references},
+    application_index::{ApplicationIndex, ApplicationKey, Record, place, references},
     kept::Kept,
     namespaced_watches,
     watch::Watching,
@@ -191,7 +191,7 @@ impl Kind {
             let (application, auxiliary) = read.ok().flatten()?;
             Some(((namespace, application), auxiliary))
         };
-        let changed = self.objects.apply(event, keyed, |_, _| {});
+        let changed = self.objects.apply(event, place, keyed, |_, _| {});
         if is_complete {
             self.state.send_replace(State::Known);
         }

@@ -14,9 +14,14 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{fmt::Debug, ops::ControlFlow};
 use validation::is_object_name;
+use work::Turns;
 
 /// The owner of the fields that the operator applies.
 const FIELD_MANAGER: &str = "spark-operator";
+
+/// How many pages of lists are in memory at once, beside the one of the watches. A page has up to 30 MB, and each reconcile
+/// may need a list.
+pub(super) const PAGES: usize = 2;
 
 /// The metadata of an object.
 pub(super) type Metadata<K> = Lenient<PartialObjectMeta<K>>;
@@ -58,20 +63,24 @@ where
     Ok(live.is_some_and(|live| live.resource_version() == object.resource_version()))
 }
 
-/// Calls `found` with the metadata of each object that `parameters` select, until it breaks.
+/// Calls `found` with the metadata of each object that `parameters` select, until it breaks; `turns` as for [`list`].
 pub(super) async fn list_metadata<K: Resource + Clone + Debug>(
     api: &Api<K>,
+    turns: &Turns,
     parameters: ListParams,
     found: impl FnMut(Metadata<K>) -> ControlFlow<()>,
 ) -> kube::Result<()> {
     let request = |page: &ListParams| of(api).list_metadata(page);
-    list(&api.clone().into_client(), request, parameters, found).await
+    let namespace = api.namespace().unwrap_or_default();
+    list(&api.clone().into_client(), (turns, namespace), request, parameters, found).await
 }
 
 /// Calls `found` with each object of a list, until it breaks. The list comes in pages, as a watch reads it: whoever may
-/// create such objects determines how many there are, and how large each is.
+/// create such objects determines how many there are, and how large each is. For each page it is the turn of the namespace,
+/// of which there are [`PAGES`] at once.
 pub(super) async fn list<T: Clone + DeserializeOwned>(
     client: &Client,
+    (turns, namespace): (&Turns, &str),
     request: impl Fn(&ListParams) -> Built,
     parameters: ListParams,
     mut found: impl FnMut(T) -> ControlFlow<()>,
@@ -79,6 +88,7 @@ pub(super) async fn list<T: Clone + DeserializeOwned>(
     let mut page = parameters.limit(watch::PAGE);
     loop {
         let request = request(&page).map_err(kube::Error::BuildRequest)?;
+        let _turn = turns.turn(None, namespace).await;
         let list: ObjectList<T> = client.request(request).await?;
         let is_enough = list.items.into_iter().try_for_each(&mut found).is_break();
         match list.metadata.continue_.filter(|rest| !rest.is_empty() && !is_enough) {
@@ -176,6 +186,35 @@ pub(super) async fn send(client: &Client, request: Built) -> kube::Result<String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::Response;
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use std::{sync::Arc, time::Duration};
+    use tokio::time::{Instant, sleep};
+
+    /// Once, each of a dozen reconciles had a page in memory, of pods as large as their author wanted them.
+    #[tokio::test(start_paused = true)]
+    async fn pages_of_lists_come_one_after_the_other_and_namespaces_take_turns() {
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let noted = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            noted.lock().extend(request.uri().path().split('/').nth(4).map(str::to_owned));
+            async {
+                sleep(Duration::from_secs(1)).await;
+                let list = r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#;
+                Ok::<_, kube::Error>(Response::new(Body::from(list.as_bytes().to_vec())))
+            }
+        });
+        let (client, turns, begun) = (Client::new(service, "default"), Turns::new(1), Instant::now());
+        let list = async |namespace: &str| {
+            let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+            let found = |_: Metadata<Pod>| ControlFlow::Continue(());
+            list_metadata(&pods, &turns, ListParams::default(), found).await.unwrap();
+        };
+        tokio::join!(list("a"), list("a"), list("a"), list("b"));
+        assert_eq!(*asked.lock(), ["a", "a", "b", "a"]);
+        assert!(begun.elapsed() >= Duration::from_secs(4));
+    }
 
     #[test]
     fn a_name_is_no_path() {

@@ -70,6 +70,7 @@ pub use submitter::SubmitterSettings;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use unreadable::UnreadableObjects;
 pub use watch::Watching;
+use work::Turns;
 pub use workload::{Workload, Workloads};
 
 /// An application as the watch delivers it. An application that cannot be decoded is an error of its own and does not
@@ -113,6 +114,8 @@ struct Cluster {
     reader: Reader,
     events: Events,
     watching: Watching,
+    /// Whose turn it is to list.
+    lists: Turns,
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
     auxiliary: Arc<AuxiliaryIndex>,
@@ -126,6 +129,7 @@ impl Cluster {
         let events = Events::new(client.clone(), setup.instance.clone());
         Self {
             reader: Reader::new(client.clone(), events.clone()),
+            lists: Turns::new(calls::PAGES),
             namespaces: Arc::new(OurNamespaces::new(watching.namespaces().clone())),
             pods: Arc::default(),
             auxiliary: Arc::new(AuxiliaryIndex::new(&setup.policy.extensions)),
@@ -169,7 +173,7 @@ impl Context {
         let (client, queue) = (setup.client, Queue::new(setup.workloads.applications));
         Self {
             extension_memories: ExtensionMemories::new(&setup.policy.extensions),
-            mount_failures: MountFailures::new(client.clone()),
+            mount_failures: MountFailures::new(client.clone(), cluster.lists.clone()),
             auxiliary_worker: AuxiliaryWorker::new(cluster.clone(), Arc::clone(&queue), stop),
             submitter: Submitter::new(
                 client,

@@ -24,6 +24,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tracing::warn;
+use work::Turns;
 
 /// How long a list counts: a thousand drivers of a namespace that wait for their volumes ask one after the other.
 const RECENT: Duration = Duration::from_secs(10);
@@ -35,6 +36,7 @@ const MOST: usize = 1_000;
 /// The latest lists, by namespace.
 pub(super) struct MountFailures {
     client: Client,
+    turns: Turns,
     lists: Mutex<HashMap<String, List>>,
 }
 
@@ -53,8 +55,9 @@ struct Failure {
 }
 
 impl MountFailures {
-    pub(super) fn new(client: Client) -> Self {
-        Self { client, lists: Mutex::default() }
+    /// Returns the lookups, whose lists take `turns`.
+    pub(super) fn new(client: Client, turns: Turns) -> Self {
+        Self { client, turns, lists: Mutex::default() }
     }
 
     /// Returns why the volumes of the pod with this uid cannot be mounted, if a reason is known.
@@ -94,7 +97,7 @@ impl MountFailures {
             if read < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         let request = |page: &ListParams| Request::new(events.resource_url()).list(page);
-        calls::list(&self.client, request, about_volumes, is_read).await
+        calls::list(&self.client, (&self.turns, namespace), request, about_volumes, is_read).await
     }
 }
 
@@ -141,7 +144,7 @@ mod tests {
                 Ok::<_, kube::Error>(Response::new(Body::from(answer.to_string().into_bytes())))
             }
         });
-        (MountFailures::new(Client::new(service, "default")), lists)
+        (MountFailures::new(Client::new(service, "default"), Turns::new(1)), lists)
     }
 
     fn page(items: &[Value], rest: &str) -> Value {

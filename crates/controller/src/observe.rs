@@ -223,7 +223,8 @@ async fn live_pods(
     let pods = Api::<Pod>::namespaced(context.cluster.client.clone(), namespace);
     let ours = format!("{}={application},{}=true", label::APP_NAME, label::LAUNCHED_BY);
     let mut found = Vec::new();
-    let listed = calls::list_metadata(&pods, ListParams::default().labels(&ours), |pod: Metadata<Pod>| {
+    let (lists, ours) = (&context.cluster.lists, ListParams::default().labels(&ours));
+    let listed = calls::list_metadata(&pods, lists, ours, |pod: Metadata<Pod>| {
         found.extend(Some(PodSummary::of_metadata(pod.meta())).filter(|pod| pod.name != driver));
         ControlFlow::Continue(())
     });

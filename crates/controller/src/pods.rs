@@ -2,7 +2,7 @@
 
 use super::{
     ApplicationRef,
-    application_index::{ApplicationIndex, ApplicationKey, Record, references},
+    application_index::{ApplicationIndex, ApplicationKey, Record, place, references},
     kept::{Keep, Kept},
     watch::Watching,
 };
@@ -104,7 +104,7 @@ impl PodIndex {
     /// Applies one event of the watch. Returns the applications whose pods have changed.
     pub(super) fn apply(&self, event: Event<KeptPod>) -> BTreeSet<ApplicationKey> {
         let is_complete = matches!(event, Event::InitDone);
-        let changed = self.pods.apply(event, keyed, |application, pod| {
+        let changed = self.pods.apply(event, place, keyed, |application, pod| {
             if pod.role == Some(Role::Driver) {
                 self.departed.write().insert(application.clone(), Box::new(pod.clone()));
             }

@@ -28,6 +28,9 @@ type Key = (String, String);
 
 /// The pause after the work on an object has hit a bug of the operator outside its reconcile.
 const AFTER_BUG: Duration = Duration::from_secs(60);
+/// The longest time after which an object is worked on again. Users write such times as numbers of seconds, up to
+/// `i64::MAX`, which no clock can be set to.
+const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) struct Queue {
     pub workload: Workload,
@@ -165,7 +168,7 @@ impl Queue {
     }
 
     fn done(&self, key: Key, again: Option<Duration>) {
-        self.state.lock().done(key, again.map(|pause| Instant::now() + pause));
+        self.state.lock().done(key, again.map(|pause| Instant::now() + pause.min(LONGEST_PAUSE)));
         // For whoever waits until the namespace may have another turn, or until a time that is later than this one.
         self.news.notify_one();
     }
@@ -271,6 +274,22 @@ mod tests {
         queue.next().await;
         assert!(begun.elapsed() > Duration::from_secs(59), "{:?}", begun.elapsed());
         assert!(timeout(Duration::from_secs(600), queue.next()).await.is_err());
+    }
+
+    /// Once, an application with a `timeToLiveSeconds` of `i64::MAX` ended the process when it had completed, and that of each
+    /// next leader.
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_that_no_clock_can_measure_is_a_day() {
+        let queue = queue(4);
+        for pause in [Duration::MAX, Duration::from_secs(i64::MAX.unsigned_abs())] {
+            queue.push("a", "1");
+            let next = queue.next().await;
+            queue.done(next, Some(pause));
+            let begun = Instant::now();
+            assert_eq!(queue.next().await.1, "1");
+            assert!(begun.elapsed() < LONGEST_PAUSE + MOMENT, "{:?}", begun.elapsed());
+            queue.done(("a".to_owned(), "1".to_owned()), None);
+        }
     }
 
     /// Once, the submission that a deposed leader gave up queued its application: nobody worked on it, and after three minutes

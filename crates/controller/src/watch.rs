@@ -4,7 +4,7 @@
 
 use super::{events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
 use api::Lenient;
-use futures::{Stream, StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt};
 use kube::{
     Api, Client, Resource, ResourceExt,
     core::NamespaceScope,
@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use std::{fmt::Debug, sync::Arc};
 use tokio::sync::Semaphore;
 use tracing::warn;
-use watches::Watches;
+use watches::{Watches, page_by_page};
 
 /// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit, and a page is
 /// in memory as text: kube's default of 500 objects would be a single answer of 750 MB.
@@ -158,63 +158,5 @@ impl Watching {
         if let Some(reports) = &self.reports {
             reports.report(reference(object, of), error);
         }
-    }
-}
-
-/// Yields what `watch` yields. While `watch` lists, it asks for its next page only with the permit of `page`, which all
-/// lists of the process share, and returns the permit as soon as the page is decoded. So the memory that lists need as
-/// text does not grow with the number of kinds and namespaces.
-fn page_by_page<O>(
-    watch: impl Stream<Item = watcher::Result<Event<O>>> + Send,
-    page: Arc<Semaphore>,
-) -> impl Stream<Item = watcher::Result<Event<O>>> + Send
-where
-    O: Send,
-{
-    stream::unfold((Box::pin(watch), false), move |(mut watch, is_listing)| {
-        let page = Arc::clone(&page);
-        async move {
-            // Only a closed semaphore has no permit, and nobody closes this one.
-            let permit = if is_listing { page.acquire().await.ok() } else { None };
-            let event = watch.next().await?;
-            drop(permit);
-            let is_listing = matches!(event, Ok(Event::Init | Event::InitApply(_)));
-            Some((event, (watch, is_listing)))
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use futures::{FutureExt, channel::mpsc};
-    use k8s_openapi::api::core::v1::Pod;
-
-    #[test]
-    fn no_list_asks_for_a_page_while_another_one_waits_for_its_page() {
-        let page = Arc::new(Semaphore::new(1));
-        let [(of_a, mut a), (of_b, mut b)] = [(); 2].map(|()| {
-            let (sender, receiver) = mpsc::unbounded::<watcher::Result<Event<Pod>>>();
-            (sender, page_by_page(receiver, Arc::clone(&page)).boxed())
-        });
-        let send = |to: &mpsc::UnboundedSender<_>, event| to.unbounded_send(Ok(event)).unwrap();
-        for (sender, watch) in [(&of_a, &mut a), (&of_b, &mut b)] {
-            send(sender, Event::Init);
-            assert!(watch.next().now_or_never().is_some(), "nothing is asked for yet");
-        }
-        let mut waiting = a.next();
-        assert!((&mut waiting).now_or_never().is_none(), "the API server has not answered");
-        send(&of_b, Event::InitApply(Pod::default()));
-        assert!(b.next().now_or_never().is_none(), "the page belongs to a");
-        send(&of_a, Event::InitApply(Pod::default()));
-        assert!(waiting.now_or_never().is_some());
-        assert!(b.next().now_or_never().is_some());
-
-        // A watch that has listed waits for events, and nobody waits for it.
-        send(&of_a, Event::InitDone);
-        assert!(a.next().now_or_never().is_some());
-        assert!(a.next().now_or_never().is_none());
-        send(&of_b, Event::InitDone);
-        assert!(b.next().now_or_never().is_some());
     }
 }

@@ -7,7 +7,6 @@ use super::{
         NONE, Output, Style, batch_scheduler, columns, complain, executors, or_none, print, reference, short,
         ui, whole,
     },
-    yaml::line,
 };
 use api::{Lenient, ScheduleState, ScheduledSparkApplication, SparkApplication};
 use clap::Args;
@@ -191,7 +190,7 @@ fn schedules(
             guarded.namespace().unwrap_or_default(),
             [
                 guarded.name_any(),
-                or_none(spec.map(|spec| line(&spec.schedule)).as_ref()),
+                or_none(spec.map(|spec| &spec.schedule)),
                 or_none(is_suspended.as_ref()),
                 state.map_or("UNREADABLE", schedule_state).to_owned(),
                 style.age(status.and_then(|status| status.last_run.as_ref())),
@@ -202,7 +201,7 @@ fn schedules(
                 style.age(guarded.creation_timestamp().as_ref()),
             ],
             [
-                or_none(spec.and_then(|spec| spec.time_zone.as_deref()).map(line).as_ref()),
+                or_none(spec.and_then(|spec| spec.time_zone.as_ref())),
                 or_none(status.and_then(|status| status.last_run_name.as_ref())),
             ],
         )
@@ -265,7 +264,7 @@ mod tests {
                 "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},
                 "spec": {
                     "type": kind, "sparkVersion": "4.0.1", "mainApplicationFile": "x", "driver": {}, "executor": {},
-                    "batchScheduler": "volcano", "batchSchedulerOptions": {"queue": "data"},
+                    "batchScheduler": "volcano", "batchSchedulerOptions": {"queue": "data\u{1b}[8m"},
                 },
                 "status": {
                     "applicationState": {"state": state},
@@ -295,7 +294,7 @@ mod tests {
         let wide = table(&applications[..1], &flags, style).unwrap();
         assert_eq!(
             wide.lines().nth(1).unwrap(),
-            "default     pi     RUNNING   2 running, 1 failed   1m          <none>   2h    3     pi-driver   10.0.0.7:4040   volcano, queue data"
+            "default     pi     RUNNING   2 running, 1 failed   1m          <none>   2h    3     pi-driver   10.0.0.7:4040   volcano, queue data\u{fffd}[8m"
         );
     }
 }

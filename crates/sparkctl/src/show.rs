@@ -142,11 +142,12 @@ pub(super) fn columns(rows: &[Vec<String>]) -> anyhow::Result<String> {
 /// Returns the address of an application's web UI: that of its Ingress if it has one, else that inside the cluster.
 pub(super) fn ui(driver: &DriverInfo) -> String {
     let address = driver.web_ui_ingress_address.as_ref().or(driver.web_ui_address.as_ref());
-    or_none(address.map(|address| line(address)).as_ref())
+    or_none(address)
 }
 
+/// Returns a text of any origin as one line.
 pub(super) fn or_none(text: Option<&impl ToString>) -> String {
-    text.map_or_else(|| NONE.to_owned(), ToString::to_string)
+    text.map_or_else(|| NONE.to_owned(), |text| line(&text.to_string()))
 }
 
 /// Returns an object's kind and name in the form that kubectl accepts.

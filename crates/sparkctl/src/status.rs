@@ -102,7 +102,7 @@ fn text(
         ("Driver", Some(or_none(driver.pod_name.as_ref()))),
         ("UI", Some(ui(driver))),
         ("Executors", Some(executors(application))),
-        ("Scheduler", batch_scheduler(application)),
+        ("Scheduler", batch_scheduler(application).as_deref().map(line)),
         ("Attempts", Some(attempts)),
     ];
     let facts: Vec<_> =
@@ -163,7 +163,7 @@ fn timeline(run: &RunRecord, status: &SparkApplicationStatus, style: Style) -> V
     let why: Vec<_> = reason.chain(code).collect();
     vec![
         run.ordinal.to_string(),
-        run.cause.clone().unwrap_or_default(),
+        run.cause.as_deref().map(line).unwrap_or_default(),
         state.map_or_else(|| NONE.to_owned(), |state| style.state(state)),
         style.age(run.submitted_time.as_ref()),
         took.map_or_else(|| NONE.to_owned(), |(from, to)| short(to.0.duration_since(from.0))),

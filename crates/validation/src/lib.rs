@@ -36,6 +36,7 @@ pub use names::{check_name, is_label, is_label_value, is_object_name};
 pub use planned::Files;
 pub use precision::Precision;
 pub use schedule::shortest_named_run;
+pub use size::is_bounded;
 use std::{borrow::Cow, fmt::Display, time::Duration};
 pub use submission::findings::{Findings, Invalid, MOST_FINDINGS, Refusal, Validated};
 use submission::{RoleField, spec_hash::spec_hash};
@@ -134,7 +135,8 @@ impl<'a> Subject<'a> {
 
     /// Returns whether the spec is small enough for further checks.
     fn check(&self, findings: &mut Findings) -> bool {
-        let is_bounded = size::is_bounded(self, findings);
+        let json = serde_json::to_string(&self.application.spec).expect("a spec is JSON");
+        let is_bounded = size::is_bounded(&json, self.root, findings);
         if is_bounded {
             CHECKS.iter().for_each(|check| check(self, findings));
         }

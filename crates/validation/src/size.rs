@@ -1,6 +1,6 @@
 //! Checks that a spec is not too large to be stored, and within the bounds of what is read.
 
-use super::{Findings, Subject};
+use super::Findings;
 use api::Bounds;
 
 /// The greatest size of a spec, in bytes of compact JSON.
@@ -11,17 +11,18 @@ use api::Bounds;
 /// this limit leaves 256 KiB for each role and 256 KiB for all the rest.
 const LARGEST: usize = 768 << 10;
 
-/// Whether the spec is within the limits. Otherwise no other check is needed: the user has to rewrite the spec.
-pub(super) fn is_bounded(subject: &Subject, findings: &mut Findings) -> bool {
-    let json = serde_json::to_string(&subject.application.spec).expect("a spec is JSON");
-    let excess = Bounds::SPEC.excess(&json, subject.root);
+/// Whether the spec whose JSON this is, under the path `root`, is within the limits. Otherwise no other check is needed: the
+/// user has to rewrite the spec.
+#[must_use]
+pub fn is_bounded(json: &str, root: &str, findings: &mut Findings) -> bool {
+    let excess = Bounds::SPEC.excess(json, root);
     if let Some(excess) = &excess {
         findings.refuse(&excess.path, excess.why());
     }
     let is_large = json.len() > LARGEST;
     if is_large {
         findings.refuse(
-            subject.root,
+            root,
             format_args!(
                 "has {} bytes as JSON, and at most {LARGEST} are possible: move large values into ConfigMaps or files",
                 json.len()

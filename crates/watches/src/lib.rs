@@ -1,9 +1,13 @@
-//! Knows which watches of the API server there are, and for how long each has had no answer.
+//! Knows which watches of the API server there are, and for how long each has had no answer; and lets their lists come one
+//! page at a time.
 //!
 //! A watch exists as long as its stream. The stream owns a client of its own, which ends the record when it is dropped:
 //! a watch that nobody needs any more is not taken for one whose connection is dead.
 
+mod pages;
+
 use kube::Client;
+pub use pages::page_by_page;
 use parking_lot::Mutex;
 use std::{
     sync::{Arc, Weak},

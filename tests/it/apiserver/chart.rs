@@ -568,9 +568,13 @@ fn the_image_of_kubeflows_operator_is_replaced_by_this_operators_and_the_notes_n
         let sentence = format!("The image is {taken}, since image.* names Kubeflow's operator: {given}.\n");
         assert!(said.contains(&sentence), "{value}: {said}");
     }
+    let digest = format!("sha256:{}", "0a".repeat(32));
+    let (set, exact) =
+        (format!("image.tag=dev,image.digest={digest}"), format!("localhost/spark-operator:dev@{digest}"));
     for (value, taken) in [
         ("image.registry=mirror:5000,image.tag=dev", "mirror:5000/spark-operator:dev"),
         ("image.registry=,image.tag=x", "spark-operator:x"),
+        (set.as_str(), exact.as_str()),
         ("image.repository=notkubeflow/spark-operator,image.tag=2", "localhost/notkubeflow/spark-operator:2"),
     ] {
         assert_eq!(images(&["--set-string", value]), [taken; 3], "{value}");

@@ -7,8 +7,12 @@ use std::{
     collections::BTreeMap,
     convert::Infallible,
     sync::{Arc, Mutex},
+    time::Duration,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
 /// The name of the SparkConnect, the value of the annotation, and when it was written.
 pub(crate) type Report = (String, String, Instant);
@@ -26,6 +30,10 @@ struct Stored {
     reports: Vec<Report>,
     /// How many of the next reports are refused.
     failures: usize,
+    /// How long a report takes, how many are under way, and how many were at most.
+    delay: Duration,
+    under_way: usize,
+    busiest: usize,
 }
 
 /// Returns a SparkConnect.
@@ -84,6 +92,16 @@ impl ApiServer {
         self.stored.lock().unwrap().failures = failures;
     }
 
+    /// Takes so long for each of the next reports.
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.stored.lock().unwrap().delay = delay;
+    }
+
+    /// Returns how many reports were under way at once.
+    pub(crate) fn busiest(&self) -> usize {
+        self.stored.lock().unwrap().busiest
+    }
+
     pub(crate) fn reports(&self) -> Vec<Report> {
         self.stored.lock().unwrap().reports.clone()
     }
@@ -93,6 +111,7 @@ impl ApiServer {
         let query = head.uri.query().unwrap_or_default();
         if head.method == Method::PATCH {
             let body = body.collect_bytes().await.unwrap();
+            sleep(self.begins()).await;
             return self.reported(head.uri.path(), &serde_json::from_slice(&body).unwrap());
         }
         assert_eq!(head.uri.path(), "/apis/sparkoperator.k8s.io/v1alpha1/sparkconnects");
@@ -111,6 +130,13 @@ impl ApiServer {
         Response::new(Body::from(events.concat().into_bytes()))
     }
 
+    fn begins(&self) -> Duration {
+        let mut stored = self.stored.lock().unwrap();
+        stored.under_way += 1;
+        stored.busiest = stored.busiest.max(stored.under_way);
+        stored.delay
+    }
+
     fn reported(&self, path: &str, patch: &Value) -> Response<Body> {
         let name = path.strip_prefix("/apis/sparkoperator.k8s.io/v1alpha1/namespaces/team/sparkconnects/");
         let metadata = json!({"name": name, "namespace": "team"});
@@ -118,6 +144,7 @@ impl ApiServer {
         assert_eq!((patch.as_object().unwrap().len(), annotations.len()), (1, 1), "nothing else is changed");
         let value = annotations["sparkoperator.k8s.io/last-connection"].as_str().unwrap();
         let mut stored = self.stored.lock().unwrap();
+        stored.under_way -= 1;
         if stored.failures > 0 {
             stored.failures -= 1;
             return answer(500, &json!({"kind": "Status", "status": "Failure", "code": 500}));

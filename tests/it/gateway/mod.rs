@@ -174,6 +174,19 @@ async fn a_report_that_fails_is_repeated() {
 }
 
 #[tokio::test]
+async fn reports_of_many_are_not_sent_all_at_once() {
+    let rig = Rig::begin(settings()).await;
+    rig.api.delay(Duration::from_millis(100));
+    let mut clients = Vec::new();
+    for port in 20_000..20_040 {
+        rig.api.put(object(&port.to_string(), EARLY, &ready(port)));
+        clients.push(rig.connect(port).await);
+    }
+    eventually(|| (rig.api.reports().len() == clients.len()).then_some(())).await;
+    assert!((2..=32).contains(&rig.api.busiest()), "{}", rig.api.busiest());
+}
+
+#[tokio::test]
 async fn a_crowd_at_one_spark_connect_closes_no_other() {
     let connections = Limit { in_all: 8, of_one: 2 };
     let rig = Rig::begin(Settings { connections, ..settings() }).await;

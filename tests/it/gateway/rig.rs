@@ -41,6 +41,7 @@ pub(crate) fn settings() -> Settings {
         ports: 20_000..=29_999,
         server_port: 0,
         connections: Limit { in_all: 100, of_one: 50 },
+        memory: None,
         held: Limit { in_all: 100, of_one: 50 },
         longest_wait: PATIENCE,
         report_period: PATIENCE,

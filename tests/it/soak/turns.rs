@@ -36,6 +36,7 @@ async fn a_tenant_waits_at_most_ten_times_as_long_beside_another_one() {
         ("60 schedules", schedules(), Meanwhile::Nothing),
         ("edits", claims(), Meanwhile::Nothing),
         ("300 exposed UIs", exposed(), Meanwhile::Nothing),
+        ("300 SparkConnects", connects(), Meanwhile::Nothing),
         ("deletions", claims(), Meanwhile::Deletions),
         ("poison", poison(), Meanwhile::Nothing),
         ("reviews", Vec::new(), Meanwhile::Reviews),
@@ -57,6 +58,7 @@ async fn a_tenant_waits_at_most_ten_times_as_long_beside_another_one() {
         );
         calls::delete_all::<api::ScheduledSparkApplication>(&client, BUSY).await;
         calls::delete_all::<api::SparkApplication>(&client, BUSY).await;
+        calls::delete_all::<api::SparkConnect>(&client, BUSY).await;
         calls::delete_all::<Pod>(&client, BUSY).await;
         sleep(Duration::from_secs(20)).await;
     }
@@ -151,6 +153,18 @@ fn exposed() -> Vec<Value> {
         application
     };
     (0..300).map(exposed).collect()
+}
+
+fn connects() -> Vec<Value> {
+    let connect = |i: usize| {
+        json!({
+            "apiVersion": "sparkoperator.k8s.io/v1alpha1",
+            "kind": "SparkConnect",
+            "metadata": {"name": format!("busy-{i}")},
+            "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
+        })
+    };
+    (0..300).map(connect).collect()
 }
 
 /// Pods that look like the operator's and have more values than it reads.

@@ -307,7 +307,9 @@ async fn no_review_takes_much_memory() {
         let (group, asked): (_, &[_]) = match kind {
             "Pod" => ("", &["/mutate"]),
             "SparkApplication" => (version.split('/').next().unwrap(), &["/mutate", "/validate"]),
-            "ScheduledSparkApplication" => (version.split('/').next().unwrap(), &["/validate"]),
+            "ScheduledSparkApplication" | "SparkConnect" => {
+                (version.split('/').next().unwrap(), &["/validate"])
+            }
             _ => continue,
         };
         let mut empty = review(&json!("OBJECT"));

@@ -91,7 +91,8 @@ impl KnownGateway {
     }
 
     /// Returns the port for a SparkConnect: that of its status, unless another one has it, else one that no other has. None
-    /// if there is none left.
+    /// if there is none left for its namespace, which has at most as many as others have left: a port is left for the next
+    /// namespace.
     pub(super) fn port(&self, connect: &SparkConnect, all: &Store<Watched>) -> Option<i32> {
         let uid = connect.uid().unwrap_or_default();
         let mut ports = self.ports.lock();
@@ -106,7 +107,15 @@ impl KnownGateway {
         let own = recorded.filter(|port| self.setup.ports.contains(port) && !taken.contains(port));
         let port = own.or_else(|| {
             taken.extend(all.iter().filter_map(|other| other.kept.gateway_port));
-            self.setup.ports.clone().find(|port| !taken.contains(port))
+            let has_port = |other: &Watched| {
+                let recorded = other.kept.gateway_port.is_some();
+                other.uid().is_some_and(|other| other != uid && (recorded || ports.contains_key(&other)))
+            };
+            let namespace = &connect.metadata.namespace;
+            let of_namespace = all.iter().filter(|other| other.meta().namespace == *namespace);
+            let of_namespace = of_namespace.filter(|other| has_port(other)).count();
+            let mut free = self.setup.ports.clone().filter(|port| !taken.contains(port));
+            free.next().filter(|_| of_namespace <= free.count())
         })?;
         ports.insert(uid, port);
         Some(port)
@@ -173,7 +182,7 @@ mod tests {
 
     fn connect(uid: &str, port: Option<i32>) -> Value {
         json!({
-            "metadata": {"name": uid, "namespace": "team-a", "uid": uid},
+            "metadata": {"name": uid, "namespace": format!("of-{uid}"), "uid": uid},
             "spec": {"sparkVersion": "4.0.1", "server": {}, "executor": {}},
             "status": {"gateway": port.map(|port| json!({"port": port}))},
         })
@@ -204,6 +213,22 @@ mod tests {
         // Somebody has deleted one.
         let cache = self::cache(&all[..1]);
         assert_eq!(gateway.port(&from_value(b.clone()).unwrap(), &cache), Some(1));
+    }
+
+    #[test]
+    fn a_namespace_leaves_as_many_ports_as_it_has() {
+        let gateway = gateway(1..=8);
+        let all: Vec<_> = (0..12)
+            .map(|number| {
+                let mut connect = connect(&number.to_string(), (number == 0).then_some(8));
+                connect["metadata"]["namespace"] = json!(if number < 6 { "crowd" } else { "other" });
+                connect
+            })
+            .collect();
+        let cache = cache(&all);
+        let has_port = |object: &Value| gateway.port(&from_value(object.clone()).unwrap(), &cache).is_some();
+        let count = |of: &[Value]| of.iter().filter(|object| has_port(object)).count();
+        assert_eq!([count(&all[..6]), count(&all[6..])], [4, 2]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! the cache.
 
 use super::super::{
-    application_index::{ApplicationIndex, ApplicationKey, Record},
+    application_index::{ApplicationIndex, ApplicationKey, Record, place},
     kept::{Keep, Kept},
     watch::Watching,
 };
@@ -57,8 +57,8 @@ impl Keep<Pod> for Part {
         }
         // Of executors only the phase counts, and no SparkConnect is looked at for another change of one.
         if part.pod.summary.role == Some(Role::Executor) {
-            let PodSummary { name, uid, role, phase, .. } = part.pod.summary;
-            let summary = PodSummary { name, uid, role, phase, ..PodSummary::default() };
+            let PodSummary { name, uid, role, controller, phase, .. } = part.pod.summary;
+            let summary = PodSummary { name, uid, role, controller, phase, ..PodSummary::default() };
             part.pod = ServerPod { summary, ..ServerPod::default() };
         }
         part
@@ -164,7 +164,7 @@ impl Kind {
             let belongs = self.kind == POD || controller.is_some_and(|owner| owner.kind == kind);
             Some(((namespace, part.connect.clone().filter(|_| belongs)?), part))
         };
-        let changed = self.parts.apply(event, keyed, |_, _| {});
+        let changed = self.parts.apply(event, place, keyed, |_, _| {});
         if is_complete {
             // Later lists are no news.
             self.listed.set(()).ok();
@@ -200,7 +200,8 @@ mod tests {
         services.apply(Event::Apply(object("SparkConnect", json!({"ports": []}))));
         assert!(!index.of("team-a", "pi")[0].1.has_selector);
         let foreign = object("SparkApplication", Value::Null);
-        assert_eq!(services.apply(Event::Apply(foreign)).len(), 0);
+        assert_eq!(services.apply(Event::Apply(foreign)).len(), 1, "it has left the SparkConnect");
+        assert!(index.of("team-a", "pi").is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod index;
 mod observe;
 
 use super::{
-    Cluster, Error, FRESH_FACTS, Setup, calls,
+    Cluster, Error, FRESH_FACTS, ServerTime, Setup, calls,
     error::guarded,
     kept::{Kept, KeptConnect},
     mount_failures::MountFailures,
@@ -30,9 +30,14 @@ use kube::{
         watcher,
     },
 };
+use plan::between;
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, field, info, instrument, warn};
+
+/// How long what a deleted SparkConnect has left keeps a new one of the name waiting: Kubernetes deletes it in a moment,
+/// unless a finalizer keeps it. Then it counts as that of somebody else, which is told.
+const LEFT: Duration = Duration::from_secs(600);
 
 /// A SparkConnect as the watch delivers it.
 type Watched = Kept<SparkConnect, KeptConnect>;
@@ -57,6 +62,7 @@ pub(super) struct Context {
     /// The cache of SparkConnects, fed by the watch.
     pub connects: Store<Watched>,
     memory: ReconcileMemory,
+    server_time: ServerTime,
 }
 
 /// Runs the reconcile loop of SparkConnects until `stop` is cancelled; `writer` fills the cache of [`Context::connects`].
@@ -140,7 +146,7 @@ impl Context {
         connects: Store<Watched>,
     ) -> Self {
         Self {
-            mount_failures: MountFailures::new(cluster.client.clone()),
+            mount_failures: MountFailures::new(cluster.client.clone(), cluster.lists.clone()),
             cluster,
             policy: connect.policy,
             gateway: connect.gateway.map(KnownGateway::new),
@@ -148,6 +154,7 @@ impl Context {
             queue: Queue::new(setup.workloads.connects.clone()),
             connects,
             memory: ReconcileMemory::default(),
+            server_time: Arc::clone(&setup.server_time),
         }
     }
 
@@ -163,6 +170,8 @@ impl Context {
     /// Brings one SparkConnect a step further. Returns the time until the next reconcile if nothing changes before; none to
     /// wait for a change.
     async fn reconcile(&self, connect: &SparkConnect, now: Timestamp) -> Result<Option<Duration>, Error> {
+        // By the API server's clock as well: if the local one jumped ahead, all servers would seem to be idle.
+        let now = (self.server_time)().map_or(now, |server| server.min(now));
         let (client, uid) = (&self.cluster.client, connect.uid().unwrap_or_default());
         let state = connect.state();
         Span::current().record("state", state.as_str());
@@ -182,7 +191,8 @@ impl Context {
         if self.look_for(connect, &plan.wanted, &mut seen).await? {
             plan = connect::next(connect, &seen.facts, now, &policy);
         }
-        if seen.is_left {
+        let age = connect.creation_timestamp().map_or(Duration::ZERO, |created| between(created.0, now));
+        if seen.is_left && age < LEFT {
             debug!("a SparkConnect of this name has left something, which is about to be deleted");
             return Ok(Some(FRESH_FACTS));
         }
@@ -391,6 +401,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_spark_connect_is_idle_only_if_the_api_servers_clock_says_so() {
+        let time = |seconds| Timestamp::from_second(seconds).ok();
+        for (server_time, is_deleted) in [(time(10), false), (time(61), true), (None, true)] {
+            let server = Server::default();
+            let labels = BTreeMap::new();
+            let gateway = connect::Gateway { namespace: "ours".to_owned(), labels, addresses: Vec::new() };
+            let setup = GatewaySetup { gateway, ports: 1..=2, policy: "ports".to_owned() };
+            let context = Context {
+                gateway: Some(KnownGateway::new(setup)),
+                server_time: Arc::new(move || server_time),
+                ..server.context()
+            };
+            {
+                let mut objects = server.objects.lock();
+                let connect = objects.get_mut(CONNECT).unwrap();
+                connect["spec"]["ttlSecondsAfterIdle"] = json!(60);
+                connect["status"]["startTime"] = json!("1970-01-01T00:00:00Z");
+            }
+            server.look(&context).await;
+            assert_eq!(server.objects.lock().contains_key(CONNECT), !is_deleted, "{server_time:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_server_that_is_refused_says_why_until_it_is_made() {
         let server = Server::default();
         let context = server.context();
@@ -418,6 +452,12 @@ mod tests {
         server.objects.lock().insert(POD.to_owned(), owned("SparkConnect", "before"));
         let asked = server.look(&context).await;
         assert!(asked.iter().all(|asked| asked.starts_with("GET")), "{asked:?}");
+
+        server.objects.lock().get_mut(CONNECT).unwrap()["metadata"]["creationTimestamp"] =
+            json!("2020-01-01T00:00:00Z");
+        server.look(&context).await;
+        let reason = server.objects.lock()[CONNECT]["status"]["conditions"][0]["reason"].clone();
+        assert_eq!(reason, "NameTaken", "a finalizer keeps it");
 
         server.objects.lock().insert(POD.to_owned(), owned("ReplicaSet", "r"));
         let asked = server.look(&context).await;

@@ -6,7 +6,7 @@ use super::{
     index::{POD, Part},
 };
 use api::{ObjectKey, ObjectKind, Role, SparkConnect};
-use connect::{Found, Observed, names};
+use connect::{Found, Observed, ServerPod, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Resource, ResourceExt};
@@ -28,19 +28,15 @@ pub(super) struct Seen {
 impl Seen {
     fn add(&mut self, connect: &SparkConnect, kind: &ObjectKind, part: Part) {
         let Part { pod, version, has_selector, .. } = part;
-        let PodSummary { name, uid, role, phase, controller, .. } = &pod.summary;
+        let PodSummary { name, uid, controller, .. } = &pod.summary;
         let is_ours = pod.summary.is_controlled_by(connect.metadata.uid.as_deref().unwrap_or_default());
         let is_of_name =
             |owner: &Controller| owner.kind == SparkConnect::kind(&()) && owner.name == connect.name_any();
-        if !is_ours && controller.as_ref().is_some_and(is_of_name) {
-            self.is_left = true;
-        } else if *kind != POD {
+        self.is_left |= !is_ours && controller.as_ref().is_some_and(is_of_name);
+        if *kind != POD {
             let key = kind.clone().named(name);
             self.versions.insert(key.clone(), version);
             self.facts.objects.push(Found { key, uid: uid.clone(), is_ours, has_selector });
-        } else if *role == Some(Role::Executor) {
-            // The names of the phases are those of Kubernetes.
-            *self.facts.executors.entry(format!("{phase:?}").to_lowercase()).or_default() += 1;
         } else if *name == names::server(connect) {
             self.facts.server = Some(Box::new(pod));
         }
@@ -55,8 +51,11 @@ impl Context {
     /// If the API server does not answer.
     pub(super) async fn observe(&self, connect: &SparkConnect, now: Timestamp) -> Result<Seen, Error> {
         let (namespace, uid) = (connect.namespace().unwrap_or_default(), connect.uid().unwrap_or_default());
-        let mut seen = Seen::default();
+        let (mut seen, mut all) = (Seen::default(), Vec::new());
         for (kind, part) in self.parts.of(&namespace, &connect.name_any()) {
+            if kind == POD {
+                all.push(part.pod.summary.clone());
+            }
             seen.add(connect, &kind, part);
         }
         if seen.facts.server.is_none() {
@@ -67,6 +66,7 @@ impl Context {
                 seen.add(connect, &POD, found.kept);
             }
         }
+        seen.facts.executors = executors(&all, seen.facts.server.as_deref());
         let is_late = |waited: Duration| waited >= driver::MOUNTING;
         if let Some(pod) = &seen.facts.server
             && driver::mounting(&pod.summary, now).is_some_and(is_late)
@@ -105,5 +105,44 @@ impl Context {
             }
         }
         Ok(is_any)
+    }
+}
+
+/// Counts the executors of `server` by the phase of their pods, in lower case. Anybody in the namespace may give a pod the
+/// labels of an executor.
+fn executors(pods: &[PodSummary], server: Option<&ServerPod>) -> BTreeMap<String, i32> {
+    let mut counts = BTreeMap::new();
+    let is_of = |pod: &&PodSummary| server.is_some_and(|server| pod.is_controlled_by(&server.summary.uid));
+    for pod in pods.iter().filter(|pod| pod.role == Some(Role::Executor)).filter(is_of) {
+        // The names of the phases are those of Kubernetes.
+        *counts.entry(format!("{:?}", pod.phase).to_lowercase()).or_default() += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pods::Phase;
+
+    #[test]
+    fn executors_count_by_the_uid_of_their_server_and_not_by_labels() {
+        let controlled = |uid: &str, phase| {
+            let owner =
+                Controller { kind: "Pod".to_owned(), name: "pi-server".to_owned(), uid: uid.to_owned() };
+            PodSummary { role: Some(Role::Executor), controller: Some(owner), phase, ..PodSummary::default() }
+        };
+        let pods = [
+            controlled("1", Phase::Running),
+            controlled("1", Phase::Pending),
+            controlled("0", Phase::Running),
+            PodSummary { controller: None, ..controlled("1", Phase::Running) },
+            PodSummary { role: None, ..controlled("1", Phase::Running) },
+        ];
+        let summary = PodSummary { uid: "1".to_owned(), ..PodSummary::default() };
+        let server = ServerPod { summary, ..ServerPod::default() };
+        let expected = [("pending".to_owned(), 1), ("running".to_owned(), 1)];
+        assert_eq!(executors(&pods, Some(&server)), expected.into());
+        assert_eq!(executors(&pods, None).len(), 0);
     }
 }

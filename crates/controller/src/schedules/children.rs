@@ -180,7 +180,8 @@ impl Children {
                 match child(application) {
                     Some((owner, child)) => {
                         let owner = Owner::referred(&key.0, owner);
-                        index.confirm(key, owner, child).into_iter().collect()
+                        let left = index.leave(&key, &owner);
+                        left.into_iter().chain(index.confirm(key, owner, child)).collect()
                     }
                     None => index.remove(&key).into_iter().collect(),
                 }
@@ -234,6 +235,11 @@ impl Index {
         }
         family.children.insert(child.name.clone(), child);
         self.owners.insert(key, owner);
+    }
+
+    /// Removes an application that has named another schedule than `owner` before. Returns that one.
+    fn leave(&mut self, key: &Key, owner: &Owner) -> Option<ScheduleRef> {
+        if self.owners.get(key)? == owner { None } else { self.remove(key) }
     }
 
     /// Removes an application. Returns the schedule that has lost the application, if there is one.
@@ -337,6 +343,18 @@ mod tests {
         let (there, departed) = children.of(&nightly());
         assert_eq!(there.iter().map(|child| &*child.uid).collect::<Vec<_>>(), ["application-in-a"]);
         assert_eq!(departed, Vec::new());
+    }
+
+    /// Once, each edit of the owner left the application with its former schedule, which nothing forgot.
+    #[test]
+    fn an_application_belongs_to_the_schedule_that_it_names_last() {
+        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules));
+        children.forget_others(HashSet::new());
+        for uid in ["1", "2", "3"] {
+            children.apply(&Event::Apply(watched("a", ("nightly", uid))));
+        }
+        let known: Vec<_> = children.index.lock().families.keys().map(|owner| owner.uid.clone()).collect();
+        assert_eq!(known, ["3"]);
     }
 
     #[test]

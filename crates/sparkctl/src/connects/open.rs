@@ -10,10 +10,11 @@ use crate::{
     log::Whose,
     names,
     show::{complain, print},
+    yaml::line,
 };
 use anyhow::bail;
 use api::{
-    SparkConnect,
+    NameKey, SparkConnect,
     names::{annotation, env},
 };
 use clap::Args;
@@ -62,12 +63,11 @@ pub(super) async fn open(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
             complain(&format!("{name} has a new server, in which sessions begin anew"));
             return Ok(());
         }
-        if let Some(token) = &connect.spec.server.token {
+        if let Some(NameKey { name, key }) = &connect.spec.server.token {
             let variable = env::SPARK_CONNECT_AUTHENTICATE_TOKEN;
-            complain(&format!(
-                "clients have to know the token, {variable} for Python: entry {} of Secret {}",
-                token.key, token.name
-            ));
+            complain(&line(&format!(
+                "clients have to know the token, {variable} for Python: entry {key} of Secret {name}"
+            )));
         }
         print(&told(local.port))
     });

@@ -62,7 +62,7 @@ fn executors(connect: &SparkConnect) -> String {
 /// Returns the address for clients in the cluster, once there is a Service.
 fn address(connect: &SparkConnect) -> Option<String> {
     let service = connect.status.as_ref()?.server.service_name.as_ref()?;
-    Some(format!("sc://{}.{}.svc:{CONNECT_PORT}", line(service), connect.namespace().unwrap_or_default()))
+    Some(format!("sc://{service}.{}.svc:{CONNECT_PORT}", connect.namespace().unwrap_or_default()))
 }
 
 pub(super) async fn status(cluster: &Cluster, name: &str, output: Option<Output>) -> anyhow::Result<()> {

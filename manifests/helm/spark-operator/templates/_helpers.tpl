@@ -72,6 +72,7 @@ app.kubernetes.io/component: {{ .half }}
 {{- define "spark-operator.givenImage" -}}
 {{- $registry := .Values.image.registry | default "" -}}
 {{- if $registry }}{{ $registry }}/{{ end }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion -}}
+{{- with .Values.image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
 {{/*
