@@ -167,21 +167,23 @@ impl Context {
     /// Creates the context of an operator that ends its work in the background when `stop` is cancelled.
     fn new(cluster: Cluster, setup: Setup, stop: &CancellationToken) -> Self {
         let (client, queue) = (setup.client, Queue::new(setup.workloads.applications));
+        let memory = ReconcileMemory::default();
         Self {
             extension_memories: ExtensionMemories::new(&setup.policy.extensions),
             mount_failures: MountFailures::new(client.clone()),
-            auxiliary_worker: AuxiliaryWorker::new(cluster.clone(), Arc::clone(&queue), stop),
+            auxiliary_worker: AuxiliaryWorker::new(cluster.clone(), memory.clone(), Arc::clone(&queue), stop),
             submitter: Submitter::new(
                 client,
                 setup.submitter,
                 setup.submission_metrics,
                 setup.policy.extensions.clone(),
+                memory.clone(),
                 Arc::clone(&queue),
             ),
             policy: setup.policy,
             submission_environment: setup.submission_environment,
             metrics: setup.application_metrics,
-            memory: ReconcileMemory::default(),
+            memory,
             departed: Mutex::default(),
             server_time: setup.server_time,
             cluster,

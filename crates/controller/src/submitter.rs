@@ -5,6 +5,7 @@ use super::{
     ApplicationRef,
     objects::{Encoded, Error, InFlight, Maker},
     queue::Queue,
+    reconcile_memory::{Note, ReconcileMemory, Started},
     slots::Slots,
     submission_metrics::{Outcome, SubmissionMetrics},
     submission_room::SubmissionRoom,
@@ -12,16 +13,12 @@ use super::{
 };
 use api::SparkApplication;
 use kube::{Client, Resource, ResourceExt};
-use parking_lot::Mutex;
 use plan::{
     By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, extension::Extensions,
     submission_plan::Submitter as Kind,
 };
 use spark_client::Reason;
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -41,8 +38,7 @@ pub struct SubmitterSettings {
 /// Submits applications, a limited number at once, and remembers the result of each submission.
 pub(super) struct Submitter {
     means: Arc<Means>,
-    /// The last submission of each application, by uid.
-    submissions: Arc<Mutex<HashMap<String, Started>>>,
+    memory: ReconcileMemory,
     room: Arc<SubmissionRoom>,
     /// The queue of applications, for those whose submission has ended.
     queue: Arc<Queue>,
@@ -97,12 +93,6 @@ impl Planned {
 /// How much more memory a tree takes than its text.
 const PARSED: usize = 8;
 
-struct Started {
-    submission: Submission,
-    /// Ends the submission when it is dropped.
-    cancel: DropGuard,
-}
-
 impl Submitter {
     /// Creates a submitter. Every application whose submission has ended is added to `queue`.
     pub(super) fn new(
@@ -110,6 +100,7 @@ impl Submitter {
         settings: SubmitterSettings,
         metrics: SubmissionMetrics,
         extensions: Extensions,
+        memory: ReconcileMemory,
         queue: Arc<Queue>,
     ) -> Self {
         let SubmitterSettings { at_once, has_webhook } = settings;
@@ -122,7 +113,7 @@ impl Submitter {
         };
         Self {
             means: Arc::new(means),
-            submissions: Arc::default(),
+            memory,
             room: SubmissionRoom::new(Arc::clone(&queue)),
             queue,
             tasks: TaskTracker::new(),
@@ -132,7 +123,7 @@ impl Submitter {
 
     /// Returns the last submission of the application with this uid.
     pub(super) fn submission(&self, uid: &str) -> Option<Submission> {
-        self.submissions.lock().get(uid).map(|started| started.submission.clone())
+        self.memory.lock().get(uid)?.submission.as_ref().map(|started| started.submission.clone())
     }
 
     /// Whether the next submission of this application may be planned. If not, it is queued again when there is room.
@@ -145,13 +136,12 @@ impl Submitter {
         let SubmitRequest { run, by, copies } = request;
         let uid = application.uid().unwrap_or_default();
         let cancel = CancellationToken::new();
-        let mut submissions = self.submissions.lock();
         let submission = Submission { id: run.id.clone(), progress: SubmissionProgress::Running };
-        if submissions.get(&uid).is_some_and(|started| started.submission == submission) {
+        if self.submission(&uid).as_ref() == Some(&submission) {
             return;
         }
-        submissions.insert(uid.clone(), Started { submission, cancel: cancel.clone().drop_guard() });
-        drop(submissions);
+        let started = Started { submission, cancel: cancel.clone().drop_guard() };
+        self.memory.with(&uid, |note| note.submission = Some(started));
 
         let application =
             ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
@@ -161,8 +151,7 @@ impl Submitter {
             namespace = application.namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
             submitter = planned.submitter.as_str());
         span.record("name", &application.name);
-        let (means, submissions, queue) =
-            (Arc::clone(&self.means), Arc::clone(&self.submissions), Arc::clone(&self.queue));
+        let (means, memory, queue) = (Arc::clone(&self.means), self.memory.clone(), Arc::clone(&self.queue));
         let abandoned = self.abandoned.token().clone();
         let task = async move {
             let namespace = application.namespace.as_deref().unwrap_or_default();
@@ -184,14 +173,15 @@ impl Submitter {
             if progress.is_none() {
                 info!("submission ended: the application is gone or has changed");
             }
-            let mut known = submissions.lock();
-            if let Some(started) = known.get_mut(&uid).filter(|started| started.submission.id == run.id) {
+            if let Some(note) = memory.lock().get_mut(&uid)
+                && let Some(started) = &mut note.submission
+                && started.submission.id == run.id
+            {
                 match progress {
                     Some(progress) => started.submission.progress = progress,
-                    None => drop(known.remove(&uid)),
+                    None => note.submission = None,
                 }
             }
-            drop(known);
             queue.add(&application);
         };
         self.tasks.spawn(task.instrument(span));
@@ -200,19 +190,9 @@ impl Submitter {
     /// Ends the submission of the application with this uid as soon as it has no request without an answer. The
     /// submission has ended when [`Self::submission`] does not return it any more.
     pub(super) fn stop_one(&self, uid: &str) {
-        if let Some(started) = self.submissions.lock().get(uid) {
+        if let Some(Note { submission: Some(started), .. }) = self.memory.lock().get(uid) {
             started.cancel.token().cancel();
         }
-    }
-
-    /// Ends the submission of the application with this uid and forgets it.
-    pub(super) fn forget(&self, uid: &str) {
-        self.submissions.lock().remove(uid);
-    }
-
-    /// Ends the submissions of all applications except those with the uids `listed`, and forgets them.
-    pub(super) fn forget_others(&self, listed: &HashSet<String>) {
-        self.submissions.lock().retain(|uid, _| listed.contains(uid));
     }
 
     /// Ends all submissions and waits until they have ended.
@@ -320,7 +300,14 @@ mod tests {
         let settings = SubmitterSettings { at_once: 1, has_webhook: false };
         let metrics = SubmissionMetrics::new(&mut Registry::default());
         let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).applications);
-        let submitter = Submitter::new(client, settings, metrics, Extensions::default(), Arc::clone(&queue));
+        let submitter = Submitter::new(
+            client,
+            settings,
+            metrics,
+            Extensions::default(),
+            ReconcileMemory::default(),
+            Arc::clone(&queue),
+        );
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",
             "kind": "SparkApplication",
