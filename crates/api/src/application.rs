@@ -373,7 +373,7 @@ pub struct DriverIngressOptions {
 pub struct DynamicAllocation {
     /// Whether the number of executors follows the work. Default: false. Becomes
     /// `spark.dynamicAllocation.enabled`.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub enabled: bool,
     /// Number of executors at the start. Default: the larger of `minExecutors` and `executor.instances`.
     /// Becomes `spark.dynamicAllocation.initialExecutors`.
@@ -388,11 +388,6 @@ pub struct DynamicAllocation {
     /// Milliseconds after which executors with shuffle data may go nevertheless. Default: none. Becomes
     /// `spark.dynamicAllocation.shuffleTracking.timeout`.
     pub shuffle_tracking_timeout: Option<i64>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-pub(super) fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 #[cfg(test)]

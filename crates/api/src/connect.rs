@@ -13,13 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Embedded,
-    application::{DynamicAllocation, is_false},
-    embedded,
-    names::annotation,
-    nulls::reads_null_as_absent,
-    pod::NameKey,
-    status::{conditions, is_zero},
+    Embedded, application::DynamicAllocation, embedded, names::annotation, nulls::reads_null_as_absent,
+    pod::NameKey, status::conditions,
 };
 
 /// A server of Spark Connect and its executors. The fields of Kubeflow's operator and what we add to them: `suspend`,
@@ -58,7 +53,7 @@ pub struct SparkConnectSpec {
     pub dynamic_allocation: Option<DynamicAllocation>,
     /// Set to true to stop the server: its pod is deleted, and none is made until it is set to false again.
     /// Default: false.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub suspend: bool,
     /// Seconds without a connection after which the object is deleted, with all that belongs to it; at least
     /// 60. Needs the operator's gateway. Default: never.
@@ -135,14 +130,14 @@ pub enum ConnectAccess {
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 pub struct SparkConnectStatus {
     /// Empty (new), `Provisioning`, `Ready`, `NotReady` or `Failed`. The condition `ServerPodReady` says why.
-    #[serde(skip_serializing_if = "ConnectState::is_new")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub state: ConnectState,
     /// `ServerPodReady`, `Suspended`, `Sleeping`, and `GatewayMissing` where a field needs a gateway: Kubernetes
     /// Conditions.
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
     /// The pod and the Service of the server.
-    #[serde(skip_serializing_if = "ConnectServerStatus::is_empty")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub server: ConnectServerStatus,
     /// Number of executors by the phase of their pods, in lower case.
     pub executors: BTreeMap<String, i32>,
@@ -156,7 +151,7 @@ pub struct SparkConnectStatus {
     pub server_hash: Option<String>,
     /// Number of servers that ended by themselves since the last edit, or since a server was ready for 10
     /// minutes.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub restarts: i32,
     /// When the server's pod was made last.
     pub last_restart_time: Option<Time>,
@@ -188,13 +183,6 @@ crate::words! {
     }
 }
 
-impl ConnectState {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-    fn is_new(&self) -> bool {
-        *self == Self::New
-    }
-}
-
 /// The pod and the Service of a server.
 #[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -206,12 +194,6 @@ pub struct ConnectServerStatus {
     pub pod_ip: Option<String>,
     /// Name of the Service.
     pub service_name: Option<String>,
-}
-
-impl ConnectServerStatus {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// The end of a server that ended by itself.

@@ -7,10 +7,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    application::{SparkApplicationSpec, is_false},
-    nulls::reads_null_as_absent,
-};
+use super::{application::SparkApplicationSpec, nulls::reads_null_as_absent};
 
 /// Which application to run, and when.
 #[omits_empty]
@@ -70,7 +67,7 @@ pub struct ScheduledSparkApplicationStatus {
     /// Names of the failed applications that were kept, newest first.
     pub past_failed_run_names: Vec<String>,
     /// Empty (new), `Scheduled`, or `FailedValidation`, of which `reason` says more.
-    #[serde(skip_serializing_if = "ScheduleState::is_new")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub schedule_state: ScheduleState,
     /// What is wrong with the schedule, its time zone or its template.
     pub reason: Option<String>,
@@ -86,7 +83,7 @@ pub struct ScheduledSparkApplicationStatus {
     /// Since when it is as it is; `@every` counts from here.
     pub scheduled_since: Option<Time>,
     /// Whether the schedule was suspended when it was seen last. Times that pass meanwhile are not made up for.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub suspended: bool,
     /// The value of the annotation `sparkoperator.k8s.io/trigger` that was acted on last.
     pub last_trigger: Option<String>,
@@ -124,13 +121,6 @@ pub enum ScheduleState {
     #[default]
     #[serde(rename = "", other)]
     New,
-}
-
-impl ScheduleState {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-    fn is_new(&self) -> bool {
-        *self == Self::New
-    }
 }
 
 #[cfg(test)]

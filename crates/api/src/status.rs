@@ -32,10 +32,10 @@ pub struct SparkApplicationStatus {
     /// States of the executors by the names of their pods.
     pub executor_state: BTreeMap<String, ExecutorState>,
     /// Number of drivers that were started since the last edit of the spec.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub execution_attempts: i32,
     /// Number of submissions since the last edit of the spec.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub submission_attempts: i32,
     /// `metadata.generation` of the spec that the present run was made from.
     pub observed_generation: Option<i64>,
@@ -64,7 +64,7 @@ pub struct ApplicationState {
     /// SUBMITTED, RUNNING, SUCCEEDING, COMPLETED, FAILING, FAILED, SUBMISSION_FAILED, PENDING_RERUN, INVALIDATING,
     /// SUSPENDING, SUSPENDED, RESUMING or UNKNOWN. Absent until then, since programs such as Airflow take an empty
     /// state for that of an application that has begun.
-    #[serde(skip_serializing_if = "State::is_new")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     #[schemars(default)]
     pub state: State,
     /// Why it failed, or what is being waited for.
@@ -139,11 +139,6 @@ impl State {
             | Self::Suspended
             | Self::Resuming => false,
         }
-    }
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-    fn is_new(&self) -> bool {
-        *self == Self::New
     }
 }
 
@@ -252,11 +247,6 @@ pub(super) fn conditions(generator: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
     })
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-pub(super) fn is_zero(count: &i32) -> bool {
-    *count == 0
 }
 
 #[cfg(test)]
