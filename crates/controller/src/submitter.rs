@@ -14,7 +14,7 @@ use super::{
 use api::SparkApplication;
 use kube::{Client, Resource, ResourceExt};
 use plan::{
-    By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, extension::Extensions,
+    By, Policy, Submission, SubmissionProgress, SubmitRequest, copies::Copies, extension::Extensions,
     submission_plan::Submitter as Kind,
 };
 use spark_client::Reason;
@@ -25,15 +25,6 @@ use tokio_util::{
 };
 use tracing::{Instrument, field, info, info_span};
 use work::caught;
-
-/// The settings for submissions.
-#[derive(Clone, Debug)]
-pub struct SubmitterSettings {
-    /// The number of applications for which the operator creates objects at once.
-    pub at_once: usize,
-    /// Whether the operator has a webhook. If so, submissions wait until the API server reaches it.
-    pub has_webhook: bool,
-}
 
 /// Submits applications, a limited number at once, and remembers the result of each submission.
 pub(super) struct Submitter {
@@ -94,22 +85,22 @@ impl Planned {
 const PARSED: usize = 8;
 
 impl Submitter {
-    /// Creates a submitter. Every application whose submission has ended is added to `queue`.
+    /// Creates a submitter that makes the objects of so many applications at once. If the operator has a webhook, submissions
+    /// wait until the API server reaches it. Every application whose submission has ended is added to `queue`.
     pub(super) fn new(
         client: Client,
-        settings: SubmitterSettings,
+        at_once: usize,
         metrics: SubmissionMetrics,
-        extensions: Extensions,
+        policy: &Policy,
         memory: ReconcileMemory,
         queue: Arc<Queue>,
     ) -> Self {
-        let SubmitterSettings { at_once, has_webhook } = settings;
         let means = Means {
-            webhook_probe: has_webhook.then(|| WebhookProbe::new(client.clone())),
+            webhook_probe: policy.submission.has_webhook.then(|| WebhookProbe::new(client.clone())),
             client,
             slots: Slots::new(at_once),
             metrics,
-            extensions,
+            extensions: policy.extensions.clone(),
         };
         Self {
             means: Arc::new(means),
@@ -297,17 +288,12 @@ mod tests {
             }
         });
         let client = ClientBuilder::new(service, "default").build();
-        let settings = SubmitterSettings { at_once: 1, has_webhook: false };
+        let mut policy = Policy::new("k8s://api");
+        policy.submission.has_webhook = false;
         let metrics = SubmissionMetrics::new(&mut Registry::default());
         let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).applications);
-        let submitter = Submitter::new(
-            client,
-            settings,
-            metrics,
-            Extensions::default(),
-            ReconcileMemory::default(),
-            Arc::clone(&queue),
-        );
+        let submitter =
+            Submitter::new(client, 1, metrics, &policy, ReconcileMemory::default(), Arc::clone(&queue));
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",
             "kind": "SparkApplication",
