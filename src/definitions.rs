@@ -2,6 +2,7 @@
 //! to date, and whether there are objects of a kind that nobody would serve.
 
 use crate::{manifests, settings::VERSION};
+use anyhow::{anyhow, bail, ensure};
 use api::{
     Lenient, ObjectKind, SparkApplication, SparkConnect,
     crds::{self, StatusSchema},
@@ -25,39 +26,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The most SparkConnects that a message names.
 const MOST_NAMED: u32 = 50;
 
-/// Why the definitions cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("CustomResourceDefinition {name}: {source}")]
-    Call { name: String, source: kube::Error },
-    #[error("CustomResourceDefinition {name} cannot be read: {error}; run: {APPLY_CRDS}")]
-    Unreadable { name: String, error: String },
-    #[error("CustomResourceDefinition {name} is not installed; run: {APPLY_CRDS}")]
-    Missing { name: String },
-    #[error(
-        "CustomResourceDefinition {name} is not this version's: the API server would drop {}; run: {APPLY_CRDS}",
-        fields.join(", ")
-    )]
-    Other { name: String, fields: Vec<String> },
-    #[error(
-        "CustomResourceDefinition {name} is applied, but the API server does not serve it: look at its conditions with \
-         kubectl describe crd {name}"
-    )]
-    NotEstablished { name: String },
-    #[error(
-        "SparkConnects cannot be listed: {error}; {advice}, or pass --leave-spark-connects (in the chart \
-         hook.leaveSparkConnects=true)"
-    )]
-    NotListed { error: kube::Error, advice: &'static str },
-    #[error(
-        "this operator does not serve SparkConnects (--enable-spark-connect=false), so that nothing would look after {}: delete \
-         them, or let it serve them (in the chart sparkConnect.enable=true); with --leave-spark-connects (in the chart \
-         hook.leaveSparkConnects=true) they and their servers stay as they are",
-        names.join(", ")
-    )]
-    SparkConnects { names: Vec<String> },
-}
-
 /// Checks that the installed definitions have every field that the operator writes into a status. The API server
 /// silently drops a field that it does not know, and a run that is not recorded would be run again. The definition of
 /// SparkConnects may be any, or missing, unless the operator `serves_connect`.
@@ -65,19 +33,25 @@ pub enum Error {
 /// # Errors
 ///
 /// When a definition or a field is missing, with the command that installs it, or when a definition cannot be read.
-pub async fn check(client: &Client, serves_connect: bool) -> Result<(), Error> {
+pub async fn check(client: &Client, serves_connect: bool) -> anyhow::Result<()> {
     static STATUSES: LazyLock<[StatusSchema; 3]> = LazyLock::new(crds::status_schemas);
     let definitions = Api::<Lenient<CustomResourceDefinition>>::all(client.clone());
     let is_used = |ours: &&StatusSchema| serves_connect || ours.definition != SparkConnect::crd_name();
     for ours in STATUSES.iter().filter(is_used) {
-        let name = ours.definition.to_owned();
-        let installed = definitions.get_opt(&name).await;
-        match installed.map_err(|source| Error::Call { name: name.clone(), source })?.map(|found| found.0) {
-            None => return Err(Error::Missing { name }),
-            Some(Err(invalid)) => return Err(Error::Unreadable { name, error: invalid.error }),
+        let name = ours.definition;
+        let installed = definitions.get_opt(name).await;
+        let installed = installed.map_err(|error| anyhow!("CustomResourceDefinition {name}: {error}"))?;
+        match installed.map(|found| found.0) {
+            None => bail!("CustomResourceDefinition {name} is not installed; run: {APPLY_CRDS}"),
+            Some(Err(invalid)) => {
+                bail!("CustomResourceDefinition {name} cannot be read: {}; run: {APPLY_CRDS}", invalid.error)
+            }
             Some(Ok(installed)) => match ours.missing_in(&installed) {
                 fields if fields.is_empty() => {}
-                fields => return Err(Error::Other { name, fields }),
+                fields => bail!(
+                    "CustomResourceDefinition {name} is not this version's: the API server would drop {}; run: {APPLY_CRDS}",
+                    fields.join(", ")
+                ),
             },
         }
     }
@@ -95,7 +69,7 @@ pub async fn check(client: &Client, serves_connect: bool) -> Result<(), Error> {
 /// # Errors
 ///
 /// When the API server refuses a definition, or does not serve it within [`ESTABLISHED_WITHIN`].
-pub async fn apply(client: &Client) -> Result<Vec<String>, Error> {
+pub async fn apply(client: &Client) -> anyhow::Result<Vec<String>> {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
     let mut applied = Vec::new();
     for (_, yaml) in manifests::CRDS {
@@ -105,8 +79,11 @@ pub async fn apply(client: &Client) -> Result<Vec<String>, Error> {
         let name = ours.name_any();
         match timeout(ESTABLISHED_WITHIN, establish(&definitions, &ours)).await {
             Ok(Ok(())) => applied.push(name),
-            Ok(Err(source)) => return Err(Error::Call { name, source }),
-            Err(_) => return Err(Error::NotEstablished { name }),
+            Ok(Err(error)) => bail!("CustomResourceDefinition {name}: {error}"),
+            Err(_) => bail!(
+                "CustomResourceDefinition {name} is applied, but the API server does not serve it: look at its conditions with \
+                 kubectl describe crd {name}"
+            ),
         }
     }
     Ok(applied)
@@ -118,7 +95,16 @@ pub async fn apply(client: &Client) -> Result<Vec<String>, Error> {
 /// # Errors
 ///
 /// When there are some, with their names, or when they cannot be listed.
-pub async fn check_spark_connects(client: &Client) -> Result<(), Error> {
+pub async fn check_spark_connects(client: &Client) -> anyhow::Result<()> {
+    let not_listed = |error: kube::Error| {
+        let is_forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
+        let allow = "allow the account to list sparkconnects in all namespaces";
+        anyhow!(
+            "SparkConnects cannot be listed: {error}; {}, or pass --leave-spark-connects (in the chart \
+             hook.leaveSparkConnects=true)",
+            if is_forbidden { allow } else { "try again" }
+        )
+    };
     let version = format!("{}/v1alpha1", SparkApplication::group(&()));
     let kind = ObjectKind { api_version: version.into(), kind: "SparkConnect".into() };
     let path = DynamicObject::url_path(&kind.resource(), None);
@@ -135,14 +121,14 @@ pub async fn check_spark_connects(client: &Client) -> Result<(), Error> {
     if found.metadata.continue_.is_some_and(|rest| !rest.is_empty()) {
         names.push("others".to_owned());
     }
-    if names.is_empty() { Ok(()) } else { Err(Error::SparkConnects { names }) }
-}
-
-fn not_listed(error: kube::Error) -> Error {
-    let is_forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
-    let advice =
-        if is_forbidden { "allow the account to list sparkconnects in all namespaces" } else { "try again" };
-    Error::NotListed { error, advice }
+    ensure!(
+        names.is_empty(),
+        "this operator does not serve SparkConnects (--enable-spark-connect=false), so that nothing would look after {}: delete \
+         them, or let it serve them (in the chart sparkConnect.enable=true); with --leave-spark-connects (in the chart \
+         hook.leaveSparkConnects=true) they and their servers stay as they are",
+        names.join(", ")
+    );
+    Ok(())
 }
 
 /// Writes the definition, and waits until the API server serves it.

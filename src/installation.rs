@@ -2,6 +2,7 @@
 //! operator needs.
 
 use crate::{manifests, settings::InstallationSettings};
+use anyhow::{anyhow, bail, ensure};
 use certificates::Places;
 use k8s_openapi::api::{
     authorization::v1::{
@@ -31,35 +32,24 @@ pub struct Needs {
     pub settings: InstallationSettings,
 }
 
-/// Why the operator cannot work in this cluster.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("the version of Kubernetes: {0}")]
-    Version(kube::Error),
-    #[error(
-        "Kubernetes {0} is too old: before {major}.{minor} it ignores the `matchConditions` of a webhook, so that pods of Spark \
-         which ask for nothing would depend on the operator; upgrade it, or run the operator with --webhook=false",
-        major = OLDEST.0,
-        minor = OLDEST.1
-    )]
-    TooOld(String),
-    #[error("SelfSubjectAccessReview: {0}")]
-    Review(kube::Error),
-    #[error("the operator's account may not {}; {advice}", verbs.join(", "))]
-    Forbidden { verbs: Vec<String>, advice: String },
-}
-
 /// Checks that the API server does what the webhook configurations ask for.
 ///
 /// # Errors
 ///
 /// When Kubernetes is too old, or its version cannot be read.
-pub async fn version(client: &Client) -> Result<(), Error> {
-    let version = client.apiserver_version().await.map_err(Error::Version)?;
+pub async fn version(client: &Client) -> anyhow::Result<()> {
+    let version = client.apiserver_version().await;
+    let version = version.map_err(|error| anyhow!("the version of Kubernetes: {error}"))?;
     // Some vendors append a `+` to the number.
     let number = |text: &str| text.trim_end_matches('+').parse::<u32>().ok();
     match (number(&version.major), number(&version.minor)) {
-        (Some(major), Some(minor)) if (major, minor) < OLDEST => Err(Error::TooOld(version.git_version)),
+        (Some(major), Some(minor)) if (major, minor) < OLDEST => bail!(
+            "Kubernetes {} is too old: before {}.{} it ignores the `matchConditions` of a webhook, so that pods of Spark \
+             which ask for nothing would depend on the operator; upgrade it, or run the operator with --webhook=false",
+            version.git_version,
+            OLDEST.0,
+            OLDEST.1
+        ),
         _ => Ok(()),
     }
 }
@@ -71,7 +61,7 @@ pub async fn version(client: &Client) -> Result<(), Error> {
 /// # Errors
 ///
 /// When permissions are missing, with the verbs of all of them, or when the API server refuses a check.
-pub async fn permissions(client: &Client, needs: &Needs) -> Result<(), Error> {
+pub async fn permissions(client: &Client, needs: &Needs) -> anyhow::Result<()> {
     let mut missing = Vec::new();
     for (namespace, needed) in needed(needs) {
         let lacking = lacking(client, namespace.as_deref(), needed).await?;
@@ -98,7 +88,9 @@ pub async fn permissions(client: &Client, needs: &Needs) -> Result<(), Error> {
         return Ok(());
     }
     let verbs: Vec<_> = others.into_iter().chain(tolerable).flat_map(|(_, verbs)| verbs).collect();
-    if verbs.is_empty() { Ok(()) } else { Err(Error::Forbidden { verbs, advice: advice(&needs.settings) }) }
+    let advice = advice(&needs.settings);
+    ensure!(verbs.is_empty(), "the operator's account may not {}; {advice}", verbs.join(", "));
+    Ok(())
 }
 
 /// Returns what grants every permission that is needed under these settings.
@@ -123,12 +115,13 @@ async fn lacking(
     client: &Client,
     namespace: Option<&str>,
     mut needed: Vec<ResourceAttributes>,
-) -> Result<Vec<ResourceAttributes>, Error> {
+) -> anyhow::Result<Vec<ResourceAttributes>> {
+    let failed = |error: kube::Error| anyhow!("SelfSubjectAccessReview: {error}");
     if let Some(namespace) = namespace {
         let spec = SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) };
         let review = SelfSubjectRulesReview { spec, ..Default::default() };
         let reviews = Api::<SelfSubjectRulesReview>::all(client.clone());
-        let answer = reviews.create(&PostParams::default(), &review).await.map_err(Error::Review)?;
+        let answer = reviews.create(&PostParams::default(), &review).await.map_err(failed)?;
         let rules = answer.status.map(|status| status.resource_rules).unwrap_or_default();
         needed.retain(|attributes| !rules.iter().any(|rule| grants(rule, attributes)));
     }
@@ -140,7 +133,7 @@ async fn lacking(
             ..Default::default()
         };
         let review = SelfSubjectAccessReview { spec, ..Default::default() };
-        let answer = reviews.create(&PostParams::default(), &review).await.map_err(Error::Review)?;
+        let answer = reviews.create(&PostParams::default(), &review).await.map_err(failed)?;
         if !answer.status.is_some_and(|status| status.allowed) {
             lacking.push(attributes);
         }

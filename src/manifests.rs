@@ -281,7 +281,8 @@ fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
         container["image"] = json!(settings.image);
         if let Some(arguments) = container["args"].as_array_mut() {
             let installation = &settings.installation;
-            let own = if is_gateway { gateway_arguments(installation) } else { installation.arguments() };
+            let own = installation.arguments().to_vec();
+            let own = if is_gateway { gateway_arguments(installation) } else { own };
             arguments.extend(own.into_iter().map(Value::from));
         }
     }

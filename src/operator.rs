@@ -19,8 +19,8 @@ use anyhow::{Context, Error};
 use axum::http::{HeaderValue, header::USER_AGENT};
 use certificates::{Places, Registration, ServingCertificate, Trust};
 use controller::{
-    self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics,
-    SubmitterSettings, Watching, Workloads,
+    self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics, Watching,
+    Workloads,
 };
 use futures::FutureExt;
 use jiff::tz::TimeZone;
@@ -100,7 +100,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         policy: policy(&settings, &places, master, extensions),
         schedule_policy: schedules::Policy { precision, shortest_period, zone: TimeZone::system() },
         connect,
-        submitter: SubmitterSettings { at_once: settings.max_submissions, has_webhook: installation.webhook },
+        max_submissions: settings.max_submissions,
         submission_environment: SubmissionEnvironment::of_process(spark_configuration),
         application_metrics: ApplicationMetrics::new(metrics_of_applications),
         workloads: Workloads::new(&mut registry, settings.controller_threads),

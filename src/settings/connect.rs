@@ -1,5 +1,6 @@
 //! The flags about servers of Spark Connect.
 
+use super::values::port_range;
 use api::{ConnectAccess, names::label};
 use clap::Args;
 use connect::{Gateway, Policy};
@@ -82,25 +83,6 @@ impl ConnectSettings {
         };
         self.has_gateway().then(|| format!("system:serviceaccount:{namespace}:{account}"))
     }
-
-    /// Returns the flags that produce these settings, without those that have their default.
-    pub(super) fn arguments(&self) -> impl Iterator<Item = String> {
-        let (first, last) = (self.connect_gateway_port_range.start(), self.connect_gateway_port_range.end());
-        let ports = format!("{first}-{last}");
-        let labels: Vec<_> =
-            self.connect_gateway_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let account = &self.connect_gateway_account;
-        let is_open = self.connect_default_access == ConnectAccess::Cluster;
-        let flags = [
-            (!self.enable_spark_connect, "--enable-spark-connect=false".to_owned()),
-            (is_open, "--connect-default-access=Cluster".to_owned()),
-            (self.connect_gateway, "--connect-gateway".to_owned()),
-            (ports != DEFAULT_PORTS, format!("--connect-gateway-port-range={ports}")),
-            (!labels.is_empty(), format!("--connect-gateway-labels={}", labels.join(","))),
-            (!account.is_empty(), format!("--connect-gateway-account={account}")),
-        ];
-        flags.into_iter().filter_map(|(is_given, flag)| is_given.then_some(flag))
-    }
 }
 
 fn access(text: &str) -> Result<ConnectAccess, String> {
@@ -108,14 +90,6 @@ fn access(text: &str) -> Result<ConnectAccess, String> {
         DEFAULT_ACCESS => Ok(ConnectAccess::Namespace),
         "Cluster" => Ok(ConnectAccess::Cluster),
         _ => Err("is neither `Namespace` nor `Cluster`".to_owned()),
-    }
-}
-
-fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let ports = text.split_once('-');
-    match ports.map(|(first, last)| (first.parse::<u16>(), last.parse::<u16>())) {
-        Some((Ok(first @ 1..), Ok(last))) if first <= last => Ok(first..=last),
-        _ => Err(format!("is no range of ports (try `{DEFAULT_PORTS}`)")),
     }
 }
 
@@ -159,21 +133,5 @@ mod tests {
             user(&["--connect-gateway"]).as_deref(),
             Some("system:serviceaccount:ours:team-connect-gateway")
         );
-    }
-
-    #[test]
-    fn arguments_produce_the_settings_that_they_are_made_of() {
-        for flags in [
-            &[][..],
-            &["--enable-spark-connect=false", "--connect-default-access=Cluster"],
-            &[
-                "--connect-gateway",
-                "--connect-gateway-port-range=1-9",
-                "--connect-gateway-labels=a=b,c=d",
-                "--connect-gateway-account=x",
-            ],
-        ] {
-            assert_eq!(parsed(flags).arguments().collect::<Vec<_>>(), flags);
-        }
     }
 }

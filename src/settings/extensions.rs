@@ -31,9 +31,6 @@ trait ExtensionFlags {
 
     /// Returns the manifests of the roles that it needs; none if it is turned off.
     fn roles(&self) -> Vec<&'static str>;
-
-    /// Returns the flags that produce these settings, without those that have their default.
-    fn arguments(&self) -> Vec<String>;
 }
 
 impl ExtensionSettings {
@@ -63,10 +60,5 @@ impl ExtensionSettings {
     /// Returns the manifests of the roles that those need which are turned on.
     pub fn roles(&self) -> impl Iterator<Item = &'static str> {
         self.all().into_iter().flat_map(ExtensionFlags::roles)
-    }
-
-    /// Returns the flags that produce these settings, without those that have their default.
-    pub(super) fn arguments(&self) -> impl Iterator<Item = String> {
-        self.all().into_iter().flat_map(ExtensionFlags::arguments)
     }
 }

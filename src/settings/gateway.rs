@@ -5,7 +5,7 @@ use super::{
     installation::namespace,
     metrics::path,
     usual,
-    values::{at_least_one, duration, optional_address},
+    values::{at_least_one, duration, optional_address, port_range},
 };
 use clap::Args;
 use connect_gateway::{Limit, SERVER_PORT, Settings};
@@ -86,14 +86,6 @@ impl ConnectGatewaySettings {
             report_period: self.report_period,
             termination_grace: self.termination_grace,
         }
-    }
-}
-
-fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let ports = text.split_once('-');
-    match ports.map(|(first, last)| (first.parse::<u16>(), last.parse::<u16>())) {
-        Some((Ok(first @ 1..), Ok(last))) if first <= last => Ok(first..=last),
-        _ => Err("is no range of ports (try `20000-29999`)".to_owned()),
     }
 }
 

@@ -1,13 +1,18 @@
 //! The flags that the installation depends on, which `run` and `manifests` share.
 
-use super::{ConnectSettings, ExtensionSettings, Half};
-use clap::Args;
+use super::{ConnectSettings, ExtensionSettings, Half, usual};
+use clap::{Arg, ArgMatches, Args, FromArgMatches};
 use plan::namespaces::{Labelled, Namespaces};
+use std::ffi::OsStr;
 
 /// What `run` does, and what has to be installed for it: given to both, they go together.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run and installation")]
 pub struct InstallationSettings {
+    // Before the others, each of which takes its values out of what clap has parsed.
+    #[command(flatten)]
+    given: Given,
+
     #[command(flatten)]
     pub name: InstallationName,
 
@@ -49,6 +54,44 @@ pub struct InstallationSettings {
     /// The half that the process runs, if it does not run both.
     #[arg(skip)]
     pub half: Option<Half>,
+}
+
+/// The flags of [`InstallationSettings`] as they were given, without those that have their default.
+#[derive(Clone, Debug, Default)]
+struct Given(Vec<String>);
+
+impl Args for Given {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command
+    }
+}
+
+impl FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let flags = InstallationSettings::augment_args(clap::Command::new("run")).mut_args(usual);
+        let given = |flag: &Arg| {
+            let values: Vec<_> = matches.get_raw(flag.get_id().as_str())?.collect();
+            if flag.get_default_values() == values || values.iter().all(|value| value.is_empty()) {
+                return None;
+            }
+            let (long, value) = (flag.get_long()?, values.join(OsStr::new(",")));
+            let may_be_left_out = flag.get_num_args().is_some_and(|number| number.min_values() == 0);
+            Some(match value.to_string_lossy() {
+                value if may_be_left_out && value == "true" => format!("--{long}"),
+                value => format!("--{long}={value}"),
+            })
+        };
+        Ok(Self(flags.get_arguments().filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// What happens to applications that expose their drivers, of users who may not create Services or Ingresses.
@@ -100,24 +143,8 @@ impl InstallationSettings {
 
     /// Returns the flags that produce these settings, without those that have their default.
     #[must_use]
-    pub fn arguments(&self) -> Vec<String> {
-        let installation = &self.name.name;
-        let installation =
-            (installation != InstallationName::DEFAULT).then(|| format!("--installation={installation}"));
-        let names =
-            (!self.namespaces.is_empty()).then(|| format!("--namespaces={}", self.namespaces.join(",")));
-        let labels = self.namespace_selector.as_ref().map(|labels| format!("--namespace-selector={labels}"));
-        let quotas = "--enable-resource-quota-enforcement".to_owned();
-        let quotas = self.enable_resource_quota_enforcement.then_some(quotas);
-        let budgets = self.enable_driver_pdb.then(|| "--enable-driver-pdb".to_owned());
-        let exposure = match self.check_exposure_rights {
-            ExposureCheck::True => None,
-            ExposureCheck::Warn => Some("--check-exposure-rights=warn".to_owned()),
-            ExposureCheck::False => Some("--check-exposure-rights=false".to_owned()),
-        };
-        let webhook = (!self.webhook).then(|| "--webhook=false".to_owned());
-        let own = [installation, names, labels, quotas, budgets, exposure, webhook];
-        own.into_iter().flatten().chain(self.connect.arguments()).chain(self.extensions.arguments()).collect()
+    pub fn arguments(&self) -> &[String] {
+        &self.given.0
     }
 }
 
@@ -150,5 +177,45 @@ fn labelled(text: &str) -> Result<Option<Labelled>, String> {
     match text.trim().trim_matches('"') {
         "" => Ok(None),
         text => text.parse().map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::settings::{Command, Flags};
+    use clap::Parser;
+
+    #[test]
+    fn arguments_are_the_flags_that_were_given_and_differ_from_their_defaults() {
+        for (given, expected) in [
+            (
+                &["--installation=spark-operator", "--webhook", "--connect-gateway=false", "--namespaces="][..],
+                &[][..],
+            ),
+            (&["--max-submissions=1", "--enable-driver-pdb=true"], &["--enable-driver-pdb"]),
+            (
+                &["--webhook=false", "--namespaces=a", "--namespaces=b,c"],
+                &["--namespaces=a,b,c", "--webhook=false"],
+            ),
+            (&["--check-exposure-rights=warn"], &["--check-exposure-rights=warn"]),
+            (
+                &[
+                    "--connect-gateway-labels=a=b,c=d",
+                    "--connect-gateway",
+                    "--connect-gateway-port-range=1-9",
+                ],
+                &[
+                    "--connect-gateway",
+                    "--connect-gateway-port-range=1-9",
+                    "--connect-gateway-labels=a=b,c=d",
+                ],
+            ),
+        ] {
+            let flags = ["spark-operator", "run"].iter().chain(given);
+            let Command::Run(settings) = Flags::try_parse_from(flags).unwrap().command else {
+                unreachable!("`run` was asked for")
+            };
+            assert_eq!(settings.installation.arguments(), expected, "{given:?}");
+        }
     }
 }

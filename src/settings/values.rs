@@ -4,6 +4,7 @@ use api::quantity;
 use jiff::SignedDuration;
 use std::{
     net::{SocketAddr, ToSocketAddrs},
+    ops::RangeInclusive,
     time::Duration,
 };
 
@@ -56,6 +57,15 @@ pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
 pub(super) fn at_least_none(text: &str) -> Result<usize, String> {
     let number = text.parse::<i64>().map_err(|error| error.to_string())?;
     Ok(usize::try_from(number).unwrap_or_default())
+}
+
+/// Parses the first and the last port of a range.
+pub(super) fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let ports = text.split_once('-');
+    match ports.map(|(first, last)| (first.parse::<u16>(), last.parse::<u16>())) {
+        Some((Ok(first @ 1..), Ok(last))) if first <= last => Ok(first..=last),
+        _ => Err("is no range of ports (try `20000-29999`)".to_owned()),
+    }
 }
 
 pub(super) fn master(text: &str) -> Result<String, String> {

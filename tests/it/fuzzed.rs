@@ -78,15 +78,11 @@ pub fn annotations(bytes: &[u8]) {
         let key = STEPS[which as usize % STEPS.len()].key;
         pod["metadata"]["annotations"][key] = rest.as_str().into();
     }
-    match pod_customization::patch(&(&pod).into()) {
+    match pod_customization::patch(&pod) {
         Err(denials) => assert!(denials.iter().all(|denial| !denial.to_string().is_empty())),
         Ok(changes) => {
             patch(&mut pod, &changes).expect("a patch fits the pod that it was made for");
-            assert_eq!(
-                pod_customization::patch(&(&pod).into()),
-                Ok(Patch::default()),
-                "a second call changes it"
-            );
+            assert_eq!(pod_customization::patch(&pod), Ok(Patch::default()), "a second call changes it");
         }
     }
 }

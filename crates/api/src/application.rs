@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api_derive::omits_empty;
 use k8s_openapi::{
     api::{core::v1::Volume, networking::v1::IngressTLS},
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::OwnerReference},
@@ -20,6 +21,7 @@ use super::{
 };
 
 /// The Spark program to run, and how.
+#[omits_empty]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -39,7 +41,6 @@ use super::{
 pub struct SparkApplicationSpec {
     /// Set to true to stop the application: its pods are deleted and none are made until it is set to false
     /// again, which runs it anew. Default: false.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// Language of the program.
     #[serde(rename = "type")]
@@ -50,44 +51,33 @@ pub struct SparkApplicationSpec {
     /// operator and is refused.
     pub mode: DeployMode,
     /// User to impersonate when talking to Hadoop. Becomes `--proxy-user`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_user: Option<String>,
     /// Container image of driver and executors, unless they name their own. Becomes
     /// `spark.kubernetes.container.image`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// When nodes pull the image: `Always`, `IfNotPresent` or `Never`. Default: Spark's, which is
     /// `IfNotPresent`. Becomes `spark.kubernetes.container.image.pullPolicy`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<String>,
     /// Names of the Secrets with the registry's credentials. Becomes
     /// `spark.kubernetes.container.image.pullSecrets`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<String>,
     /// Class whose main function is run; Java and Scala only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub main_class: Option<String>,
     /// The program: a jar, a Python or an R file. `local://` means a path inside the image.
     pub main_application_file: String,
     /// Arguments of the program.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
     /// Any Spark properties, as with `--conf`. A field of this object that stands for the same property wins.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub spark_conf: BTreeMap<String, String>,
     /// Any Hadoop properties. Each becomes `spark.hadoop.<key>`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub hadoop_conf: BTreeMap<String, String>,
     /// Name of a ConfigMap with files such as `log4j2.properties`; mounted in driver and executors,
     /// `SPARK_CONF_DIR` points to it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spark_config_map: Option<String>,
     /// Name of a ConfigMap with files such as `core-site.xml`; mounted in driver and executors,
     /// `HADOOP_CONF_DIR` points to it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hadoop_config_map: Option<String>,
     /// Volumes that `driver.volumeMounts` and `executor.volumeMounts` refer to by name: Kubernetes Volumes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Embedded<Volume>>,
     /// The driver: the pod that runs the program's main function and asks for executors. `{}` is enough.
     pub driver: DriverSpec,
@@ -101,51 +91,39 @@ pub struct SparkApplicationSpec {
     /// Labels that the nodes of driver and executors must have. Each becomes
     /// `spark.kubernetes.node.selector.<key>`. Not together with a nodeSelector of the driver or the
     /// executors.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
     /// Without effect, kept for old manifests: use `restartPolicy.onFailureRetries`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_retries: Option<i32>,
     /// Without effect, kept for old manifests: use `restartPolicy.onFailureRetryInterval`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_interval: Option<i64>,
     /// Major version of Python. Becomes `spark.kubernetes.pyspark.pythonVersion`, for which Spark 3.1 and
     /// later take only `3`, and do nothing about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["2", "3"]))]
     pub python_version: Option<String>,
     /// Memory of a pod beside its heap, as a fraction of the heap, for instance `"0.2"`. Default: Spark's,
     /// which is 0.1, and 0.4 for Python and R. Becomes `spark.kubernetes.memoryOverheadFactor`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_overhead_factor: Option<String>,
     /// Metrics of driver and executors for Prometheus.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<MonitoringSpec>,
     /// Batch scheduler that places the pods together: `volcano`, `yunikorn`, `kubernetes` or a
     /// kube-scheduler that the operator knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_scheduler: Option<String>,
     /// What the batch scheduler is told.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_scheduler_options: Option<BatchSchedulerOptions>,
     /// Seconds after its end at which the application is deleted, with all that belongs to it; 0 means at
     /// once. Default: never.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub time_to_live_seconds: Option<i64>,
     /// The Service and the Ingress of Spark's web UI.
-    #[serde(rename = "sparkUIOptions", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "sparkUIOptions")]
     pub spark_ui_options: Option<PortExposure>,
     /// Further ports of the driver to be reached from outside, each with a Service and an Ingress of its own.
     // The operator makes a Service and an Ingress for each entry.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub driver_ingress_options: Vec<DriverIngressOptions>,
     /// Executors that come and go with the work.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dynamic_allocation: Option<DynamicAllocation>,
     /// Whether a PodDisruptionBudget keeps node drains from evicting the driver; the operator's administrator
     /// must have allowed it. Default: false.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver_pod_disruption_budget: Option<bool>,
 }
 
@@ -177,30 +155,24 @@ pub enum DeployMode {
 }
 
 /// What a program needs beside its main file. `local://` means a path inside the image.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Dependencies {
     /// Jars on the class path of driver and executors. Becomes `--jars`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jars: Vec<String>,
     /// Files in the working directory of driver and executors. Becomes `--files`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
     /// `.py`, `.zip` and `.egg` files on the Python path. Becomes `--py-files`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub py_files: Vec<String>,
     /// Maven coordinates `group:artifact:version` of jars, fetched with what they need. Becomes `--packages`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
     /// Maven coordinates `group:artifact` of jars that `packages` is not to bring. Becomes
     /// `--exclude-packages`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exclude_packages: Vec<String>,
     /// Maven repositories to look in beside the usual ones. Becomes `--repositories`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repositories: Vec<String>,
     /// Archives unpacked into the working directory of the executors. Becomes `--archives`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub archives: Vec<String>,
 }
 
@@ -266,6 +238,7 @@ impl Dependencies {
 }
 
 /// Whether, how often and how soon a program is run again.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RestartPolicy {
@@ -274,19 +247,15 @@ pub struct RestartPolicy {
     #[serde(rename = "type")]
     pub restart_type: RestartPolicyType,
     /// Number of times that a failed submission is tried again, with `OnFailure`. Default: 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub on_submission_failure_retries: Option<i32>,
     /// Number of times that a failed run is tried again, with `OnFailure`. Default: 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub on_failure_retries: Option<i32>,
     /// Seconds to wait after a failed submission, times the number of submissions so far. Default: 5.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub on_submission_failure_retry_interval: Option<i64>,
     /// Seconds to wait after a failed run, times the number of submissions so far. Default: 5.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub on_failure_retry_interval: Option<i64>,
 }
@@ -304,23 +273,22 @@ pub enum RestartPolicyType {
 }
 
 /// What the batch scheduler is told.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BatchSchedulerOptions {
     /// Queue that the application waits in.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// Name of the PriorityClass of the group of pods. Volcano only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
     /// Resources that must be free before any pod is placed, as Kubernetes quantities by resource name.
     /// Volcano only. Default: the sum of driver and executors.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, Embedded<Quantity>>")]
     pub resources: BTreeMap<String, Quantity>,
 }
 
 /// Metrics of driver and executors for Prometheus.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["exposeDriverMetrics", "exposeExecutorMetrics"]))]
@@ -330,19 +298,17 @@ pub struct MonitoringSpec {
     /// Whether the executors expose metrics.
     pub expose_executor_metrics: bool,
     /// Content of Spark's `metrics.properties`. Default: JMX for driver and executors.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_properties: Option<String>,
     /// Path of a `metrics.properties` inside the image, instead of `metricsProperties`. Becomes
     /// `spark.metrics.conf`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_properties_file: Option<String>,
     /// The Prometheus JMX exporter, which runs as a Java agent in driver and executors. Without it,
     /// `monitoring` sets Spark's `metrics.properties` alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusSpec>,
 }
 
 /// The Prometheus JMX exporter.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["jmxExporterJar"]))]
@@ -350,51 +316,43 @@ pub struct PrometheusSpec {
     /// Path of the exporter's jar inside the image.
     pub jmx_exporter_jar: String,
     /// Port that metrics are served on, 1024 to 49151. Default: 8090.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1024, max = 49151))]
     pub port: Option<i32>,
     /// Name of that port of the container. Default: `jmx-exporter`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port_name: Option<String>,
     /// Path of the exporter's configuration inside the image, instead of `configuration`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub config_file: Option<String>,
     /// The exporter's configuration, as YAML. Default: one that names Spark's metrics `spark_…`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<String>,
 }
 
 /// The Service and the Ingress of a port of the driver.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PortExposure {
     /// Port of the Service; in `driverIngressOptions` required, and also that of the driver. Default in
     /// `sparkUIOptions`: 4040; without this whole section, the sparkConf entry `spark.ui.port`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub service_port: Option<i32>,
     /// Name of that port; required in `driverIngressOptions`. Default in `sparkUIOptions`:
     /// `spark-driver-ui-port`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub service_port_name: Option<String>,
     /// Type of the Service. Default: `ClusterIP`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub service_type: Option<String>,
     /// Annotations of the Service.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub service_annotations: BTreeMap<String, String>,
     /// Labels of the Service.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub service_labels: BTreeMap<String, String>,
     /// Annotations of the Ingress. Default: those that the operator was started with.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ingress_annotations: BTreeMap<String, String>,
     /// Hosts of the Ingress and the Secrets with their certificates: Kubernetes IngressTLS. Default: those
     /// that the operator was started with.
-    #[serde(rename = "ingressTLS", skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "ingressTLS")]
     pub ingress_tls: Vec<Embedded<IngressTLS>>,
 }
 
 /// A port of the driver to be reached from outside.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["servicePort", "servicePortName"]))]
@@ -404,41 +362,32 @@ pub struct DriverIngressOptions {
     pub exposure: PortExposure,
     /// Address of the Ingress, for instance `{{$appName}}.example.com/{{$appNamespace}}`; `{{$appId}}` is
     /// Spark's own id.
-    #[serde(rename = "ingressURLFormat", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "ingressURLFormat")]
     pub ingress_url_format: Option<String>,
 }
 
 /// Executors that come and go with the work.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DynamicAllocation {
     /// Whether the number of executors follows the work. Default: false. Becomes
     /// `spark.dynamicAllocation.enabled`.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub enabled: bool,
     /// Number of executors at the start. Default: the larger of `minExecutors` and `executor.instances`.
     /// Becomes `spark.dynamicAllocation.initialExecutors`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_executors: Option<i32>,
     /// Lower bound of the number of executors. Default: 0. Becomes `spark.dynamicAllocation.minExecutors`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_executors: Option<i32>,
     /// Upper bound of the number of executors. Default: none. Becomes `spark.dynamicAllocation.maxExecutors`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_executors: Option<i32>,
     /// Whether executors with shuffle data that is still needed stay, so that no external shuffle service is
     /// needed. Default: true. Becomes `spark.dynamicAllocation.shuffleTracking.enabled`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub shuffle_tracking_enabled: Option<bool>,
     /// Milliseconds after which executors with shuffle data may go nevertheless. Default: none. Becomes
     /// `spark.dynamicAllocation.shuffleTracking.timeout`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub shuffle_tracking_timeout: Option<i64>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-pub(super) fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 #[cfg(test)]

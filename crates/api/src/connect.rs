@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api_derive::omits_empty;
 use k8s_openapi::{
     api::core::v1::{PodTemplateSpec, Service},
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
@@ -12,17 +13,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Embedded,
-    application::{DynamicAllocation, is_false},
-    embedded,
-    names::annotation,
-    nulls::reads_null_as_absent,
-    pod::NameKey,
-    status::{conditions, is_zero},
+    Embedded, application::DynamicAllocation, embedded, names::annotation, nulls::reads_null_as_absent,
+    pod::NameKey, status::conditions,
 };
 
 /// A server of Spark Connect and its executors. The fields of Kubeflow's operator and what we add to them: `suspend`,
 /// `ttlSecondsAfterIdle`, `sleepAfterIdleSeconds`, `server.access` and `server.token`.
+#[omits_empty]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -43,90 +40,75 @@ pub struct SparkConnectSpec {
     /// Version of Spark in the image, for instance `4.0.1`.
     pub spark_version: String,
     /// Container image of server and executors, unless the container of a template has its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Any Spark properties, as with `--conf`. A field of this object that stands for the same property wins.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub spark_conf: BTreeMap<String, String>,
     /// Any Hadoop properties. Each becomes `spark.hadoop.<key>`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub hadoop_conf: BTreeMap<String, String>,
     /// The server: the pod that clients connect to, and that asks for executors. `{}` is enough.
     pub server: ConnectServerSpec,
     /// The executors: the pods that do the work. `{}` is enough.
     pub executor: ConnectExecutorSpec,
     /// Executors that come and go with the work.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dynamic_allocation: Option<DynamicAllocation>,
     /// Set to true to stop the server: its pod is deleted, and none is made until it is set to false again.
     /// Default: false.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub suspend: bool,
     /// Seconds without a connection after which the object is deleted, with all that belongs to it; at least
     /// 60. Needs the operator's gateway. Default: never.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_idle: Option<i64>,
     /// Seconds without a connection after which server and executors are deleted until the next client
     /// connects, which waits for the start; at least 60. Needs the operator's gateway. Default: never.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sleep_after_idle_seconds: Option<i64>,
 }
 
 /// The pod of the server, and how clients reach it.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectServerSpec {
     /// Number of cores, and the CPU request of the pod unless the template has one. Becomes
     /// `spark.driver.cores`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub cores: Option<i32>,
     /// Heap of the Java virtual machine, in Java's notation: `512m`, `4g`. The pod asks for this plus the
     /// overhead unless the template has a request. Becomes `spark.driver.memory`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
     /// Pod to start from: a Kubernetes PodTemplateSpec. The server runs in its container
     /// `spark-kubernetes-driver`, else in the first one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "embedded::opaque")]
     pub template: Option<Embedded<PodTemplateSpec>>,
     /// Service to start from: a Kubernetes Service, of which metadata.name, labels, annotations and the type are
     /// kept. Default name: that of the object with `-server`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "embedded::opaque")]
     pub service: Option<Embedded<Service>>,
     /// Service account of the server's pod. Default: the template's, else the operator's
     /// --default-service-account.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
     /// The pods that may connect. `Namespace`: those of this namespace, by a NetworkPolicy of the operator.
     /// `Cluster`: all. Default: the operator's --connect-default-access, which is `Namespace`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("enum" = ["Namespace", "Cluster"]))]
     pub access: Option<ConnectAccess>,
     /// The token that clients have to send: a key of a Secret in this namespace. Spark 4.1 and later.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<NameKey>,
 }
 
 /// The pods of the executors.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectExecutorSpec {
     /// Number of executors. Default: Spark's, which is 2. Becomes `spark.executor.instances`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub instances: Option<i32>,
     /// Number of cores, whole ones. Becomes `spark.executor.cores`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub cores: Option<i32>,
     /// Heap of the Java virtual machine, in Java's notation: `512m`, `4g`. Becomes `spark.executor.memory`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
     /// Pod to start from: a Kubernetes PodTemplateSpec. Executors run in its container
     /// `spark-kubernetes-executor`. Becomes `spark.kubernetes.executor.podTemplateFile`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "embedded::opaque")]
     pub template: Option<Embedded<PodTemplateSpec>>,
 }
@@ -143,47 +125,39 @@ pub enum ConnectAccess {
 
 /// The state of a server. The fields of Kubeflow's operator and what we add to them: `observedGeneration`, `serverHash`,
 /// `restarts`, `lastRestartTime`, `lastFailure` and `gateway`.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 pub struct SparkConnectStatus {
     /// Empty (new), `Provisioning`, `Ready`, `NotReady` or `Failed`. The condition `ServerPodReady` says why.
-    #[serde(skip_serializing_if = "ConnectState::is_new")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub state: ConnectState,
     /// `ServerPodReady`, `Suspended`, `Sleeping`, and `GatewayMissing` where a field needs a gateway: Kubernetes
     /// Conditions.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
     /// The pod and the Service of the server.
-    #[serde(skip_serializing_if = "ConnectServerStatus::is_empty")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub server: ConnectServerStatus,
     /// Number of executors by the phase of their pods, in lower case.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub executors: BTreeMap<String, i32>,
     /// When the operator saw the object first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
     /// When the status changed last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<Time>,
     /// `metadata.generation` of the spec that was acted on last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Hash of what the server's pod was made from: an edit that leaves it the same does not restart the server.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub server_hash: Option<String>,
     /// Number of servers that ended by themselves since the last edit, or since a server was ready for 10
     /// minutes.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub restarts: i32,
     /// When the server's pod was made last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_restart_time: Option<Time>,
     /// The end of the last server that ended by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<ConnectFailure>,
     /// Where the operator's gateway takes connections for this server.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<ConnectGateway>,
 }
 
@@ -209,52 +183,33 @@ crate::words! {
     }
 }
 
-impl ConnectState {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-    fn is_new(&self) -> bool {
-        *self == Self::New
-    }
-}
-
 /// The pod and the Service of a server.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectServerStatus {
     /// Name of the server's pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_name: Option<String>,
     /// Address of the server's pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_ip: Option<String>,
     /// Name of the Service.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub service_name: Option<String>,
 }
 
-impl ConnectServerStatus {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// The end of a server that ended by itself.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectFailure {
     /// The reason, as a word: `Error`, `OOMKilled`, `Evicted`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Exit code of the server's container.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The reason, as a sentence, with the last words of the container.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Uid of the server's pod; absent if the pod was gone before the operator saw its end.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
     /// When the operator saw the end.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
 }
 

@@ -75,3 +75,8 @@ pub use scheduled::{
     ScheduledSparkApplicationStatus,
 };
 pub use status::{ApplicationState, DriverInfo, ExecutorState, RunRecord, SparkApplicationStatus, State};
+
+/// Whether a field has its default, so that it need not be written.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use api_derive::omits_empty;
 use k8s_openapi::api::core::v1::{
     Affinity, Container, EnvFromSource, EnvVar, HostAlias, Lifecycle, PodDNSConfig, PodSecurityContext,
     PodTemplateSpec, SecurityContext, Toleration, VolumeMount,
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{Embedded, embedded};
 
 /// The driver: the process that runs the application's main function and asks for executors.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DriverSpec {
@@ -22,23 +24,20 @@ pub struct DriverSpec {
 
     /// Name of the driver's pod. Default: the sparkConf entry `spark.kubernetes.driver.pod.name`, otherwise
     /// the application's name with `-driver` behind it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_name: Option<String>,
     /// Address under which the driver reaches the API server, for instance `https://10.0.0.1:6443`. Default:
     /// `https://kubernetes.default.svc`. Becomes `spark.kubernetes.driver.master`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kubernetes_master: Option<String>,
     /// Annotations of the Service that Spark makes for its driver. Each becomes
     /// `spark.kubernetes.driver.service.annotation.<key>`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub service_annotations: BTreeMap<String, String>,
     /// Labels of the Service that Spark makes for its driver. Each becomes
     /// `spark.kubernetes.driver.service.label.<key>`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub service_labels: BTreeMap<String, String>,
 }
 
 /// The executors: the processes that do the work.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExecutorSpec {
@@ -48,148 +47,111 @@ pub struct ExecutorSpec {
 
     /// Number of executors. Default: 1, unless sparkConf says `spark.executor.instances` or dynamic
     /// allocation is on. Becomes `spark.executor.instances`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub instances: Option<i32>,
     /// Whether Spark deletes the pods of executors that have ended. Default: true. Becomes
     /// `spark.kubernetes.executor.deleteOnTermination`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_on_termination: Option<bool>,
 }
 
 /// What driver and executors have in common. `<role>` in a conf key is `driver` or `executor`.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SparkPodSpec {
     /// Pod to start from: a Kubernetes PodTemplateSpec whose Spark container is called
     /// `spark-kubernetes-driver` or `spark-kubernetes-executor`. The other fields of this section come on top
     /// of it. Needs Spark 3.0. Becomes `spark.kubernetes.<role>.podTemplateFile`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "embedded::opaque")]
     pub template: Option<Embedded<PodTemplateSpec>>,
     /// Number of cores, whole ones, and the pod's CPU request unless `coreRequest` says otherwise. Default:
     /// 1, unless sparkConf says `spark.<role>.cores`, which this becomes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub cores: Option<i32>,
     /// CPU request of the pod as a Kubernetes quantity, for instance `200m`: what the scheduler reserves,
     /// while `cores` is what Spark believes to have. Default: `cores`. Becomes
     /// `spark.kubernetes.<role>.request.cores`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub core_request: Option<String>,
     /// CPU limit of the pod as a Kubernetes quantity, for instance `1200m`. Default: none. Becomes
     /// `spark.kubernetes.<role>.limit.cores`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub core_limit: Option<String>,
     /// Heap of the Java virtual machine, in Java's notation: `512m`, `4g`. The pod asks for this plus the
     /// overhead. Default: `1g`, unless sparkConf says `spark.<role>.memory`, which this becomes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
     /// Memory limit of the Spark container, in Java's or Kubernetes' notation: `6g`, `6Gi`. Default: what
     /// Spark makes it, which is `memory` plus the overhead.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<String>,
     /// Memory of the pod beside the heap (native memory, Python processes), in Java's notation. Default:
     /// `memory` times `memoryOverheadFactor`, at least 384m. Becomes `spark.<role>.memoryOverhead`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_overhead: Option<String>,
     /// GPUs of the Spark container.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuSpec>,
     /// Container image. Default: the application's `image`. Becomes
     /// `spark.kubernetes.<role>.container.image`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// ConfigMaps to mount into the Spark container.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub config_maps: Vec<NamePath>,
     /// Secrets to mount into the Spark container. Each becomes `spark.kubernetes.<role>.secrets.<name>`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretInfo>,
     /// Environment variables of the Spark container: Kubernetes EnvVars, so values may come from ConfigMaps,
     /// Secrets and the pod's own fields.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<Embedded<EnvVar>>,
     /// Deprecated, use `env`. Environment variables by name. Each becomes `spark.kubernetes.driverEnv.<name>`
     /// or `spark.executorEnv.<name>`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env_vars: BTreeMap<String, String>,
     /// ConfigMaps and Secrets all of whose entries become environment variables: Kubernetes EnvFromSources.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_from: Vec<Embedded<EnvFromSource>>,
     /// Deprecated, use `env`. Environment variables by name, each with the Secret's entry that holds its
     /// value. Each becomes `spark.kubernetes.<role>.secretKeyRef.<name>`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env_secret_key_refs: BTreeMap<String, NameKey>,
     /// Labels of the pod, beside the application's own. Each becomes `spark.kubernetes.<role>.label.<key>`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Annotations of the pod. Each becomes `spark.kubernetes.<role>.annotation.<key>`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// Where volumes of the application's `volumes` are mounted in the Spark container: Kubernetes
     /// VolumeMounts. A volume whose name begins with `spark-local-dir-` is Spark's scratch space and becomes
     /// `spark.kubernetes.<role>.volumes.*`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volume_mounts: Vec<Embedded<VolumeMount>>,
     /// Which nodes and which neighbours the pod is attracted to or kept from: a Kubernetes Affinity.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Embedded<Affinity>>,
     /// Taints of nodes that do not keep the pod away: Kubernetes Tolerations.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Embedded<Toleration>>,
     /// Security settings of the whole pod (fsGroup, runAsUser): a Kubernetes PodSecurityContext.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_security_context: Option<Embedded<PodSecurityContext>>,
     /// Security settings of the Spark container (capabilities, read-only file system): a Kubernetes
     /// SecurityContext.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub security_context: Option<Embedded<SecurityContext>>,
     /// Name of the scheduler that places the pod. Default: that of the application's `batchScheduler`,
     /// otherwise the cluster's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler_name: Option<String>,
     /// Containers that run beside the Spark container: Kubernetes Containers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sidecars: Vec<Embedded<Container>>,
     /// Containers that run to their end before the Spark container starts: Kubernetes Containers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub init_containers: Vec<Embedded<Container>>,
     /// Whether the pod uses the network of its node. Default: false.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub host_network: Option<bool>,
     /// Labels that a node must have. Not together with the application's `nodeSelector`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
     /// Name servers and search domains beside the cluster's: a Kubernetes PodDNSConfig.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dns_config: Option<Embedded<PodDNSConfig>>,
     /// Seconds between the request to stop and the end of the pod. Default: Kubernetes', which is 30.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<i64>,
     /// Name of the ServiceAccount that the pod runs as; the driver's must be allowed to create pods. Default: for
     /// drivers that of --default-service-account, else the namespace's `default`. Becomes
     /// `spark.kubernetes.authenticate.<role>.serviceAccountName`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
     /// Lines for the pod's `/etc/hosts`: Kubernetes HostAliases.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub host_aliases: Vec<Embedded<HostAlias>>,
     /// Whether the containers of the pod see each other's processes. Default: false.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub share_process_namespace: Option<bool>,
     /// Further options of the Java virtual machine; not its heap, which is `memory`. Becomes
     /// `spark.<role>.extraJavaOptions`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub java_options: Option<String>,
     /// What is to run after the Spark container has started and before it is stopped: a Kubernetes Lifecycle.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Embedded<Lifecycle>>,
     /// Ports that the Spark container opens beside Spark's own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<Port>,
     /// Name of the PriorityClass of the pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
 }
 

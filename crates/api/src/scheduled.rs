@@ -1,17 +1,16 @@
 //! Defines `ScheduledSparkApplication`: a template of applications and the times at which an application is made from
 //! it.
 
+use api_derive::omits_empty;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    application::{SparkApplicationSpec, is_false},
-    nulls::reads_null_as_absent,
-};
+use super::{application::SparkApplicationSpec, nulls::reads_null_as_absent};
 
 /// Which application to run, and when.
+#[omits_empty]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -34,76 +33,59 @@ pub struct ScheduledSparkApplicationSpec {
     pub schedule: String,
     /// Time zone of the schedule: a name such as `Europe/Berlin`, `UTC`, or `Local`, the zone of the
     /// operator's container, which is the default.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
     /// The spec of each SparkApplication that is made.
     pub template: SparkApplicationSpec,
     /// Set to true to make no more applications; those that run go on. Default: false.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// What to do if an application still runs when the next is due. `Allow` (the default): make it nevertheless;
     /// `Forbid`: wait for the end of that which runs; `Replace`: delete that which runs first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency_policy: Option<ConcurrencyPolicy>,
     /// How many seconds late an application may be made, where it could not be made in time. One that would be later
     /// is not made at all. Default: however late.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub starting_deadline_seconds: Option<i64>,
     /// Number of completed applications to keep. Default: 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub successful_run_history_limit: Option<i32>,
     /// Number of failed applications to keep. Default: 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_run_history_limit: Option<i32>,
 }
 
 /// The last and the next run of a schedule. The fields of Kubeflow's operator and what we add to them:
 /// `handledUntil`, `pendingRun`, `observedSchedule`, `observedTimeZone`, `scheduledSince`, `suspended` and `lastTrigger`.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 pub struct ScheduledSparkApplicationStatus {
     /// When the last application was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_run: Option<Time>,
     /// When the next application is due; absent while none is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_run: Option<Time>,
     /// Name of the last application that was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_run_name: Option<String>,
     /// Names of the completed applications that were kept, newest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub past_successful_run_names: Vec<String>,
     /// Names of the failed applications that were kept, newest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub past_failed_run_names: Vec<String>,
     /// Empty (new), `Scheduled`, or `FailedValidation`, of which `reason` says more.
-    #[serde(skip_serializing_if = "ScheduleState::is_new")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub schedule_state: ScheduleState,
     /// What is wrong with the schedule, its time zone or its template.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Every time of the schedule up to this one is dealt with: its application was made, or it was skipped or
     /// missed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub handled_until: Option<Time>,
     /// The time of the schedule whose application is due and waits: for the end of another, or until it can be made.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_run: Option<Time>,
     /// The schedule that the times here are of. An edited one counts from when the edit was seen.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_schedule: Option<String>,
     /// The time zone beside it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_time_zone: Option<String>,
     /// Since when it is as it is; `@every` counts from here.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduled_since: Option<Time>,
     /// Whether the schedule was suspended when it was seen last. Times that pass meanwhile are not made up for.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub suspended: bool,
     /// The value of the annotation `sparkoperator.k8s.io/trigger` that was acted on last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_trigger: Option<String>,
 }
 
@@ -139,13 +121,6 @@ pub enum ScheduleState {
     #[default]
     #[serde(rename = "", other)]
     New,
-}
-
-impl ScheduleState {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-    fn is_new(&self) -> bool {
-        *self == Self::New
-    }
 }
 
 #[cfg(test)]

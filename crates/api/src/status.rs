@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api_derive::omits_empty;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,54 +11,45 @@ use super::{Embedded, nulls::reads_null_as_absent};
 
 /// The state of an application and of its runs. The fields of Kubeflow's operator and what we add to them: `observedGeneration`,
 /// `specHash`, `runOrdinal`, `lastRerun`, `runs` and `conditions`.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(extend("required" = ["driverInfo"]))]
 pub struct SparkApplicationStatus {
     /// Spark's own id of the present run, `spark-…`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spark_application_id: Option<String>,
     /// Our id of the present run; the label `sparkoperator.k8s.io/submission-id` of all that belongs to it.
-    #[serde(rename = "submissionID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "submissionID")]
     pub submission_id: Option<String>,
     /// When the present run was submitted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_submission_attempt_time: Option<Time>,
     /// When the last run ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_time: Option<Time>,
     /// The driver's pod and where its web UI is.
     pub driver_info: DriverInfo,
     /// Where the application is in its life, and why.
     pub application_state: ApplicationState,
     /// States of the executors by the names of their pods.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub executor_state: BTreeMap<String, ExecutorState>,
     /// Number of drivers that were started since the last edit of the spec.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub execution_attempts: i32,
     /// Number of submissions since the last edit of the spec.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub submission_attempts: i32,
     /// `metadata.generation` of the spec that the present run was made from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Hash of the spec that the present run was made from: an edit that leaves it the same does not run the
     /// application again.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spec_hash: Option<String>,
     /// Number of the present run, from 1. One higher for each run whatever its cause, never reset.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub run_ordinal: Option<i64>,
     /// The value of the annotation `sparkoperator.k8s.io/rerun` that was acted on last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_rerun: Option<String>,
     /// The latest runs, oldest first; at most 10.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunRecord>,
     /// The state once more in the form that `kubectl wait --for=condition=…` understands: Kubernetes
     /// Conditions.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
 }
@@ -65,17 +57,17 @@ pub struct SparkApplicationStatus {
 reads_null_as_absent!("status": SparkApplicationStatus);
 
 /// Where an application is in its life, and why.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApplicationState {
     /// SUBMITTED, RUNNING, SUCCEEDING, COMPLETED, FAILING, FAILED, SUBMISSION_FAILED, PENDING_RERUN, INVALIDATING,
     /// SUSPENDING, SUSPENDED, RESUMING or UNKNOWN. Absent until then, since programs such as Airflow take an empty
     /// state for that of an application that has begun.
-    #[serde(skip_serializing_if = "State::is_new")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     #[schemars(default)]
     pub state: State,
     /// Why it failed, or what is being waited for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
 }
 
@@ -148,11 +140,6 @@ impl State {
             | Self::Resuming => false,
         }
     }
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-    fn is_new(&self) -> bool {
-        *self == Self::New
-    }
 }
 
 /// A string that is not the name of a [`State`].
@@ -175,26 +162,26 @@ impl<'de> Deserialize<'de> for State {
 }
 
 /// The driver's pod and where its web UI is.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DriverInfo {
     /// Name of the web UI's Service.
-    #[serde(rename = "webUIServiceName", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "webUIServiceName")]
     pub web_ui_service_name: Option<String>,
     /// Address of the web UI inside the cluster, `<address>:<port>`.
-    #[serde(rename = "webUIAddress", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "webUIAddress")]
     pub web_ui_address: Option<String>,
     /// Port of the web UI's Service.
-    #[serde(rename = "webUIPort", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "webUIPort")]
     pub web_ui_port: Option<i32>,
     /// Name of the web UI's Ingress.
-    #[serde(rename = "webUIIngressName", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "webUIIngressName")]
     pub web_ui_ingress_name: Option<String>,
     /// Address of the web UI from outside, a URL.
-    #[serde(rename = "webUIIngressAddress", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "webUIIngressAddress")]
     pub web_ui_ingress_address: Option<String>,
     /// Name of the driver's pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_name: Option<String>,
 }
 
@@ -220,6 +207,7 @@ pub enum ExecutorState {
 }
 
 /// One run: an attempt at executing the application, whatever its cause.
+#[omits_empty]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["ordinal"]))]
@@ -227,35 +215,26 @@ pub struct RunRecord {
     /// Number of the run, from 1.
     pub ordinal: i64,
     /// Our id of the run.
-    #[serde(rename = "submissionID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "submissionID")]
     pub submission_id: Option<String>,
     /// Why there was a run: `Created`, `SubmissionRetry`, `FailureRetry`, `RestartAlways`, `SpecEdited`,
     /// `RerunRequested` or `Resumed`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// The operator that has submitted it, as `<its namespace>/<its installation>`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
     /// The driver's service account, if it is that of --default-service-account.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub default_service_account: Option<String>,
     /// When it was submitted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub submitted_time: Option<Time>,
     /// When it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_time: Option<Time>,
     /// How it ended, or where it is: a state of the application.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
     /// Why it ended so, as a word: `Completed`, `Error`, `OOMKilled`, `DriverOutcomeUnknown`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Exit code of the driver's container.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// Why it failed, or what the driver's container left as its termination message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
@@ -268,11 +247,6 @@ pub(super) fn conditions(generator: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
     })
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-pub(super) fn is_zero(count: &i32) -> bool {
-    *count == 0
 }
 
 #[cfg(test)]

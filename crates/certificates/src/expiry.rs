@@ -18,18 +18,6 @@ pub(super) struct Expiry {
     warned: Mutex<BTreeMap<&'static str, Timestamp>>,
 }
 
-/// The error that a certificate which the webhook serves has expired or is not valid yet, so that no client accepts it.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the webhook's {certificate} is valid from {from} until {until}: {}",
-    "have it renewed, or delete the Secret if it is the operator's own (certs/README.md)"
-)]
-pub struct NotValid {
-    certificate: &'static str,
-    from: Timestamp,
-    until: Timestamp,
-}
-
 impl Expiry {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let expiry = Self { ends: Family::default(), warned: Mutex::default() };
@@ -43,8 +31,8 @@ impl Expiry {
     ///
     /// # Errors
     ///
-    /// If the leaf, or the CA that has signed it, is not valid at `now`.
-    pub(super) fn shown(&self, chain: &str, cas: &str, now: Timestamp) -> Result<(), NotValid> {
+    /// If the leaf, or the CA that has signed it, is not valid at `now`, so that no client accepts it: a sentence.
+    pub(super) fn shown(&self, chain: &str, cas: &str, now: Timestamp) -> Result<(), String> {
         // Certificates that cannot be read are skipped here; other code reports them.
         let chain = x509::certificates(chain).unwrap_or_default();
         let cas = x509::certificates(cas).unwrap_or_default();
@@ -58,11 +46,14 @@ impl Expiry {
         result
     }
 
-    fn tell(&self, certificate: &'static str, validity: Validity, now: Timestamp) -> Result<(), NotValid> {
+    fn tell(&self, certificate: &'static str, validity: Validity, now: Timestamp) -> Result<(), String> {
         let Validity { from, until } = validity;
         self.ends.get_or_create(&[("certificate", certificate)]).set(until.as_second());
         if !validity.includes(now) {
-            return Err(NotValid { certificate, from, until });
+            return Err(format!(
+                "the webhook's {certificate} is valid from {from} until {until}: have it renewed, or delete the Secret if it is \
+                 the operator's own (certs/README.md)"
+            ));
         }
         let mut warned = self.warned.lock();
         if validity.nearly_over() <= now && warned.insert(certificate, until) != Some(until) {

@@ -42,55 +42,51 @@ pub(super) struct Foreign {
     pub key: String,
 }
 
-/// Why certificates that the operator has not made are not used. The certificates that were in use stay in use.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error(
-        "Secret {0} does not exist: cert-manager makes it from a Certificate (certs/README.md); without --enable-cert-manager \
-         the operator makes its own"
-    )]
-    NoSecret(String),
-    #[error("Secret {secret} has no {key}: cert-manager has not filled it yet, or somebody else has made it")]
-    NoKey { secret: String, key: &'static str },
-    #[error("--webhook-cert-dir: {path}: {source}: mount a volume that has it")]
-    File { path: PathBuf, source: io::Error },
-    #[error("{place}: {why}")]
-    Unfit { place: String, why: String },
-}
-
 impl Foreign {
     /// Reads the certificates that cert-manager has written into `secret`. `name` is the Secret's name for messages.
-    pub(super) fn in_secret(name: &str, secret: Option<&Secret>) -> Result<Self, Error> {
-        let secret = secret.ok_or_else(|| Error::NoSecret(name.to_owned()))?;
+    ///
+    /// # Errors
+    ///
+    /// Why they are not used, here and below; those that were in use stay in use.
+    pub(super) fn in_secret(name: &str, secret: Option<&Secret>) -> Result<Self, String> {
+        let secret = secret.ok_or_else(|| {
+            format!(
+                "Secret {name} does not exist: cert-manager makes it from a Certificate (certs/README.md); without \
+                 --enable-cert-manager the operator makes its own"
+            )
+        })?;
         let text = |key: &'static str| {
-            PresentedCertificate::text(secret, key)
-                .ok_or_else(|| Error::NoKey { secret: name.to_owned(), key })
+            PresentedCertificate::text(secret, key).ok_or_else(|| {
+                format!("Secret {name} has no {key}: cert-manager has not filled it yet, or somebody else has made it")
+            })
         };
         let shown = PresentedCertificate { certificate: text("tls.crt")?, cas: text(CA)? };
         Ok(Self { place: format!("Secret {name}"), shown, key: text("tls.key")? })
     }
 
     /// Reads the certificates in `files`. The CA's file may be missing.
-    pub(super) fn in_files(files: &Files) -> Result<Self, Error> {
-        let read = |name: &str| {
+    pub(super) fn in_files(files: &Files) -> Result<Self, String> {
+        let read = |name: &str, is_optional: bool| {
             let path = files.directory.join(name);
-            fs::read_to_string(&path).map_err(|source| Error::File { path, source })
+            match fs::read_to_string(&path) {
+                Err(error) if is_optional && error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+                read => read.map_err(|error| {
+                    format!("--webhook-cert-dir: {}: {error}: mount a volume that has it", path.display())
+                }),
+            }
         };
-        let cas = match read(CA) {
-            Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => String::new(),
-            cas => cas?,
-        };
-        let shown = PresentedCertificate { certificate: read(&files.certificate)?, cas };
+        let cas = read(CA, true)?;
+        let shown = PresentedCertificate { certificate: read(&files.certificate, false)?, cas };
         Ok(Self {
             place: files.directory.join(&files.certificate).display().to_string(),
             shown,
-            key: read(&files.key)?,
+            key: read(&files.key, false)?,
         })
     }
 
     /// Checks that the API server can accept these certificates from the host `service_name`.
-    pub(super) fn check(&self, service_name: &str, now: Timestamp) -> Result<(), Error> {
-        let unfit = |why: String| Error::Unfit { place: self.place.clone(), why };
+    pub(super) fn check(&self, service_name: &str, now: Timestamp) -> Result<(), String> {
+        let unfit = |why: String| format!("{}: {why}", self.place);
         let chain = x509::certificates(&self.shown.certificate).map_err(|error| unfit(error.to_string()))?;
         let leaf = x509::description(&chain[0]).map_err(|error| unfit(error.to_string()))?;
         certified_key(chain.clone(), &self.key).map_err(|error| {

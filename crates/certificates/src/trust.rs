@@ -2,13 +2,13 @@
 //! and to the webhook configurations.
 
 use super::{
-    expiry::{Expiry, NotValid},
+    expiry::Expiry,
     presented::PresentedCertificate,
     registration::Registration,
     renewal::{Step, Waits},
     secret::{self, Memory, SharedSecret},
     serving::{self, ServingCertificate},
-    source::{self, Files, Foreign, Source},
+    source::{Files, Foreign, Source},
     webhook_configurations::{self, Configurations, Hook},
     x509,
 };
@@ -73,10 +73,8 @@ pub enum Error {
     Configurations(#[from] webhook_configurations::Error),
     #[error(transparent)]
     Serve(#[from] serving::Error),
-    #[error(transparent)]
-    Expired(#[from] NotValid),
-    #[error(transparent)]
-    Foreign(#[from] source::Error),
+    #[error("{0}")]
+    Unfit(String),
     #[error(
         "{configuration} does not trust the webhook's certificate: annotate it with cert-manager.io/inject-ca-from, or put the \
          CA beside the certificate as ca.crt (certs/README.md)"
@@ -156,11 +154,11 @@ impl Trust {
             Source::CertManager => {
                 let secret = self.secret.read().await?;
                 let place = format!("{}/{}", self.places.secret_namespace, self.places.secret);
-                let found = Foreign::in_secret(&place, secret.as_ref())?;
+                let found = Foreign::in_secret(&place, secret.as_ref()).map_err(Error::Unfit)?;
                 self.follow(configurations?, found, None, now).await
             }
             Source::Files(files) => {
-                let found = Foreign::in_files(files)?;
+                let found = Foreign::in_files(files).map_err(Error::Unfit)?;
                 let cas = Some(found.shown.cas.clone()).filter(|cas| !cas.is_empty());
                 self.follow(configurations?, found, cas, now).await
             }
@@ -178,7 +176,8 @@ impl Trust {
         let (certificates, step) = self.secret.advance(&names, None, memory, now, waits).await?;
         self.serving.set(&certificates.certificate, &certificates.key)?;
         memory.holds(&certificates, &certificates.held(&names));
-        self.expiry.shown(&certificates.certificate, &certificates.ca_certificate, now)?;
+        let shown = self.expiry.shown(&certificates.certificate, &certificates.ca_certificate, now);
+        shown.map_err(Error::Unfit)?;
         let still = configurations?.publish(&certificates.ca_certificate).await?;
         memory.record_trust(still);
         *self.trusted.lock() = Some(certificates.ca_certificate);
@@ -202,9 +201,9 @@ impl Trust {
         let in_use = self.shown.lock().clone();
         if let Err(why) = found.check(&self.service_name(), now) {
             if let (Some(shown), Some(trusted)) = (in_use, self.trusted.lock().clone()) {
-                self.expiry.shown(&shown.certificate, &trusted, now)?;
+                self.expiry.shown(&shown.certificate, &trusted, now).map_err(Error::Unfit)?;
             }
-            return Err(why.into());
+            return Err(Error::Unfit(why));
         }
         let hooks = configurations.hooks();
         let trusts =
@@ -223,7 +222,7 @@ impl Trust {
         let waits = distrusting.is_some() && in_use.is_some_and(|shown| shown.is_trusted_through(&trusted));
         if !waits {
             self.serving.set(&found.shown.certificate, &found.key)?;
-            self.expiry.shown(&found.shown.certificate, &trusted, now)?;
+            self.expiry.shown(&found.shown.certificate, &trusted, now).map_err(Error::Unfit)?;
             *self.shown.lock() = Some(found.shown);
         }
         *self.trusted.lock() = Some(trusted);

@@ -7,6 +7,7 @@ use super::{
     calls::send,
     objects::{already_exists, delete_owned, in_words, is_taken, still_goes},
     queue::Queue,
+    reconcile_memory::{Attempt, Claim, Note, ReconcileMemory},
     watch::Readable,
 };
 use api::{Lenient, ObjectKey, SparkApplication};
@@ -16,17 +17,12 @@ use kube::{
     api::{GetParams, Patch, PatchParams, PostParams},
     core::Request,
 };
-use parking_lot::Mutex;
 use plan::{
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend},
     events,
 };
 use serde_json::Value;
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use submission::exposure::addresses;
 use tokio::time::timeout;
 use tokio_util::{
@@ -54,71 +50,35 @@ pub(super) struct AuxiliaryWorker {
 struct Inner {
     cluster: Cluster,
     slots: Turns,
-    /// Addresses and attempts of each application, by its uid.
-    known: Mutex<HashMap<String, OfApplication>>,
+    memory: ReconcileMemory,
     /// The queue of applications, for those of which the work on an object has failed, or no watch reports the result of
     /// the work.
     queue: Arc<Queue>,
 }
 
-#[derive(Default)]
-struct OfApplication {
-    /// The addresses that it asked for when it was last looked at; none if this process has not looked at it, or if it
-    /// neither has nor asks for any.
-    asked: Option<AskedAddresses>,
-    /// The latest attempt to change each of its objects.
-    done: BTreeMap<ObjectKey, Done>,
-}
-
-/// The latest attempt to create, repair or delete one object.
-struct Done {
-    tried: Try,
-    /// The run and the reason of the last failure that was reported to the user; none if the last attempt succeeded.
-    told: Option<(String, String)>,
-    /// The addresses that the object claims. None for a Service, and for an Ingress with an address that another
-    /// application has.
-    claim: Option<Claim>,
-}
-
-/// The addresses of an Ingress that is being created or changed. They count as taken before the watch reports the
-/// Ingress, so that two applications cannot get the same address at the same time.
-struct Claim {
-    /// Either all of a web UI, or all chosen: the other list is empty.
-    addresses: AskedAddresses,
-    /// Namespace and name of the application.
-    application: ApplicationKey,
-}
-
 impl AuxiliaryWorker {
     /// Creates a worker whose background work ends when `stop` is cancelled, or the worker is dropped.
-    pub(super) fn new(cluster: Cluster, queue: Arc<Queue>, stop: &CancellationToken) -> Self {
-        let inner = Inner { cluster, slots: Turns::new(AT_ONCE), known: Mutex::default(), queue };
+    pub(super) fn new(
+        cluster: Cluster,
+        memory: ReconcileMemory,
+        queue: Arc<Queue>,
+        stop: &CancellationToken,
+    ) -> Self {
+        let inner = Inner { cluster, slots: Turns::new(AT_ONCE), memory, queue };
         Self { inner: Arc::new(inner), tasks: TaskTracker::new(), stop: stop.child_token().drop_guard() }
     }
 
     /// Returns the Services and Ingresses of an application that asks for these addresses, and the latest attempt to change
     /// each of them.
     pub(super) fn seen(&self, application: &SparkApplication, asked: AskedAddresses) -> AuxiliaryObjects {
-        let (namespace, uid) =
-            (application.namespace().unwrap_or_default(), application.uid().unwrap_or_default());
+        let namespace = application.namespace().unwrap_or_default();
         let (there, unwatched) = self.inner.cluster.auxiliary.of(&namespace, &application.name_any());
-        let mut known = self.inner.known.lock();
-        let has_addresses = !asked.is_empty() || there.iter().any(|object| !object.addresses.is_empty());
-        let known = if has_addresses { Some(known.entry(uid).or_default()) } else { known.get_mut(&uid) };
-        let Some(known) = known else { return AuxiliaryObjects { there, unwatched, ..Default::default() } };
-        known.asked = Some(asked);
-        let tried = |(child, done): (&ObjectKey, &Done)| (child.clone(), done.tried.clone());
-        AuxiliaryObjects { there, unwatched, tries: known.done.iter().map(tried).collect() }
-    }
-
-    /// Forgets an application that is gone, or about to be.
-    pub(super) fn forget(&self, uid: &str) {
-        self.inner.known.lock().remove(uid);
-    }
-
-    /// Forgets all applications except those with the uids `listed`.
-    pub(super) fn forget_others(&self, listed: &HashSet<String>) {
-        self.inner.known.lock().retain(|uid, _| listed.contains(uid));
+        let tried = |(child, attempt): (&ObjectKey, &Attempt)| (child.clone(), attempt.tried.clone());
+        let tries = self.inner.memory.with(&application.uid().unwrap_or_default(), |note| {
+            note.asked = Some(asked);
+            note.attempts.iter().map(tried).collect()
+        });
+        AuxiliaryObjects { there, unwatched, tries }
     }
 
     /// Starts all `actions`, in the background. They belong to the run of `application` with the
@@ -146,12 +106,13 @@ impl AuxiliaryWorker {
                 AuxiliaryAction::Delete(_) => Vec::new(),
             };
             let taken = {
-                let mut known = self.inner.known.lock();
-                let asked = known.get(&uid).and_then(|known| known.asked.as_ref());
+                let mut notes = self.inner.memory.lock();
+                let asked = notes.get(&uid).and_then(|note| note.asked.as_ref());
                 let is_of_ui = asked.is_some_and(|asked| wanted.iter().all(|one| asked.of_ui.contains(one)));
-                let taken = self.inner.holder(&known, &wanted, is_of_ui, &uid);
-                let done = &mut known.entry(uid.clone()).or_default().done;
-                let (before, told) = done.remove(&child).map(|done| (done.tried, done.told)).unzip();
+                let taken = self.inner.holder(&notes, &wanted, is_of_ui, &uid);
+                let attempts = &mut notes.entry(uid.clone()).or_default().attempts;
+                let (before, told) =
+                    attempts.remove(&child).map(|before| (before.tried, before.told)).unzip();
                 let claim = (taken.is_none() && !wanted.is_empty()).then(|| Claim {
                     addresses: if is_of_ui {
                         AskedAddresses { of_ui: wanted, ..Default::default() }
@@ -160,10 +121,8 @@ impl AuxiliaryWorker {
                     },
                     application: (application.namespace().unwrap_or_default(), application.name_any()),
                 });
-                done.insert(
-                    child.clone(),
-                    Done { tried: Try::begun(before, now), told: told.flatten(), claim },
-                );
+                let attempt = Attempt { tried: Try::begun(before, now), told: told.flatten(), claim };
+                attempts.insert(child.clone(), attempt);
                 taken
             };
             let (inner, application, run) =
@@ -243,7 +202,7 @@ impl Inner {
     /// here, where all applications wait. Until an application was looked at, what it has counts as what it asks for.
     fn holder(
         &self,
-        known: &HashMap<String, OfApplication>,
+        notes: &HashMap<String, Note>,
         addresses: &[String],
         is_of_ui: bool,
         uid: &str,
@@ -253,15 +212,16 @@ impl Inner {
         if addresses.is_empty() {
             return None;
         }
-        let others = known.iter().filter(|(other, _)| *other != uid);
-        let mut claims =
-            others.flat_map(|(_, other)| other.done.values()).filter_map(|done| done.claim.as_ref());
+        let others = notes.iter().filter(|(other, _)| *other != uid);
+        let mut claims = others
+            .flat_map(|(_, other)| other.attempts.values())
+            .filter_map(|attempt| attempt.claim.as_ref());
         let claimed = claims.find_map(|claim| {
             let address = addresses.iter().find(|address| claim.addresses.takes(address, is_of_ui))?;
             Some((address.clone(), claim.application.clone()))
         });
         let takes = |key: &ApplicationKey, other: &str, address: &str| {
-            let asked = known.get(other).and_then(|other| other.asked.as_ref());
+            let asked = notes.get(other).and_then(|other| other.asked.as_ref());
             asked.is_none_or(|asked| asked.takes(address, is_of_ui)) && self.is_driven(key, other)
         };
         let (address, (namespace, name)) =
@@ -288,16 +248,17 @@ impl Inner {
     /// Records how the work on an object has ended. Returns whether to report a failure to the user: not if the
     /// previous attempt for the same run has failed for the same reason.
     fn end(&self, uid: &str, run: &str, child: &ObjectKey, is_made: bool, why: Option<&str>) -> bool {
-        let mut known = self.known.lock();
-        let Some(done) = known.get_mut(uid).and_then(|known| known.done.get_mut(child)) else { return false };
-        done.tried.is_under_way = false;
-        done.tried.last = super::now();
+        let mut notes = self.memory.lock();
+        let attempt = notes.get_mut(uid).and_then(|note| note.attempts.get_mut(child));
+        let Some(Attempt { tried, told: before, .. }) = attempt else { return false };
+        tried.is_under_way = false;
+        tried.last = super::now();
         if why.is_none() && is_made {
-            done.tried.made_for = Some(run.to_owned());
+            tried.made_for = Some(run.to_owned());
         }
         let told = why.map(|why| (run.to_owned(), why.to_owned()));
-        let is_news = told.is_some() && told != done.told;
-        done.told = told;
+        let is_news = told.is_some() && told != *before;
+        *before = told;
         is_news
     }
 

@@ -66,7 +66,6 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 pub use submission_environment::{SubmissionEnvironment, Unreadable};
 pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
-pub use submitter::SubmitterSettings;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use unreadable::UnreadableObjects;
 pub use watch::Watching;
@@ -93,7 +92,8 @@ pub struct Setup {
     pub schedule_policy: ::schedules::Policy,
     /// What drives SparkConnects; none for an operator that leaves them alone.
     pub connect: Option<ConnectSetup>,
-    pub submitter: SubmitterSettings,
+    /// For how many applications the operator creates objects at once.
+    pub max_submissions: usize,
     /// The environment variables and configuration files that submissions use.
     pub submission_environment: SubmissionEnvironment,
     pub application_metrics: ApplicationMetrics,
@@ -171,21 +171,23 @@ impl Context {
     /// Creates the context of an operator that ends its work in the background when `stop` is cancelled.
     fn new(cluster: Cluster, setup: Setup, stop: &CancellationToken) -> Self {
         let (client, queue) = (setup.client, Queue::new(setup.workloads.applications));
+        let memory = ReconcileMemory::default();
         Self {
             extension_memories: ExtensionMemories::new(&setup.policy.extensions),
             mount_failures: MountFailures::new(client.clone(), cluster.lists.clone()),
-            auxiliary_worker: AuxiliaryWorker::new(cluster.clone(), Arc::clone(&queue), stop),
+            auxiliary_worker: AuxiliaryWorker::new(cluster.clone(), memory.clone(), Arc::clone(&queue), stop),
             submitter: Submitter::new(
                 client,
-                setup.submitter,
+                setup.max_submissions,
                 setup.submission_metrics,
-                setup.policy.extensions.clone(),
+                &setup.policy,
+                memory.clone(),
                 Arc::clone(&queue),
             ),
             policy: setup.policy,
             submission_environment: setup.submission_environment,
             metrics: setup.application_metrics,
-            memory: ReconcileMemory::default(),
+            memory,
             departed: Mutex::default(),
             server_time: setup.server_time,
             cluster,
@@ -287,7 +289,7 @@ mod tests {
                     zone: TimeZone::UTC,
                 },
                 connect: None,
-                submitter: SubmitterSettings { at_once: 1, has_webhook: false },
+                max_submissions: 1,
                 submission_environment: SubmissionEnvironment::of_process(None),
                 application_metrics: ApplicationMetrics::new(Options::default()),
                 submission_metrics: SubmissionMetrics::new(&mut registry),

@@ -15,8 +15,8 @@ use std::collections::{BTreeSet, VecDeque};
 use tracing::{info, warn};
 
 type Watch<K> = BoxStream<'static, Result<Event<K>>>;
-/// The namespace's position, the generation of its watch, the next event, and the rest of the watch.
-type Next<K> = BoxFuture<'static, (usize, u64, Option<Result<Event<K>>>, Watch<K>)>;
+/// The namespace's position, the next event of its watch, and the rest of the watch.
+type Next<K> = BoxFuture<'static, (usize, Option<Result<Event<K>>>, Watch<K>)>;
 
 /// Merges the watches that `watch` begins for each of `namespaces`.
 ///
@@ -49,9 +49,6 @@ struct Part {
     state: State,
     /// Whether the stream has delivered an object of this namespace since its last `Init`.
     has_delivered: bool,
-    /// The number of watches of this namespace that were replaced by a new watch. Events of replaced watches are
-    /// ignored.
-    generation: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +73,7 @@ struct Merge<K, F> {
 
 impl Part {
     fn new(namespace: String) -> Self {
-        Self { namespace, state: State::Listing, has_delivered: false, generation: 0 }
+        Self { namespace, state: State::Listing, has_delivered: false }
     }
 }
 
@@ -90,10 +87,9 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
 
     /// Adds a future to `running` that waits for the next event of `watch`, the watch of the namespace at position `i`.
     fn follow(&self, i: usize, mut watch: Watch<K>) {
-        let generation = self.parts[i].generation;
         self.running.push(Box::pin(async move {
             let event = watch.next().await;
-            (i, generation, event, watch)
+            (i, event, watch)
         }));
     }
 
@@ -102,10 +98,7 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
             if let Some(event) = self.next.pop_front() {
                 return Some(event);
             }
-            let (i, generation, event, rest) = self.running.next().await?;
-            if generation != self.parts[i].generation {
-                continue;
-            }
+            let (i, event, rest) = self.running.next().await?;
             self.take(i, event?);
             self.follow(i, rest);
             self.complete();
@@ -151,23 +144,21 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
     }
 
     /// Begins a new merged list, because the watch of the namespace `cause` has begun a new list and objects that it
-    /// has delivered before may be gone. Every other watch is replaced, unless its first list is still under way and
-    /// has delivered nothing. The watch of `cause` continues, because it contains the backoff after its failure.
+    /// has delivered before may be gone. Every other watch is dropped and replaced. The watch of `cause` continues, because it
+    /// contains the backoff after its failure.
     fn begin_anew(&mut self, cause: usize) {
         self.is_listing = true;
         self.held.clear();
-        self.next.clear();
-        self.next.push_back(Ok(Event::Init));
+        self.next = VecDeque::from([Ok(Event::Init)]);
+        self.running.clear();
         for i in 0..self.parts.len() {
             let part = &mut self.parts[i];
-            let goes_on = i == cause || part.state != State::Listed && !part.has_delivered;
-            if !goes_on || part.state != State::Missing {
+            if part.state != State::Missing {
                 part.state = State::Listing;
             }
             part.has_delivered = false;
-            if !goes_on {
-                part.generation += 1;
-                let watch = (self.watch)(&self.parts[i].namespace);
+            if i != cause {
+                let watch = (self.watch)(&part.namespace);
                 self.follow(i, watch);
             }
         }
@@ -308,8 +299,8 @@ mod tests {
         assert_eq!(merged.says("a", [Init, InitApply("a1")]), ["lists a1"]);
         assert_eq!(merged.fails("a", 500), ["fails"]);
         assert_eq!(merged.says("a", [Init, InitApply("a2"), InitDone]), ["begins", "lists a2"]);
-        assert_eq!(merged.says("b", [InitDone]), ["ends"]);
-        assert_eq!(merged.begun(), [1, 1]);
+        assert_eq!(merged.says("b", [Init, InitDone]), ["ends"]);
+        assert_eq!(merged.begun(), [1, 2]);
     }
 
     #[test]

@@ -200,9 +200,7 @@ impl Context {
 
     /// Forgets what is remembered of an application that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
-        self.submitter.forget(uid);
         self.metrics.forget(uid);
-        self.auxiliary_worker.forget(uid);
         self.memory.forget(uid);
         self.extension_memories.retain(|other| other != uid);
     }
@@ -220,9 +218,7 @@ impl Context {
                     .iter()
                     .map(|application| (application.namespace().unwrap_or_default(), application.name_any()))
                     .collect();
-                self.submitter.forget_others(&uids);
                 self.metrics.forget_others(&uids);
-                self.auxiliary_worker.forget_others(&uids);
                 self.extension_memories.retain(|uid| uids.contains(uid));
                 self.memory.list_ends(&uids);
                 self.cluster.pods.forget_others(&names);

@@ -1,26 +1,32 @@
 //! Keeps what a reconcile loop has to remember about each object between two reconciles.
 
-use super::Error;
+use super::{Error, application_index::ApplicationKey};
 use api::{ObjectKey, version};
 use jiff::Timestamp;
 use kube::ResourceExt;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use plan::{
+    Submission,
+    auxiliary::{AskedAddresses, Try},
+};
 use pods::PodSummary;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
     time::Duration,
 };
+use tokio_util::sync::DropGuard;
 use tracing::{debug, warn};
 
 /// The longest pause between two attempts if a reconcile keeps failing.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
-/// What is remembered of all objects, by uid.
-#[derive(Default)]
-pub(super) struct ReconcileMemory(Mutex<HashMap<String, Note>>);
+/// What is remembered of all objects, by uid. Cheap to clone: all clones share one memory.
+#[derive(Clone, Default)]
+pub(super) struct ReconcileMemory(Arc<Mutex<HashMap<String, Note>>>);
 
 /// What is remembered of one object.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(super) struct Note {
     /// The resourceVersion of this process's last write: an older copy must not be acted on. Zero if this process has
     /// not written the object since the watch began its latest complete list.
@@ -40,6 +46,12 @@ pub(super) struct Note {
     pub ended_driver: Option<String>,
     /// The children that were deleted in earlier turns of a plan that is not carried out yet.
     pub deleted: BTreeSet<ObjectKey>,
+    /// The last submission of an application.
+    pub submission: Option<Started>,
+    /// The addresses that an application asked for when it was last looked at; none if this process has not looked at it.
+    pub asked: Option<AskedAddresses>,
+    /// The latest attempt to change each Service, each Ingress and each object of an extension.
+    pub attempts: BTreeMap<ObjectKey, Attempt>,
     /// Why the API server has refused the pod of a SparkConnect when it was to be created last.
     pub refusal: Option<String>,
     /// The objects beside the pod of a SparkConnect as this process has applied them last: the fingerprint of each, and its
@@ -47,6 +59,32 @@ pub(super) struct Note {
     pub applied: BTreeMap<ObjectKey, (String, String)>,
     /// How many times in a row the reconcile has failed.
     pub failures: u32,
+}
+
+/// A submission that this process has started.
+pub(super) struct Started {
+    pub submission: Submission,
+    /// Ends the submission when it is dropped.
+    pub cancel: DropGuard,
+}
+
+/// The latest attempt to create, repair or delete one object.
+pub(super) struct Attempt {
+    pub tried: Try,
+    /// The run and the reason of the last failure that was reported to the user; none if the last attempt succeeded.
+    pub told: Option<(String, String)>,
+    /// The addresses that the object claims. None for a Service, and for an Ingress with an address that another
+    /// application has.
+    pub claim: Option<Claim>,
+}
+
+/// The addresses of an Ingress that is being created or changed. They count as taken before the watch reports the
+/// Ingress, so that two applications cannot get the same address at the same time.
+pub(super) struct Claim {
+    /// Either all of a web UI, or all chosen: the other list is empty.
+    pub addresses: AskedAddresses,
+    /// Namespace and name of the application.
+    pub application: ApplicationKey,
 }
 
 impl Note {
@@ -60,6 +98,11 @@ impl Note {
 impl ReconcileMemory {
     pub(super) fn with<T>(&self, uid: &str, with: impl FnOnce(&mut Note) -> T) -> T {
         with(self.0.lock().entry(uid.to_owned()).or_default())
+    }
+
+    /// Returns all notes, by the uids of the objects. Whoever remembers anything waits until they are given back.
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<String, Note>> {
+        self.0.lock()
     }
 
     /// Whether anything is remembered of the object.

@@ -5,6 +5,7 @@ use super::{
     ApplicationRef,
     objects::{Encoded, Error, InFlight, Maker},
     queue::Queue,
+    reconcile_memory::{Note, ReconcileMemory, Started},
     slots::Slots,
     submission_metrics::{Outcome, SubmissionMetrics},
     submission_room::SubmissionRoom,
@@ -12,16 +13,12 @@ use super::{
 };
 use api::SparkApplication;
 use kube::{Client, Resource, ResourceExt};
-use parking_lot::Mutex;
 use plan::{
-    By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, extension::Extensions,
+    By, Policy, Submission, SubmissionProgress, SubmitRequest, copies::Copies, extension::Extensions,
     submission_plan::Submitter as Kind,
 };
 use spark_client::Reason;
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -29,20 +26,10 @@ use tokio_util::{
 use tracing::{Instrument, field, info, info_span};
 use work::caught;
 
-/// The settings for submissions.
-#[derive(Clone, Debug)]
-pub struct SubmitterSettings {
-    /// The number of applications for which the operator creates objects at once.
-    pub at_once: usize,
-    /// Whether the operator has a webhook. If so, submissions wait until the API server reaches it.
-    pub has_webhook: bool,
-}
-
 /// Submits applications, a limited number at once, and remembers the result of each submission.
 pub(super) struct Submitter {
     means: Arc<Means>,
-    /// The last submission of each application, by uid.
-    submissions: Arc<Mutex<HashMap<String, Started>>>,
+    memory: ReconcileMemory,
     room: Arc<SubmissionRoom>,
     /// The queue of applications, for those whose submission has ended.
     queue: Arc<Queue>,
@@ -97,32 +84,27 @@ impl Planned {
 /// How much more memory a tree takes than its text.
 const PARSED: usize = 8;
 
-struct Started {
-    submission: Submission,
-    /// Ends the submission when it is dropped.
-    cancel: DropGuard,
-}
-
 impl Submitter {
-    /// Creates a submitter. Every application whose submission has ended is added to `queue`.
+    /// Creates a submitter that makes the objects of so many applications at once. If the operator has a webhook, submissions
+    /// wait until the API server reaches it. Every application whose submission has ended is added to `queue`.
     pub(super) fn new(
         client: Client,
-        settings: SubmitterSettings,
+        at_once: usize,
         metrics: SubmissionMetrics,
-        extensions: Extensions,
+        policy: &Policy,
+        memory: ReconcileMemory,
         queue: Arc<Queue>,
     ) -> Self {
-        let SubmitterSettings { at_once, has_webhook } = settings;
         let means = Means {
-            webhook_probe: has_webhook.then(|| WebhookProbe::new(client.clone())),
+            webhook_probe: policy.submission.has_webhook.then(|| WebhookProbe::new(client.clone())),
             client,
             slots: Slots::new(at_once),
             metrics,
-            extensions,
+            extensions: policy.extensions.clone(),
         };
         Self {
             means: Arc::new(means),
-            submissions: Arc::default(),
+            memory,
             room: SubmissionRoom::new(Arc::clone(&queue)),
             queue,
             tasks: TaskTracker::new(),
@@ -132,7 +114,7 @@ impl Submitter {
 
     /// Returns the last submission of the application with this uid.
     pub(super) fn submission(&self, uid: &str) -> Option<Submission> {
-        self.submissions.lock().get(uid).map(|started| started.submission.clone())
+        self.memory.lock().get(uid)?.submission.as_ref().map(|started| started.submission.clone())
     }
 
     /// Whether the next submission of this application may be planned. If not, it is queued again when there is room.
@@ -145,13 +127,12 @@ impl Submitter {
         let SubmitRequest { run, by, copies } = request;
         let uid = application.uid().unwrap_or_default();
         let cancel = CancellationToken::new();
-        let mut submissions = self.submissions.lock();
         let submission = Submission { id: run.id.clone(), progress: SubmissionProgress::Running };
-        if submissions.get(&uid).is_some_and(|started| started.submission == submission) {
+        if self.submission(&uid).as_ref() == Some(&submission) {
             return;
         }
-        submissions.insert(uid.clone(), Started { submission, cancel: cancel.clone().drop_guard() });
-        drop(submissions);
+        let started = Started { submission, cancel: cancel.clone().drop_guard() };
+        self.memory.with(&uid, |note| note.submission = Some(started));
 
         let application =
             ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
@@ -161,8 +142,7 @@ impl Submitter {
             namespace = application.namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
             submitter = planned.submitter.as_str());
         span.record("name", &application.name);
-        let (means, submissions, queue) =
-            (Arc::clone(&self.means), Arc::clone(&self.submissions), Arc::clone(&self.queue));
+        let (means, memory, queue) = (Arc::clone(&self.means), self.memory.clone(), Arc::clone(&self.queue));
         let abandoned = self.abandoned.token().clone();
         let task = async move {
             let namespace = application.namespace.as_deref().unwrap_or_default();
@@ -184,14 +164,15 @@ impl Submitter {
             if progress.is_none() {
                 info!("submission ended: the application is gone or has changed");
             }
-            let mut known = submissions.lock();
-            if let Some(started) = known.get_mut(&uid).filter(|started| started.submission.id == run.id) {
+            if let Some(note) = memory.lock().get_mut(&uid)
+                && let Some(started) = &mut note.submission
+                && started.submission.id == run.id
+            {
                 match progress {
                     Some(progress) => started.submission.progress = progress,
-                    None => drop(known.remove(&uid)),
+                    None => note.submission = None,
                 }
             }
-            drop(known);
             queue.add(&application);
         };
         self.tasks.spawn(task.instrument(span));
@@ -200,19 +181,9 @@ impl Submitter {
     /// Ends the submission of the application with this uid as soon as it has no request without an answer. The
     /// submission has ended when [`Self::submission`] does not return it any more.
     pub(super) fn stop_one(&self, uid: &str) {
-        if let Some(started) = self.submissions.lock().get(uid) {
+        if let Some(Note { submission: Some(started), .. }) = self.memory.lock().get(uid) {
             started.cancel.token().cancel();
         }
-    }
-
-    /// Ends the submission of the application with this uid and forgets it.
-    pub(super) fn forget(&self, uid: &str) {
-        self.submissions.lock().remove(uid);
-    }
-
-    /// Ends the submissions of all applications except those with the uids `listed`, and forgets them.
-    pub(super) fn forget_others(&self, listed: &HashSet<String>) {
-        self.submissions.lock().retain(|uid, _| listed.contains(uid));
     }
 
     /// Ends all submissions and waits until they have ended.
@@ -317,10 +288,12 @@ mod tests {
             }
         });
         let client = ClientBuilder::new(service, "default").build();
-        let settings = SubmitterSettings { at_once: 1, has_webhook: false };
+        let mut policy = Policy::new("k8s://api");
+        policy.submission.has_webhook = false;
         let metrics = SubmissionMetrics::new(&mut Registry::default());
         let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).applications);
-        let submitter = Submitter::new(client, settings, metrics, Extensions::default(), Arc::clone(&queue));
+        let submitter =
+            Submitter::new(client, 1, metrics, &policy, ReconcileMemory::default(), Arc::clone(&queue));
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",
             "kind": "SparkApplication",

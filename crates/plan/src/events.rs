@@ -41,50 +41,84 @@ impl Event {
     }
 }
 
-pub(super) fn application_added(name: &str) -> Event {
-    let note = format!("SparkApplication {name} was added, enqueuing it for submission");
-    Event::new(Severity::Normal, "SparkApplicationAdded", "Submit", note)
+/// Defines functions that return an event: its severity, its reason, its action (or the pod that it is about) and its note.
+macro_rules! events {
+    ($(
+        $(#[$about:meta])*
+        $access:vis $name:ident($($given:ident),+) = $make:ident($severity:ident, $reason:literal, $about_what:expr):
+            $note:literal;
+    )+) => {$(
+        $(#[$about])*
+        $access fn $name($($given: &str),+) -> Event {
+            Event::$make(Severity::$severity, $reason, $about_what, format!($note))
+        }
+    )+};
 }
 
-pub(super) fn application_submitted(name: &str) -> Event {
-    let note = format!("SparkApplication {name} was submitted successfully");
-    Event::new(Severity::Normal, "SparkApplicationSubmitted", "Submit", note)
+events! {
+    pub(super) application_added(name) = new(Normal, "SparkApplicationAdded", "Submit"):
+        "SparkApplication {name} was added, enqueuing it for submission";
+    pub(super) application_submitted(name) = new(Normal, "SparkApplicationSubmitted", "Submit"):
+        "SparkApplication {name} was submitted successfully";
+    pub(super) submission_failed(name, why) = new(Warning, "SparkApplicationSubmissionFailed", "Submit"):
+        "failed to submit SparkApplication {name}: {why}";
+    /// Returns the event for a submission pod that cannot start.
+    pub(super) submission_pending(pod, why) = of_pod(Normal, "SparkSubmissionPending", pod):
+        "Submission pod {pod} is pending: {why}";
+    pub(super) application_completed(name) = new(Normal, "SparkApplicationCompleted", "Complete"):
+        "SparkApplication {name} completed";
+    pub(super) application_failed(name, why) = new(Warning, "SparkApplicationFailed", "Fail"):
+        "SparkApplication {name} failed: {why}";
+    pub(super) application_pending_rerun(name, cause) = new(Warning, "SparkApplicationPendingRerun", "Rerun"):
+        "SparkApplication {name} is pending rerun: {cause}";
+    pub(super) spec_edited(name) = new(Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate"):
+        "the spec of SparkApplication {name} was edited: its run ends, and it is submitted anew";
+    /// Returns the event for an edit that leaves the run alone, in Kubeflow's word for it.
+    pub(super) template_renewed(name) = new(Normal, "SparkApplicationWebhookFieldsUpdated", "Renew"):
+        "the spec of SparkApplication {name} was edited: its run goes on, and executors that its driver makes from now on follow the edit";
+    /// Returns the event for an application that `other` has submitted and `we` drive: they may have chosen the same namespace.
+    pub(super) submitted_by_another_operator(name, other, we) = new(Warning, "SubmittedByAnotherOperator", "TakeOver"):
+        "SparkApplication {name} was submitted by the operator {other}, and {we} goes on with it: if {other} was not replaced, choose the \
+         namespace for one of them (--namespaces, --namespace-selector)";
+    pub(super) application_suspending(name) = new(Warning, "SparkApplicationSuspending", "Suspend"):
+        "SparkApplication {name} is suspending";
+    pub(super) application_suspended(name) = new(Warning, "SparkApplicationSuspended", "Suspend"):
+        "SparkApplication {name} is suspended";
+    pub(super) application_resuming(name) = new(Warning, "SparkApplicationResuming", "Resume"):
+        "SparkApplication {name} is resuming";
+    pub(super) driver_unknown(pod) = of_pod(Warning, "SparkDriverUnknown", pod): "Driver {pod} in unknown state";
+    pub(super) driver_running(pod) = of_pod(Normal, "SparkDriverRunning", pod): "Driver {pod} is running";
+    pub(super) driver_completed(pod) = of_pod(Normal, "SparkDriverCompleted", pod): "Driver {pod} completed";
+    pub(super) driver_failed(pod, why) = of_pod(Warning, "SparkDriverFailed", pod): "Driver {pod} failed: {why}";
+    pub(super) driver_not_found(pod) = of_pod(Warning, "SparkDriverNotFound", pod):
+        "Driver pod {pod} not found, marking application as Failing";
+    /// Returns the event for executors that cannot exist: `why` says who refuses them.
+    pub(super) executors_refused(name, why) = new(Warning, "SparkApplicationExecutorsRefused", "Follow"):
+        "SparkApplication {name}: {why}";
+    /// Returns the event for an object that belongs to a run in addition to its pods and could not be created. `meanwhile` is
+    /// what becomes of the application until the object exists.
+    #[must_use]
+    pub not_made(why, meanwhile) = new(Warning, "SparkApplicationAuxiliaryFailed", "Make"):
+        "{why}; it is tried again, and {meanwhile}";
+    /// Returns the event for a SparkApplication or ScheduledSparkApplication that cannot be read. Sent by the controller,
+    /// since only the controller receives such objects.
+    #[must_use]
+    pub invalid(error) = new(Warning, "InvalidObject", "Read"):
+        "the operator cannot read this object and leaves it alone: {error}";
+    /// Returns the event for a SparkApplication or ScheduledSparkApplication that the operator could not handle because of
+    /// a bug in the operator.
+    #[must_use]
+    pub panicked(bug) = new(Warning, "OperatorBug", "Reconcile"):
+        "{bug}; it tries again, and everything else goes on: please report it with this object";
 }
+
+/// The note about an object without which the application goes on: see [`not_made`].
+pub const RUNS_ON: &str = "the application runs on";
 
 /// Returns the event for a submission that continues, but about which the user should know something: for example that
 /// no webhook adds what Spark leaves out of executors.
 pub(super) fn submission_note(note: &str) -> Event {
     Event::new(Severity::Normal, "SparkApplicationSubmissionNote", "Submit", note.to_owned())
-}
-
-pub(super) fn submission_failed(name: &str, why: &str) -> Event {
-    let note = format!("failed to submit SparkApplication {name}: {why}");
-    Event::new(Severity::Warning, "SparkApplicationSubmissionFailed", "Submit", note)
-}
-
-/// Returns the event for a submission pod that cannot start.
-pub(super) fn submission_pending(pod: &str, why: &str) -> Event {
-    let note = format!("Submission pod {pod} is pending: {why}");
-    Event::of_pod(Severity::Normal, "SparkSubmissionPending", pod, note)
-}
-
-pub(super) fn application_completed(name: &str) -> Event {
-    Event::new(
-        Severity::Normal,
-        "SparkApplicationCompleted",
-        "Complete",
-        format!("SparkApplication {name} completed"),
-    )
-}
-
-pub(super) fn application_failed(name: &str, why: &str) -> Event {
-    let note = format!("SparkApplication {name} failed: {why}");
-    Event::new(Severity::Warning, "SparkApplicationFailed", "Fail", note)
-}
-
-pub(super) fn application_pending_rerun(name: &str, cause: &str) -> Event {
-    let note = format!("SparkApplication {name} is pending rerun: {cause}");
-    Event::new(Severity::Warning, "SparkApplicationPendingRerun", "Rerun", note)
 }
 
 pub(super) fn restart_backs_off(name: &str, pause: Duration) -> Event {
@@ -94,21 +128,6 @@ pub(super) fn restart_backs_off(name: &str, pause: Duration) -> Event {
          restartPolicy.type Always is for applications that run on"
     );
     Event::new(Severity::Warning, "SparkApplicationBackOff", "Rerun", note)
-}
-
-pub(super) fn spec_edited(name: &str) -> Event {
-    let note =
-        format!("the spec of SparkApplication {name} was edited: its run ends, and it is submitted anew");
-    Event::new(Severity::Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate", note)
-}
-
-/// Returns the event for an edit that leaves the run alone, in Kubeflow's word for it.
-pub(super) fn template_renewed(name: &str) -> Event {
-    let note = format!(
-        "the spec of SparkApplication {name} was edited: its run goes on, and executors that its driver makes from now on \
-         follow the edit"
-    );
-    Event::new(Severity::Normal, "SparkApplicationWebhookFieldsUpdated", "Renew", note)
 }
 
 /// Returns the event for an application that another operator has submitted. `lacking` lists the customizations that
@@ -122,54 +141,9 @@ pub(super) fn taken_over(name: &str, lacking: &[String]) -> Event {
     Event::new(Severity::Warning, "SparkApplicationTakenOver", "TakeOver", note)
 }
 
-/// Returns the event for an application that `other` has submitted and `we` drive: they may have chosen the same namespace.
-pub(super) fn submitted_by_another_operator(name: &str, other: &str, we: &str) -> Event {
-    let note = format!(
-        "SparkApplication {name} was submitted by the operator {other}, and {we} goes on with it: if {other} was not replaced, choose the \
-         namespace for one of them (--namespaces, --namespace-selector)"
-    );
-    Event::new(Severity::Warning, "SubmittedByAnotherOperator", "TakeOver", note)
-}
-
-pub(super) fn application_suspending(name: &str) -> Event {
-    let note = format!("SparkApplication {name} is suspending");
-    Event::new(Severity::Warning, "SparkApplicationSuspending", "Suspend", note)
-}
-
-pub(super) fn application_suspended(name: &str) -> Event {
-    let note = format!("SparkApplication {name} is suspended");
-    Event::new(Severity::Warning, "SparkApplicationSuspended", "Suspend", note)
-}
-
-pub(super) fn application_resuming(name: &str) -> Event {
-    let note = format!("SparkApplication {name} is resuming");
-    Event::new(Severity::Warning, "SparkApplicationResuming", "Resume", note)
-}
-
 pub(super) fn driver_pending(pod: &str, why: Option<&str>) -> Event {
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
     Event::of_pod(Severity::Normal, "SparkDriverPending", pod, format!("Driver {pod} is pending{why}"))
-}
-
-pub(super) fn driver_unknown(pod: &str) -> Event {
-    Event::of_pod(Severity::Warning, "SparkDriverUnknown", pod, format!("Driver {pod} in unknown state"))
-}
-
-pub(super) fn driver_running(pod: &str) -> Event {
-    Event::of_pod(Severity::Normal, "SparkDriverRunning", pod, format!("Driver {pod} is running"))
-}
-
-pub(super) fn driver_completed(pod: &str) -> Event {
-    Event::of_pod(Severity::Normal, "SparkDriverCompleted", pod, format!("Driver {pod} completed"))
-}
-
-pub(super) fn driver_failed(pod: &str, why: &str) -> Event {
-    Event::of_pod(Severity::Warning, "SparkDriverFailed", pod, format!("Driver {pod} failed: {why}"))
-}
-
-pub(super) fn driver_not_found(pod: &str) -> Event {
-    let note = format!("Driver pod {pod} not found, marking application as Failing");
-    Event::of_pod(Severity::Warning, "SparkDriverNotFound", pod, note)
 }
 
 /// Returns the event for one or several executors that have reached `state`. Of several executors, only the first few
@@ -196,44 +170,10 @@ pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&st
     Event::new(severity, reason, "Follow", format!("Executors {named}{more} {}", failure.unwrap_or(several)))
 }
 
-/// Returns the event for executors that cannot exist: `why` says who refuses them.
-pub(super) fn executors_refused(name: &str, why: &str) -> Event {
-    let note = format!("SparkApplication {name}: {why}");
-    Event::new(Severity::Warning, "SparkApplicationExecutorsRefused", "Follow", note)
-}
-
-/// The note about an object without which the application goes on: see [`not_made`].
-pub const RUNS_ON: &str = "the application runs on";
-
-/// Returns the event for an object that belongs to a run in addition to its pods and could not be created. `meanwhile` is
-/// what becomes of the application until the object exists.
-#[must_use]
-pub fn not_made(why: &str, meanwhile: &str) -> Event {
-    let note = format!("{why}; it is tried again, and {meanwhile}");
-    Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", note)
-}
-
 /// Returns the event for a port of the driver that cannot be reached in the way that the user or the admin has
 /// configured.
 pub(super) fn not_exposed(why: &str) -> Event {
     Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", why.to_owned())
-}
-
-/// Returns the event for a SparkApplication or ScheduledSparkApplication that cannot be read. Sent by the controller,
-/// since only the controller receives such objects.
-#[must_use]
-pub fn invalid(error: &str) -> Event {
-    let note = format!("the operator cannot read this object and leaves it alone: {error}");
-    Event::new(Severity::Warning, "InvalidObject", "Read", note)
-}
-
-/// Returns the event for a SparkApplication or ScheduledSparkApplication that the operator could not handle because of
-/// a bug in the operator.
-#[must_use]
-pub fn panicked(bug: &str) -> Event {
-    let note =
-        format!("{bug}; it tries again, and everything else goes on: please report it with this object");
-    Event::new(Severity::Warning, "OperatorBug", "Reconcile", note)
 }
 
 #[cfg(test)]

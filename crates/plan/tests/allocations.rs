@@ -10,7 +10,7 @@ use allocation_counter::measure;
 use api::{Role, SparkApplication};
 use budget::{Measured, TOLERANCE, keep};
 use jiff::Timestamp;
-use pod_customization::{annotations, borrowed_json::BorrowedJson, patch};
+use pod_customization::{annotations, patch};
 use serde_json::{Value, json};
 use spark_client::Objects;
 use spark_operator_plan::{Driver, Observed, Policy, lifecycle};
@@ -44,7 +44,7 @@ fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
     let review = |pod: &Value| {
         let text = pod.to_string();
         measure(|| {
-            let object: BorrowedJson = serde_json::from_str(&text).unwrap();
+            let object: Value = serde_json::from_str(&text).unwrap();
             patch(&object).unwrap();
         })
     };

@@ -23,8 +23,7 @@ pub(super) const SIDECARS: Concern<Embedded<Vec<Container>>> = Concern {
 /// the first call of this webhook: mirrors of registries rewrite images. The name of Spark's own container is refused,
 /// because an earlier call cannot have appended that container.
 fn add(pod: &mut SparkPod, field: &'static str, containers: Vec<Value>) -> Result<(), Problem> {
-    let sparks = pod.container.get("name");
-    let sparks = sparks.as_deref().and_then(Value::as_str);
+    let sparks = pod.container.get("name").and_then(Value::as_str);
     for (i, container) in containers.iter().enumerate() {
         if let Some(name) = container["name"].as_str().filter(|name| sparks == Some(*name)) {
             let text = format!("`{name}` is Spark's own container: choose another name");

@@ -4,10 +4,7 @@
 //! empty values, fills in defaults and rewrites quantities (`1024Mi` is returned as `1Gi`). Otherwise a second call of
 //! the webhook for the same pod would change the pod again, or deny it.
 
-use super::{
-    Problem,
-    pod::{Entry, Fields},
-};
+use super::{Problem, pod::Fields};
 use api::names::volume::is_scratch;
 use serde_json::{Map, Value};
 use std::{borrow::Cow, collections::BTreeMap};
@@ -42,15 +39,15 @@ pub(super) fn add(
     key: &[KeyField],
     on_clash: OnClash,
 ) -> Result<(), Problem> {
-    let made = |(i, entry)| key_of(Entry::Made(entry), key, i);
+    let made = |(i, entry)| key_of(entry, key, i);
     let keys = entries.iter().enumerate().map(made).collect::<Result<Vec<_>, _>>()?;
     let last: BTreeMap<&str, usize> = keys.iter().enumerate().map(|(i, key)| (&**key, i)).collect();
-    let mut there: BTreeMap<Cow<str>, Vec<Cow<Value>>> = BTreeMap::new();
+    let mut there: BTreeMap<Cow<str>, Vec<&Value>> = BTreeMap::new();
     for entry in parent.list(field)? {
         if let Ok(key) = key_of(entry, key, 0)
             && last.contains_key(&*key)
         {
-            there.entry(key).or_default().push(entry.value());
+            there.entry(key).or_default().push(entry);
         }
     }
     let mut is_missing = vec![false; entries.len()];
@@ -93,7 +90,7 @@ pub(super) fn taken(key: &[KeyField], entry: &Value, there: &Value) -> String {
 /// Replaces the whole value at `field` of `parent` by `value`, unless the existing value is the form in which the API
 /// server stores `value`.
 pub(super) fn replace(parent: &mut Fields, field: &'static str, value: Value) {
-    if !parent.get(field).is_some_and(|there| is_stored_form(&there, &value)) {
+    if !parent.get(field).is_some_and(|there| is_stored_form(there, &value)) {
         parent.set(field, value);
     }
 }
@@ -147,19 +144,17 @@ impl KeyField {
 
 /// Returns the key that identifies an entry, as a text. Texts can be looked up in a map: lists can be long, and
 /// comparing each entry with every other entry would take too long.
-fn key_of<'e>(entry: Entry<'e>, key: &[KeyField], index: usize) -> Result<Cow<'e, str>, Problem> {
+fn key_of<'e>(entry: &'e Value, key: &[KeyField], index: usize) -> Result<Cow<'e, str>, Problem> {
     let problem = |field: &KeyField, text| Problem::new(format!("[{index}].{}", field.name), text);
-    let text = |field: &KeyField| match (entry.text(field.name), field.default) {
-        (Some(""), None) => Err(problem(field, "must not be empty")),
-        (Some(text), _) => Ok(Cow::Borrowed(text)),
-        (None, default) => match (&*entry.field(field.name), default) {
-            (Value::Null, Some(default)) => Ok(Cow::Borrowed(default)),
-            (Value::Null, None) => Err(problem(field, "is required")),
-            (value, _) => Ok(Cow::Owned(value.to_string())),
-        },
+    let text = |field: &KeyField| match (&entry[field.name], field.default) {
+        (Value::String(text), None) if text.is_empty() => Err(problem(field, "must not be empty")),
+        (Value::String(text), _) => Ok(Cow::Borrowed(text.as_str())),
+        (Value::Null, Some(default)) => Ok(Cow::Borrowed(default)),
+        (Value::Null, None) => Err(problem(field, "is required")),
+        (value, _) => Ok(Cow::Owned(value.to_string())),
     };
     match key {
-        [] => Ok(Cow::Owned(without_empties(&entry.value()).to_string())),
+        [] => Ok(Cow::Owned(without_empties(entry).to_string())),
         [only] => text(only),
         several => Ok(Cow::Owned(several.iter().map(text).collect::<Result<Vec<_>, _>>()?.join("/"))),
     }

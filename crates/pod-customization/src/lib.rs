@@ -13,7 +13,6 @@
 //! directly.
 
 mod annotation_value;
-pub mod borrowed_json;
 mod config_maps;
 mod containers;
 mod entries;
@@ -35,7 +34,6 @@ use api::{
     excerpt::{self, LONGEST_EXPLANATION},
     names::{annotation, label},
 };
-use borrowed_json::BorrowedJson;
 use json_patch::Patch;
 use pod::SparkPod;
 use serde_json::Value;
@@ -208,7 +206,7 @@ pub fn is_of_contract(key: &str) -> bool {
 /// The same as those of [`patch`].
 pub fn customized(pod: &Value) -> Result<Value, Vec<Denial>> {
     let mut customized = pod.clone();
-    json_patch::patch(&mut customized, &patch(&pod.into())?).expect("the patch was made for this very pod");
+    json_patch::patch(&mut customized, &patch(pod)?).expect("the patch was made for this very pod");
     Ok(customized)
 }
 
@@ -219,7 +217,7 @@ pub fn customized(pod: &Value) -> Result<Value, Vec<Denial>> {
 ///
 /// All annotations that cannot be carried out, not only the first. If the contract's version cannot be used, or the pod
 /// has no role or no Spark container, this is the only error.
-pub fn patch(pod: &BorrowedJson) -> Result<Patch, Vec<Denial>> {
+pub fn patch(pod: &Value) -> Result<Patch, Vec<Denial>> {
     let annotations = &pod["metadata"]["annotations"];
     let asked: Vec<_> =
         STEPS.iter().filter_map(|step| Some((step, annotations[step.key].as_str()?))).collect();
@@ -244,7 +242,7 @@ pub fn patch(pod: &BorrowedJson) -> Result<Patch, Vec<Denial>> {
 
 /// Checks that this webhook knows the version of the contract. A missing version counts as the first version: people
 /// who write annotations by hand need not know of versions.
-fn check_contract(annotations: &BorrowedJson) -> Result<(), Denial> {
+fn check_contract(annotations: &Value) -> Result<(), Denial> {
     let Some(found) = annotations[annotation::CONTRACT].as_str() else { return Ok(()) };
     match found.parse::<u32>() {
         Ok(version) if version <= annotation::CONTRACT_VERSION => Ok(()),

@@ -2,7 +2,6 @@
 //! the pod.
 
 use super::{Denial, Problem};
-use crate::borrowed_json::BorrowedJson;
 use api::{
     Bounds, Role, excerpt,
     names::{annotation, container, label},
@@ -13,10 +12,7 @@ use json_patch::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest name of a container that a message shows in full, in bytes, with the quotes: twice the 63 characters
 /// that Kubernetes allows. Of a longer name, the message shows the beginning.
@@ -25,7 +21,7 @@ const LONGEST_NAME: usize = 126;
 /// A pod in which Spark runs, as JSON, and the changes that have been collected for the pod.
 #[derive(Debug)]
 pub struct SparkPod<'p> {
-    annotations: &'p BorrowedJson<'p>,
+    annotations: &'p Value,
     role: Role,
     spark_container: usize,
     pub(super) metadata: Fields<'p>,
@@ -41,11 +37,11 @@ impl<'p> SparkPod<'p> {
     /// # Errors
     ///
     /// If the pod has no role, or if no container can be identified as Spark's.
-    pub fn new(json: &'p BorrowedJson) -> Result<Self, Denial> {
+    pub fn new(json: &'p Value) -> Result<Self, Denial> {
         let (metadata, spec) = (&json["metadata"], &json["spec"]);
         let role = metadata["labels"][label::SPARK_ROLE].as_str();
         let role = role.and_then(Role::from_label).ok_or(Denial::NoRole)?;
-        let containers = spec["containers"].as_list().unwrap_or_default();
+        let containers = spec["containers"].as_array().map_or(&[][..], Vec::as_slice);
         let annotations = &metadata["annotations"];
         let found = spark_container(
             &container::ALL,
@@ -95,15 +91,14 @@ impl<'p> SparkPod<'p> {
 }
 
 /// Returns the name and the first argument of a container.
-fn signs<'a>(container: &'a BorrowedJson) -> (Option<&'a str>, Option<&'a str>) {
-    let first = container["args"].as_list().and_then(<[_]>::first);
-    (container["name"].as_str(), first.and_then(BorrowedJson::as_str))
+fn signs(container: &Value) -> (Option<&str>, Option<&str>) {
+    (container["name"].as_str(), container["args"][0].as_str())
 }
 
 /// Returns the names of the first ten containers, for a message.
-fn names(containers: &[BorrowedJson]) -> Vec<String> {
+fn names(containers: &[Value]) -> Vec<String> {
     const SHOWN: usize = 10;
-    let name = |container: &BorrowedJson| format!("`{}`", container["name"].as_str().unwrap_or_default());
+    let name = |container: &Value| format!("`{}`", container["name"].as_str().unwrap_or_default());
     let more = (containers.len() > SHOWN).then(|| "…".to_owned());
     let names =
         containers.iter().take(SHOWN).map(|container| excerpt::beginning(name(container), LONGEST_NAME));
@@ -112,7 +107,7 @@ fn names(containers: &[BorrowedJson]) -> Vec<String> {
 
 /// Returns the names in the list of objects that the annotation `key` contains; none if the annotation is absent or
 /// unreadable.
-fn names_in(annotations: &BorrowedJson, key: &str) -> BTreeSet<String> {
+fn names_in(annotations: &Value, key: &str) -> BTreeSet<String> {
     #[derive(Deserialize)]
     struct Named {
         name: String,
@@ -127,67 +122,28 @@ fn names_in(annotations: &BorrowedJson, key: &str) -> BTreeSet<String> {
 /// since most of a pod stays unchanged.
 #[derive(Debug)]
 pub(super) struct Fields<'p> {
-    before: &'p BorrowedJson<'p>,
+    before: &'p Value,
     /// Entries to append to a list, by the list's field.
     appended: BTreeMap<&'static str, Vec<Value>>,
     /// The new value of a field; `None` removes the field.
     set: BTreeMap<&'static str, Option<Value>>,
 }
 
-/// An entry of a list in the pod.
-#[derive(Clone, Copy)]
-pub(super) enum Entry<'f> {
-    /// An entry of the original pod.
-    Before(&'f BorrowedJson<'f>),
-    /// An entry that is to be added to the pod.
-    Made(&'f Value),
-}
-
-impl<'f> Entry<'f> {
-    /// Returns the value of a field of the entry; null if the field is absent.
-    pub(super) fn field(self, field: &str) -> Cow<'f, Value> {
-        match self {
-            Self::Before(entry) => Cow::Owned((&entry[field]).into()),
-            Self::Made(entry) => Cow::Borrowed(&entry[field]),
-        }
-    }
-
-    /// Returns the value of a field of the entry, if the value is a string.
-    pub(super) fn text(self, field: &str) -> Option<&'f str> {
-        match self {
-            Self::Before(entry) => entry[field].as_str(),
-            Self::Made(entry) => entry[field].as_str(),
-        }
-    }
-
-    /// Returns the whole entry.
-    pub(super) fn value(self) -> Cow<'f, Value> {
-        match self {
-            Self::Before(entry) => Cow::Owned(entry.into()),
-            Self::Made(entry) => Cow::Borrowed(entry),
-        }
-    }
-}
-
 impl<'p> Fields<'p> {
-    const fn of(before: &'p BorrowedJson<'p>) -> Self {
+    const fn of(before: &'p Value) -> Self {
         Self { before, appended: BTreeMap::new(), set: BTreeMap::new() }
     }
 
     /// Returns the present value of a field, changes included. Must not be used for fields to which entries are
     /// appended, because the value does not contain these entries.
-    pub(super) fn get(&self, field: &str) -> Option<Cow<'_, Value>> {
-        let before = || self.before.get(field).map(|before| Cow::Owned(before.into()));
-        self.set.get(field).map_or_else(before, |set| set.as_ref().map(Cow::Borrowed))
+    pub(super) fn get(&self, field: &str) -> Option<&Value> {
+        self.set.get(field).map_or_else(|| self.before.get(field), Option::as_ref)
     }
 
     /// Returns a copy of the object in a field, which the caller can change; an empty object if the field is absent or
     /// contains anything else.
     pub(super) fn object(&self, field: &str) -> Map<String, Value> {
-        match self.get(field).map(Cow::into_owned) {
-            Some(Value::Object(object)) => object,
-            _ => Map::new(),
-        }
+        self.get(field).and_then(Value::as_object).cloned().unwrap_or_default()
     }
 
     /// Replaces the whole value of a field.
@@ -205,14 +161,14 @@ impl<'p> Fields<'p> {
     ///
     /// If the field contains anything but a list. The API server lets no such pod through, but other callers may send
     /// one.
-    pub(super) fn list(&self, field: &str) -> Result<impl Iterator<Item = Entry<'_>>, Problem> {
+    pub(super) fn list(&self, field: &str) -> Result<impl Iterator<Item = &Value>, Problem> {
         let before = match &self.before[field] {
-            BorrowedJson::Null => &[][..],
-            BorrowedJson::List(entries) => entries,
+            Value::Null => &[][..],
+            Value::Array(entries) => entries,
             _ => return Err(Problem::new("", format!("the pod's `{field}` are not a list"))),
         };
         let appended = self.appended.get(field).map_or(&[][..], Vec::as_slice);
-        Ok(before.iter().map(Entry::Before).chain(appended.iter().map(Entry::Made)))
+        Ok(before.iter().chain(appended))
     }
 
     /// Adds entries at the end of a list. A list that does not exist is created.
@@ -230,7 +186,7 @@ impl<'p> Fields<'p> {
         let mut operations = Vec::new();
         for (field, entries) in self.appended {
             let path = path(field);
-            if self.before[field].as_list().is_some() {
+            if self.before[field].is_array() {
                 let end = path.with_trailing_token("-");
                 operations.extend(entries.into_iter().map(|entry| add(end.clone(), entry)));
             } else {
@@ -240,7 +196,7 @@ impl<'p> Fields<'p> {
         for (field, value) in self.set {
             match (self.before.get(field), value) {
                 (None, Some(value)) => operations.push(add(path(field), value)),
-                (Some(before), Some(value)) if Value::from(before) == value => {}
+                (Some(before), Some(value)) if *before == value => {}
                 (Some(_), Some(value)) => {
                     operations.push(PatchOperation::Replace(ReplaceOperation { path: path(field), value }));
                 }
@@ -264,12 +220,11 @@ pub(super) fn as_object(value: &mut Value) -> &mut Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BorrowedJson, Fields};
+    use super::Fields;
     use serde_json::{Value, json};
 
     /// Returns the patch that results if `change` is applied to the container `before`.
     fn patch(before: Value, change: fn(&mut Fields)) -> Value {
-        let before = BorrowedJson::from(&before);
         let mut fields = Fields::of(&before);
         change(&mut fields);
         json!(fields.into_operations(&["spec", "containers", "0"]))
@@ -307,12 +262,11 @@ mod tests {
     #[test]
     fn what_was_changed_is_what_later_steps_see() {
         let before = json!({"image": "a", "env": [1], "args": 5});
-        let before = BorrowedJson::from(&before);
         let mut fields = Fields::of(&before);
         fields.set("image", "b");
         fields.append("env", [json!(2)]);
-        assert_eq!(fields.get("image").as_deref(), Some(&json!("b")));
-        let entries: Vec<_> = fields.list("env").unwrap().map(|entry| entry.value().into_owned()).collect();
+        assert_eq!(fields.get("image"), Some(&json!("b")));
+        let entries: Vec<_> = fields.list("env").unwrap().cloned().collect();
         assert_eq!(entries, [json!(1), json!(2)]);
         fields.remove("image");
         assert_eq!(fields.get("image"), None);

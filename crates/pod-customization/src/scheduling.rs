@@ -14,7 +14,7 @@ pub(super) const PRIORITY_CLASS_NAME: Concern<String> = Concern {
     },
     apply: |pod, class| {
         let spec = &mut pod.spec;
-        if spec.get("priorityClassName").as_deref().and_then(Value::as_str) != Some(&class) {
+        if spec.get("priorityClassName").and_then(Value::as_str) != Some(&class) {
             spec.set("priorityClassName", class);
             // Both fields were computed from another class; the API server refuses a pod in which they contradict the
             // class.

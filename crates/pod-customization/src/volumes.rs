@@ -44,7 +44,8 @@ pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
     apply: |pod, volumes| {
         // What only sidecars mount is what the pod has of this name, whoever has added it.
         let mounted = pod.names_in(annotation::VOLUME_MOUNTS);
-        let there: BTreeSet<_> = pod.spec.list("volumes")?.filter_map(|volume| volume.text("name")).collect();
+        let there: BTreeSet<_> =
+            pod.spec.list("volumes")?.filter_map(|volume| volume["name"].as_str()).collect();
         let mut volumes = volumes.into_entries();
         volumes.retain(|volume| {
             volume["name"].as_str().is_none_or(|name| mounted.contains(name) || !there.contains(name))
@@ -61,7 +62,8 @@ pub(super) const VOLUME_MOUNTS: Concern<Embedded<Vec<VolumeMount>>> = Concern {
         Embedded::list(&mounts(application, role).cloned().chain(secrets).collect::<Vec<_>>())
     },
     apply: |pod, mounts| {
-        let there: BTreeSet<_> = pod.spec.list("volumes")?.filter_map(|volume| volume.text("name")).collect();
+        let there: BTreeSet<_> =
+            pod.spec.list("volumes")?.filter_map(|volume| volume["name"].as_str()).collect();
         let mut mounts = mounts.into_entries();
         let has_volume = |mount: &Value| mount["name"].as_str().is_some_and(|name| there.contains(name));
         // As in Kubeflow's operator, a mount without a volume is left out: validation has warned of it. Annotations without
@@ -69,8 +71,7 @@ pub(super) const VOLUME_MOUNTS: Concern<Embedded<Vec<VolumeMount>>> = Concern {
         if pod.has_annotation(annotation::CONTRACT) {
             mounts.retain(has_volume);
         } else if let Some(i) = mounts.iter().position(|mount| !has_volume(mount)) {
-            let names: Vec<_> =
-                pod.spec.list("volumes")?.map(|volume| volume.field("name").to_string()).collect();
+            let names: Vec<_> = pod.spec.list("volumes")?.map(|volume| volume["name"].to_string()).collect();
             let text = format!(
                 "names no volume: {} is none of {}; add it to spec.volumes",
                 mounts[i]["name"],

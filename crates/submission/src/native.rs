@@ -38,7 +38,7 @@ pub fn objects(
 /// Returns the objects of `run`, whose submission this is.
 fn of_submission(application: Validated, run: &Run, submission: &Submission) -> Result<Objects, NotNative> {
     let Objects { mut pod, children } = uncustomized(application, run, submission)?;
-    let patch = pod_customization::patch(&(&pod).into()).map_err(|denials| {
+    let patch = pod_customization::patch(&pod).map_err(|denials| {
         let why = denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         NotNative::refused("the driver's pod", why)
     })?;

@@ -22,7 +22,7 @@ pub(super) fn rehearsal(subject: &Subject, findings: &mut Findings) {
             "metadata": {"labels": {label::SPARK_ROLE: role.as_str()}, "annotations": annotations},
             "spec": {"containers": [{"name": role.container()}], "volumes": volumes_of(subject, role)},
         });
-        denied(subject, role, pod_customization::patch(&(&pod).into()).err().unwrap_or_default(), findings);
+        denied(subject, role, pod_customization::patch(&pod).err().unwrap_or_default(), findings);
     }
 }
 

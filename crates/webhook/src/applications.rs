@@ -5,7 +5,6 @@ use api::{
     State,
     defaults::{self, fill_in},
 };
-use pod_customization::borrowed_json::BorrowedJson;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use validation::{self, Files, Findings};
@@ -32,15 +31,16 @@ pub(super) fn completed(change: &Change) -> Decision {
 
 /// Returns the part of a spec in which there are defaults, or on which they depend: the rest, which may be large, is not
 /// copied.
-fn defaulted(spec: &BorrowedJson) -> Value {
+fn defaulted(spec: &Value) -> Value {
     const FIELDS: [&str; 4] = ["dynamicAllocation", "mode", "restartPolicy", "type"];
     const OF_ROLES: [&str; 3] = ["cores", "instances", "memory"];
-    let part = |of: &BorrowedJson, fields: &[&str]| match of {
-        BorrowedJson::Object(_) => {
-            let there = fields.iter().filter_map(|field| Some(((*field).to_owned(), of.get(field)?.into())));
+    let part = |of: &Value, fields: &[&str]| match of {
+        Value::Object(of) => {
+            let there =
+                fields.iter().filter_map(|field| Some(((*field).to_owned(), of.get(*field)?.clone())));
             Value::Object(there.collect())
         }
-        other => other.into(),
+        other => other.clone(),
     };
     let mut found = part(spec, &FIELDS);
     let properties = defaults::properties();
@@ -75,7 +75,7 @@ pub(super) fn decided<K: DeserializeOwned>(
     warning: fn(&K, &K) -> Option<String>,
 ) -> Decision {
     let Change { object, old, .. } = change;
-    let is_kept = !old.is_null() && Value::from(&object["spec"]) == Value::from(&old["spec"]);
+    let is_kept = !old.is_null() && object["spec"] == old["spec"];
     if is_kept || !object["metadata"]["deletionTimestamp"].is_null() {
         return Decision::ALLOWED;
     }
@@ -84,7 +84,7 @@ pub(super) fn decided<K: DeserializeOwned>(
         Err(error) => return Decision::Unreadable(error.to_string()),
     };
     // A stored object that cannot be read counts as different from the new one.
-    let old = serde_json::from_value::<K>((*old).into()).ok();
+    let old = serde_json::from_value::<K>((*old).clone()).ok();
     if old.as_ref().is_some_and(|old| is_same(old, &new)) {
         return Decision::ALLOWED;
     }
@@ -96,7 +96,7 @@ pub(super) fn decided<K: DeserializeOwned>(
 
 /// Reads the object under review. If its metadata names no namespace, the object gets the namespace of the request.
 pub(super) fn read<K: DeserializeOwned>(change: &Change) -> serde_json::Result<K> {
-    let mut placed = Value::from(change.object);
+    let mut placed = change.object.clone();
     if let Some(metadata) = placed["metadata"].as_object_mut() {
         metadata.entry("namespace").or_insert_with(|| change.namespace.into());
     }
@@ -125,8 +125,8 @@ mod tests {
                 fill_in(completed["spec"].as_object_mut().unwrap()).unwrap();
                 json_patch::diff(&sent, &completed)
             };
-            assert_eq!(filled(defaulted(&(&spec).into())), filled(spec.clone()), "{spec}");
+            assert_eq!(filled(defaulted(&spec)), filled(spec.clone()), "{spec}");
         }
-        assert_eq!(defaulted(&(&json!("none")).into()), "none");
+        assert_eq!(defaulted(&json!("none")), "none");
     }
 }

@@ -11,15 +11,15 @@ use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 
 /// The content of a review with an object that could not be read.
-pub(super) struct Found<'t> {
+pub(super) struct Found {
     /// The new object, if it is read. Null if `excess` is set, or if the review is to be allowed without a check.
-    pub object: Object<'t>,
+    pub object: Object,
     /// What in the new object is beyond its bounds, if the object is to be refused for that.
     pub excess: Option<Excess>,
 }
 
 /// Returns the content of a review with these objects; none if both are within their bounds.
-pub(super) fn found<'t>(object: Option<&'t RawValue>, old: Option<&'t RawValue>) -> Option<Found<'t>> {
+pub(super) fn found(object: Option<&RawValue>, old: Option<&RawValue>) -> Option<Found> {
     let excess = [object, old].map(|object| Bounds::OBJECT.excess(object?.get(), ""));
     let [new, old] = [object, old].map(|object| object.and_then(Outline::of));
     let is_kept = new.as_ref().is_some_and(|new| new.is_deleted() || new.has_spec_of(old.as_ref()));

@@ -2,7 +2,7 @@
 
 use api::Excess;
 use json_patch::Patch;
-use pod_customization::borrowed_json::BorrowedJson;
+use serde_json::Value;
 use std::time::Duration;
 use validation::{Invalid, Precision, Refusal};
 
@@ -50,8 +50,8 @@ impl Decision {
 
 /// The change under review: the new version of the object, and the stored version or null.
 pub(super) struct Change<'a> {
-    pub object: &'a BorrowedJson<'a>,
-    pub old: &'a BorrowedJson<'a>,
+    pub object: &'a Value,
+    pub old: &'a Value,
     /// The namespace of the request, which is the object's even if its metadata names none.
     pub namespace: &'a str,
     /// The precision of the times in the names of a schedule's runs.

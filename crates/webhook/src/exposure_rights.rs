@@ -199,7 +199,7 @@ fn needed<K: DeserializeOwned>(
     spec: fn(K) -> SparkApplicationSpec,
 ) -> Vec<ExposureRight> {
     let Ok(new) = applications::read::<K>(change) else { return Vec::new() };
-    let old = serde_json::from_value::<K>(change.old.into()).ok().map(spec);
+    let old = serde_json::from_value::<K>(change.old.clone()).ok().map(spec);
     exposure_rights(old.as_ref(), &spec(new), path)
 }
 

@@ -2,7 +2,6 @@
 
 use super::decision::{Change, Decision};
 use plan::extension::Extensions;
-use pod_customization::borrowed_json::BorrowedJson;
 use serde_json::Value;
 
 /// Returns `decision` with the warnings of all extensions about the fields that the change sets anew, or a refusal if an
@@ -18,10 +17,10 @@ pub(super) fn decided(
     let is_going = !change.object["metadata"]["deletionTimestamp"].is_null();
     let mut invalid = Vec::new();
     for extension in extensions.iter().filter(|_| !is_going) {
-        let fields = |object: &BorrowedJson| {
+        let fields = |object: &Value| {
             let spec = if is_schedule { &object["spec"]["template"] } else { &object["spec"] };
             // An empty text counts as none.
-            let given = |field: &str| Some(Value::from(&spec[field])).filter(|value| value != "");
+            let given = |field: &str| Some(spec[field].clone()).filter(|value| value != "");
             Value::from_iter(
                 extension.fields().iter().map(|field| (*field, given(field).unwrap_or_default())),
             )

@@ -1,18 +1,18 @@
 //! Reads the objects under review without `metadata.managedFields`. These are a tenth of an application and half of a
 //! pod, and no decision depends on them.
 
-use pod_customization::borrowed_json::{BorrowedJson, FieldName};
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
+use serde_json::{Map, Value};
 use std::fmt;
 
 /// An object under review; null if the review has none.
 #[derive(Default)]
-pub(super) struct Object<'t>(pub BorrowedJson<'t>);
+pub(super) struct Object(pub Value);
 
-impl<'de: 't, 't> Deserialize<'de> for Object<'t> {
+impl<'de> Deserialize<'de> for Object {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Part::Object.deserialize(deserializer).map(Self)
     }
@@ -26,7 +26,7 @@ enum Part {
 }
 
 impl<'de> DeserializeSeed<'de> for Part {
-    type Value = BorrowedJson<'de>;
+    type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_any(self)
@@ -34,31 +34,29 @@ impl<'de> DeserializeSeed<'de> for Part {
 }
 
 impl<'de> Visitor<'de> for Part {
-    type Value = BorrowedJson<'de>;
+    type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("an object or null")
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(BorrowedJson::Null)
+        Ok(Value::Null)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut read = Vec::new();
-        while let Some(FieldName(name)) = map.next_key()? {
-            match (self, &*name) {
-                (Self::Object, "metadata") => {
-                    read.push((name, map.next_value_seed(Self::Metadata)?));
-                }
+        let mut read = Map::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let value = match (self, &*name) {
+                (Self::Object, "metadata") => map.next_value_seed(Self::Metadata)?,
                 (Self::Metadata, "managedFields") => {
                     map.next_value::<IgnoredAny>()?;
+                    continue;
                 }
-                (Self::Object | Self::Metadata, _) => {
-                    read.push((name, map.next_value()?));
-                }
-            }
+                (Self::Object | Self::Metadata, _) => map.next_value()?,
+            };
+            read.insert(name, value);
         }
-        Ok(BorrowedJson::Object(read))
+        Ok(Value::Object(read))
     }
 }

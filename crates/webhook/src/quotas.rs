@@ -56,7 +56,7 @@ impl Quotas {
         let Ok(new) = applications::read::<SparkApplication>(change) else {
             return Decision::Allowed { warnings };
         };
-        let old: Option<SparkApplication> = serde_json::from_value(change.old.into()).ok();
+        let old: Option<SparkApplication> = serde_json::from_value(change.old.clone()).ok();
         if !quota::needs_room(old.as_ref(), &new) {
             return Decision::Allowed { warnings };
         }

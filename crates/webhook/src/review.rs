@@ -33,7 +33,7 @@ use work::caught;
 /// An AdmissionReview. `O` is the type as which its objects are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de> + Default"))]
-struct Review<'t, O = Object<'t>> {
+struct Review<'t, O = Object> {
     #[serde(borrow)]
     api_version: Cow<'t, str>,
     #[serde(borrow)]
@@ -44,7 +44,7 @@ struct Review<'t, O = Object<'t>> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de> + Default"))]
-struct Request<'t, O = Object<'t>> {
+struct Request<'t, O = Object> {
     #[serde(borrow)]
     uid: Cow<'t, str>,
     #[serde(borrow)]

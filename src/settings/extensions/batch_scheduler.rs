@@ -65,16 +65,6 @@ impl ExtensionFlags for BatchSchedulerSettings {
         let is_needed = |(is_needed, _): &(bool, _)| self.enable_batch_scheduler && *is_needed;
         all.into_iter().filter(is_needed).map(|(_, role)| role).collect()
     }
-
-    fn arguments(&self) -> Vec<String> {
-        let names = self.kube_scheduler_names().map(String::as_str).collect::<Vec<_>>().join(",");
-        let is_enabled = self.enable_batch_scheduler.then(|| "--enable-batch-scheduler".to_owned());
-        let names = (!names.is_empty()).then(|| format!("--kube-scheduler-names={names}"));
-        let gangs = self.enable_kubernetes_gangs.then(|| "--enable-kubernetes-gangs".to_owned());
-        let default = &self.default_batch_scheduler;
-        let default = (!default.is_empty()).then(|| format!("--default-batch-scheduler={default}"));
-        [is_enabled, names, gangs, default].into_iter().flatten().collect()
-    }
 }
 
 /// Parses the name of a scheduler, or an empty text, which the chart of Kubeflow's operator writes as `""`, quotes

@@ -5,8 +5,8 @@ use super::{applications::application, eventually, namespace::Namespace, operato
 use api::ScheduledSparkApplication;
 use axum::http::Request;
 use controller::{
-    self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics,
-    SubmitterSettings, Watching, Workloads,
+    self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics, Watching,
+    Workloads,
 };
 use futures::FutureExt;
 use jiff::tz::TimeZone;
@@ -125,7 +125,7 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
             zone: TimeZone::UTC,
         },
         connect: None,
-        submitter: SubmitterSettings { at_once: 4, has_webhook: false },
+        max_submissions: 4,
         submission_environment: SubmissionEnvironment::of_process(None),
         application_metrics: ApplicationMetrics::new(Default::default()),
         submission_metrics: SubmissionMetrics::new(registry),

@@ -5,7 +5,7 @@
 //! what the spec no longer asks for is deleted, and a new run takes over the objects of the previous run. This work
 //! never delays the application: it is done in the background, and retried with growing pauses if it fails.
 
-use crate::{Policy, between, extension::Extensions};
+use crate::{Policy, between, extension::Extensions, merge_patch};
 use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State, names::label};
 use jiff::Timestamp;
 use k8s_openapi::{api::networking::v1::IngressTLS, apimachinery::pkg::apis::meta::v1::OwnerReference};
@@ -147,8 +147,8 @@ fn content(kind: &ObjectKind, object: &Value, extensions: &Extensions) -> Value 
     } else {
         extensions.iter().find_map(|extension| extension.content(kind, spec)).unwrap_or_default()
     };
-    let metadata = &object["metadata"];
-    json!({"labels": metadata["labels"], "annotations": metadata["annotations"], "spec": spec})
+    let of_metadata = |field: &str| entries(&object["metadata"][field]);
+    json!({"metadata": {"labels": of_metadata("labels"), "annotations": of_metadata("annotations")}, "spec": spec})
 }
 
 /// Returns the `tls` entries in the form in which Kubernetes stores them, without unknown fields that a user may have
@@ -170,46 +170,35 @@ fn certificates(tls: &Value) -> Value {
 /// controllers write some. If the object belongs to another run, they are removed.
 #[must_use]
 pub fn mend(wanted: &Value, there: &AuxiliaryObject, extensions: &Extensions) -> Option<Value> {
-    let (is, should) = (there.content(), content(&there.child.kind, wanted, extensions));
-    let run = |content: &Value| content["labels"][label::SUBMISSION_ID].clone();
-    let is_of_other_run = run(&is) != run(&should);
-    let mut metadata = Map::new();
-    for field in ["labels", "annotations"] {
-        let changed = changed(&is[field], &should[field], is_of_other_run);
-        if !changed.is_empty() {
-            metadata.insert(field.to_owned(), changed.into());
+    let (is, mut should) = (there.content(), content(&there.child.kind, wanted, extensions));
+    let run = |content: &Value| content["metadata"]["labels"][label::SUBMISSION_ID].clone();
+    if run(&is) == run(&should) {
+        for field in ["labels", "annotations"] {
+            let mut all = entries(&is["metadata"][field]);
+            all.extend(entries(&should["metadata"][field]));
+            should["metadata"][field] = all.into();
         }
     }
-    let mut spec = Map::new();
-    for (field, should) in should["spec"].as_object().into_iter().flatten() {
-        let is = &is["spec"][field];
-        // The cluster may set a default ingress class if the object names none, and a batch scheduler a default queue.
-        if is == should || should.is_null() && ["ingressClassName", "queue"].contains(&field.as_str()) {
-            continue;
+    // The cluster may set a default ingress class if the object names none, and a batch scheduler a default queue.
+    for field in ["ingressClassName", "queue"] {
+        if should["spec"][field].is_null() && !is["spec"][field].is_null() {
+            should["spec"][field] = is["spec"][field].clone();
         }
-        let value = if should.is_object() { changed(is, should, true).into() } else { should.clone() };
-        spec.insert(field.clone(), value);
     }
-    if metadata.is_empty() && spec.is_empty() {
+    if is == should {
         return None;
     }
-    metadata.insert("name".to_owned(), there.child.name.as_str().into());
-    metadata.insert("uid".to_owned(), there.uid.as_str().into());
-    let mut patch = json!({"apiVersion": wanted["apiVersion"], "kind": wanted["kind"], "metadata": metadata});
-    if !spec.is_empty() {
-        patch["spec"] = spec.into();
+    let mut patch = merge_patch(&is, &should);
+    for field in ["apiVersion", "kind"] {
+        patch[field] = wanted[field].clone();
     }
+    patch["metadata"]["name"] = there.child.name.as_str().into();
+    patch["metadata"]["uid"] = there.uid.as_str().into();
     Some(patch)
 }
 
-/// Returns the entries of `should` that differ from `is`. If `others_go`, each entry that only `is` has is returned as
-/// null, which removes it.
-fn changed(is: &Value, should: &Value, others_go: bool) -> Map<String, Value> {
-    let entries = |map: &Value| map.as_object().cloned().unwrap_or_default();
-    let (is, should) = (entries(is), entries(should));
-    let gone = is.keys().filter(|key| others_go && !should.contains_key(*key));
-    let gone: Vec<_> = gone.map(|key| (key.clone(), Value::Null)).collect();
-    should.into_iter().filter(|(key, value)| is.get(key) != Some(value)).chain(gone).collect()
+fn entries(map: &Value) -> Map<String, Value> {
+    map.as_object().cloned().unwrap_or_default()
 }
 
 /// Returns the actions for the Services and Ingresses of `application` and the objects of extensions, and after which time
@@ -225,7 +214,17 @@ pub fn plan(
     policy: &Policy,
 ) -> (Vec<AuxiliaryAction>, Option<Duration>) {
     let state = status.application_state.state;
-    let mut due = Due { seen, now, wake: None };
+    let mut wake: Option<Duration> = None;
+    let mut is_due = |child: &ObjectKey| {
+        let Some(tried) = seen.tries.get(child) else { return true };
+        let rest = tried.rest(now);
+        // No reconcile is planned for an attempt that is running: the worker requests one when the attempt has ended.
+        if tried.is_under_way || rest.is_zero() {
+            return !tried.is_under_way;
+        }
+        wake = wake.into_iter().chain([rest]).min();
+        false
+    };
     let own = || there(application, seen).filter(|object| !object.terminating);
     let admins = &policy.submission.exposure;
     let kept = kept(application, status, admins);
@@ -238,11 +237,11 @@ pub fn plan(
     };
     let unwanted = own().filter(is_unwanted);
     let mut actions: Vec<_> = unwanted
-        .filter(|object| due.take_if_due(&object.child))
+        .filter(|object| is_due(&object.child))
         .map(|object| AuxiliaryAction::Delete(object.child.clone()))
         .collect();
     if !state.is_followed() {
-        return (actions, due.wake);
+        return (actions, wake);
     }
     let all: BTreeMap<_, _> = there(application, seen).map(|object| (&object.child, object)).collect();
     let is_watched =
@@ -256,9 +255,9 @@ pub fn plan(
             None if seen.has_made(&child, status) => None,
             None => Some(AuxiliaryAction::Make(object)),
         };
-        actions.extend(next.filter(|_| due.take_if_due(&child)));
+        actions.extend(next.filter(|_| is_due(&child)));
     }
-    (actions, due.wake)
+    (actions, wake)
 }
 
 fn there<'a>(
@@ -283,26 +282,6 @@ impl AuxiliaryObjects {
         self.unwatched.contains(&child.kind)
             && status.submission_id.is_some()
             && made_for() == status.submission_id.as_ref()
-    }
-}
-
-/// Decides which attempts may begin now, and computes the time until the next of the others may begin.
-struct Due<'a> {
-    seen: &'a AuxiliaryObjects,
-    now: Timestamp,
-    wake: Option<Duration>,
-}
-
-impl Due<'_> {
-    fn take_if_due(&mut self, child: &ObjectKey) -> bool {
-        let Some(tried) = self.seen.tries.get(child) else { return true };
-        let rest = tried.rest(self.now);
-        // No reconcile is planned for an attempt that is running: the worker requests one when the attempt has ended.
-        if tried.is_under_way || rest.is_zero() {
-            return !tried.is_under_way;
-        }
-        self.wake = self.wake.into_iter().chain([rest]).min();
-        false
     }
 }
 

@@ -1,7 +1,6 @@
 //! Builds the URL of a port of a driver from a format with variables, for example `{{$appName}}.example.com`.
 
 use api::{LONGEST_LABEL, LONGEST_NAME, is_segment};
-use std::fmt;
 
 /// The format of an address, such as `{{$appName}}.example.com` or
 /// `https://example.com:8443/{{$appNamespace}}/{{$appName}}`. The format is parsed before an address is needed, so that
@@ -15,7 +14,6 @@ pub struct UrlFormat {
     port: Option<u16>,
     /// Without a slash at its end; empty if the format has no path.
     path: String,
-    text: String,
 }
 
 /// The values of the variables for one application.
@@ -79,7 +77,7 @@ impl UrlFormat {
             },
         };
         let (host, path) = (host.to_owned(), path.trim_end_matches('/').to_owned());
-        let format = Self { scheme, host, port, path, text: text.to_owned() };
+        let format = Self { scheme, host, port, path };
         format.url(SHORTEST)?;
         Ok(format)
     }
@@ -116,12 +114,6 @@ impl UrlFormat {
     #[must_use]
     pub fn has_id_in_path(&self) -> bool {
         self.path.contains(ID)
-    }
-}
-
-impl fmt::Display for UrlFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 
