@@ -167,14 +167,20 @@ fn a_server_that_ends_is_kept_with_its_log_and_made_anew_with_longer_pauses() {
         pod.summary.ended = Some(Ended { exit_code: 52, reason: "Error".to_owned(), message });
         story.seen.server = Some(Box::new(pod));
         story.after(1);
-        assert_eq!(story.told(), (ConnectState::Failed, "Error", vec!["SparkConnectFailed"]));
+        // One that was ready is missed, one that starts anew is waited for, and what comes back again and again is a failure.
+        let state = match restarts {
+            1 => ConnectState::NotReady,
+            2 => ConnectState::Provisioning,
+            _ => ConnectState::Failed,
+        };
+        assert_eq!(story.told(), (state, "Error", vec!["SparkConnectFailed"]));
         let failure = story.plan.status.last_failure.clone().unwrap();
         let why =
             "server container failed with ExitCode: 52, Reason: Error, Message: java.lang.OutOfMemoryError";
         assert_eq!((failure.exit_code, failure.message.as_deref()), (Some(52), Some(why)));
         assert_eq!((story.plan.status.restarts, story.plan.actions.len()), (restarts, 0));
         story.after(pause - 1);
-        assert_eq!((story.plan.actions.len(), story.plan.events.len()), (0, 0), "{restarts}");
+        assert_eq!((story.plan.actions.len(), story.told()), (0, (state, "Error", vec![])), "{restarts}");
         story.after(1);
         assert!(story.deletes(&uid, false), "{restarts}: {:?}", story.plan);
         story.seen.server = None;
@@ -194,8 +200,23 @@ fn a_server_whose_pod_is_gone_is_made_anew() {
     let mut story = Story::has_ready_server(json!({}));
     story.seen.server = None;
     story.after(1);
-    assert_eq!(story.told(), (ConnectState::Failed, "ServerGone", vec!["SparkConnectFailed"]));
+    assert_eq!(story.told(), (ConnectState::NotReady, "ServerGone", vec!["SparkConnectFailed"]));
     story.after(10);
+    assert!(story.creates());
+}
+
+/// Kubeflow's SDK gave up a server that was ready half a minute later.
+#[test]
+fn a_crash_before_a_server_was_ready_is_no_failure_and_its_pod_may_go_meanwhile() {
+    let mut story = Story::of(json!({}));
+    story.after(0);
+    story.pod("1", Phase::Failed).summary.ended = Some(Ended { exit_code: 1, ..Ended::default() });
+    story.after(1);
+    assert_eq!(story.told(), (ConnectState::Provisioning, "ServerPodNotReady", vec!["SparkConnectFailed"]));
+    story.seen.server = None;
+    story.after(5);
+    assert_eq!((story.plan.status.restarts, story.plan.actions.len(), story.told().2), (1, 0, vec![]));
+    story.after(5);
     assert!(story.creates());
 }
 

@@ -1,5 +1,7 @@
 //! Decides about one SparkConnect: which objects it has, and whether its server works, rests, or is made anew.
 
+mod rest;
+
 use crate::{
     Action, Found, Gateway, Observed, Plan, Policy, ServerPod,
     checks::validate,
@@ -23,6 +25,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// How long a server has to be ready before the next pause is the first one again.
 const STABLE: Duration = Duration::from_secs(600);
+/// How many servers in a row have to end by themselves until that is told as `Failed`: programs that wait for `Ready`, such as
+/// Kubeflow's SDK, give up then, and one crash may be that of a node or of a package that could not be fetched. Three servers
+/// that end at once do so within a minute.
+const FAILURES: i32 = 3;
 /// How much later than its time of deletion a pod is deleted by force: its node is lost, and only that one can be made anew
 /// under the name.
 const LOST: Duration = Duration::from_secs(60);
@@ -137,59 +143,6 @@ impl<'a> Pass<'a> {
         conditions::set(status, GATEWAY_MISSING, true, ("NoGateway", what), self.now);
     }
 
-    /// Returns how long nobody has connected, or could.
-    fn idle(&self) -> Duration {
-        let status = &self.plan.status;
-        let ready = conditions::find(status, SERVER_POD_READY).filter(|condition| condition.status == "True");
-        let moments = [
-            self.connect.last_connection(),
-            status.start_time.clone(),
-            // A server that ends again and again would never be idle.
-            status.last_restart_time.clone().filter(|_| status.restarts == 0),
-            ready.map(|condition| condition.last_transition_time.clone()),
-        ];
-        let latest = moments.into_iter().flatten().map(|time| time.0).max();
-        latest.map_or(Duration::ZERO, |latest| between(latest, self.now))
-    }
-
-    /// Returns whether the SparkConnect is to be deleted, since nobody has connected for long.
-    fn lifetime_ends(&mut self) -> bool {
-        let spec = &self.connect.spec;
-        let Some(limit) = spec.ttl_seconds_after_idle.filter(|_| !spec.suspend && self.gateway().is_some())
-        else {
-            return false;
-        };
-        self.elapses(limit, self.idle())
-    }
-
-    /// Returns whether the server is to sleep, or to sleep on.
-    fn sleeps(&mut self) -> bool {
-        let spec = &self.connect.spec;
-        let Some(limit) = spec.sleep_after_idle_seconds.filter(|_| !spec.suspend && self.gateway().is_some())
-        else {
-            return false;
-        };
-        if conditions::holds(&self.plan.status, SLEEPING) {
-            // Only a client wakes it: one that has connected while its wait was not over.
-            let last = self.connect.last_connection();
-            return last.is_none_or(|last| between(last.0, self.now) >= seconds(limit));
-        }
-        // A server that starts is waited for: it has had no chance of a connection.
-        let has_started = !matches!(self.plan.status.state, ConnectState::New | ConnectState::Provisioning);
-        has_started && self.elapses(limit, self.idle())
-    }
-
-    /// Returns whether `passed` has come to the limit; otherwise there is another look when it will have.
-    fn elapses(&mut self, limit: i64, passed: Duration) -> bool {
-        match seconds(limit).checked_sub(passed).filter(|rest| !rest.is_zero()) {
-            None => true,
-            Some(rest) => {
-                self.wake_in(rest);
-                false
-            }
-        }
-    }
-
     /// Plans the objects beside the pod. Returns the name of an object of somebody else that stands in the way.
     fn settle_objects(&mut self) -> Option<ObjectKey> {
         let gateway = self.gateway();
@@ -232,29 +185,6 @@ impl<'a> Pass<'a> {
         self.wake_in(2 * LATER);
     }
 
-    /// Deletes the server's pod until `spec` or a client asks for it again.
-    fn rest(&mut self, condition: &'static str, event: &'static str, why: &str) {
-        let status = &mut self.plan.status;
-        if !conditions::holds(status, condition) {
-            let note = format!("{why}: the server and its executors are deleted, and everything else stays");
-            self.plan.events.push(events::normal(event, "Rest", note));
-        }
-        conditions::set(status, condition, true, (condition, why), self.now);
-        self.forget_pod();
-        self.plan.status.restarts = 0;
-        if let Some(pod) = self.seen.server.as_deref() {
-            self.delete(pod);
-        }
-        self.enter(ConnectState::NotReady, condition, why);
-    }
-
-    fn leave_rest(&mut self, condition: &'static str, event: &'static str, note: &str) {
-        if conditions::holds(&self.plan.status, condition) && !note.is_empty() {
-            self.plan.events.push(events::normal(event, "Start", note.to_owned()));
-        }
-        conditions::remove(&mut self.plan.status, condition);
-    }
-
     fn serve(&mut self) {
         let seen = self.seen;
         match seen.server.as_deref() {
@@ -274,10 +204,14 @@ impl<'a> Pass<'a> {
     }
 
     fn without_pod(&mut self) {
-        let hash = server_hash(&self.connect.spec);
+        let (hash, pause) = (server_hash(&self.connect.spec), self.pause());
         let status = &mut self.plan.status;
         if status.server_hash.as_ref() != Some(&hash) {
             status.restarts = 0;
+        } else if let Some(rest) = pause {
+            // A pod that somebody has deleted meanwhile had ended before, which is counted already.
+            self.forget_pod();
+            return self.await_next(rest);
         } else if let Some(name) = status.server.pod_name.clone() {
             let why = format!("pod {name} is gone: it was deleted, or its node is");
             let failure = ConnectFailure {
@@ -287,10 +221,6 @@ impl<'a> Pass<'a> {
             };
             return self.fail(failure);
         }
-        if let Some(rest) = self.pause() {
-            return self.wake_in(rest);
-        }
-        let status = &mut self.plan.status;
         let known = conditions::find(status, SERVER_POD_READY).map(|known| known.reason.as_str());
         let is_repeated = known.is_some_and(|known| [reason::CREATING, reason::REFUSED].contains(&known));
         let was_refused = known == Some(reason::REFUSED);
@@ -417,7 +347,7 @@ impl<'a> Pass<'a> {
             return self.fail(failure);
         }
         match self.pause() {
-            Some(rest) => self.wake_in(rest),
+            Some(rest) => self.await_next(rest),
             None => self.replace(pod, "the last server has ended"),
         }
     }
@@ -427,12 +357,25 @@ impl<'a> Pass<'a> {
         if failure.pod_uid.is_none() {
             self.forget_pod();
         }
-        let why = failure.message.clone().unwrap_or_default();
-        let word = failure.reason.as_deref().and_then(conditions::first_word).unwrap_or(reason::NOT_READY);
-        self.enter(ConnectState::Failed, word, &why);
-        self.plan.status.last_failure = Some(ConnectFailure { time: Some(Time(self.now)), ..failure });
         let pause = pause(self.plan.status.restarts);
-        self.plan.events.push(events::failed(&why, pause));
+        self.plan.events.push(events::failed(failure.message.as_deref().unwrap_or_default(), pause));
+        self.plan.status.last_failure = Some(ConnectFailure { time: Some(Time(self.now)), ..failure });
+        self.await_next(pause);
+    }
+
+    /// Waits until a server that has ended by itself is made anew.
+    fn await_next(&mut self, pause: Duration) {
+        let status = &self.plan.status;
+        let state = match status.state {
+            _ if status.restarts >= FAILURES => ConnectState::Failed,
+            ConnectState::Ready | ConnectState::NotReady => ConnectState::NotReady,
+            ConnectState::New | ConnectState::Provisioning | ConnectState::Failed => {
+                ConnectState::Provisioning
+            }
+        };
+        let ConnectFailure { reason, message, .. } = status.last_failure.clone().unwrap_or_default();
+        let word = reason.as_deref().and_then(conditions::first_word).unwrap_or(reason::NOT_READY);
+        self.enter(state, word, message.as_deref().unwrap_or_default());
         self.wake_in(pause);
     }
 
@@ -490,8 +433,4 @@ impl<'a> Pass<'a> {
 fn pause(restarts: i32) -> Duration {
     let doublings = u32::try_from(restarts.saturating_sub(1)).unwrap_or(0).min(5);
     (FIRST_PAUSE * 2_u32.pow(doublings)).min(LONGEST_PAUSE)
-}
-
-fn seconds(limit: i64) -> Duration {
-    Duration::from_secs(u64::try_from(limit).unwrap_or(0))
 }
