@@ -9,6 +9,8 @@
 
 /// The API server is unreachable for a minute.
 mod away;
+/// The gateway of SparkConnects, between a client and a server.
+mod connect;
 /// Thousands of schedules at once.
 mod due_at_once;
 /// Every request fails, in every way.
