@@ -10,7 +10,7 @@ use connect::{Action, Found, Gateway, Observed, Plan, Policy, ServerPod, examine
 use jiff::{SignedDuration, Timestamp};
 use pods::{Controller, Ended, Phase, PodSummary, Waiting};
 use serde_json::{Value, json};
-use submission::findings::Invalid;
+use submission::{exposure::UrlFormat, findings::Invalid};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
@@ -475,4 +475,44 @@ fn servers_are_for_their_namespace_unless_the_admin_or_the_user_says_otherwise()
     assert!(!has_policy(ConnectAccess::Cluster, json!({})));
     assert!(has_policy(ConnectAccess::Cluster, json!({"server": {"access": "Namespace"}})));
     assert!(!has_policy(ConnectAccess::Namespace, json!({"server": {"access": "Cluster"}})));
+}
+
+#[test]
+fn the_web_ui_has_an_ingress_where_each_namespace_has_addresses_of_its_own() {
+    let plan = |format: &str, spec: Value| {
+        let mut story = Story::of(spec);
+        story.policy.exposure.url_format = Some(UrlFormat::parse(format).unwrap());
+        story.after(0);
+        story.plan
+    };
+    let of_kind = |plan: &Plan, kind: &str| {
+        plan.wanted.iter().find(|object| object["kind"] == kind).cloned().unwrap_or_default()
+    };
+    let format = "ui.example.com/{{$appNamespace}}/{{$appName}}";
+    let made = plan(format, json!({}));
+    let ingress = of_kind(&made, "Ingress");
+    let metadata = &ingress["metadata"];
+    assert_eq!(
+        (&metadata["name"], &metadata["labels"], &metadata["ownerReferences"][0]["uid"]),
+        (&json!("pi-server-ui"), &of_kind(&made, "Service")["metadata"]["labels"], &json!(UID))
+    );
+    let path = json!({
+        "path": "/team-a/pi(/|$)(.*)", "pathType": "ImplementationSpecific",
+        "backend": {"service": {"name": "pi-server", "port": {"number": 4040}}},
+    });
+    assert_eq!(ingress["spec"], json!({"rules": [{"host": "ui.example.com", "http": {"paths": [path]}}]}));
+    let rules = &of_kind(&made, "NetworkPolicy")["spec"]["ingress"];
+    assert_eq!(rules[1], json!({"ports": [{"port": 4040, "protocol": "TCP"}]}));
+    let Some(Action::CreateServer(pod)) = made.actions.last() else { panic!("{made:?}") };
+    let options = pod["spec"]["containers"][0]["args"].as_array().unwrap();
+    assert!(options.contains(&json!("spark.ui.proxyBase=/team-a/pi")), "{options:?}");
+
+    for (format, spec) in [
+        // An application of another namespace may have this one.
+        ("{{$appName}}.example.com", json!({})),
+        (format, json!({"sparkConf": {"spark.ui.enabled": "false"}})),
+        ("{{$appNamespace}}.example.com/{{$appId}}", json!({})),
+    ] {
+        assert_eq!(of_kind(&plan(format, spec), "Ingress"), Value::Null, "{format}");
+    }
 }

@@ -5,6 +5,7 @@
 //! crash finds what the first one made. Objects of Kubeflow's operator have the same names and owner: a server of it goes
 //! on until its spec is edited.
 
+mod application;
 mod checks;
 mod conditions;
 mod events;
@@ -14,6 +15,7 @@ mod objects;
 mod options;
 mod pass;
 mod server_pod;
+mod ui;
 
 pub use checks::{examine, exposure_rights, validate};
 pub use events::not_applied;
@@ -27,6 +29,7 @@ use plan::events::Event;
 use pods::PodSummary;
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
+use submission::exposure::Exposure;
 
 /// The port that clients connect to.
 pub const CONNECT_PORT: i32 = 15002;
@@ -48,6 +51,8 @@ pub struct Policy {
     pub default_access: ConnectAccess,
     /// The service account of servers that name none; none for the namespace's `default`.
     pub default_service_account: Option<String>,
+    /// The settings for Ingresses of web UIs.
+    pub exposure: Exposure,
     /// The operator's gateway, if it has one.
     pub gateway: Option<Gateway>,
 }
@@ -60,6 +65,7 @@ impl Policy {
             master: master.into(),
             default_access: ConnectAccess::default(),
             default_service_account: None,
+            exposure: Exposure::default(),
             gateway: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Lists the options of `spark-submit` with which a server starts: those of Kubeflow's operator, in its order. Of two
 //! options for one property, Spark takes the later one.
 
-use crate::{BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_PORT, Policy, names};
+use crate::{BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_PORT, Policy, names, ui};
 use api::{
     Embedded, Role, SparkConnect,
     names::{conf, label, submit_conf},
@@ -19,6 +19,10 @@ pub(super) fn options(connect: &SparkConnect, policy: &Policy) -> Vec<String> {
     if let Some(image) = image(spec.executor.template.as_ref(), Role::Executor, spec.image.as_ref()) {
         set(conf::IMAGE, image);
         set(&conf::kubernetes(Role::Executor, conf::CONTAINER_IMAGE), image);
+    }
+    if let Some(path) = ui::path(connect, &policy.exposure) {
+        set(conf::UI_PROXY_BASE, &path);
+        set(conf::UI_PROXY_REDIRECT_URI, "/");
     }
     for (key, value) in spec.spark_conf.iter().filter(|(key, _)| *key != conf::DRIVER_POD_NAME) {
         set(key, value);

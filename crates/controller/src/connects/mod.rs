@@ -142,9 +142,9 @@ impl Context {
         Self {
             mount_failures: MountFailures::new(cluster.client.clone()),
             cluster,
+            parts: ConnectIndex::new(connect.policy.exposure.url_format.is_some()),
             policy: connect.policy,
             gateway: connect.gateway.map(KnownGateway::new),
-            parts: ConnectIndex::default(),
             queue: Queue::new(setup.workloads.connects.clone()),
             connects,
             memory: ReconcileMemory::default(),
