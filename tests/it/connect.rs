@@ -6,8 +6,12 @@ use api::{
     ConnectAccess, ConnectState, ObjectKey, ObjectKind, SparkConnect, SparkConnectStatus,
     names::connect_condition::{GATEWAY_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
 };
-use connect::{Action, Found, Gateway, Observed, Plan, Policy, ServerPod, examine, exposure_rights, next};
+use connect::{
+    Action, Found, Gateway, Observed, Plan, Policy, ServerPod, examine, exposure_rights, next,
+    quota::{exceeded, needs_room},
+};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ResourceQuota;
 use pods::{Controller, Ended, Phase, PodSummary, Waiting};
 use serde_json::{Value, json};
 use submission::{exposure::UrlFormat, findings::Invalid};
@@ -462,6 +466,55 @@ fn a_service_beyond_the_cluster_needs_a_right() {
         rights(json!({"metadata": {"annotations": {"a": "b"}}})),
         ["spec.server.service.metadata.annotations"]
     );
+}
+
+#[test]
+fn a_quota_has_to_have_room_for_a_server_and_its_executors() {
+    let connect = |spec: Value| Story::of(spec).connect;
+    let quota: ResourceQuota = serde_json::from_value(json!({
+        "metadata": {"name": "team"},
+        "spec": {"hard": {"requests.cpu": "3"}},
+        "status": {"used": {"requests.cpu": "1"}},
+    }))
+    .unwrap();
+    let said = |old: Option<&SparkConnect>, new: &SparkConnect| {
+        let found = exceeded(old, new, std::slice::from_ref(&quota), true);
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let expected = "ResourceQuota team: requests.cpu: the SparkConnect asks for 3 (server 1, 2 executors 1 each); of 3, 1 are \
+                    used and 2 left: lower spec.executor.instances, or cores of server and executor, or what their templates ask \
+                    for, or wait until others have ended";
+    assert_eq!(said(None, &connect(json!({}))), [expected]);
+    assert_eq!(said(None, &connect(json!({"executor": {"instances": 1}}))), [""; 0]);
+    let container = json!({"name": "a", "resources": {"requests": {"cpu": "3"}}});
+    let large = json!({
+        "executor": {"instances": 0}, "server": {"template": {"spec": {"containers": [container]}}},
+    });
+    let large = said(None, &connect(large));
+    assert!(large[0].contains("asks for 3 (server 3); of 3, "), "{large:?}");
+    // The pods of the present server go before the next one comes.
+    let mut present = connect(json!({}));
+    present.status = serde_json::from_value(json!({
+        "server": {"podName": "pi-server"}, "executors": {"running": 1, "pending": 1, "failed": 7},
+    }))
+    .unwrap();
+    assert_eq!(said(Some(&present), &connect(json!({"image": "spark:2"}))), [""; 0]);
+}
+
+#[test]
+fn what_makes_no_server_needs_no_room() {
+    let connect = |spec: Value| Story::of(spec).connect;
+    let (plain, suspended) = (json!({}), json!({"suspend": true}));
+    for (old, new, needs) in [
+        (None, &plain, true),
+        (None, &suspended, false),
+        (Some(&plain), &json!({"server": {"access": "Cluster"}}), false),
+        (Some(&plain), &json!({"image": "spark:2"}), true),
+        (Some(&suspended), &plain, true),
+    ] {
+        let before = old.map(|old| connect(old.clone()));
+        assert_eq!(needs_room(before.as_ref(), &connect(new.clone())), needs, "{old:?} {new}");
+    }
 }
 
 #[test]

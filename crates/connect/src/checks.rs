@@ -17,13 +17,18 @@ use validation::{
 };
 
 /// Texts of findings about an application, and what they are about a server; a later one sees what an earlier one wrote.
-const WORDS: [(&str, &str); 6] = [
+const WORDS: [(&str, &str); 11] = [
     ("spec.driver", "spec.server"),
     ("write spec.server.kubernetesMaster instead", "the operator sets it: take it out"),
     ("spec.server.image", "the image of the container in spec.server.template"),
     ("spec.executor.image", "the image of the container in spec.executor.template"),
     ("spec.executor.serviceAccount", "serviceAccountName in spec.executor.template"),
     ("an application runs in its own namespace", "a server runs in its own namespace"),
+    ("the application asks for", "the SparkConnect asks for"),
+    ("(driver ", "(server "),
+    ("cores or coreRequest of", "cores of"),
+    ("memory or memoryOverhead of", "memory of"),
+    (" of driver and executor", " of server and executor, or what their templates ask for"),
 ];
 /// Checks that the server can run with the spec that the user wrote.
 ///
@@ -180,6 +185,6 @@ fn planned(connect: &SparkConnect, findings: &mut Findings) {
     }
 }
 
-fn of_server(text: String) -> String {
+pub(super) fn of_server(text: String) -> String {
     WORDS.iter().fold(text, |text, (application, server)| text.replace(application, server))
 }

@@ -14,6 +14,7 @@ pub mod names;
 mod objects;
 mod options;
 mod pass;
+pub mod quota;
 mod server_pod;
 mod ui;
 
