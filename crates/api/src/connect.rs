@@ -266,6 +266,20 @@ pub struct ConnectGateway {
     pub port: i32,
 }
 
+impl SparkConnectStatus {
+    /// Returns the condition of this type.
+    #[must_use]
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+
+    /// Returns the condition of this type, if it is true.
+    #[must_use]
+    pub fn true_condition(&self, type_: &str) -> Option<&Condition> {
+        self.condition(type_).filter(|condition| condition.status == "True")
+    }
+}
+
 impl SparkConnect {
     /// Returns the state in the status; `New` without a status.
     #[must_use]

@@ -144,7 +144,7 @@ pub struct Found {
 
 /// What to do and what to record. The actions are carried out first, then `wanted` is applied, then the status is written,
 /// then the events are sent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct Plan {
     pub actions: Vec<Action>,
@@ -172,5 +172,5 @@ pub enum Action {
 
 /// Returns the plan for `connect`, given the facts `seen`. It never fails and never waits.
 pub fn next(connect: &SparkConnect, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
-    pass::Pass::new(connect, seen, now, policy).plan()
+    pass::plan(connect, seen, now, policy)
 }

@@ -9,6 +9,7 @@ use api::{
 };
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube_core::ResourceExt;
+use submission::allocation_properties;
 
 /// Returns the options. No shell and no kubelet changes them: see [`crate::server_pod`].
 pub(super) fn options(connect: &SparkConnect, policy: &Policy) -> Vec<String> {
@@ -70,21 +71,8 @@ pub(super) fn options(connect: &SparkConnect, policy: &Policy) -> Vec<String> {
         set(&container, Role::Executor.container());
     }
 
-    if let Some(allocation) = spec.dynamic_allocation.as_ref().filter(|allocation| allocation.enabled) {
-        set(conf::DYNAMIC_ALLOCATION, "true");
-        for (key, count) in [
-            (conf::DYNAMIC_ALLOCATION_INITIAL, allocation.initial_executors),
-            (conf::DYNAMIC_ALLOCATION_MIN, allocation.min_executors),
-            (conf::DYNAMIC_ALLOCATION_MAX, allocation.max_executors),
-        ] {
-            if let Some(count) = count {
-                set(key, &count.to_string());
-            }
-        }
-        set(conf::SHUFFLE_TRACKING, &allocation.shuffle_tracking_enabled.unwrap_or(true).to_string());
-        if let Some(timeout) = allocation.shuffle_tracking_timeout {
-            set(conf::SHUFFLE_TRACKING_TIMEOUT, &timeout.to_string());
-        }
+    for (key, value) in allocation_properties(spec.dynamic_allocation.as_ref()) {
+        set(key, &value);
     }
     options
 }

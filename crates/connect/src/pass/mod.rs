@@ -9,7 +9,7 @@ use crate::{
     server_pod::{server_hash, server_pod},
 };
 use api::{
-    ConnectFailure, ConnectGateway, ConnectState, ObjectKey, ObjectKind, SparkConnect,
+    ConnectFailure, ConnectGateway, ConnectState, ObjectKey, ObjectKind, SparkConnect, excerpt,
     names::connect_condition::{GATEWAY_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
 };
 use jiff::Timestamp;
@@ -35,21 +35,16 @@ const LOST: Duration = Duration::from_secs(60);
 /// The pause before the next look where no watch tells of a change.
 const LATER: Duration = Duration::from_secs(30);
 
-/// Reasons of the condition `ServerPodReady` that decisions depend on.
+/// Reasons of the condition `ServerPodReady` that several decisions have.
 mod reason {
-    pub(super) const READY: &str = "ServerPodReady";
     pub(super) const NOT_READY: &str = "ServerPodNotReady";
-    pub(super) const INVALID: &str = "Invalid";
-    pub(super) const NAME_TAKEN: &str = "NameTaken";
     pub(super) const CREATING: &str = "Creating";
     pub(super) const REFUSED: &str = "PodRefused";
-    pub(super) const STARTING: &str = "Starting";
     pub(super) const TERMINATING: &str = "Terminating";
-    pub(super) const GONE: &str = "ServerGone";
 }
 
 /// The input of one decision, and the plan as far as it is made.
-pub(super) struct Pass<'a> {
+struct Pass<'a> {
     connect: &'a SparkConnect,
     seen: &'a Observed,
     now: Timestamp,
@@ -57,34 +52,21 @@ pub(super) struct Pass<'a> {
     plan: Plan,
 }
 
-impl<'a> Pass<'a> {
-    pub(super) fn new(
-        connect: &'a SparkConnect,
-        seen: &'a Observed,
-        now: Timestamp,
-        policy: &'a Policy,
-    ) -> Self {
-        let plan = Plan {
-            actions: Vec::new(),
-            wanted: Vec::new(),
-            status: connect.status.clone().unwrap_or_default(),
-            events: Vec::new(),
-            wake: None,
-        };
-        Self { connect, seen, now, policy, plan }
-    }
-
-    pub(super) fn plan(mut self) -> Plan {
-        if self.connect.metadata.deletion_timestamp.is_none() {
-            self.decide();
-            // The passing of time alone is no reason to write the status.
-            if self.connect.status.as_ref() != Some(&self.plan.status) {
-                self.plan.status.last_update_time = Some(Time(self.now));
-            }
+/// Returns the plan for `connect`.
+pub(super) fn plan(connect: &SparkConnect, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
+    let plan = Plan { status: connect.status.clone().unwrap_or_default(), ..Plan::default() };
+    let mut pass = Pass { connect, seen, now, policy, plan };
+    if connect.metadata.deletion_timestamp.is_none() {
+        pass.decide();
+        // The passing of time alone is no reason to write the status.
+        if connect.status.as_ref() != Some(&pass.plan.status) {
+            pass.plan.status.last_update_time = Some(Time(now));
         }
-        self.plan
     }
+    pass.plan
+}
 
+impl<'a> Pass<'a> {
     fn decide(&mut self) {
         let status = &mut self.plan.status;
         status.observed_generation = self.connect.metadata.generation;
@@ -92,12 +74,12 @@ impl<'a> Pass<'a> {
         status.executors.clone_from(&self.seen.executors);
         if let Err(refusal) = validate(self.connect) {
             // A server that runs goes on: nothing tells how it should be instead.
-            return self.stop(reason::INVALID, &refusal.brief());
+            return self.stop("Invalid", &refusal.brief());
         }
         self.find_gateway();
         if self.lifetime_ends() {
             let note = "nobody has connected for ttlSecondsAfterIdle".to_owned();
-            self.plan.events.push(events::normal(events::DELETED, "Delete", note));
+            self.plan.events.push(events::normal("SparkConnectDeleted", "Delete", note));
             self.plan.actions.push(Action::DeleteConnect);
             return;
         }
@@ -106,15 +88,15 @@ impl<'a> Pass<'a> {
             let why = format!(
                 "there is a {name} that this SparkConnect has not made: delete it, or choose another name"
             );
-            return self.stop(reason::NAME_TAKEN, &why);
+            return self.stop("NameTaken", &why);
         }
         let is_asleep = self.sleeps();
         if self.connect.spec.suspend {
             self.leave_rest(SLEEPING, events::WAKING, "");
-            self.rest(SUSPENDED, events::SUSPENDED, "suspend is true");
+            self.rest(SUSPENDED, "SparkConnectSuspended", "suspend is true");
         } else if is_asleep {
             self.leave_rest(SUSPENDED, events::RESUMED, "the server may start again");
-            self.rest(SLEEPING, events::SLEEPING, "nobody has connected for sleepAfterIdleSeconds");
+            self.rest(SLEEPING, "SparkConnectSleeping", "nobody has connected for sleepAfterIdleSeconds");
         } else {
             self.leave_rest(SUSPENDED, events::RESUMED, "the server starts again");
             self.leave_rest(SLEEPING, events::WAKING, "a client connects, and the server starts again");
@@ -137,8 +119,8 @@ impl<'a> Pass<'a> {
             return conditions::remove(status, GATEWAY_MISSING);
         }
         let what = "sleepAfterIdleSeconds and ttlSecondsAfterIdle have no effect: the operator has no gateway (--connect-gateway)";
-        if !conditions::holds(status, GATEWAY_MISSING) {
-            self.plan.events.push(events::warning(events::GATEWAY_MISSING, "Expose", what.to_owned()));
+        if status.true_condition(GATEWAY_MISSING).is_none() {
+            self.plan.events.push(events::warning("SparkConnectGatewayMissing", "Expose", what.to_owned()));
         }
         conditions::set(status, GATEWAY_MISSING, true, ("NoGateway", what), self.now);
     }
@@ -177,7 +159,7 @@ impl<'a> Pass<'a> {
 
     /// Leaves the server as it is, because nothing can be made of the spec.
     fn stop(&mut self, reason: &'static str, why: &str) {
-        let known = conditions::find(&self.plan.status, SERVER_POD_READY);
+        let known = self.plan.status.condition(SERVER_POD_READY);
         if known.is_none_or(|known| known.reason != reason || known.message != conditions::not_ready(why)) {
             self.plan.events.push(events::warning(events::FAILED, "Validate", why.to_owned()));
         }
@@ -215,20 +197,20 @@ impl<'a> Pass<'a> {
         } else if let Some(name) = status.server.pod_name.clone() {
             let why = format!("pod {name} is gone: it was deleted, or its node is");
             let failure = ConnectFailure {
-                reason: Some(reason::GONE.to_owned()),
+                reason: Some("ServerGone".to_owned()),
                 message: Some(why),
                 ..Default::default()
             };
             return self.fail(failure);
         }
-        let known = conditions::find(status, SERVER_POD_READY).map(|known| known.reason.as_str());
+        let known = status.condition(SERVER_POD_READY).map(|known| known.reason.as_str());
         let is_repeated = known.is_some_and(|known| [reason::CREATING, reason::REFUSED].contains(&known));
         let was_refused = known == Some(reason::REFUSED);
         if !is_repeated {
             status.last_restart_time = Some(Time(self.now));
             let name = names::server(self.connect);
             self.plan.events.push(if status.restarts > 0 {
-                events::normal(events::RESTARTED, "Create", format!("server {name} is made anew"))
+                events::normal("SparkConnectRestarted", "Create", format!("server {name} is made anew"))
             } else {
                 events::normal(events::PROVISIONING, "Create", format!("server {name} is made"))
             });
@@ -263,7 +245,7 @@ impl<'a> Pass<'a> {
         if is_edited {
             status.restarts = 0;
             let note = "the spec was edited: the server is made anew, which ends its sessions".to_owned();
-            self.plan.events.push(events::normal(events::EDITED, "Replace", note));
+            self.plan.events.push(events::normal("SparkConnectEdited", "Replace", note));
             return self.replace(pod, "the spec was edited");
         }
         status.server_hash = Some(hash);
@@ -287,7 +269,7 @@ impl<'a> Pass<'a> {
             DriverState::Running if pod.is_ready => self.ready(&summary.name),
             DriverState::Running => match self.plan.status.state {
                 ConnectState::New | ConnectState::Provisioning | ConnectState::Failed => {
-                    self.enter(ConnectState::Provisioning, reason::STARTING, "Spark does not listen yet");
+                    self.enter(ConnectState::Provisioning, "Starting", "Spark does not listen yet");
                 }
                 ConnectState::Ready | ConnectState::NotReady => {
                     self.unready(&summary.name, "Spark does not answer");
@@ -298,8 +280,8 @@ impl<'a> Pass<'a> {
     }
 
     fn starts(&mut self, name: &str, why: Option<&str>) {
-        let word = why.and_then(conditions::first_word).unwrap_or(reason::NOT_READY);
-        let known = conditions::find(&self.plan.status, SERVER_POD_READY);
+        let word = why.and_then(excerpt::reason).unwrap_or(reason::NOT_READY);
+        let known = self.plan.status.condition(SERVER_POD_READY);
         if let Some(why) = why.filter(|_| known.is_none_or(|known| known.reason != word)) {
             self.plan.events.push(events::waits(name, why));
         }
@@ -309,11 +291,10 @@ impl<'a> Pass<'a> {
     fn ready(&mut self, name: &str) {
         if self.plan.status.state != ConnectState::Ready {
             let note = format!("clients can connect to server {name}");
-            self.plan.events.push(events::normal(events::READY, "Follow", note));
+            self.plan.events.push(events::normal("SparkConnectReady", "Follow", note));
         }
-        self.enter(ConnectState::Ready, reason::READY, "Server pod is ready");
-        let since =
-            conditions::find(&self.plan.status, SERVER_POD_READY).map(|ready| ready.last_transition_time.0);
+        self.enter(ConnectState::Ready, "ServerPodReady", "Server pod is ready");
+        let since = self.plan.status.condition(SERVER_POD_READY).map(|ready| ready.last_transition_time.0);
         let ready = since.map_or(Duration::ZERO, |since| between(since, self.now));
         match STABLE.checked_sub(ready).filter(|rest| !rest.is_zero()) {
             None => self.plan.status.restarts = 0,
@@ -325,7 +306,7 @@ impl<'a> Pass<'a> {
     fn unready(&mut self, name: &str, why: &str) {
         if self.plan.status.state != ConnectState::NotReady {
             let note = format!("server {name} is not ready: {why}");
-            self.plan.events.push(events::warning(events::NOT_READY, "Follow", note));
+            self.plan.events.push(events::warning("SparkConnectNotReady", "Follow", note));
         }
         self.enter(ConnectState::NotReady, reason::NOT_READY, why);
     }
@@ -336,7 +317,7 @@ impl<'a> Pass<'a> {
         let recorded = self.plan.status.last_failure.as_ref().and_then(|failure| failure.pod_uid.as_ref());
         if recorded != Some(&summary.uid) {
             let of_container = summary.ended.as_ref().map(|ended| ended.reason.clone());
-            let of_pod = summary.message.as_deref().and_then(conditions::first_word).map(str::to_owned);
+            let of_pod = summary.message.as_deref().and_then(excerpt::reason).map(str::to_owned);
             let failure = ConnectFailure {
                 reason: of_container.filter(|word| !word.is_empty()).or(of_pod),
                 exit_code: summary.ended.as_ref().map(|ended| ended.exit_code),
@@ -374,7 +355,7 @@ impl<'a> Pass<'a> {
             }
         };
         let ConnectFailure { reason, message, .. } = status.last_failure.clone().unwrap_or_default();
-        let word = reason.as_deref().and_then(conditions::first_word).unwrap_or(reason::NOT_READY);
+        let word = reason.as_deref().and_then(excerpt::reason).unwrap_or(reason::NOT_READY);
         self.enter(state, word, message.as_deref().unwrap_or_default());
         self.wake_in(pause);
     }

@@ -13,7 +13,7 @@ impl Pass<'_> {
     /// Returns how long nobody has connected, or could.
     fn idle(&self) -> Duration {
         let status = &self.plan.status;
-        let ready = conditions::find(status, SERVER_POD_READY).filter(|condition| condition.status == "True");
+        let ready = status.true_condition(SERVER_POD_READY);
         let moments = [
             self.connect.last_connection(),
             status.start_time.clone(),
@@ -42,7 +42,7 @@ impl Pass<'_> {
         else {
             return false;
         };
-        if conditions::holds(&self.plan.status, SLEEPING) {
+        if self.plan.status.true_condition(SLEEPING).is_some() {
             // Only a client wakes it: one that has connected while its wait was not over.
             let last = self.connect.last_connection();
             return last.is_none_or(|last| between(last.0, self.now) >= seconds(limit));
@@ -66,7 +66,7 @@ impl Pass<'_> {
     /// Deletes the server's pod until `spec` or a client asks for it again.
     pub(super) fn rest(&mut self, condition: &'static str, event: &'static str, why: &str) {
         let status = &mut self.plan.status;
-        if !conditions::holds(status, condition) {
+        if status.true_condition(condition).is_none() {
             let note = format!("{why}: the server and its executors are deleted, and everything else stays");
             self.plan.events.push(events::normal(event, "Rest", note));
         }
@@ -80,7 +80,7 @@ impl Pass<'_> {
     }
 
     pub(super) fn leave_rest(&mut self, condition: &'static str, event: &'static str, note: &str) {
-        if conditions::holds(&self.plan.status, condition) && !note.is_empty() {
+        if self.plan.status.true_condition(condition).is_some() && !note.is_empty() {
             self.plan.events.push(events::normal(event, "Start", note.to_owned()));
         }
         conditions::remove(&mut self.plan.status, condition);
