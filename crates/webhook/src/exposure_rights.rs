@@ -183,12 +183,12 @@ fn in_shell(text: &str) -> String {
 
 /// Returns the permissions that a change of an application needs.
 pub(super) fn of_application(change: &Change) -> Vec<ExposureRight> {
-    needed(change, "spec", |application: &SparkApplication| &application.spec)
+    needed::<SparkApplication>(change, "spec", |application| &application.spec)
 }
 
 /// Returns the permissions that a change of a schedule needs.
 pub(super) fn of_schedule(change: &Change) -> Vec<ExposureRight> {
-    needed(change, "spec.template", |schedule: &ScheduledSparkApplication| &schedule.spec.template)
+    needed::<ScheduledSparkApplication>(change, "spec.template", |schedule| &schedule.spec.template)
 }
 
 /// Returns the permissions that a change needs. An object that cannot be read needs none: it was allowed only because
