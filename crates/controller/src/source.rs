@@ -134,7 +134,7 @@ where
             }
             let wake = reconcile(whole, now).await?;
             self.memory.with(&uid, |note| note.failures = 0);
-            Ok(wake)
+            Ok::<_, Error>(wake)
         };
         let looked = guarded(watched, &self.queue.workload, &self.cluster.events, now, look);
         looked.instrument(span).await.unwrap_or_else(|error| Some(self.memory.again(watched, &error)))
