@@ -92,6 +92,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         connect::Policy {
             default_service_account: Some(settings.default_service_account.clone())
                 .filter(|name| !name.is_empty()),
+            exposure: settings.exposure.exposure(),
             ..connect::Policy::new(&*master)
         },
     );

@@ -6,11 +6,15 @@ use api::{
     ConnectAccess, ConnectState, ObjectKey, ObjectKind, SparkConnect, SparkConnectStatus,
     names::connect_condition::{GATEWAY_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
 };
-use connect::{Action, Found, Gateway, Observed, Plan, Policy, ServerPod, examine, exposure_rights, next};
+use connect::{
+    Action, Found, Gateway, Observed, Plan, Policy, ServerPod, examine, exposure_rights, next,
+    quota::{exceeded, needs_room},
+};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ResourceQuota;
 use pods::{Controller, Ended, Phase, PodSummary, Waiting};
 use serde_json::{Value, json};
-use submission::findings::Invalid;
+use submission::{exposure::UrlFormat, findings::Invalid};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
@@ -167,14 +171,20 @@ fn a_server_that_ends_is_kept_with_its_log_and_made_anew_with_longer_pauses() {
         pod.summary.ended = Some(Ended { exit_code: 52, reason: "Error".to_owned(), message });
         story.seen.server = Some(Box::new(pod));
         story.after(1);
-        assert_eq!(story.told(), (ConnectState::Failed, "Error", vec!["SparkConnectFailed"]));
+        // One that was ready is missed, one that starts anew is waited for, and what comes back again and again is a failure.
+        let state = match restarts {
+            1 => ConnectState::NotReady,
+            2 => ConnectState::Provisioning,
+            _ => ConnectState::Failed,
+        };
+        assert_eq!(story.told(), (state, "Error", vec!["SparkConnectFailed"]));
         let failure = story.plan.status.last_failure.clone().unwrap();
         let why =
             "server container failed with ExitCode: 52, Reason: Error, Message: java.lang.OutOfMemoryError";
         assert_eq!((failure.exit_code, failure.message.as_deref()), (Some(52), Some(why)));
         assert_eq!((story.plan.status.restarts, story.plan.actions.len()), (restarts, 0));
         story.after(pause - 1);
-        assert_eq!((story.plan.actions.len(), story.plan.events.len()), (0, 0), "{restarts}");
+        assert_eq!((story.plan.actions.len(), story.told()), (0, (state, "Error", vec![])), "{restarts}");
         story.after(1);
         assert!(story.deletes(&uid, false), "{restarts}: {:?}", story.plan);
         story.seen.server = None;
@@ -194,8 +204,23 @@ fn a_server_whose_pod_is_gone_is_made_anew() {
     let mut story = Story::has_ready_server(json!({}));
     story.seen.server = None;
     story.after(1);
-    assert_eq!(story.told(), (ConnectState::Failed, "ServerGone", vec!["SparkConnectFailed"]));
+    assert_eq!(story.told(), (ConnectState::NotReady, "ServerGone", vec!["SparkConnectFailed"]));
     story.after(10);
+    assert!(story.creates());
+}
+
+/// Kubeflow's SDK gave up a server that was ready half a minute later.
+#[test]
+fn a_crash_before_a_server_was_ready_is_no_failure_and_its_pod_may_go_meanwhile() {
+    let mut story = Story::of(json!({}));
+    story.after(0);
+    story.pod("1", Phase::Failed).summary.ended = Some(Ended { exit_code: 1, ..Ended::default() });
+    story.after(1);
+    assert_eq!(story.told(), (ConnectState::Provisioning, "ServerPodNotReady", vec!["SparkConnectFailed"]));
+    story.seen.server = None;
+    story.after(5);
+    assert_eq!((story.plan.status.restarts, story.plan.actions.len(), story.told().2), (1, 0, vec![]));
+    story.after(5);
     assert!(story.creates());
 }
 
@@ -477,6 +502,55 @@ fn a_service_beyond_the_cluster_needs_a_right() {
 }
 
 #[test]
+fn a_quota_has_to_have_room_for_a_server_and_its_executors() {
+    let connect = |spec: Value| Story::of(spec).connect;
+    let quota: ResourceQuota = serde_json::from_value(json!({
+        "metadata": {"name": "team"},
+        "spec": {"hard": {"requests.cpu": "3"}},
+        "status": {"used": {"requests.cpu": "1"}},
+    }))
+    .unwrap();
+    let said = |old: Option<&SparkConnect>, new: &SparkConnect| {
+        let found = exceeded(old, new, std::slice::from_ref(&quota), true);
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let expected = "ResourceQuota team: requests.cpu: the SparkConnect asks for 3 (server 1, 2 executors 1 each); of 3, 1 are \
+                    used and 2 left: lower spec.executor.instances, or cores of server and executor, or what their templates ask \
+                    for, or wait until others have ended";
+    assert_eq!(said(None, &connect(json!({}))), [expected]);
+    assert_eq!(said(None, &connect(json!({"executor": {"instances": 1}}))), [""; 0]);
+    let container = json!({"name": "a", "resources": {"requests": {"cpu": "3"}}});
+    let large = json!({
+        "executor": {"instances": 0}, "server": {"template": {"spec": {"containers": [container]}}},
+    });
+    let large = said(None, &connect(large));
+    assert!(large[0].contains("asks for 3 (server 3); of 3, "), "{large:?}");
+    // The pods of the present server go before the next one comes.
+    let mut present = connect(json!({}));
+    present.status = serde_json::from_value(json!({
+        "server": {"podName": "pi-server"}, "executors": {"running": 1, "pending": 1, "failed": 7},
+    }))
+    .unwrap();
+    assert_eq!(said(Some(&present), &connect(json!({"image": "spark:2"}))), [""; 0]);
+}
+
+#[test]
+fn what_makes_no_server_needs_no_room() {
+    let connect = |spec: Value| Story::of(spec).connect;
+    let (plain, suspended) = (json!({}), json!({"suspend": true}));
+    for (old, new, needs) in [
+        (None, &plain, true),
+        (None, &suspended, false),
+        (Some(&plain), &json!({"server": {"access": "Cluster"}}), false),
+        (Some(&plain), &json!({"image": "spark:2"}), true),
+        (Some(&suspended), &plain, true),
+    ] {
+        let before = old.map(|old| connect(old.clone()));
+        assert_eq!(needs_room(before.as_ref(), &connect(new.clone())), needs, "{old:?} {new}");
+    }
+}
+
+#[test]
 fn servers_are_for_their_namespace_unless_the_admin_or_the_user_says_otherwise() {
     let has_policy = |access: ConnectAccess, spec: Value| {
         let mut story = Story::of(spec);
@@ -487,4 +561,44 @@ fn servers_are_for_their_namespace_unless_the_admin_or_the_user_says_otherwise()
     assert!(!has_policy(ConnectAccess::Cluster, json!({})));
     assert!(has_policy(ConnectAccess::Cluster, json!({"server": {"access": "Namespace"}})));
     assert!(!has_policy(ConnectAccess::Namespace, json!({"server": {"access": "Cluster"}})));
+}
+
+#[test]
+fn the_web_ui_has_an_ingress_where_each_namespace_has_addresses_of_its_own() {
+    let plan = |format: &str, spec: Value| {
+        let mut story = Story::of(spec);
+        story.policy.exposure.url_format = Some(UrlFormat::parse(format).unwrap());
+        story.after(0);
+        story.plan
+    };
+    let of_kind = |plan: &Plan, kind: &str| {
+        plan.wanted.iter().find(|object| object["kind"] == kind).cloned().unwrap_or_default()
+    };
+    let format = "ui.example.com/{{$appNamespace}}/{{$appName}}";
+    let made = plan(format, json!({}));
+    let ingress = of_kind(&made, "Ingress");
+    let metadata = &ingress["metadata"];
+    assert_eq!(
+        (&metadata["name"], &metadata["labels"], &metadata["ownerReferences"][0]["uid"]),
+        (&json!("pi-server-ui"), &of_kind(&made, "Service")["metadata"]["labels"], &json!(UID))
+    );
+    let path = json!({
+        "path": "/team-a/pi(/|$)(.*)", "pathType": "ImplementationSpecific",
+        "backend": {"service": {"name": "pi-server", "port": {"number": 4040}}},
+    });
+    assert_eq!(ingress["spec"], json!({"rules": [{"host": "ui.example.com", "http": {"paths": [path]}}]}));
+    let rules = &of_kind(&made, "NetworkPolicy")["spec"]["ingress"];
+    assert_eq!(rules[1], json!({"ports": [{"port": 4040, "protocol": "TCP"}]}));
+    let Some(Action::CreateServer(pod)) = made.actions.last() else { panic!("{made:?}") };
+    let options = pod["spec"]["containers"][0]["args"].as_array().unwrap();
+    assert!(options.contains(&json!("spark.ui.proxyBase=/team-a/pi")), "{options:?}");
+
+    for (format, spec) in [
+        // An application of another namespace may have this one.
+        ("{{$appName}}.example.com", json!({})),
+        (format, json!({"sparkConf": {"spark.ui.enabled": "false"}})),
+        ("{{$appNamespace}}.example.com/{{$appId}}", json!({})),
+    ] {
+        assert_eq!(of_kind(&plan(format, spec), "Ingress"), Value::Null, "{format}");
+    }
 }

@@ -168,13 +168,13 @@ crate::words! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[schemars(with = "String")]
     pub enum ConnectState {
-        /// The server's pod is being made, or was made and has never been ready.
+        /// The server's pod is being made, or was made and has never been ready. One that has ended is made anew soon.
         Provisioning = "Provisioning",
         /// Clients can connect.
         Ready = "Ready",
-        /// The server does not answer, or is suspended, or sleeps.
+        /// The server that was ready does not answer or has ended, or is suspended, or sleeps.
         NotReady = "NotReady",
-        /// The server cannot be made, or has ended by itself and is made anew later.
+        /// The server cannot be made, or three in a row have ended by themselves. The next one is made later.
         Failed = "Failed",
         /// Nothing was done yet. A state that we do not know is read as this one.
         #[default]
@@ -219,6 +219,20 @@ pub struct ConnectFailure {
 pub struct ConnectGateway {
     /// Port of the gateway's pods.
     pub port: i32,
+}
+
+impl SparkConnectStatus {
+    /// Returns the condition of this type.
+    #[must_use]
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+
+    /// Returns the condition of this type, if it is true.
+    #[must_use]
+    pub fn true_condition(&self, type_: &str) -> Option<&Condition> {
+        self.condition(type_).filter(|condition| condition.status == "True")
+    }
 }
 
 impl SparkConnect {

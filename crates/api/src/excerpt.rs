@@ -26,6 +26,17 @@ pub fn end(text: String, limit: usize) -> String {
     format!("{ELLIPSIS}{}", &text[begin..])
 }
 
+/// Returns the first word of an explanation, such as `ImagePullBackOff: …`, if it can be the reason of a condition: the API
+/// server refuses what is not a single word.
+#[must_use]
+pub fn reason(text: &str) -> Option<&str> {
+    let word = text.split(':').next().unwrap_or_default();
+    let is_word = word.starts_with(|c: char| c.is_ascii_alphabetic())
+        && word.len() <= 256
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_word.then_some(word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{beginning, end};

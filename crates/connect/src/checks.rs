@@ -2,21 +2,14 @@
 //! checked as an application: the webhook, the controller and `sparkctl` refuse the same with the same messages.
 
 use crate::{
-    CONNECT_PORT, LEAST_IDLE_SECONDS, Policy, names, objects, options::image, server_pod::server_pod,
+    CONNECT_PORT, LEAST_IDLE_SECONDS, Policy, application::as_application, names, objects, options::image,
+    server_pod::server_pod,
 };
-use api::{
-    Embedded, LONGEST_LABEL, Role, SparkApplication, SparkApplicationSpec, SparkConnect, SparkConnectSpec,
-    SparkPodSpec,
-    names::{conf, submit_conf},
-    stated,
-};
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use kube_core::ResourceExt;
+use api::{LONGEST_LABEL, Role, SparkConnect, SparkConnectSpec, names::submit_conf};
 use spark_client::Line;
 use submission::{
     exposure::ExposureRight,
     findings::{Findings, Refusal},
-    pod_templates::sparks_container,
 };
 use validation::{
     Files, check_name, is_bounded, is_label,
@@ -24,24 +17,19 @@ use validation::{
 };
 
 /// Texts of findings about an application, and what they are about a server; a later one sees what an earlier one wrote.
-const WORDS: [(&str, &str); 6] = [
+const WORDS: [(&str, &str); 11] = [
     ("spec.driver", "spec.server"),
     ("write spec.server.kubernetesMaster instead", "the operator sets it: take it out"),
     ("spec.server.image", "the image of the container in spec.server.template"),
     ("spec.executor.image", "the image of the container in spec.executor.template"),
     ("spec.executor.serviceAccount", "serviceAccountName in spec.executor.template"),
     ("an application runs in its own namespace", "a server runs in its own namespace"),
+    ("the application asks for", "the SparkConnect asks for"),
+    ("(driver ", "(server "),
+    ("cores or coreRequest of", "cores of"),
+    ("memory or memoryOverhead of", "memory of"),
+    (" of driver and executor", " of server and executor, or what their templates ask for"),
 ];
-/// Properties that a server takes and a submitted application may not: the pod's name, which is the operator's, and lists of
-/// files, which are in the image here.
-const LEFT_OUT: [&str; 5] = [
-    conf::DRIVER_POD_NAME,
-    submit_conf::JARS,
-    submit_conf::FILES,
-    submit_conf::ARCHIVES,
-    submit_conf::PY_FILES,
-];
-
 /// Checks that the server can run with the spec that the user wrote.
 ///
 /// # Errors
@@ -201,59 +189,6 @@ fn planned(connect: &SparkConnect, findings: &mut Findings) {
     }
 }
 
-fn of_server(text: String) -> String {
+pub(super) fn of_server(text: String) -> String {
     WORDS.iter().fold(text, |text, (application, server)| text.replace(application, server))
-}
-
-/// Returns an application that has in common with the server what can be.
-fn as_application(connect: &SparkConnect) -> SparkApplication {
-    let spec = &connect.spec;
-    let mut common = SparkApplicationSpec {
-        spark_version: spec.spark_version.clone(),
-        image: Some(stated(&spec.image).map_or_else(|| "spark".to_owned(), Clone::clone)),
-        main_class: Some("Server".to_owned()),
-        main_application_file: "local:///server.jar".to_owned(),
-        spark_conf: spec.spark_conf.clone(),
-        hadoop_conf: spec.hadoop_conf.clone(),
-        dynamic_allocation: spec.dynamic_allocation.clone(),
-        ..SparkApplicationSpec::default()
-    };
-    common.spark_conf.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
-    let (server, executor) = (&spec.server, &spec.executor);
-    common.driver.pod = SparkPodSpec {
-        cores: server.cores,
-        memory: stated(&server.memory).cloned(),
-        service_account: stated(&server.service_account).cloned(),
-        // The server has what its template has, and its command is the operator's.
-        template: without(server.template.as_ref(), Role::Driver, &["args", "command", "image", "resources"]),
-        ..SparkPodSpec::default()
-    };
-    // A server may have no executors for now.
-    common.executor.instances = executor.instances.filter(|instances| *instances != 0);
-    common.executor.pod = SparkPodSpec {
-        cores: executor.cores,
-        memory: stated(&executor.memory).cloned(),
-        template: without(executor.template.as_ref(), Role::Executor, &["image"]),
-        ..SparkPodSpec::default()
-    };
-    let mut application = SparkApplication::new("server", common);
-    application.metadata.namespace = connect.namespace();
-    application
-}
-
-/// Returns a template without these fields of the container in which Spark runs.
-fn without(
-    template: Option<&Embedded<PodTemplateSpec>>,
-    role: Role,
-    fields: &[&str],
-) -> Option<Embedded<PodTemplateSpec>> {
-    let mut template = template?.json().clone();
-    let containers = template.pointer_mut("/spec/containers");
-    if let Some(containers) = containers.filter(|list| list.as_array().is_some_and(|list| !list.is_empty())) {
-        let sparks = sparks_container(containers, role);
-        if let Some(container) = containers[sparks].as_object_mut() {
-            container.retain(|field, _| !fields.contains(&field.as_str()));
-        }
-    }
-    Some(template.into())
 }

@@ -4,17 +4,9 @@ use plan::events::{Event, Severity};
 use std::time::Duration;
 
 pub(super) const PROVISIONING: &str = "SparkConnectProvisioning";
-pub(super) const READY: &str = "SparkConnectReady";
-pub(super) const NOT_READY: &str = "SparkConnectNotReady";
 pub(super) const FAILED: &str = "SparkConnectFailed";
-pub(super) const RESTARTED: &str = "SparkConnectRestarted";
-pub(super) const EDITED: &str = "SparkConnectEdited";
-pub(super) const SUSPENDED: &str = "SparkConnectSuspended";
 pub(super) const RESUMED: &str = "SparkConnectResumed";
-pub(super) const SLEEPING: &str = "SparkConnectSleeping";
 pub(super) const WAKING: &str = "SparkConnectWaking";
-pub(super) const DELETED: &str = "SparkConnectDeleted";
-pub(super) const GATEWAY_MISSING: &str = "SparkConnectGatewayMissing";
 
 /// Why the fields that need a gateway have no effect: the reason and the message of the condition `GatewayMissing`.
 pub(super) const NO_GATEWAY: (&str, &str) = (

@@ -5,6 +5,7 @@
 //! crash finds what the first one made. Objects of Kubeflow's operator have the same names and owner: a server of it goes
 //! on until its spec is edited.
 
+mod application;
 mod checks;
 mod conditions;
 mod events;
@@ -13,7 +14,9 @@ pub mod names;
 mod objects;
 mod options;
 mod pass;
+pub mod quota;
 mod server_pod;
+mod ui;
 
 pub use checks::{examine, exposure_rights, validate};
 pub use events::not_applied;
@@ -27,6 +30,7 @@ use plan::events::Event;
 use pods::PodSummary;
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
+use submission::exposure::Exposure;
 
 /// The port that clients connect to.
 pub const CONNECT_PORT: i32 = 15002;
@@ -48,6 +52,8 @@ pub struct Policy {
     pub default_access: ConnectAccess,
     /// The service account of servers that name none; none for the namespace's `default`.
     pub default_service_account: Option<String>,
+    /// The settings for Ingresses of web UIs.
+    pub exposure: Exposure,
     /// The operator's gateway, if it has one.
     pub gateway: Option<Gateway>,
 }
@@ -60,6 +66,7 @@ impl Policy {
             master: master.into(),
             default_access: ConnectAccess::default(),
             default_service_account: None,
+            exposure: Exposure::default(),
             gateway: None,
         }
     }
@@ -137,7 +144,7 @@ pub struct Found {
 
 /// What to do and what to record. The actions are carried out first, then `wanted` is applied, then the status is written,
 /// then the events are sent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct Plan {
     pub actions: Vec<Action>,
@@ -165,5 +172,5 @@ pub enum Action {
 
 /// Returns the plan for `connect`, given the facts `seen`. It never fails and never waits.
 pub fn next(connect: &SparkConnect, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
-    pass::Pass::new(connect, seen, now, policy).plan()
+    pass::plan(connect, seen, now, policy)
 }

@@ -31,6 +31,11 @@ pub fn service(connect: &SparkConnect) -> String {
     given.filter(|name| !name.is_empty()).map_or_else(|| server(connect), str::to_owned)
 }
 
+/// Returns the name of the Ingress of the web UI. An Ingress may have a longer name than a Service.
+pub(super) fn ui_ingress(connect: &SparkConnect) -> String {
+    server(connect) + "-ui"
+}
+
 /// Returns the names of the EndpointSlices of a Service without a selector: of the port that the gateway serves, and of
 /// the others.
 #[must_use]

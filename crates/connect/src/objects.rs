@@ -1,7 +1,7 @@
 //! Builds the objects of a server beside its pod: the ConfigMap with the pod template of the executors, the Service, the
-//! NetworkPolicy, and the EndpointSlices of a Service that leads to the gateway.
+//! NetworkPolicy, the Ingress of the web UI, and the EndpointSlices of a Service that leads to the gateway.
 
-use crate::{BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_PORT, Gateway, Policy, UI_PORT, names};
+use crate::{BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_PORT, Gateway, Policy, UI_PORT, names, ui};
 use api::{
     ConnectAccess, ObjectKind, SparkConnect,
     names::{label, role},
@@ -39,11 +39,12 @@ pub(super) fn wanted(
     gateway: Option<(&Gateway, i32)>,
     address: Option<&str>,
 ) -> Vec<Value> {
-    let mut objects = vec![config_map(connect)];
+    let (mut objects, ingress) = (vec![config_map(connect)], ui::ingress(connect, &policy.exposure));
     if connect.spec.server.access.unwrap_or(policy.default_access) == ConnectAccess::Namespace {
-        objects.push(network_policy(connect, gateway.map(|(gateway, _)| gateway)));
+        objects.push(network_policy(connect, gateway.map(|(gateway, _)| gateway), ingress.is_some()));
     }
     objects.push(service(connect, gateway.is_none()));
+    objects.extend(ingress.map(|ingress| owned(connect, ingress)));
     if let Some((gateway, port)) = gateway {
         let [of_gateway, direct] = names::endpoint_slices(connect);
         let (name, _, protocol) = CONNECT;
@@ -57,17 +58,16 @@ pub(super) fn wanted(
     objects
 }
 
-/// Returns an object with the SparkConnect as its owner and with the labels by which the operator finds it.
 fn object(connect: &SparkConnect, kind: &ObjectKind, name: &str) -> Value {
-    json!({
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {
-            "name": name,
-            "labels": {label::CREATED_BY: "true", label::CONNECT_NAME: connect.name_any()},
-            "ownerReferences": [owner_reference(connect)],
-        },
-    })
+    owned(connect, json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}))
+}
+
+/// Returns an object with the SparkConnect as its owner and with the labels by which the operator finds it.
+fn owned(connect: &SparkConnect, mut object: Value) -> Value {
+    object["metadata"]["labels"] =
+        json!({label::CREATED_BY: "true", label::CONNECT_NAME: connect.name_any()});
+    object["metadata"]["ownerReferences"] = json!([owner_reference(connect)]);
+    object
 }
 
 fn config_map(connect: &SparkConnect) -> Value {
@@ -86,8 +86,9 @@ fn config_map(connect: &SparkConnect) -> Value {
     object
 }
 
-/// Returns a policy that lets in the pods of the namespace, executors among them, and the gateway.
-fn network_policy(connect: &SparkConnect, gateway: Option<&Gateway>) -> Value {
+/// Returns a policy that lets in the pods of the namespace, executors among them, and the gateway; and whoever asks for the
+/// web UI if it has an Ingress, whose controller may be anywhere.
+fn network_policy(connect: &SparkConnect, gateway: Option<&Gateway>, has_ingress: bool) -> Value {
     let selector: Value = server_labels(connect).into_iter().collect();
     let mut ingress = vec![json!({"from": [{"podSelector": {}}]})];
     if let Some(Gateway { namespace, labels, .. }) = gateway {
@@ -96,6 +97,9 @@ fn network_policy(connect: &SparkConnect, gateway: Option<&Gateway>) -> Value {
             "podSelector": {"matchLabels": labels},
         });
         ingress.push(json!({"from": [of_gateway], "ports": [{"port": CONNECT_PORT, "protocol": "TCP"}]}));
+    }
+    if has_ingress {
+        ingress.push(json!({"ports": [{"port": UI_PORT, "protocol": "TCP"}]}));
     }
     let mut object = object(connect, &ObjectKind::NETWORK_POLICY, &names::server(connect));
     object["spec"] =

@@ -1,7 +1,7 @@
 //! Lists the options of `spark-submit` with which a server starts: those of Kubeflow's operator, in its order. Of two
 //! options for one property, Spark takes the later one.
 
-use crate::{BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_PORT, Policy, names};
+use crate::{BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_PORT, Policy, names, ui};
 use api::{
     Embedded, Role, SparkConnect,
     names::{conf, label, submit_conf},
@@ -9,6 +9,7 @@ use api::{
 };
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube_core::ResourceExt;
+use submission::allocation_properties;
 
 /// Returns the options. No shell and no kubelet changes them: see [`crate::server_pod`].
 pub(super) fn options(connect: &SparkConnect, policy: &Policy) -> Vec<String> {
@@ -19,6 +20,10 @@ pub(super) fn options(connect: &SparkConnect, policy: &Policy) -> Vec<String> {
     if let Some(image) = image(spec.executor.template.as_ref(), Role::Executor, spec.image.as_ref()) {
         set(conf::IMAGE, image);
         set(&conf::kubernetes(Role::Executor, conf::CONTAINER_IMAGE), image);
+    }
+    if let Some(path) = ui::path(connect, &policy.exposure) {
+        set(conf::UI_PROXY_BASE, &path);
+        set(conf::UI_PROXY_REDIRECT_URI, "/");
     }
     for (key, value) in spec.spark_conf.iter().filter(|(key, _)| *key != conf::DRIVER_POD_NAME) {
         set(key, value);
@@ -66,21 +71,8 @@ pub(super) fn options(connect: &SparkConnect, policy: &Policy) -> Vec<String> {
         set(&container, Role::Executor.container());
     }
 
-    if let Some(allocation) = spec.dynamic_allocation.as_ref().filter(|allocation| allocation.enabled) {
-        set(conf::DYNAMIC_ALLOCATION, "true");
-        for (key, count) in [
-            (conf::DYNAMIC_ALLOCATION_INITIAL, allocation.initial_executors),
-            (conf::DYNAMIC_ALLOCATION_MIN, allocation.min_executors),
-            (conf::DYNAMIC_ALLOCATION_MAX, allocation.max_executors),
-        ] {
-            if let Some(count) = count {
-                set(key, &count.to_string());
-            }
-        }
-        set(conf::SHUFFLE_TRACKING, &allocation.shuffle_tracking_enabled.unwrap_or(true).to_string());
-        if let Some(timeout) = allocation.shuffle_tracking_timeout {
-            set(conf::SHUFFLE_TRACKING_TIMEOUT, &timeout.to_string());
-        }
+    for (key, value) in allocation_properties(spec.dynamic_allocation.as_ref()) {
+        set(key, &value);
     }
     options
 }

@@ -28,6 +28,7 @@ mod reconcile;
 mod reconcile_memory;
 mod schedules;
 mod slots;
+mod source;
 mod status;
 mod submission_environment;
 mod submission_metrics;
@@ -220,9 +221,9 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let namespaces = Arc::clone(&cluster.namespaces).follow(&cluster.watching);
     let follow_namespaces = namespaces.for_each(async |namespace| {
         context.queue.add_all_in(&namespace, &cluster.applications);
-        of_schedules.queue.add_all_in(&namespace, &of_schedules.schedules);
+        of_schedules.source.queue.add_all_in(&namespace, &of_schedules.source.cache);
         if let Some(of_connects) = &of_connects {
-            of_connects.queue.add_all_in(&namespace, &of_connects.connects);
+            of_connects.source.queue.add_all_in(&namespace, &of_connects.source.cache);
         }
     });
     let report_unreadable = async {

@@ -1,4 +1,4 @@
-//! Checks whether the ResourceQuotas of a namespace have room for the pods of an application.
+//! Checks whether the ResourceQuotas of a namespace have room for the pods of an application, or of a server of Spark Connect.
 //!
 //! This check builds the pods with the same code that submits the application and customizes its pods, so that they
 //! equal the pods that Spark will create. It counts the pods as Kubernetes will count them. So an application is
@@ -24,9 +24,9 @@ struct Pods {
 }
 
 /// The pods of an application: driver, executors and, if there is one, the submission pod, which runs before the
-/// executors.
+/// executors. The driver of a SparkConnect is its server.
 #[derive(Clone, Debug)]
-struct Claim {
+pub struct Claim {
     submission: Option<Pods>,
     driver: Pods,
     executors: Pods,
@@ -64,17 +64,31 @@ pub fn exceeded(
     policy: &Policy,
     says_numbers: bool,
 ) -> Vec<Invalid> {
+    let claim = || Claim::of(new, submission_environment, policy);
+    let own = || Some(Claim::of(old?, submission_environment, policy).ok()?.of_run(old?));
+    exceeded_by(quotas, claim, own, says_numbers)
+}
+
+/// Returns one finding for each resource of each quota that `claim` would exceed, which is determined only if there is a
+/// limit. What `own`, the present pods, use is free for it.
+#[must_use]
+pub fn exceeded_by(
+    quotas: &[ResourceQuota],
+    claim: impl FnOnce() -> Result<Claim, Error>,
+    own: impl FnOnce() -> Option<Claim>,
+    says_numbers: bool,
+) -> Vec<Invalid> {
     let mut limits: Vec<_> =
         quotas.iter().flat_map(Limit::of).filter(|limit| is_counted(limit.key)).collect();
     if limits.is_empty() {
         return Vec::new();
     }
     limits.sort_by_key(|limit| (limit.quota.metadata.name.as_ref(), limit.key));
-    let claim = match Claim::of(new, submission_environment, policy) {
+    let claim = match claim() {
         Ok(claim) => claim,
         Err(error) => return error.findings("the ResourceQuotas of the namespace"),
     };
-    let own = old.and_then(|old| Some(Claim::of(old, submission_environment, policy).ok()?.at_present(old)));
+    let own = own();
     limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref(), says_numbers)).collect()
 }
 
@@ -110,28 +124,41 @@ impl Claim {
         submission_environment: &SubmissionEnvironment,
         policy: &Policy,
     ) -> Result<Self, Error> {
-        let PodRequests { driver, executor, greatest, is_dynamic, .. } =
-            PodRequests::of(application, &submission_environment.defaults)?;
+        let requests = PodRequests::of(application, &submission_environment.defaults)?;
         let submission = submission_pod(application, submission_environment, policy);
-        Ok(Self {
-            submission: submission.map(|each| Pods { each, number: 1 }),
+        let submission = submission.map(|each| Pods { each, number: 1 });
+        Ok(Self { submission, ..Self::without_submission(requests) })
+    }
+
+    /// Returns the pods that are asked for, with the greatest number of executors.
+    #[must_use]
+    pub fn without_submission(requests: PodRequests) -> Self {
+        let PodRequests { driver, executor, greatest, is_dynamic, .. } = requests;
+        Self {
+            submission: None,
             driver: Pods { each: driver.claim, number: 1 },
             executors: Pods { each: executor.claim, number: greatest },
             is_dynamic,
-        })
+        }
     }
 
     /// Reduces the claim to the pods that `application` has at present, according to its status.
-    fn at_present(mut self, application: &SparkApplication) -> Self {
+    fn of_run(self, application: &SparkApplication) -> Self {
         let has_driver = matches!(
             application.state(),
             State::Submitted | State::Running | State::Unknown | State::Invalidating | State::Suspending
         );
         let executors = application.status.iter().flat_map(|status| status.executor_state.values());
         let live = executors.filter(|state| matches!(state, ExecutorState::Pending | ExecutorState::Running));
+        self.at_present(has_driver, u32::try_from(live.count()).unwrap_or(u32::MAX))
+    }
+
+    /// Reduces the claim to the pods that there are.
+    #[must_use]
+    pub fn at_present(mut self, has_driver: bool, executors: u32) -> Self {
         self.submission = None;
         self.driver.number = has_driver.into();
-        self.executors.number = u32::try_from(live.count()).unwrap_or(u32::MAX);
+        self.executors.number = executors;
         self
     }
 

@@ -9,11 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// Returns the condition of this type, if it is true.
 pub(super) fn condition<'a>(connect: &'a SparkConnect, type_: &str) -> Option<&'a Condition> {
-    any_condition(connect, type_).filter(|condition| condition.status == "True")
-}
-
-fn any_condition<'a>(connect: &'a SparkConnect, type_: &str) -> Option<&'a Condition> {
-    connect.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)
+    connect.status.as_ref()?.true_condition(type_)
 }
 
 /// Returns the state; for a server that is suspended or sleeps, that word, where the status has `NotReady` as Kubeflow's
@@ -39,7 +35,8 @@ pub(super) fn coloured(connect: &SparkConnect, style: Style) -> String {
 
 /// Returns why clients cannot connect; none if they can.
 pub(super) fn why(connect: &SparkConnect) -> Option<String> {
-    let ready = any_condition(connect, SERVER_POD_READY).filter(|ready| ready.status != "True")?;
+    let ready =
+        connect.status.as_ref()?.condition(SERVER_POD_READY).filter(|ready| ready.status != "True")?;
     Some(line(ready.message.trim_end()))
 }
 

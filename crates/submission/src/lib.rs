@@ -27,6 +27,7 @@ pub mod spec_hash;
 pub mod submission_pod;
 pub mod volumes;
 
+pub use allocation::allocation_properties;
 use api::{ObjectKind, Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
 use exposure::Exposure;
 pub use fields::{RoleField, field_of, stated_in};

@@ -1,6 +1,6 @@
 //! Reviews applications and schedules: fills in defaults, and refuses objects that cannot be run.
 
-use super::decision::{Change, Decision};
+use super::decision::{Change, Decision, Versions};
 use api::{
     State,
     defaults::{self, fill_in},
@@ -68,7 +68,7 @@ pub(super) fn validated_schedule(change: &Change) -> Decision {
 /// Validates the new object. Never refuses an object that is being deleted, nor an update that does not change what runs
 /// (`is_same`): if an invalid object was stored before this webhook was installed, users must still be able to
 /// remove its finalizers, to label it and to suspend it. `warning` is what the user is told of an update beside that.
-pub(super) fn decided<K: DeserializeOwned>(
+pub(super) fn decided<K: DeserializeOwned + Send + Sync + 'static>(
     change: &Change,
     examine: impl Fn(&K) -> Findings,
     is_same: fn(&K, &K) -> bool,
@@ -79,28 +79,19 @@ pub(super) fn decided<K: DeserializeOwned>(
     if is_kept || !object["metadata"]["deletionTimestamp"].is_null() {
         return Decision::ALLOWED;
     }
-    let new: K = match read(change) {
+    let Versions { new, old } = change.versions::<K>();
+    let new = match new {
         Ok(new) => new,
-        Err(error) => return Decision::Unreadable(error.to_string()),
+        Err(error) => return Decision::Unreadable(error.clone()),
     };
-    // A stored object that cannot be read counts as different from the new one.
-    let old = serde_json::from_value::<K>((*old).clone()).ok();
-    if old.as_ref().is_some_and(|old| is_same(old, &new)) {
+    let old = old.as_ref();
+    if old.is_some_and(|old| is_same(old, new)) {
         return Decision::ALLOWED;
     }
-    let Findings { invalid, mut warnings, .. } = examine(&new);
+    let Findings { invalid, mut warnings, .. } = examine(new);
     // It is the first one, because the API server drops the last warnings if all together exceed 4 KiB.
-    warnings.splice(..0, old.and_then(|old| warning(&old, &new)));
+    warnings.splice(..0, old.and_then(|old| warning(old, new)));
     Decision::of(invalid, warnings)
-}
-
-/// Reads the object under review. If its metadata names no namespace, the object gets the namespace of the request.
-pub(super) fn read<K: DeserializeOwned>(change: &Change) -> serde_json::Result<K> {
-    let mut placed = change.object.clone();
-    if let Some(metadata) = placed["metadata"].as_object_mut() {
-        metadata.entry("namespace").or_insert_with(|| change.namespace.into());
-    }
-    serde_json::from_value(placed)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use super::{
     applications,
-    decision::{Change, Decision},
+    decision::{Change, Decision, Versions},
 };
 use api::{SparkConnect, names::annotation};
 use connect::server_hash;
@@ -34,12 +34,8 @@ fn is_same(old: &SparkConnect, new: &SparkConnect) -> bool {
 
 /// Returns the rights that a change needs. An object that cannot be read needs none: see [`applications::decided`].
 pub(super) fn exposure_rights(change: &Change) -> Vec<ExposureRight> {
-    let Ok(new) = applications::read::<SparkConnect>(change) else { return Vec::new() };
-    connect::exposure_rights(old(change).map(|old| old.spec).as_ref(), &new.spec)
-}
-
-fn old(change: &Change) -> Option<SparkConnect> {
-    serde_json::from_value(change.old.clone()).ok()
+    let Versions { new: Ok(new), old } = change.versions::<SparkConnect>() else { return Vec::new() };
+    connect::exposure_rights(old.as_ref().map(|old| &old.spec), &new.spec)
 }
 
 /// Returns `decision`, or a refusal if `user` is the account `gateway` and the change is about more than the time of the last

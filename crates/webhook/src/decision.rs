@@ -2,8 +2,9 @@
 
 use api::Excess;
 use json_patch::Patch;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::time::Duration;
+use std::{any::Any, sync::OnceLock, time::Duration};
 use validation::{Invalid, Precision, Refusal};
 
 /// The decision about an object.
@@ -58,4 +59,30 @@ pub(super) struct Change<'a> {
     pub precision: Precision,
     /// The shortest period of a schedule.
     pub shortest_period: Duration,
+    /// The [`Versions`], once somebody has asked for them.
+    pub versions: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+/// Both versions of an object as what it claims to be.
+pub(super) struct Versions<K> {
+    /// The new version, or why it cannot be read.
+    pub new: Result<K, String>,
+    /// The stored version. One that cannot be read counts as none.
+    pub old: Option<K>,
+}
+
+impl Change<'_> {
+    /// Returns both versions, which are read once. If the metadata of the new one names no namespace, it gets that of the
+    /// request.
+    pub(super) fn versions<K: DeserializeOwned + Send + Sync + 'static>(&self) -> &Versions<K> {
+        let read = || -> Box<dyn Any + Send + Sync> {
+            let mut placed = self.object.clone();
+            if let Some(metadata) = placed["metadata"].as_object_mut() {
+                metadata.entry("namespace").or_insert_with(|| self.namespace.into());
+            }
+            let new = serde_json::from_value(placed).map_err(|error| error.to_string());
+            Box::new(Versions { new, old: K::deserialize(self.old).ok() })
+        };
+        self.versions.get_or_init(read).downcast_ref().expect("a review is about one kind")
+    }
 }

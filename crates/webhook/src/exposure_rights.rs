@@ -3,8 +3,8 @@
 //! be able to use.
 
 use super::{
-    PATIENCE, applications,
-    decision::{Change, Decision},
+    PATIENCE,
+    decision::{Change, Decision, Versions},
     lookups::Permit,
 };
 use api::{ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, excerpt};
@@ -183,24 +183,23 @@ fn in_shell(text: &str) -> String {
 
 /// Returns the permissions that a change of an application needs.
 pub(super) fn of_application(change: &Change) -> Vec<ExposureRight> {
-    needed(change, "spec", |application: SparkApplication| application.spec)
+    needed::<SparkApplication>(change, "spec", |application| &application.spec)
 }
 
 /// Returns the permissions that a change of a schedule needs.
 pub(super) fn of_schedule(change: &Change) -> Vec<ExposureRight> {
-    needed(change, "spec.template", |schedule: ScheduledSparkApplication| schedule.spec.template)
+    needed::<ScheduledSparkApplication>(change, "spec.template", |schedule| &schedule.spec.template)
 }
 
 /// Returns the permissions that a change needs. An object that cannot be read needs none: it was allowed only because
 /// its spec has not changed or because it is being deleted.
-fn needed<K: DeserializeOwned>(
+fn needed<K: DeserializeOwned + Send + Sync + 'static>(
     change: &Change<'_>,
     path: &str,
-    spec: fn(K) -> SparkApplicationSpec,
+    spec: fn(&K) -> &SparkApplicationSpec,
 ) -> Vec<ExposureRight> {
-    let Ok(new) = applications::read::<K>(change) else { return Vec::new() };
-    let old = serde_json::from_value::<K>(change.old.clone()).ok().map(spec);
-    exposure_rights(old.as_ref(), &spec(new), path)
+    let Versions { new: Ok(new), old } = change.versions::<K>() else { return Vec::new() };
+    exposure_rights(old.as_ref().map(spec), spec(new), path)
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
-//! Reads the ResourceQuotas of a namespace and checks an application against them, if the admin has enabled that
+//! Reads the ResourceQuotas of a namespace and checks an application or a SparkConnect against them, if the admin has enabled that
 //! (`--enable-resource-quota-enforcement`).
 
 use super::{
-    PATIENCE, applications,
-    decision::{Change, Decision},
+    PATIENCE,
+    decision::{Change, Decision, Versions},
     lookups::Permit,
 };
-use api::{Lenient, SparkApplication};
+use api::{Lenient, SparkApplication, SparkConnect};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Api, Client, api::ListParams};
 use plan::{Policy, quota};
+use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use submission::SubmissionEnvironment;
 use tokio::time::timeout;
@@ -39,29 +40,29 @@ impl Quotas {
         Self { client, policy, submission_environment }
     }
 
-    /// Checks an application against the quotas of its namespace. Returns `decision`, or a refusal if a quota would be
-    /// exceeded or the quotas cannot be read. The quotas are read only if `decision` allows the application and the
-    /// change leads to new pods, once they are `permitted` to be. The refusal says how much they have left if
-    /// `says_numbers`.
+    /// Checks an object against the quotas of its namespace: a SparkConnect, or else an application. Returns `decision`, or
+    /// a refusal if a quota would be exceeded or the quotas cannot be read. The quotas are read only if `decision` allows
+    /// the object and the change leads to new pods, once they are `permitted` to be. The refusal says how much they have
+    /// left if `says_numbers`.
     pub(super) async fn decided(
         &self,
         decision: Decision,
         change: &Change<'_>,
+        is_connect: bool,
         says_numbers: bool,
         permitted: impl Future<Output = Result<Permit, &'static str>>,
     ) -> Decision {
         let Decision::Allowed { warnings } = decision else { return decision };
-        // An application that cannot be read was allowed only because its spec has not changed or because it is being
-        // deleted.
-        let Ok(new) = applications::read::<SparkApplication>(change) else {
-            return Decision::Allowed { warnings };
+        let needs_room = if is_connect {
+            asked::<SparkConnect, _>(change, connect::quota::needs_room)
+        } else {
+            asked::<SparkApplication, _>(change, quota::needs_room)
         };
-        let old: Option<SparkApplication> = serde_json::from_value(change.old.clone()).ok();
-        if !quota::needs_room(old.as_ref(), &new) {
+        if needs_room != Some(true) {
             return Decision::Allowed { warnings };
         }
         let exceeded = match permitted.await {
-            Ok(_permit) => self.exceeded(old.as_ref(), &new, change.namespace, says_numbers).await,
+            Ok(_permit) => self.exceeded(change, is_connect, says_numbers).await,
             Err(why) => Err(quota::unreadable(change.namespace, why, false)),
         };
         match exceeded {
@@ -72,21 +73,29 @@ impl Quotas {
         }
     }
 
-    /// Returns what `new` would exceed, or the reason why no application is allowed while that is unknown.
+    /// Returns what the new version would exceed, or the reason why none is allowed while that is unknown.
     async fn exceeded(
         &self,
-        old: Option<&SparkApplication>,
-        new: &SparkApplication,
-        namespace: &str,
+        change: &Change<'_>,
+        is_connect: bool,
         says_numbers: bool,
     ) -> Result<Vec<Invalid>, String> {
-        let quotas = self.read(namespace).await?;
+        let quotas = self.read(change.namespace).await?;
         if quotas.is_empty() {
             return Ok(Vec::new());
         }
-        let submission_environment = (self.submission_environment)().await;
-        let submission_environment = submission_environment.map_err(|why| quota::unknown(namespace, &why))?;
-        Ok(quota::exceeded(old, new, &quotas, &submission_environment, &self.policy, says_numbers))
+        let exceeded = if is_connect {
+            asked::<SparkConnect, _>(change, |old, new| {
+                connect::quota::exceeded(old, new, &quotas, says_numbers)
+            })
+        } else {
+            let environment = (self.submission_environment)().await;
+            let environment = environment.map_err(|why| quota::unknown(change.namespace, &why))?;
+            asked::<SparkApplication, _>(change, |old, new| {
+                quota::exceeded(old, new, &quotas, &environment, &self.policy, says_numbers)
+            })
+        };
+        Ok(exceeded.unwrap_or_default())
     }
 
     /// Returns the quotas of a namespace, or the reason why no application is allowed while the quotas are unknown.
@@ -107,4 +116,14 @@ impl Quotas {
             }
         }
     }
+}
+
+/// Returns what `ask` says of the versions of an object; none if it cannot be read, which is allowed only because its spec has
+/// not changed or because it is being deleted.
+fn asked<K, T>(change: &Change, ask: impl FnOnce(Option<&K>, &K) -> T) -> Option<T>
+where
+    K: DeserializeOwned + Send + Sync + 'static,
+{
+    let Versions { new, old } = change.versions::<K>();
+    new.as_ref().ok().map(|new| ask(old.as_ref(), new))
 }

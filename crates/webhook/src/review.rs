@@ -26,7 +26,7 @@ use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
 use plan::extension::Extensions;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeSet, time::Instant};
+use std::{borrow::Cow, collections::BTreeSet, sync::OnceLock, time::Instant};
 use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
 use work::caught;
 
@@ -215,7 +215,8 @@ impl Asked {
         };
         let Reviews { precision, shortest_period, lookups, .. } = reviews;
         let (precision, shortest_period) = (*precision, *shortest_period);
-        let change = Change { object, old, namespace, precision, shortest_period };
+        let versions = OnceLock::new();
+        let change = Change { object, old, namespace, precision, shortest_period, versions };
         let mut decision = request.excess.as_ref().map_or_else(|| decide(&change), Decision::unread);
         if *kind == CONNECT {
             let gateway = reviews.gateway.as_deref();
@@ -232,9 +233,10 @@ impl Asked {
             let permitted = lookups.permitted(caller, namespace);
             decision = rights.decided(decision, &change, needed, || request.user(), permitted).await;
         }
-        if let Some(quotas) = reviews.quotas.as_ref().filter(|_| *kind == APPLICATION) {
+        if let Some(quotas) = reviews.quotas.as_ref().filter(|_| *kind != SCHEDULE) {
             let permitted = lookups.permitted(caller, namespace);
-            decision = quotas.decided(decision, &change, caller.is_api_server, permitted).await;
+            let (is_connect, says_numbers) = (*kind == CONNECT, caller.is_api_server);
+            decision = quotas.decided(decision, &change, is_connect, says_numbers, permitted).await;
         }
         match decision {
             Decision::Allowed { warnings } => {

@@ -112,7 +112,7 @@ async fn a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not()
     is_ready(&namespace, "10.0.0.7").await;
     becomes(&namespace, "Ready").await;
     kubelet::ends(&namespace, "notebook-server", 137).await;
-    let status = becomes(&namespace, "Failed").await;
+    let status = becomes(&namespace, "NotReady").await;
     assert_eq!((&status["restarts"], &status["lastFailure"]["exitCode"]), (&json!(1), &json!(137)));
     // A crash of the operator loses no server, and makes no second one.
     operator.kill();

@@ -72,6 +72,17 @@ async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_ther
     edited(json!({"suspend": false, "executor": {"instances": 5}})).unwrap_err();
     edited(json!({"suspend": false})).unwrap();
 
+    let server = |executors: u32| {
+        json!({
+            "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
+            "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {"instances": executors}},
+        })
+    };
+    let refused = kubectl_refuses(&server(4), &create);
+    let asked = "ResourceQuota team: pods: the SparkConnect asks for 5 (server 1, 4 executors 1 each); of 5, 1 are used and 4 left: ";
+    assert!(refused.contains(asked), "{refused}");
+    kubectl_with(&server(3), &create);
+
     // A client that is not the API server has nothing looked up.
     let said = answer_to_a_stranger(&namespace, &of_executors(100)).await;
     assert!(said.contains("--webhook-client-ca") && !said.contains("left"), "{said}");

@@ -1,7 +1,8 @@
-//! Proves that a client in Python works with a server of Spark Connect, through whatever happens to the server.
+//! Proves that a client in Python works with a server of Spark Connect, through whatever happens to the server, directly and
+//! through the gateway.
 
 use super::{
-    install,
+    Installed, install, install_alone, is_rolled_out,
     native::{image, spark_version},
     sparkctl::{ended, sparkctl, spawn},
     until,
@@ -13,27 +14,26 @@ use crate::{
     },
     golden::yaml,
 };
+use api::names::label;
 use serde_json::{Value, json};
 use std::{env, path::Path, process::Command};
 
 const CONNECT: &str = "/apis/sparkoperator.k8s.io/v1alpha1/namespaces/default/sparkconnects/notebook";
+const SERVICE: &str = "/api/v1/namespaces/default/services/notebook-server";
 const LABEL: &str = "--selector=sparkoperator.k8s.io/connect-name=notebook";
+/// What `client.py` prints.
+const RESULT: &str = "rows: 100 14\nexecutors: notebook-exec-1\nerror: True\n";
 
 /// One story, because each server and each executor is a JVM.
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_client_works_with_a_server_that_is_killed_suspended_resumed_and_deleted() {
     let _shared = install();
-    let mut connect: Value = yaml(Path::new("manifests/examples/spark-connect.yaml"));
-    connect["metadata"]["name"] = json!("notebook");
-    connect["spec"]["image"] = json!(image());
-    connect["spec"]["sparkVersion"] = json!(spark_version());
-    connect["spec"]["executor"]["instances"] = json!(1);
-    kubectl_with(&connect, &["apply", "-f", "-"]);
+    kubectl_with(&notebook(), &["apply", "-f", "-"]);
     let (mut opened, address) = spawn(&["connect", "open", "notebook", "--port", "0"]);
     assert!(address.starts_with("sc://localhost:"), "{address} {:?}", ended(&mut opened));
     is_ready_after(0);
-    assert_eq!(client(&address), "rows: 100 14\nexecutors: notebook-exec-1\nerror: True\n");
+    assert_eq!(client(&address), RESULT);
 
     let row = sparkctl(&["connect", "list", "--output", "wide"], 0);
     let row = row.lines().find(|row| row.starts_with("notebook ")).expect(&row);
@@ -61,24 +61,305 @@ fn a_client_works_with_a_server_that_is_killed_suspended_resumed_and_deleted() {
 
     sparkctl(&["connect", "resume", "notebook"], 0);
     until("a server is made", || !kubectl(&["get", "pods", LABEL, "--output=name"]).is_empty());
+    is_deleted();
+}
+
+/// One story, again: three servers, of which the first is Kubeflow's.
+#[test]
+#[ignore = "needs a node: make test"]
+fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_drained_node_alone() {
+    let _alone = install_alone();
+    let _gateway = WithGateway::begin(json!({"args": ["connect-gateway", "--report-period=1s"]}));
+    // The operator is not there for SparkConnects yet.
+    runs_with(&["--enable-spark-connect=false"]);
+    kubectl_with(&notebook(), &["apply", "-f", "-"]);
+    for object in kubeflows(&calls::get(CONNECT).expect("notebook")) {
+        kubectl_with(&object, &["create", "-f", "-"]);
+    }
+    kubectl(&["wait", "pod/notebook-server", "--for=condition=Ready", "--timeout=180s"]);
+    let kubeflows = server();
+
+    runs_with(&["--connect-gateway"]);
+    is_ready_after(0);
+    assert_eq!(client(&address()), RESULT);
+    // The Service leads to the gateway from now on, and the server stays what it is.
+    edits(&json!({"sleepAfterIdleSeconds": 3600}));
+    leads_to_the_gateway();
+    assert_eq!(client(&address()), RESULT);
+    assert_eq!(server(), kubeflows);
+
+    edits(&json!({"sleepAfterIdleSeconds": 60}));
+    sleeps();
+    until("executors go with their server", || kubectl(&["get", "pods", LABEL, "--output=name"]).is_empty());
+    // This client is held until there is a server again.
+    assert_eq!(client(&address()), RESULT);
+    assert_ne!(server(), kubeflows);
+
+    edits(&json!({"sleepAfterIdleSeconds": 3600}));
+    let drained = Drained::begin();
+    until("the next server has no room", || waits_for("Unschedulable"));
+    assert_eq!(
+        (&status()["restarts"], &status()["lastFailure"]["reason"]),
+        (&json!(1), &json!("ServerGone"))
+    );
+    let waiting = server();
+    edits(&json!({"server": {"cores": 2}}));
+    until("the edit replaces it", || waits_for("Unschedulable") && server() != waiting);
+    drop(drained);
+    is_ready_after(0);
+    assert_eq!(client(&address()), RESULT);
+    is_deleted();
+}
+
+/// The gateway of the manifests, which is there until this value is dropped.
+pub(crate) struct WithGateway {
+    _installed: Installed,
+}
+
+impl WithGateway {
+    const FILES: [&str; 3] = [
+        "manifests/rbac/connect-gateway.yaml",
+        "manifests/rbac/connect-ports.yaml",
+        "manifests/deployment/connect-gateway.yaml",
+    ];
+
+    /// Starts one replica, whose container has these fields instead of those of the manifests.
+    pub(crate) fn begin(mut container: Value) -> Self {
+        for file in Self::FILES {
+            kubectl(&["apply", "-f", file]);
+        }
+        container["name"] = json!("spark-operator");
+        let spec =
+            json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [container]}}}}).to_string();
+        let gateway = "deployment/spark-operator-connect-gateway";
+        kubectl(&["-n", "spark-operator", "patch", gateway, "--patch", &spec]);
+        kubectl(&["-n", "spark-operator", "rollout", "status", gateway, "--timeout=120s"]);
+        Self { _installed: Installed }
+    }
+}
+
+impl Drop for WithGateway {
+    fn drop(&mut self) {
+        for file in Self::FILES {
+            kubectl(&["delete", "--ignore-not-found", "-f", file]);
+        }
+    }
+}
+
+/// Gives the operator these flags and no others; the installation has its own again when [`WithGateway`] is dropped.
+pub(crate) fn runs_with(flags: &[&str]) {
+    let flags = [&["run"], flags].concat();
+    let place = "/spec/template/spec/containers/0/args";
+    let patch = json!([{"op": "replace", "path": place, "value": flags}]).to_string();
+    kubectl(&[
+        "-n",
+        "spark-operator",
+        "patch",
+        "deployment/spark-operator",
+        "--type=json",
+        "--patch",
+        &patch,
+    ]);
+    is_rolled_out();
+}
+
+/// A node from which the server and its executors are evicted, and to which nothing comes until this value is dropped.
+struct Drained(String);
+
+impl Drained {
+    fn begin() -> Self {
+        let node = kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"]);
+        let selector = "--pod-selector=sparkoperator.k8s.io/connect-name=notebook";
+        let drained = Self(node);
+        kubectl(&["drain", &drained.0, selector, "--delete-emptydir-data", "--timeout=120s"]);
+        drained
+    }
+}
+
+impl Drop for Drained {
+    fn drop(&mut self) {
+        kubectl(&["uncordon", &self.0]);
+    }
+}
+
+/// Returns the example with one executor and with the Spark that the node has.
+pub(crate) fn notebook() -> Value {
+    let mut connect: Value = yaml(Path::new("manifests/examples/spark-connect.yaml"));
+    connect["metadata"]["name"] = json!("notebook");
+    connect["spec"]["image"] = json!(image());
+    connect["spec"]["sparkVersion"] = json!(spark_version());
+    connect["spec"]["executor"]["instances"] = json!(1);
+    connect
+}
+
+/// Returns the ConfigMap, the Service and the server's pod that Kubeflow's operator makes of `connect`, which is [`notebook`].
+/// Its command is what `start-connect-server.sh` runs: the image does not have that script.
+fn kubeflows(connect: &Value) -> [Value; 3] {
+    let spec = &connect["spec"];
+    let text = |value: &Value| value.as_str().expect("the example has it").to_owned();
+    let owner = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "name": "notebook",
+        "uid": connect["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
+    });
+    let object = |kind: &str, name: &str, labels: &Value| {
+        let metadata =
+            json!({"name": name, "namespace": "default", "labels": labels, "ownerReferences": [owner]});
+        json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})
+    };
+    let created = json!({label::CREATED_BY: "true", label::CONNECT_NAME: "notebook"});
+    let launched = json!({
+        label::LAUNCHED_BY: "true", label::CONNECT_NAME: "notebook", label::SPARK_ROLE: "connect-server",
+        label::SPARK_VERSION: spec["sparkVersion"],
+    });
+
+    let mut config_map = object("ConfigMap", "notebook-conf", &created);
+    config_map["data"] = json!({"executor-pod-template.yaml": spec["executor"]["template"].to_string()});
+    let mut service = object("Service", "notebook-server", &created);
+    let ports = [
+        ("driver-rpc", 7078, "tcp"),
+        ("blockmanager", 7079, "tcp"),
+        ("web-ui", 4040, "http"),
+        ("spark-connect-server", 15002, "grpc"),
+    ];
+    let ports: Value = ports
+        .iter()
+        .map(|(name, port, protocol)| json!({"name": name, "port": port, "targetPort": port, "appProtocol": protocol}))
+        .collect();
+    service["spec"] = json!({"selector": launched, "ports": ports});
+
+    let mut command =
+        "/opt/spark/bin/spark-submit --class org.apache.spark.sql.connect.service.SparkConnectServer \
+                       --master k8s://https://${KUBERNETES_SERVICE_HOST}:${KUBERNETES_SERVICE_PORT}"
+            .to_owned();
+    let of_executors = "spark.kubernetes.executor.label.sparkoperator.k8s.io";
+    for (key, value) in [
+        ("spark.kubernetes.namespace", "default"),
+        ("spark.kubernetes.container.image", &*text(&spec["image"])),
+        ("spark.kubernetes.executor.container.image", &*text(&spec["image"])),
+        ("spark.kubernetes.executor.request.cores", "200m"),
+        ("spark.driver.cores", "1"),
+        ("spark.driver.memory", &*text(&spec["server"]["memory"])),
+        ("spark.driver.bindAddress", "0.0.0.0"),
+        ("spark.driver.host", "${POD_IP}"),
+        ("spark.driver.port", "7078"),
+        ("spark.driver.blockManager.port", "7079"),
+        ("spark.kubernetes.driver.pod.name", "notebook-server"),
+        (&*format!("{of_executors}/launched-by-spark-operator"), "true"),
+        (&*format!("{of_executors}/connect-name"), "notebook"),
+        ("spark.executor.instances", "1"),
+        ("spark.executor.cores", "1"),
+        ("spark.executor.memory", &*text(&spec["executor"]["memory"])),
+        ("spark.kubernetes.executor.podNamePrefix", "notebook"),
+        ("spark.kubernetes.executor.podTemplateFile", "/tmp/spark/executor-pod-template.yaml"),
+        ("spark.kubernetes.executor.podTemplateContainerName", "spark-kubernetes-executor"),
+    ] {
+        command += &format!(" --conf {key}={value}");
+    }
+    let mut pod = object("Pod", "notebook-server", &launched);
+    pod["spec"] = spec["server"]["template"]["spec"].clone();
+    pod["spec"]["serviceAccountName"] = spec["server"]["serviceAccount"].clone();
+    let item = json!({"key": "executor-pod-template.yaml", "path": "executor-pod-template.yaml"});
+    pod["spec"]["volumes"] =
+        json!([{"name": "spark-conf", "configMap": {"name": "notebook-conf", "items": [item]}}]);
+    let container = &mut pod["spec"]["containers"][0];
+    let tcp = json!({"port": 15002});
+    for (field, value) in [
+        ("image", spec["image"].clone()),
+        ("command", json!(["bash", "-c", command])),
+        ("startupProbe", json!({"tcpSocket": tcp, "initialDelaySeconds": 5, "failureThreshold": 30})),
+        ("readinessProbe", json!({"tcpSocket": tcp})),
+        (
+            "env",
+            json!([
+                {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                {"name": "SPARK_NO_DAEMONIZE", "value": "true"},
+            ]),
+        ),
+        (
+            "volumeMounts",
+            json!([{
+                "name": "spark-conf", "mountPath": "/tmp/spark/executor-pod-template.yaml",
+                "subPath": "executor-pod-template.yaml", "readOnly": true,
+            }]),
+        ),
+        (
+            "lifecycle",
+            json!({"preStop": {"exec": {"command": ["bash", "-c", "${SPARK_HOME}/sbin/stop-connect-server.sh"]}}}),
+        ),
+    ] {
+        container[field] = value;
+    }
+    [config_map, service, pod]
+}
+
+/// Changes the spec of the SparkConnect.
+pub(crate) fn edits(spec: &Value) {
+    calls::merge(CONNECT, &json!({"spec": spec}));
+}
+
+pub(crate) fn status() -> Value {
+    calls::get(CONNECT).expect("notebook")["status"].take()
+}
+
+/// Returns the uid of the server's pod; null if there is none.
+fn server() -> Value {
+    let pod = calls::get("/api/v1/namespaces/default/pods/notebook-server");
+    pod.map_or(Value::Null, |mut pod| pod["metadata"]["uid"].take())
+}
+
+/// Returns the address of the Service for clients beside the node's pods.
+pub(crate) fn address() -> String {
+    let service = calls::get(SERVICE).expect("it has a Service");
+    format!("sc://{}:15002", service["spec"]["clusterIP"].as_str().unwrap())
+}
+
+/// Waits until clients of the Service come to the gateway.
+pub(crate) fn leads_to_the_gateway() {
+    const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/notebook-server-gateway";
+    until("the Service leads to the gateway", || {
+        calls::get(SERVICE).is_some_and(|service| service["spec"]["selector"].is_null())
+            && calls::get(SLICE).is_some()
+    });
+}
+
+/// Whether the server's condition has this reason.
+fn waits_for(reason: &str) -> bool {
+    let status = status();
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "ServerPodReady" && condition["reason"] == reason)
+}
+
+/// Waits until the server sleeps.
+pub(crate) fn sleeps() {
+    until("the server sleeps", || waits_for("Sleeping"));
+}
+
+/// Deletes the SparkConnect, and waits until nothing of it is left.
+pub(crate) fn is_deleted() {
     sparkctl(&["connect", "delete", "notebook", "--wait"], 0);
     let kinds = "pods,services,endpointslices,configmaps,networkpolicies";
     until("nothing is left", || kubectl(&["get", kinds, LABEL, "--output=name"]).is_empty());
 }
 
 /// Waits until the server is ready, after so many that have ended by themselves.
-fn is_ready_after(restarts: i64) {
+pub(crate) fn is_ready_after(restarts: i64) {
     until(&format!("notebook is ready after {restarts} that have ended"), || {
-        let status = &calls::get(CONNECT).expect("notebook")["status"];
+        let status = status();
         status["state"] == "Ready" && status["restarts"].as_i64().unwrap_or_default() == restarts
     });
 }
 
 /// Returns what the client prints.
 fn client(address: &str) -> String {
-    let packages = env::var("CONNECT_CLIENT").expect("`make test-node` sets CONNECT_CLIENT");
+    python("client.py", &[address])
+}
+
+/// Returns what a program in `tests/data/node/connect` prints.
+pub(crate) fn python(program: &str, arguments: &[&str]) -> String {
+    let packages = env::var("CONNECT_CLIENT").expect("the Makefile sets CONNECT_CLIENT");
     let output = Command::new("timeout")
-        .args(["180", "python3", "tests/data/node/connect/client.py", address])
+        .args(["180", "python3", &format!("tests/data/node/connect/{program}")])
+        .args(arguments)
         .env("PYTHONPATH", packages)
         .env_remove("SPARK_HOME")
         .output()

@@ -12,7 +12,7 @@ mod chart;
 /// A program that uses the client library.
 mod client;
 /// Servers of Spark Connect, and a client.
-mod connect;
+pub(crate) mod connect;
 /// Everything that the webhook can do to pods.
 mod customized;
 /// The way from Kubeflow's operator to this one, back, and the uninstallation.
@@ -305,7 +305,7 @@ pub(crate) fn state_is(name: &str, state: &str) {
 }
 
 /// Waits until `holds` returns true.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !holds() {
         let there = || kubectl(&["describe", "sparkapp,scheduledsparkapp"]);

@@ -11,6 +11,8 @@
 mod away;
 /// Other programs' own code that submits applications and follows them.
 mod clients;
+/// The gateway of SparkConnects, between a client and a server.
+mod connect;
 /// Thousands of schedules at once.
 mod due_at_once;
 /// Every request fails, in every way.

@@ -34,7 +34,7 @@ impl Context {
         match action {
             Action::CreateServer(pod) => {
                 let refusal = self.create(connect, &pod).await?;
-                self.memory.with(&uid, |note| note.refusal = refusal);
+                self.source.memory.with(&uid, |note| note.refusal = refusal);
                 Ok(())
             }
             Action::DeleteServer { name, uid, force } => {
@@ -45,7 +45,8 @@ impl Context {
             Action::Delete { key, uid } => self.delete(connect, &key, &only(Some(uid))).await,
             Action::DeleteConnect => {
                 let namespace = connect.namespace().unwrap_or_default();
-                let connects = Api::<SparkConnect>::namespaced(self.cluster.client.clone(), &namespace);
+                let connects =
+                    Api::<SparkConnect>::namespaced(self.source.cluster.client.clone(), &namespace);
                 let preconditions =
                     Preconditions { uid: Some(uid), resource_version: connect.resource_version() };
                 execute::delete(&connects, &connect.name_any(), preconditions).await?;
@@ -60,7 +61,7 @@ impl Context {
         let path = POD.path(&connect.namespace().unwrap_or_default());
         let body = serde_json::to_vec(pod).expect("a JSON value is JSON");
         let request = Request::new(path).create(&PostParams::default(), body);
-        match calls::send(&self.cluster.client, request).await {
+        match calls::send(&self.source.cluster.client, request).await {
             Ok(_) => {
                 info!("server created");
                 Ok(None)
@@ -79,7 +80,7 @@ impl Context {
     ) -> Result<(), Error> {
         let path = key.kind.path(&connect.namespace().unwrap_or_default());
         let request = Request::new(path).delete(&key.name, parameters);
-        match calls::send(&self.cluster.client, request).await {
+        match calls::send(&self.source.cluster.client, request).await {
             // It is gone already, or another object has its name by now.
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
             deleted => deleted.map(drop).map_err(Error::api("DELETE of what belongs to a SparkConnect")),
@@ -105,21 +106,22 @@ impl Context {
             // What it was made from and which version it had then; the present version is that of the watch.
             let fingerprint = digest::fingerprint(&[object.to_string().as_str()]);
             let present = versions.get(&key).map(|version| (fingerprint.clone(), version.clone()));
-            if present.is_some() && self.memory.with(&uid, |note| note.applied.get(&key).cloned()) == present
+            if present.is_some()
+                && self.source.memory.with(&uid, |note| note.applied.get(&key).cloned()) == present
             {
                 continue;
             }
-            let applied = calls::apply(&self.cluster.client, &namespace, &object).await;
+            let applied = calls::apply(&self.source.cluster.client, &namespace, &object).await;
             if let Err(kube::Error::Api(status)) = &applied
                 && is_refusal(status)
             {
                 let event = connect::not_applied(&format!("{key} is refused: {}", status.message));
                 let occasion = connect.metadata.generation.unwrap_or_default().to_string();
-                self.cluster.events.send(connect, &occasion, &event, now).await;
+                self.source.cluster.events.send(connect, &occasion, &event, now).await;
             }
             let there = applied.map_err(Error::api("server-side apply of what belongs to a SparkConnect"))?;
             let version = there.resource_version().unwrap_or_default();
-            self.memory.with(&uid, |note| note.applied.insert(key, (fingerprint, version)));
+            self.source.memory.with(&uid, |note| note.applied.insert(key, (fingerprint, version)));
         }
         Ok(())
     }

@@ -92,8 +92,9 @@ struct Kind {
     listed: SetOnce<()>,
 }
 
-impl Default for ConnectIndex {
-    fn default() -> Self {
+impl ConnectIndex {
+    /// Creates an index of all kinds; of Ingresses only where servers have some.
+    pub(super) fn new(has_ingresses: bool) -> Self {
         let kind = |kind| Arc::new(Kind { kind, parts: ApplicationIndex::default(), listed: SetOnce::new() });
         let kinds = [
             POD,
@@ -102,11 +103,9 @@ impl Default for ConnectIndex {
             ObjectKind::NETWORK_POLICY,
             ObjectKind::SERVICE,
         ];
-        Self(kinds.map(kind).into())
+        Self(kinds.into_iter().chain(has_ingresses.then_some(ObjectKind::INGRESS)).map(kind).collect())
     }
-}
 
-impl ConnectIndex {
     /// Waits until everything that existed at the start is known.
     pub(super) async fn synced(&self) {
         for kind in &self.0 {
@@ -188,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_selector_of_a_service_is_seen_and_what_no_spark_connect_controls_is_not_kept() {
-        let index = ConnectIndex::default();
+        let index = ConnectIndex::new(false);
         let services = &index.0[4];
         let object = |owner: &str, spec: Value| -> Kept<PartialObjectMeta, Part> {
             serde_json::from_str(&json!({"metadata": metadata(owner), "spec": spec}).to_string()).unwrap()
@@ -206,7 +205,7 @@ mod tests {
 
     #[test]
     fn no_spark_connect_is_looked_at_for_an_executor_of_the_same_phase() {
-        let index = ConnectIndex::default();
+        let index = ConnectIndex::new(false);
         let executor = |phase: &str, reason: &str| -> Kept<Pod, Part> {
             let status = json!({"phase": phase, "conditions": [
                 {"type": "PodScheduled", "status": "False", "reason": reason},

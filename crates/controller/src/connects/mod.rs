@@ -8,12 +8,9 @@ mod observe;
 
 use super::{
     Cluster, Error, FRESH_FACTS, ServerTime, Setup, calls,
-    error::guarded,
-    kept::{Kept, KeptConnect},
+    kept::{Kept, KeptConnect, Whole},
     mount_failures::MountFailures,
-    queue::Queue,
-    reconcile_memory::ReconcileMemory,
-    status,
+    source::Source,
 };
 use api::SparkConnect;
 use connect::{Action, Plan, Policy};
@@ -25,15 +22,14 @@ use jiff::Timestamp;
 use kube::{
     ResourceExt,
     runtime::{
-        WatchStreamExt,
-        reflector::{ObjectRef, Store, store::Writer},
-        watcher,
+        reflector::{Store, store::Writer},
+        watcher::Event,
     },
 };
 use plan::between;
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
-use tracing::{Span, debug, field, info, instrument, warn};
+use tracing::{Span, debug, info};
 
 /// How long what a deleted SparkConnect has left keeps a new one of the name waiting: Kubernetes deletes it in a moment,
 /// unless a finalizer keeps it. Then it counts as that of somebody else, which is told.
@@ -53,28 +49,24 @@ pub struct ConnectSetup {
 
 /// Everything that the reconcile loop of SparkConnects uses and remembers.
 pub(super) struct Context {
-    cluster: Cluster,
+    pub source: Source<SparkConnect, KeptConnect>,
     policy: Policy,
     gateway: Option<KnownGateway>,
     parts: ConnectIndex,
     mount_failures: MountFailures,
-    pub queue: Arc<Queue>,
-    /// The cache of SparkConnects, fed by the watch.
-    pub connects: Store<Watched>,
-    memory: ReconcileMemory,
     server_time: ServerTime,
 }
 
-/// Runs the reconcile loop of SparkConnects until `stop` is cancelled; `writer` fills the cache of [`Context::connects`].
+/// Runs the reconcile loop of SparkConnects until `stop` is cancelled; `writer` fills the cache of [`Context::source`].
 pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: CancellationToken) {
-    let Context { cluster, queue, connects, .. } = &*context;
+    let Source { cluster, queue, cache, .. } = &context.source;
     let parts = context.parts.follow(&cluster.watching);
     let follow_parts = parts.for_each(async |(namespace, name)| queue.push(&namespace, &name));
     let keep_gateway = async {
         let Some(gateway) = &context.gateway else { return future::pending().await };
-        let follow = gateway.follow(&cluster.watching, queue, connects);
+        let follow = gateway.follow(&cluster.watching, queue, cache);
         let access = context.policy.default_access;
-        future::join(follow, gateway.keep_policy(&cluster.client, connects, access)).await;
+        future::join(follow, gateway.keep_policy(&cluster.client, cache, access)).await;
     };
     let work = async {
         if stop.run_until_cancelled(context.synced()).await.is_some() {
@@ -85,57 +77,17 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     };
     tokio::select! {
         () = work => {}
-        () = follow(&context, writer) => {}
+        () = context.source.follow(writer, |event| context.heard(event)) => {}
         () = follow_parts => {}
         () = keep_gateway => {}
     }
 }
 
-/// Keeps the cache, and queues the SparkConnects that change; never ends.
-async fn follow(context: &Context, writer: Writer<Watched>) {
-    let connects = context.cluster.watching.events(&(), None);
-    connects
-        .inspect(|event| match event {
-            Ok(watcher::Event::Delete(connect)) => context.forget(connect),
-            Ok(_) => {}
-            Err(error) => warn!(%error, "the watch of SparkConnects is retried"),
-        })
-        .reflect(writer)
-        // After `reflect`, so that the cache contains what the watch has reported when `take_note` reads the cache.
-        .for_each(async |event| event.map_or_else(|_| (), |event| context.take_note(&event)))
-        .await;
-}
-
-/// Works on one SparkConnect as the cache contains it. Returns after which time to work on it again if nothing changes
-/// before; none to wait for a change.
 async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
-    let Some(watched) = context.connects.get(&ObjectRef::new(&name).within(&namespace)) else {
-        context.queue.workload.remove(&namespace, &name);
-        return None;
-    };
-    reconcile(&watched, &context).await.unwrap_or_else(|error| Some(context.memory.again(&*watched, &error)))
-}
-
-#[instrument(skip_all, fields(
-    kind = "SparkConnect",
-    namespace = watched.namespace(),
-    name = field::Empty,
-    state = field::Empty,
-))]
-async fn reconcile(watched: &Watched, context: &Context) -> Result<Option<Duration>, Error> {
-    let now = super::now();
-    // Not in the attribute above: the JSON log layer overwrites a field `name` that is set there.
-    Span::current().record("name", watched.name_any());
-    let look = async {
-        if !context.cluster.namespaces.include(&watched.namespace().unwrap_or_default()) {
-            // Another operator may drive it by now; this one has nothing to undo.
-            context.forget(watched);
-            return Ok(None);
-        }
-        let Some(whole) = context.cluster.reader.whole(watched, now).await? else { return Ok(None) };
-        context.reconcile(&whole.object, now).await
-    };
-    guarded(watched, &context.queue.workload, &context.cluster.events, now, look).await
+    let context = &*context;
+    let reconcile =
+        |whole: Whole<SparkConnect>, now| async move { context.reconcile(&whole.object, now).await };
+    context.source.look(&namespace, &name, reconcile).await
 }
 
 impl Context {
@@ -147,23 +99,29 @@ impl Context {
     ) -> Self {
         Self {
             mount_failures: MountFailures::new(cluster.client.clone(), cluster.lists.clone()),
-            cluster,
+            source: Source::new(cluster, &setup.workloads.connects, connects),
+            parts: ConnectIndex::new(connect.policy.exposure.url_format.is_some()),
             policy: connect.policy,
             gateway: connect.gateway.map(KnownGateway::new),
-            parts: ConnectIndex::default(),
-            queue: Queue::new(setup.workloads.connects.clone()),
-            connects,
-            memory: ReconcileMemory::default(),
             server_time: Arc::clone(&setup.server_time),
         }
     }
 
     /// Waits until the caches are complete.
     async fn synced(&self) {
-        self.connects.wait_until_ready().await.expect("the writer lives as long as `run`");
+        self.source.cache.wait_until_ready().await.expect("the writer lives as long as `run`");
         self.parts.synced().await;
         if let Some(gateway) = &self.gateway {
             gateway.synced().await;
+        }
+    }
+
+    /// Tells the gateway that SparkConnects have changed.
+    fn heard(&self, event: &Event<Watched>) {
+        if let Some(gateway) =
+            self.gateway.as_ref().filter(|_| !matches!(event, Event::Init | Event::InitApply(_)))
+        {
+            gateway.news.notify_one();
         }
     }
 
@@ -172,19 +130,8 @@ impl Context {
     async fn reconcile(&self, connect: &SparkConnect, now: Timestamp) -> Result<Option<Duration>, Error> {
         // By the API server's clock as well: if the local one jumped ahead, all servers would seem to be idle.
         let now = (self.server_time)().map_or(now, |server| server.min(now));
-        let (client, uid) = (&self.cluster.client, connect.uid().unwrap_or_default());
         let state = connect.state();
         Span::current().record("state", state.as_str());
-        if connect.metadata.deletion_timestamp.is_some() {
-            // Kubernetes deletes what belongs to it, because it is the owner.
-            self.forget(connect);
-            return Ok(None);
-        }
-        if self.memory.have_newer(connect) {
-            debug!("the cache has not seen our last write yet");
-            return Ok(Some(FRESH_FACTS));
-        }
-
         let policy = Policy { gateway: self.gateway.as_ref().map(KnownGateway::now), ..self.policy.clone() };
         let mut seen = self.observe(connect, now).await?;
         let mut plan = connect::next(connect, &seen.facts, now, &policy);
@@ -201,7 +148,7 @@ impl Context {
             |action: &Action| matches!(action, Action::CreateServer(_) | Action::DeleteServer { .. });
         // A decision on a stale copy may end sessions, or start a server that nobody wants any more.
         if actions.iter().any(is_about_server)
-            && !calls::is_current(client, connect, "GET of the SparkConnect").await?
+            && !calls::is_current(&self.source.cluster.client, connect, "GET of the SparkConnect").await?
         {
             return Ok(Some(FRESH_FACTS));
         }
@@ -217,10 +164,7 @@ impl Context {
             self.execute(connect, action).await?;
         }
         if !is_deleted && connect.status.clone().unwrap_or_default() != status {
-            self.memory.begin_write(&uid);
-            let written = status::write(client, connect, &connect.status, &status).await;
-            let is_outdated = self.memory.end_write(&uid, written.as_ref().ok());
-            written?;
+            let (_, is_outdated) = self.source.write(connect, &connect.status, &status).await?;
             if status.state != state {
                 info!(from = state.as_str(), to = status.state.as_str(), "state changed");
             }
@@ -231,39 +175,9 @@ impl Context {
         // Each version of the status is decided on once, and each event tells of a change of it.
         let occasion = connect.resource_version().unwrap_or_default();
         for event in &events {
-            self.cluster.events.send(connect, &occasion, event, now).await;
+            self.source.cluster.events.send(connect, &occasion, event, now).await;
         }
-        self.memory.with(&uid, |note| note.failures = 0);
         Ok(wake)
-    }
-
-    /// Queues the SparkConnect that the watch has reported. Once it has listed all, queues all of them, and forgets what is
-    /// remembered of others: the watch does not report those that were deleted while no watch was running.
-    fn take_note(&self, event: &watcher::Event<Watched>) {
-        match event {
-            watcher::Event::Init => return self.memory.list_begins(),
-            // The cache has it once the list is complete.
-            watcher::Event::InitApply(_) => return,
-            watcher::Event::InitDone => {
-                let connects = self.connects.state();
-                let uids = connects.iter().filter_map(|connect| connect.uid()).collect();
-                self.memory.list_ends(&uids);
-                self.queue.add_all(&self.connects);
-            }
-            watcher::Event::Apply(connect) => {
-                if !self.memory.is_echo(connect) {
-                    self.queue.add(&ObjectRef::from_obj(connect));
-                }
-            }
-            watcher::Event::Delete(connect) => self.queue.add(&ObjectRef::from_obj(connect)),
-        }
-        if let Some(gateway) = &self.gateway {
-            gateway.news.notify_one();
-        }
-    }
-
-    fn forget(&self, connect: &impl ResourceExt) {
-        self.memory.forget(&connect.uid().unwrap_or_default());
     }
 }
 
@@ -436,7 +350,7 @@ mod tests {
         assert_eq!(reason(), "PodRefused");
         *server.refuses.lock() = false;
         server.look(&context).await;
-        assert_eq!(context.memory.with("u", |note| note.refusal.clone()), None);
+        assert_eq!(context.source.memory.with("u", |note| note.refusal.clone()), None);
         assert!(server.objects.lock().contains_key(POD));
     }
 

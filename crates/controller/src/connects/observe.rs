@@ -60,7 +60,7 @@ impl Context {
         }
         if seen.facts.server.is_none() {
             // A pod of somebody else need not have the label of the watch.
-            let pods = Api::<Kept<Pod, Part>>::namespaced(self.cluster.client.clone(), &namespace);
+            let pods = Api::<Kept<Pod, Part>>::namespaced(self.source.cluster.client.clone(), &namespace);
             let found = pods.get_opt(&names::server(connect)).await.map_err(Error::api("GET of a server"))?;
             if let Some(found) = found {
                 seen.add(connect, &POD, found.kept);
@@ -73,9 +73,9 @@ impl Context {
         {
             seen.facts.mount_failure = self.mount_failures.of(&namespace, &pod.summary.uid).await;
         }
-        seen.facts.refusal = self.memory.with(&uid, |note| note.refusal.clone());
+        seen.facts.refusal = self.source.memory.with(&uid, |note| note.refusal.clone());
         let gateway = self.gateway.as_ref().filter(|_| connect.needs_gateway());
-        seen.facts.gateway_port = gateway.and_then(|gateway| gateway.port(connect, &self.connects));
+        seen.facts.gateway_port = gateway.and_then(|gateway| gateway.port(connect, &self.source.cache));
         Ok(seen)
     }
 
@@ -98,7 +98,7 @@ impl Context {
                 continue;
             }
             let path = key.kind.path(&namespace);
-            let found = calls::metadata_at::<Pod>(&self.cluster.client, &path, &key.name).await;
+            let found = calls::metadata_at::<Pod>(&self.source.cluster.client, &path, &key.name).await;
             if let Some(found) = found.map_err(Error::api("GET of what belongs to a SparkConnect"))? {
                 seen.add(connect, &key.kind, Part::of_metadata(found.meta()));
                 is_any = true;

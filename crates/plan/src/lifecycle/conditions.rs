@@ -3,7 +3,7 @@
 use super::{history, restart};
 use crate::executor_trial::Trial;
 use api::{
-    SparkApplication, SparkApplicationSpec, SparkApplicationStatus, State,
+    SparkApplication, SparkApplicationSpec, SparkApplicationStatus, State, excerpt,
     names::condition::{EXECUTORS_REFUSED, RECONCILING, STALLED},
 };
 use jiff::Timestamp;
@@ -137,7 +137,7 @@ fn holds(type_: &str, state: State, status: &SparkApplicationStatus) -> (&'stati
         (RUNNING, State::Submitted) => waiting(status).unwrap_or_else(|| word(state)),
         (_, State::Failing | State::Failed | State::SubmissionFailed | State::Completed) => run
             .and_then(|run| run.reason.clone())
-            .filter(|reason| is_word(reason))
+            .filter(|reason| excerpt::reason(reason) == Some(reason.as_str()))
             .unwrap_or_else(|| word(state)),
         _ => word(state),
     };
@@ -146,16 +146,7 @@ fn holds(type_: &str, state: State, status: &SparkApplicationStatus) -> (&'stati
 
 /// Returns the reason why the driver waits, as a single word; none if the message does not begin with such a word.
 fn waiting(status: &SparkApplicationStatus) -> Option<String> {
-    let message = status.application_state.error_message.as_deref()?;
-    let word = message.split(':').next().unwrap_or_default();
-    is_word(word).then(|| word.to_owned())
-}
-
-/// Whether `reason` is a single word. The API server refuses a condition whose reason is not a single word.
-fn is_word(reason: &str) -> bool {
-    reason.starts_with(|c: char| c.is_ascii_alphabetic())
-        && reason.len() <= 256
-        && reason.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    excerpt::reason(status.application_state.error_message.as_deref()?).map(str::to_owned)
 }
 
 /// Returns the state as a single word: `SUBMISSION_FAILED` as `SubmissionFailed`.

@@ -103,6 +103,12 @@ impl UrlFormat {
         Ok(Some(Url { scheme: self.scheme, host, port: self.port, path }))
     }
 
+    /// Whether the address contains the application's namespace.
+    #[must_use]
+    pub fn has_namespace(&self) -> bool {
+        [&self.host, &self.path].iter().any(|part| part.contains(NAMESPACE))
+    }
+
     /// Returns the path for an application, as [`Self::url`] returns it; none if the format has no path, or if the path
     /// contains Spark's application id and the id is not known.
     #[must_use]

@@ -1,5 +1,7 @@
 //! Decides about one SparkConnect: which objects it has, and whether its server works, rests, or is made anew.
 
+mod rest;
+
 use crate::{
     Action, Found, Gateway, Observed, Plan, Policy, ServerPod,
     checks::validate,
@@ -7,7 +9,7 @@ use crate::{
     server_pod::{server_hash, server_pod},
 };
 use api::{
-    ConnectFailure, ConnectGateway, ConnectState, ObjectKey, ObjectKind, SparkConnect,
+    ConnectFailure, ConnectGateway, ConnectState, ObjectKey, ObjectKind, SparkConnect, excerpt,
     names::connect_condition::{GATEWAY_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
 };
 use jiff::Timestamp;
@@ -23,27 +25,26 @@ const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// How long a server has to be ready before the next pause is the first one again.
 const STABLE: Duration = Duration::from_secs(600);
+/// How many servers in a row have to end by themselves until that is told as `Failed`: programs that wait for `Ready`, such as
+/// Kubeflow's SDK, give up then, and one crash may be that of a node or of a package that could not be fetched. Three servers
+/// that end at once do so within a minute.
+const FAILURES: i32 = 3;
 /// How much later than its time of deletion a pod is deleted by force: its node is lost, and only that one can be made anew
 /// under the name.
 const LOST: Duration = Duration::from_secs(60);
 /// The pause before the next look where no watch tells of a change.
 const LATER: Duration = Duration::from_secs(30);
 
-/// Reasons of the condition `ServerPodReady` that decisions depend on.
+/// Reasons of the condition `ServerPodReady` that several decisions have.
 mod reason {
-    pub(super) const READY: &str = "ServerPodReady";
     pub(super) const NOT_READY: &str = "ServerPodNotReady";
-    pub(super) const INVALID: &str = "Invalid";
-    pub(super) const NAME_TAKEN: &str = "NameTaken";
     pub(super) const CREATING: &str = "Creating";
     pub(super) const REFUSED: &str = "PodRefused";
-    pub(super) const STARTING: &str = "Starting";
     pub(super) const TERMINATING: &str = "Terminating";
-    pub(super) const GONE: &str = "ServerGone";
 }
 
 /// The input of one decision, and the plan as far as it is made.
-pub(super) struct Pass<'a> {
+struct Pass<'a> {
     connect: &'a SparkConnect,
     seen: &'a Observed,
     now: Timestamp,
@@ -51,34 +52,21 @@ pub(super) struct Pass<'a> {
     plan: Plan,
 }
 
-impl<'a> Pass<'a> {
-    pub(super) fn new(
-        connect: &'a SparkConnect,
-        seen: &'a Observed,
-        now: Timestamp,
-        policy: &'a Policy,
-    ) -> Self {
-        let plan = Plan {
-            actions: Vec::new(),
-            wanted: Vec::new(),
-            status: connect.status.clone().unwrap_or_default(),
-            events: Vec::new(),
-            wake: None,
-        };
-        Self { connect, seen, now, policy, plan }
-    }
-
-    pub(super) fn plan(mut self) -> Plan {
-        if self.connect.metadata.deletion_timestamp.is_none() {
-            self.decide();
-            // The passing of time alone is no reason to write the status.
-            if self.connect.status.as_ref() != Some(&self.plan.status) {
-                self.plan.status.last_update_time = Some(Time(self.now));
-            }
+/// Returns the plan for `connect`.
+pub(super) fn plan(connect: &SparkConnect, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
+    let plan = Plan { status: connect.status.clone().unwrap_or_default(), ..Plan::default() };
+    let mut pass = Pass { connect, seen, now, policy, plan };
+    if connect.metadata.deletion_timestamp.is_none() {
+        pass.decide();
+        // The passing of time alone is no reason to write the status.
+        if connect.status.as_ref() != Some(&pass.plan.status) {
+            pass.plan.status.last_update_time = Some(Time(now));
         }
-        self.plan
     }
+    pass.plan
+}
 
+impl<'a> Pass<'a> {
     fn decide(&mut self) {
         let status = &mut self.plan.status;
         status.observed_generation = self.connect.metadata.generation;
@@ -86,12 +74,12 @@ impl<'a> Pass<'a> {
         status.executors.clone_from(&self.seen.executors);
         if let Err(refusal) = validate(self.connect) {
             // A server that runs goes on: nothing tells how it should be instead.
-            return self.stop(reason::INVALID, &refusal.brief());
+            return self.stop("Invalid", &refusal.brief());
         }
         self.find_gateway();
         if self.lifetime_ends() {
             let note = "nobody has connected for ttlSecondsAfterIdle".to_owned();
-            self.plan.events.push(events::normal(events::DELETED, "Delete", note));
+            self.plan.events.push(events::normal("SparkConnectDeleted", "Delete", note));
             self.plan.actions.push(Action::DeleteConnect);
             return;
         }
@@ -100,15 +88,15 @@ impl<'a> Pass<'a> {
             let why = format!(
                 "there is a {name} that this SparkConnect has not made: delete it, or choose another name"
             );
-            return self.stop(reason::NAME_TAKEN, &why);
+            return self.stop("NameTaken", &why);
         }
         let is_asleep = self.sleeps();
         if self.connect.spec.suspend {
             self.leave_rest(SLEEPING, events::WAKING, "");
-            self.rest(SUSPENDED, events::SUSPENDED, "suspend is true");
+            self.rest(SUSPENDED, "SparkConnectSuspended", "suspend is true");
         } else if is_asleep {
             self.leave_rest(SUSPENDED, events::RESUMED, "the server may start again");
-            self.rest(SLEEPING, events::SLEEPING, "nobody has connected for sleepAfterIdleSeconds");
+            self.rest(SLEEPING, "SparkConnectSleeping", "nobody has connected for sleepAfterIdleSeconds");
         } else {
             self.leave_rest(SUSPENDED, events::RESUMED, "the server starts again");
             self.leave_rest(SLEEPING, events::WAKING, "a client connects, and the server starts again");
@@ -131,63 +119,10 @@ impl<'a> Pass<'a> {
             return conditions::remove(status, GATEWAY_MISSING);
         }
         let why = if known { events::NO_PORT } else { events::NO_GATEWAY };
-        if !conditions::holds(status, GATEWAY_MISSING) {
-            self.plan.events.push(events::warning(events::GATEWAY_MISSING, "Expose", why.1.to_owned()));
+        if status.true_condition(GATEWAY_MISSING).is_none() {
+            self.plan.events.push(events::warning("SparkConnectGatewayMissing", "Expose", why.1.to_owned()));
         }
         conditions::set(status, GATEWAY_MISSING, true, why, self.now);
-    }
-
-    /// Returns how long nobody has connected, or could.
-    fn idle(&self) -> Duration {
-        let status = &self.plan.status;
-        let ready = conditions::find(status, SERVER_POD_READY).filter(|condition| condition.status == "True");
-        let moments = [
-            self.connect.last_connection(),
-            status.start_time.clone(),
-            // A server that ends again and again would never be idle.
-            status.last_restart_time.clone().filter(|_| status.restarts == 0),
-            ready.map(|condition| condition.last_transition_time.clone()),
-        ];
-        let latest = moments.into_iter().flatten().map(|time| time.0).max();
-        latest.map_or(Duration::ZERO, |latest| between(latest, self.now))
-    }
-
-    /// Returns whether the SparkConnect is to be deleted, since nobody has connected for long.
-    fn lifetime_ends(&mut self) -> bool {
-        let spec = &self.connect.spec;
-        let Some(limit) = spec.ttl_seconds_after_idle.filter(|_| !spec.suspend && self.gateway().is_some())
-        else {
-            return false;
-        };
-        self.elapses(limit, self.idle())
-    }
-
-    /// Returns whether the server is to sleep, or to sleep on.
-    fn sleeps(&mut self) -> bool {
-        let spec = &self.connect.spec;
-        let Some(limit) = spec.sleep_after_idle_seconds.filter(|_| !spec.suspend && self.gateway().is_some())
-        else {
-            return false;
-        };
-        if conditions::holds(&self.plan.status, SLEEPING) {
-            // Only a client wakes it: one that has connected while its wait was not over.
-            let last = self.connect.last_connection();
-            return last.is_none_or(|last| between(last.0, self.now) >= seconds(limit));
-        }
-        // A server that starts is waited for: it has had no chance of a connection.
-        let has_started = !matches!(self.plan.status.state, ConnectState::New | ConnectState::Provisioning);
-        has_started && self.elapses(limit, self.idle())
-    }
-
-    /// Returns whether `passed` has come to the limit; otherwise there is another look when it will have.
-    fn elapses(&mut self, limit: i64, passed: Duration) -> bool {
-        match seconds(limit).checked_sub(passed).filter(|rest| !rest.is_zero()) {
-            None => true,
-            Some(rest) => {
-                self.wake_in(rest);
-                false
-            }
-        }
     }
 
     /// Plans the objects beside the pod. Returns the name of an object of somebody else that stands in the way.
@@ -227,35 +162,12 @@ impl<'a> Pass<'a> {
 
     /// Leaves the server as it is, because nothing can be made of the spec.
     fn stop(&mut self, reason: &'static str, why: &str) {
-        let known = conditions::find(&self.plan.status, SERVER_POD_READY);
+        let known = self.plan.status.condition(SERVER_POD_READY);
         if known.is_none_or(|known| known.reason != reason || known.message != conditions::not_ready(why)) {
             self.plan.events.push(events::warning(events::FAILED, "Validate", why.to_owned()));
         }
         self.enter(ConnectState::Failed, reason, why);
         self.wake_in(2 * LATER);
-    }
-
-    /// Deletes the server's pod until `spec` or a client asks for it again.
-    fn rest(&mut self, condition: &'static str, event: &'static str, why: &str) {
-        let status = &mut self.plan.status;
-        if !conditions::holds(status, condition) {
-            let note = format!("{why}: the server and its executors are deleted, and everything else stays");
-            self.plan.events.push(events::normal(event, "Rest", note));
-        }
-        conditions::set(status, condition, true, (condition, why), self.now);
-        self.forget_pod();
-        self.plan.status.restarts = 0;
-        if let Some(pod) = self.seen.server.as_deref() {
-            self.delete(pod);
-        }
-        self.enter(ConnectState::NotReady, condition, why);
-    }
-
-    fn leave_rest(&mut self, condition: &'static str, event: &'static str, note: &str) {
-        if conditions::holds(&self.plan.status, condition) && !note.is_empty() {
-            self.plan.events.push(events::normal(event, "Start", note.to_owned()));
-        }
-        conditions::remove(&mut self.plan.status, condition);
     }
 
     fn serve(&mut self) {
@@ -277,31 +189,31 @@ impl<'a> Pass<'a> {
     }
 
     fn without_pod(&mut self) {
-        let hash = server_hash(&self.connect.spec);
+        let (hash, pause) = (server_hash(&self.connect.spec), self.pause());
         let status = &mut self.plan.status;
         if status.server_hash.as_ref() != Some(&hash) {
             status.restarts = 0;
+        } else if let Some(rest) = pause {
+            // A pod that somebody has deleted meanwhile had ended before, which is counted already.
+            self.forget_pod();
+            return self.await_next(rest);
         } else if let Some(name) = status.server.pod_name.clone() {
             let why = format!("pod {name} is gone: it was deleted, or its node is");
             let failure = ConnectFailure {
-                reason: Some(reason::GONE.to_owned()),
+                reason: Some("ServerGone".to_owned()),
                 message: Some(why),
                 ..Default::default()
             };
             return self.fail(failure);
         }
-        if let Some(rest) = self.pause() {
-            return self.wake_in(rest);
-        }
-        let status = &mut self.plan.status;
-        let known = conditions::find(status, SERVER_POD_READY).map(|known| known.reason.as_str());
+        let known = status.condition(SERVER_POD_READY).map(|known| known.reason.as_str());
         let is_repeated = known.is_some_and(|known| [reason::CREATING, reason::REFUSED].contains(&known));
         let was_refused = known == Some(reason::REFUSED);
         if !is_repeated {
             status.last_restart_time = Some(Time(self.now));
             let name = names::server(self.connect);
             self.plan.events.push(if status.restarts > 0 {
-                events::normal(events::RESTARTED, "Create", format!("server {name} is made anew"))
+                events::normal("SparkConnectRestarted", "Create", format!("server {name} is made anew"))
             } else {
                 events::normal(events::PROVISIONING, "Create", format!("server {name} is made"))
             });
@@ -336,7 +248,7 @@ impl<'a> Pass<'a> {
         if is_edited {
             status.restarts = 0;
             let note = "the spec was edited: the server is made anew, which ends its sessions".to_owned();
-            self.plan.events.push(events::normal(events::EDITED, "Replace", note));
+            self.plan.events.push(events::normal("SparkConnectEdited", "Replace", note));
             return self.replace(pod, "the spec was edited");
         }
         status.server_hash = Some(hash);
@@ -360,7 +272,7 @@ impl<'a> Pass<'a> {
             DriverState::Running if pod.is_ready => self.ready(&summary.name),
             DriverState::Running => match self.plan.status.state {
                 ConnectState::New | ConnectState::Provisioning | ConnectState::Failed => {
-                    self.enter(ConnectState::Provisioning, reason::STARTING, "Spark does not listen yet");
+                    self.enter(ConnectState::Provisioning, "Starting", "Spark does not listen yet");
                 }
                 ConnectState::Ready | ConnectState::NotReady => {
                     self.unready(&summary.name, "Spark does not answer");
@@ -371,8 +283,8 @@ impl<'a> Pass<'a> {
     }
 
     fn starts(&mut self, name: &str, why: Option<&str>) {
-        let word = why.and_then(conditions::first_word).unwrap_or(reason::NOT_READY);
-        let known = conditions::find(&self.plan.status, SERVER_POD_READY);
+        let word = why.and_then(excerpt::reason).unwrap_or(reason::NOT_READY);
+        let known = self.plan.status.condition(SERVER_POD_READY);
         if let Some(why) = why.filter(|_| known.is_none_or(|known| known.reason != word)) {
             self.plan.events.push(events::waits(name, why));
         }
@@ -382,11 +294,10 @@ impl<'a> Pass<'a> {
     fn ready(&mut self, name: &str) {
         if self.plan.status.state != ConnectState::Ready {
             let note = format!("clients can connect to server {name}");
-            self.plan.events.push(events::normal(events::READY, "Follow", note));
+            self.plan.events.push(events::normal("SparkConnectReady", "Follow", note));
         }
-        self.enter(ConnectState::Ready, reason::READY, "Server pod is ready");
-        let since =
-            conditions::find(&self.plan.status, SERVER_POD_READY).map(|ready| ready.last_transition_time.0);
+        self.enter(ConnectState::Ready, "ServerPodReady", "Server pod is ready");
+        let since = self.plan.status.condition(SERVER_POD_READY).map(|ready| ready.last_transition_time.0);
         let ready = since.map_or(Duration::ZERO, |since| between(since, self.now));
         match STABLE.checked_sub(ready).filter(|rest| !rest.is_zero()) {
             None => self.plan.status.restarts = 0,
@@ -398,7 +309,7 @@ impl<'a> Pass<'a> {
     fn unready(&mut self, name: &str, why: &str) {
         if self.plan.status.state != ConnectState::NotReady {
             let note = format!("server {name} is not ready: {why}");
-            self.plan.events.push(events::warning(events::NOT_READY, "Follow", note));
+            self.plan.events.push(events::warning("SparkConnectNotReady", "Follow", note));
         }
         self.enter(ConnectState::NotReady, reason::NOT_READY, why);
     }
@@ -409,7 +320,7 @@ impl<'a> Pass<'a> {
         let recorded = self.plan.status.last_failure.as_ref().and_then(|failure| failure.pod_uid.as_ref());
         if recorded != Some(&summary.uid) {
             let of_container = summary.ended.as_ref().map(|ended| ended.reason.clone());
-            let of_pod = summary.message.as_deref().and_then(conditions::first_word).map(str::to_owned);
+            let of_pod = summary.message.as_deref().and_then(excerpt::reason).map(str::to_owned);
             let failure = ConnectFailure {
                 reason: of_container.filter(|word| !word.is_empty()).or(of_pod),
                 exit_code: summary.ended.as_ref().map(|ended| ended.exit_code),
@@ -420,7 +331,7 @@ impl<'a> Pass<'a> {
             return self.fail(failure);
         }
         match self.pause() {
-            Some(rest) => self.wake_in(rest),
+            Some(rest) => self.await_next(rest),
             None => self.replace(pod, "the last server has ended"),
         }
     }
@@ -430,12 +341,25 @@ impl<'a> Pass<'a> {
         if failure.pod_uid.is_none() {
             self.forget_pod();
         }
-        let why = failure.message.clone().unwrap_or_default();
-        let word = failure.reason.as_deref().and_then(conditions::first_word).unwrap_or(reason::NOT_READY);
-        self.enter(ConnectState::Failed, word, &why);
-        self.plan.status.last_failure = Some(ConnectFailure { time: Some(Time(self.now)), ..failure });
         let pause = pause(self.plan.status.restarts);
-        self.plan.events.push(events::failed(&why, pause));
+        self.plan.events.push(events::failed(failure.message.as_deref().unwrap_or_default(), pause));
+        self.plan.status.last_failure = Some(ConnectFailure { time: Some(Time(self.now)), ..failure });
+        self.await_next(pause);
+    }
+
+    /// Waits until a server that has ended by itself is made anew.
+    fn await_next(&mut self, pause: Duration) {
+        let status = &self.plan.status;
+        let state = match status.state {
+            _ if status.restarts >= FAILURES => ConnectState::Failed,
+            ConnectState::Ready | ConnectState::NotReady => ConnectState::NotReady,
+            ConnectState::New | ConnectState::Provisioning | ConnectState::Failed => {
+                ConnectState::Provisioning
+            }
+        };
+        let ConnectFailure { reason, message, .. } = status.last_failure.clone().unwrap_or_default();
+        let word = reason.as_deref().and_then(excerpt::reason).unwrap_or(reason::NOT_READY);
+        self.enter(state, word, message.as_deref().unwrap_or_default());
         self.wake_in(pause);
     }
 
@@ -493,8 +417,4 @@ impl<'a> Pass<'a> {
 fn pause(restarts: i32) -> Duration {
     let doublings = u32::try_from(restarts.saturating_sub(1)).unwrap_or(0).min(5);
     (FIRST_PAUSE * 2_u32.pow(doublings)).min(LONGEST_PAUSE)
-}
-
-fn seconds(limit: i64) -> Duration {
-    Duration::from_secs(u64::try_from(limit).unwrap_or(0))
 }

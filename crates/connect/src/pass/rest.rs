@@ -1,0 +1,92 @@
+//! Decides whether a server rests: suspended by its spec, asleep since nobody has connected, or at the end of its life for that.
+
+use super::Pass;
+use crate::{conditions, events};
+use api::{
+    ConnectState,
+    names::connect_condition::{SERVER_POD_READY, SLEEPING},
+};
+use plan::between;
+use std::time::Duration;
+
+impl Pass<'_> {
+    /// Returns how long nobody has connected, or could.
+    fn idle(&self) -> Duration {
+        let status = &self.plan.status;
+        let ready = status.true_condition(SERVER_POD_READY);
+        let moments = [
+            self.connect.last_connection(),
+            status.start_time.clone(),
+            // A server that ends again and again would never be idle.
+            status.last_restart_time.clone().filter(|_| status.restarts == 0),
+            ready.map(|condition| condition.last_transition_time.clone()),
+        ];
+        let latest = moments.into_iter().flatten().map(|time| time.0).max();
+        latest.map_or(Duration::ZERO, |latest| between(latest, self.now))
+    }
+
+    /// Returns whether the SparkConnect is to be deleted, since nobody has connected for long.
+    pub(super) fn lifetime_ends(&mut self) -> bool {
+        let spec = &self.connect.spec;
+        let Some(limit) = spec.ttl_seconds_after_idle.filter(|_| !spec.suspend && self.gateway().is_some())
+        else {
+            return false;
+        };
+        self.elapses(limit, self.idle())
+    }
+
+    /// Returns whether the server is to sleep, or to sleep on.
+    pub(super) fn sleeps(&mut self) -> bool {
+        let spec = &self.connect.spec;
+        let Some(limit) = spec.sleep_after_idle_seconds.filter(|_| !spec.suspend && self.gateway().is_some())
+        else {
+            return false;
+        };
+        if self.plan.status.true_condition(SLEEPING).is_some() {
+            // Only a client wakes it: one that has connected while its wait was not over.
+            let last = self.connect.last_connection();
+            return last.is_none_or(|last| between(last.0, self.now) >= seconds(limit));
+        }
+        // A server that starts is waited for: it has had no chance of a connection.
+        let has_started = !matches!(self.plan.status.state, ConnectState::New | ConnectState::Provisioning);
+        has_started && self.elapses(limit, self.idle())
+    }
+
+    /// Returns whether `passed` has come to the limit; otherwise there is another look when it will have.
+    fn elapses(&mut self, limit: i64, passed: Duration) -> bool {
+        match seconds(limit).checked_sub(passed).filter(|rest| !rest.is_zero()) {
+            None => true,
+            Some(rest) => {
+                self.wake_in(rest);
+                false
+            }
+        }
+    }
+
+    /// Deletes the server's pod until `spec` or a client asks for it again.
+    pub(super) fn rest(&mut self, condition: &'static str, event: &'static str, why: &str) {
+        let status = &mut self.plan.status;
+        if status.true_condition(condition).is_none() {
+            let note = format!("{why}: the server and its executors are deleted, and everything else stays");
+            self.plan.events.push(events::normal(event, "Rest", note));
+        }
+        conditions::set(status, condition, true, (condition, why), self.now);
+        self.forget_pod();
+        self.plan.status.restarts = 0;
+        if let Some(pod) = self.seen.server.as_deref() {
+            self.delete(pod);
+        }
+        self.enter(ConnectState::NotReady, condition, why);
+    }
+
+    pub(super) fn leave_rest(&mut self, condition: &'static str, event: &'static str, note: &str) {
+        if self.plan.status.true_condition(condition).is_some() && !note.is_empty() {
+            self.plan.events.push(events::normal(event, "Start", note.to_owned()));
+        }
+        conditions::remove(&mut self.plan.status, condition);
+    }
+}
+
+fn seconds(limit: i64) -> Duration {
+    Duration::from_secs(u64::try_from(limit).unwrap_or(0))
+}

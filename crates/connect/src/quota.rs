@@ -1,0 +1,51 @@
+//! Checks whether the ResourceQuotas of a namespace have room for a server and its executors, by the sums of applications.
+
+use crate::{Policy, application::as_application, checks::of_server, server_hash, server_pod::server_pod};
+use api::{Role, SparkConnect};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use plan::{
+    pod_requests::{Error, PodRequests},
+    quota::{Claim, exceeded_by},
+};
+use pods::PodClaim;
+use submission::findings::Invalid;
+
+/// Whether a change leads to another server, so that the quotas must have room for it.
+#[must_use]
+pub fn needs_room(old: Option<&SparkConnect>, new: &SparkConnect) -> bool {
+    let goes_on = |old: &SparkConnect| !old.spec.suspend && server_hash(&old.spec) == server_hash(&new.spec);
+    new.metadata.deletion_timestamp.is_none() && !new.spec.suspend && !old.is_some_and(goes_on)
+}
+
+/// Returns one finding for each resource of each quota that `new` would exceed. What the pods of `old` use is free for it, as
+/// with an application: see [`plan::quota::exceeded`].
+#[must_use]
+pub fn exceeded(
+    old: Option<&SparkConnect>,
+    new: &SparkConnect,
+    quotas: &[ResourceQuota],
+    says_numbers: bool,
+) -> Vec<Invalid> {
+    let own = || {
+        let status = old?.status.as_ref()?;
+        let live = ["pending", "running"].iter().filter_map(|phase| status.executors.get(*phase));
+        let executors = live.filter_map(|number| u32::try_from(*number).ok()).fold(0, u32::saturating_add);
+        Some(claim(old?).ok()?.at_present(status.server.pod_name.is_some(), executors))
+    };
+    let found = exceeded_by(quotas, || claim(new), own, says_numbers);
+    found
+        .into_iter()
+        .map(|found| Invalid { field: of_server(found.field), why: of_server(found.why) })
+        .collect()
+}
+
+fn claim(connect: &SparkConnect) -> Result<Claim, Error> {
+    let mut requests = PodRequests::of(&as_application(connect), "")?;
+    let server = serde_json::from_value(server_pod(connect, &Policy::new("k8s://")));
+    let server = server.map_err(|error| Error::NoPod { role: Role::Driver, why: error.to_string() })?;
+    requests.driver.claim = PodClaim::of(server);
+    if connect.spec.executor.instances == Some(0) && !requests.is_dynamic {
+        requests.greatest = 0;
+    }
+    Ok(Claim::without_submission(requests))
+}

@@ -1,0 +1,128 @@
+//! Measures the gateway of SparkConnects between a real client and a real server: what it costs beside a connection without it.
+
+use crate::{
+    apiserver::kubectl::{kubectl, kubectl_with},
+    node::{
+        connect::{
+            WithGateway, address, edits, is_deleted, is_ready_after, leads_to_the_gateway, notebook, python,
+            runs_with, sleeps, status,
+        },
+        install_alone, until,
+    },
+};
+use serde_json::json;
+use std::net::TcpStream;
+
+/// So many rows of eight bytes are 104 MB of Arrow.
+const ROWS: &str = "13000000";
+const IDLE: u32 = 500;
+/// The limit for the memory that an idle connection takes of the gateway, in KiB: a buffer for each direction would be 128.
+const KIB: f64 = 64.0;
+
+/// How long a transfer has taken, by the client's measure.
+#[derive(Default)]
+struct Transfer {
+    bytes: f64,
+    seconds: f64,
+    /// The seconds of CPU that the client has taken.
+    cpu: f64,
+}
+
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn the_gateway_costs_little_beside_what_passes_through_it() {
+    let _alone = install_alone();
+    // This commit's released program, which `make soak` has loaded under this name: the operator beside it is a debug build.
+    let _gateway = WithGateway::begin(json!({
+        "image": "localhost/spark-operator:previous",
+        "args": ["connect-gateway", "--report-period=1s", &format!("--most-connections-per-server={}", 2 * IDLE)],
+    }));
+    runs_with(&["--connect-gateway"]);
+    let mut connect = notebook();
+    connect["spec"]["sleepAfterIdleSeconds"] = json!(3600);
+    connect["spec"]["server"]["memory"] = json!("1g");
+    kubectl_with(&connect, &["apply", "-f", "-"]);
+    leads_to_the_gateway();
+    // The first one waits for the first server, and for what the JVM compiles.
+    fetched(&address());
+    is_ready_after(0);
+    let direct = format!("sc://{}:15002", status()["server"]["podIp"].as_str().unwrap());
+
+    let (mut without, mut through, mut of_gateway, mut passed) =
+        (Transfer::default(), Transfer::default(), 0.0, 0.0);
+    for _ in 0..3 {
+        without.add(fetched(&direct));
+        let before = [metric(CPU), metric(BYTES)];
+        through.add(fetched(&address()));
+        of_gateway += metric(CPU) - before[0];
+        passed += metric(BYTES) - before[1];
+    }
+    assert!(through.bytes > 3e8 && passed > through.bytes, "{passed} of {}", through.bytes);
+    println!(
+        "soak: connect: {:.0} MB of Arrow rows through the gateway, {:.2} times as fast as without it; the gateway took {:.2} s \
+         of CPU for a GB, {:.2} times what the client took",
+        through.bytes / 1e6,
+        without.seconds / through.seconds,
+        of_gateway / passed * 1e9,
+        of_gateway / through.cpu,
+    );
+
+    let before = metric(MEMORY);
+    let place = address().replace("sc://", "");
+    let idle: Vec<_> = (0..IDLE).map(|_| TcpStream::connect(&place).unwrap()).collect();
+    until("the connections are open", || metric(OPEN) >= f64::from(IDLE));
+    let each = (metric(MEMORY) - before) / f64::from(IDLE) / 1024.0;
+    drop(idle);
+    println!("soak: connect: {IDLE} idle connections take {each:.1} KiB each of the gateway");
+    assert!(each < KIB, "{each}");
+
+    let awake = first_row();
+    edits(&json!({"sleepAfterIdleSeconds": 60}));
+    sleeps();
+    let asleep = first_row();
+    println!(
+        "soak: connect: the first row comes after {awake:.1} s from a server that is awake, after {asleep:.1} s from one that sleeps"
+    );
+    is_deleted();
+}
+
+impl Transfer {
+    fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.seconds += other.seconds;
+        self.cpu += other.cpu;
+    }
+}
+
+/// Returns the seconds until a client has its first row.
+fn first_row() -> f64 {
+    python("rows.py", &[&address(), "0"]).trim().parse().unwrap()
+}
+
+/// Fetches the rows.
+fn fetched(address: &str) -> Transfer {
+    let told = python("rows.py", &[address, ROWS]);
+    let numbers: Vec<f64> = told.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    let [_, bytes, seconds, cpu] = numbers[..] else { panic!("{told}") };
+    Transfer { bytes, seconds, cpu }
+}
+
+const CPU: &str = "process_cpu_seconds_total ";
+const MEMORY: &str = "process_resident_memory_bytes ";
+const OPEN: &str = "spark_operator_connect_gateway_connections ";
+const BYTES: &str = "spark_operator_connect_gateway_bytes_total{to=\"client\"} ";
+
+/// Returns a value that the gateway measures now.
+fn metric(name: &str) -> f64 {
+    let selector = "--selector=app.kubernetes.io/name=spark-operator-connect-gateway";
+    let running = "--field-selector=status.phase=Running";
+    let path = "--output=jsonpath={.items[0].metadata.name}";
+    let pod = kubectl(&["-n", "spark-operator", "get", "pods", selector, running, path]);
+    let text = kubectl(&[
+        "get",
+        "--raw",
+        &format!("/api/v1/namespaces/spark-operator/pods/{pod}:8081/proxy/metrics"),
+    ]);
+    let value = text.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+    value.parse().unwrap()
+}
