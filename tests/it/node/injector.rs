@@ -97,6 +97,13 @@ async fn inject(request: Request<Incoming>) -> Result<Response<Body>, Infallible
         "image": "docker.io/library/busybox:stable",
         "imagePullPolicy": "IfNotPresent",
         "command": ["sleep", "3600"],
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": true,
+            "runAsUser": 65534,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
     });
     let patch = json!([{"op": "add", "path": "/spec/containers/-", "value": sidecar}]).to_string();
     let answer = json!({

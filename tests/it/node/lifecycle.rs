@@ -1,7 +1,7 @@
 //! Proves what a user sees when pods are deleted, killed or evicted, or cannot start.
 
 use super::{
-    application, followed, install, install_alone, log, message, native::python_job, state_is, until,
+    application, followed, install, install_alone, left_of, log, message, native::python_job, state_is, until,
 };
 use crate::apiserver::{
     kubectl::{kubectl, kubectl_with, try_kubectl_with},
@@ -201,10 +201,7 @@ fn has_executor(name: &str) {
 /// Deletes an application; asserts that Kubernetes deletes all its objects.
 fn nothing_is_left(name: &str, cascade: &str) {
     kubectl(&["delete", "sparkapp", name, &format!("--cascade={cascade}"), "--timeout=60s"]);
-    let ours = format!("--selector=sparkoperator.k8s.io/app-name={name}");
-    until("nothing is left", || {
-        kubectl(&["get", "pods,services,configmaps", &ours, "--output=name"]).is_empty()
-    });
+    until("nothing is left", || left_of(name).is_empty());
 }
 
 /// A cordoned node, which accepts pods again when this value is dropped.

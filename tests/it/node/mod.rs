@@ -90,21 +90,12 @@ fn the_example_runs_from_kubectl_apply_to_its_result() {
     assert!(executors == ["COMPLETED"] || executors == ["FAILED"], "{status:#}");
 }
 
+/// Most jobs of these tests are in Python: `customized` has one that reads and writes all that can be mounted.
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_java_job_reads_and_writes_what_the_webhook_mounted() {
-    reads_and_writes_what_the_webhook_mounted("java");
-}
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_python_job_reads_and_writes_what_the_webhook_mounted() {
-    reads_and_writes_what_the_webhook_mounted("python");
-}
-
-fn reads_and_writes_what_the_webhook_mounted(language: &str) {
     let _shared = install();
-    let name = &format!("read-mounted-{language}");
+    let name = "read-mounted-java";
     let states = states_of(name, &format!("tests/data/node/{name}.yaml"));
     assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
 
@@ -122,7 +113,7 @@ fn reads_and_writes_what_the_webhook_mounted(language: &str) {
             has(&container["env"], json!({"name": "QUOTED", "value": "a \"b\" ${c} {{APP_ID}} ü"})),
             "{pod:#}"
         );
-        let greeting = json!({"name": format!("greeting-{language}-vol"), "readOnly": true, "mountPath": "/mnt/greeting"});
+        let greeting = json!({"name": "greeting-java-vol", "readOnly": true, "mountPath": "/mnt/greeting"});
         assert!(has(&container["volumeMounts"], greeting), "{pod:#}");
         assert!(
             has(&container["volumeMounts"], json!({"name": "work", "mountPath": "/mnt/work"})),
@@ -138,17 +129,6 @@ fn reads_and_writes_what_the_webhook_mounted(language: &str) {
         let affinity = &application(name)["spec"][role]["affinity"];
         assert_eq!(&pod["spec"]["affinity"], affinity, "{role}");
     }
-}
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_job_that_fails_says_with_which_exit_code() {
-    let _shared = install();
-    let states = states_of("exit-3", "tests/data/node/exit-3.yaml");
-    assert_eq!(states.last().unwrap(), "FAILED", "{states:?}");
-    let message = &application("exit-3")["status"]["applicationState"]["errorMessage"];
-    assert_eq!(message, "driver container failed with ExitCode: 3, Reason: Error");
-    until_told("sparkapplication/exit-3", &["Warning", "SparkApplicationFailed", "ExitCode: 3"]);
 }
 
 /// The lock of the installation: a reader uses the installation as it is; a writer changes the installation or the
@@ -314,12 +294,17 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until an event of `regarding`, a kind and a name, has all of `texts` in its line. Events are sent beside the
-/// statuses for which tests wait.
+/// Waits until an event of `regarding`, a kind and a name, has all of `texts` in its type, reason and message. Events are
+/// sent beside the statuses for which tests wait.
 fn until_told(regarding: &str, texts: &[&str]) {
+    let (kind, name) = regarding.split_once('/').unwrap();
+    let path = format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}");
     until(&format!("an event of {regarding} has {texts:?}"), || {
-        let events = kubectl(&["events", "--for", regarding, "--no-headers"]);
-        events.lines().any(|event| texts.iter().all(|text| event.contains(text)))
+        listed(&path).iter().any(|event| {
+            let fields = ["type", "reason", "message"].map(|field| event[field].as_str().unwrap_or_default());
+            let is_of_kind = event["involvedObject"]["kind"].as_str().unwrap().eq_ignore_ascii_case(kind);
+            is_of_kind && texts.iter().all(|text| fields.join(" ").contains(text))
+        })
     });
 }
 
@@ -353,6 +338,14 @@ fn message(name: &str) -> String {
 /// Returns the pods with these labels.
 fn pods(selector: &str) -> Vec<Value> {
     listed(&format!("/api/v1/namespaces/default/pods?labelSelector={selector}"))
+}
+
+/// Returns the names of the pods, Services and ConfigMaps of an application.
+fn left_of(application: &str) -> Vec<String> {
+    let selector = format!("labelSelector=sparkoperator.k8s.io/app-name={application}");
+    let of = |kind: &str| listed(&format!("/api/v1/namespaces/default/{kind}?{selector}"));
+    let objects = ["pods", "services", "configmaps"].into_iter().flat_map(of);
+    objects.map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Returns the objects of a list.

@@ -1,7 +1,10 @@
 //! Proves that Spark runs as well from objects that the operator has created as from those that `spark-submit` creates
 //! in a submission pod.
 
-use super::{Installed, application, followed, install, install_alone, log, make_job, printed, until_told};
+use super::{
+    Installed, application, followed, install, install_alone, log, make_job, printed,
+    sparkctl::each_line_of_all_executors_says_whose_it_is, until_told,
+};
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use serde_json::{Value, json};
 use std::env;
@@ -17,12 +20,16 @@ pub(super) fn image() -> String {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn both_submitters_bring_the_same_result() {
+fn both_submitters_bring_the_same_result_and_each_line_of_executors_says_whose_it_is() {
     let _shared = install();
     let results = ["native", "spark-submit"].map(|submitter| {
         let name = format!("same-{submitter}");
         let mut job = job(&name);
         job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
+        kubectl_with(&job, &["apply", "-f", "-"]);
+        if submitter == "native" {
+            each_line_of_all_executors_says_whose_it_is(&name);
+        }
         completes(&job);
         let driver = format!("{name}-driver");
         (printed(&driver, "result: "), printed(&driver, "executor saw: ").split(',').count())

@@ -1,6 +1,6 @@
 //! Proves that `sparkctl` shows the output of drivers and executors.
 
-use super::{EndedOnDrop, install, kept, native::python_job, state_is};
+use super::{EndedOnDrop, install, kept, message, native::python_job, state_is, until_told};
 use crate::{
     apiserver::{
         kubectl::{kubectl, kubectl_with},
@@ -59,19 +59,18 @@ fn create_follows_the_driver_and_fails_if_the_application_does() {
         "{screen}"
     );
     terminal.keeps("sparkctl-create.txt");
+    assert_eq!(message("created-to-fail"), "driver container failed with ExitCode: 3, Reason: Error");
+    until_told("sparkapplication/created-to-fail", &["Warning", "SparkApplicationFailed", "ExitCode: 3"]);
     kubectl(&["delete", "sparkapp", "created-pi", "created-to-fail"]);
 }
 
-#[test]
-#[ignore = "needs a node: make test"]
-fn each_line_of_all_executors_says_whose_it_is() {
-    let _shared = install();
-    kubectl_with(&python_job("logged", "native-job", "tests/data/node/native/job.py"), &["apply", "-f", "-"]);
-    state_is("logged", "RUNNING");
-    let said = sparkctl(&["log", "logged", "--executor", "all", "--follow"], 0);
+/// Follows what all executors of an application print, which has one, until it completes; asserts that each line says whose it
+/// is.
+pub(super) fn each_line_of_all_executors_says_whose_it_is(name: &str) {
+    state_is(name, "RUNNING");
+    let said = sparkctl(&["log", name, "--executor", "all", "--follow"], 0);
     assert!(said.lines().count() > 10 && said.lines().all(|line| line.starts_with("[1] ")), "{said}");
-    sparkctl(&["wait", "logged", "--for=completed", "--timeout=2m"], 0);
-    kubectl(&["delete", "sparkapp", "logged"]);
+    sparkctl(&["wait", name, "--for=completed", "--timeout=2m"], 0);
 }
 
 #[test]
