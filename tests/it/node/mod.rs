@@ -47,7 +47,7 @@ mod web_hdfs;
 use crate::{
     apiserver::{
         calls,
-        kubectl::{kubectl, kubectl_with, try_kubectl_with},
+        kubectl::{kubectl, try_kubectl_with},
     },
     golden::{data, yaml},
 };
@@ -229,8 +229,7 @@ fn operator_pods() -> Vec<String> {
     left.map(|pod| pod["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Creates the ConfigMap `name` with the Python program in `file`. Several tests may do so at the same time; without
-/// `--server-side` only one of them would succeed.
+/// Creates the ConfigMap `name` with the Python program in `file`. Several tests may do so at the same time.
 fn make_job(name: &str, file: &str) {
     let file = Path::new(file);
     let program = fs::read_to_string(file).unwrap();
@@ -240,7 +239,7 @@ fn make_job(name: &str, file: &str) {
         "metadata": {"name": name, "namespace": "default"},
         "data": {file.file_name().unwrap().to_str().unwrap(): program},
     });
-    kubectl_with(&job, &["apply", "--server-side", "-f", "-"]);
+    apply(&job);
 }
 
 /// Applies `file` and follows the application `name` in it until the application ends. Returns every state that the
@@ -278,10 +277,8 @@ fn followed(name: &str) -> Vec<String> {
 
 /// Waits until the application `name` is in `state`.
 pub(crate) fn state_is(name: &str, state: &str) {
-    let state = format!("--for=jsonpath={{.status.applicationState.state}}={state}");
-    if let Err(why) = try_kubectl_with(&Value::Null, &["wait", "sparkapp", name, &state, "--timeout=120s"]) {
-        panic!("{why}\n{}", kubectl(&["describe", "sparkapp", name]));
-    }
+    let is_in_it = || application(name)["status"]["applicationState"]["state"] == state;
+    until(&format!("{name} is {state}"), is_in_it);
 }
 
 /// Waits until `holds` returns true.
@@ -323,7 +320,18 @@ impl Drop for EndedOnDrop {
     }
 }
 
-// What tests look at again and again is read without `kubectl`, which takes as much of the processor as some seconds of a driver.
+// What tests write, and what they look at again and again, goes without `kubectl`, which takes as much of the processor as some
+// seconds of a driver.
+
+/// Applies an object, which is in the namespace `default` unless it names another one.
+fn apply(object: &Value) {
+    calls::apply(object, Some(object["metadata"]["namespace"].as_str().unwrap_or("default")));
+}
+
+/// Deletes the application `name`, and waits until it is gone.
+fn delete(name: &str) {
+    calls::delete(&format!("{APPLICATIONS}/{name}"));
+}
 
 fn application(name: &str) -> Value {
     calls::get(&format!("{APPLICATIONS}/{name}")).expect(name)
@@ -375,5 +383,5 @@ fn printed(driver: &str, beginning: &str) -> String {
 }
 
 fn log(driver: &str) -> String {
-    kubectl(&["logs", driver, "-c", "spark-kubernetes-driver"])
+    calls::text_at(&format!("/api/v1/namespaces/default/pods/{driver}/log?container=spark-kubernetes-driver"))
 }

@@ -1,11 +1,11 @@
 //! Proves that quotas and batch schedulers are told what the pods of a real Spark ask for, to the last MiB.
 
 use super::{
-    install,
+    apply, install,
     native::{image, python_job},
     pod, pods, until,
 };
-use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use crate::apiserver::kubectl::kubectl;
 use k8s_openapi::api::core::v1::Pod;
 use plan::pod_requests::PodRequests;
 use pods::PodClaim;
@@ -48,7 +48,7 @@ fn the_sums_are_those_of_the_pods_that_spark_makes() {
     let jobs = jobs.map(|(name, spec)| {
         let mut job = python_job(name, "sums-job", "tests/data/node/native/job.py");
         json_patch::merge(&mut job["spec"], &spec);
-        kubectl_with(&job, &["apply", "-f", "-"]);
+        apply(&job);
         (name, job)
     });
     for (name, job) in jobs {

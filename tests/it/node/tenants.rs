@@ -2,8 +2,8 @@
 //! operator's container, and it reads no file of the operator.
 
 use super::{
-    install, install_alone, is_rolled_out, native::python_job, node_address, operator_pods, pod, pods,
-    submission_pods::JOB, until, web_hdfs::WebHdfs,
+    apply, delete, install, install_alone, is_rolled_out, native::python_job, node_address, operator_pods,
+    pod, pods, submission_pods::JOB, until, web_hdfs::WebHdfs,
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use k8s_openapi::ByteString;
@@ -28,7 +28,7 @@ fn code_that_takes_part_in_the_submission_and_files_that_it_sends_are_those_of_t
     });
     job["spec"]["driver"]["env"] =
         json!([{"name": "SPARK_DIST_CLASSPATH", "value": "/opt/spark/examples/jars/spark-examples.jar"}]);
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    apply(&job);
     until("the file is uploaded", || store.files().contains_key("token"));
     assert_eq!(subjects_in(&store.files()["token"]), [TENANT]);
     let mut subjects = Vec::new();
@@ -47,7 +47,7 @@ fn code_that_takes_part_in_the_submission_and_files_that_it_sends_are_those_of_t
     assert_eq!(claims["kubernetes.io"]["pod"]["name"], noted("submitted-in"), "{claims:#}");
     assert!(noted("submitted-in").starts_with(&format!("{name}-")), "{claims:#}");
     assert!(noted("submitted-in").ends_with("-submission"), "{claims:#}");
-    kubectl(&["delete", "sparkapp", name]);
+    delete(name);
 }
 
 #[test]
