@@ -3,7 +3,7 @@
 
 use crate::say;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, hash_map::Entry},
     fmt::{Debug, Display},
     hash::{BuildHasherDefault, Hash, Hasher},
     time::Instant,
@@ -96,14 +96,14 @@ pub fn explore<M: Model>(model: &mut M) -> Found {
     // initial state.
     let mut known = Numbers::default();
     let mut good = HashSet::<u64, BuildHasherDefault<Itself>>::default();
-    known.insert(fingerprint(&beginning), 0);
-    let (mut level, mut next_level) = (vec![beginning], Vec::new());
+    let number = fingerprint(&beginning);
+    known.insert(number, 0);
+    let (mut level, mut next_level) = (vec![(number, beginning)], Vec::new());
     let (mut edges, mut count) = (Vec::new(), 0);
     let mut broken = None;
     'levels: while !level.is_empty() {
-        for world in level.drain(..) {
-            let number = fingerprint(&world);
-            if let Err((why, way)) = settles(model, world, &mut good) {
+        for (number, world) in level.drain(..) {
+            if let Err((why, way)) = settles(model, (number, world), &mut good) {
                 broken = Some(Broken { why, story: story(model, &known, number, &way) });
                 break 'levels;
             }
@@ -115,11 +115,10 @@ pub fn explore<M: Model>(model: &mut M) -> Found {
                     broken = Some(Broken { why, story: story(model, &known, number, &way) });
                     break 'levels;
                 }
-                if let std::collections::hash_map::Entry::Vacant(entry) =
-                    known.entry(fingerprint(&edge.world))
-                {
+                let reached = fingerprint(&edge.world);
+                if let Entry::Vacant(entry) = known.entry(reached) {
                     entry.insert(number);
-                    next_level.push(edge.world);
+                    next_level.push((reached, edge.world));
                 }
             }
         }
@@ -128,14 +127,14 @@ pub fn explore<M: Model>(model: &mut M) -> Found {
     Found { worlds: known.len(), edges: count, broken }
 }
 
-/// Checks that the model comes to rest in a correct state from `from` on, if no further trouble comes. `good` contains
-/// the states for which this is known. The error is what is wrong, and the steps from `from` on.
+/// Checks that the model comes to rest in a correct state from `from` on, the state with the fingerprint `number`, if no
+/// further trouble comes. `good` contains the states for which this is known. The error is what is wrong, and the steps
+/// from `from` on.
 fn settles<M: Model>(
     model: &mut M,
-    from: M::World,
+    (number, from): (u64, M::World),
     good: &mut HashSet<u64, BuildHasherDefault<Itself>>,
 ) -> Result<(), (String, Vec<EdgeOf<M>>)> {
-    let number = fingerprint(&from);
     if good.contains(&number) {
         return Ok(());
     }

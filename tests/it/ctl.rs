@@ -33,41 +33,62 @@ fn render_shows_what_is_created_by_each_submitter_and_how_that_differs() {
 /// This test runs offline. `apiserver/sparkctl.rs` checks that the API server accepts the objects.
 #[test]
 fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_that_are_not_known() {
-    for example in fs::read_dir(EXAMPLES).unwrap() {
-        let example = example.unwrap().path();
-        let text = fs::read_to_string(&example).unwrap();
-        // What a batch scheduler groups pods by is created first, natively, and placeholders before the driver.
-        let (group, placeholders): (&[&str], _) =
-            match text.split_once("batchScheduler: ").and_then(|(_, after)| after.lines().next()) {
-                _ if cfg!(not(feature = "batch-schedulers")) => (&[], 0),
-                Some("volcano" | "kube-scheduler") => (&["PodGroup"], 0),
-                Some("kubernetes") => (&["Workload", "PodGroup"], 2),
-                _ => (&[], 0),
-            };
-        // An application with a JMX exporter has one more ConfigMap.
-        let count = 4 + usize::from(text.contains("jmxExporterJar"));
-        // Nobody submits a server, which has a NetworkPolicy beside its ConfigMap and Service.
-        let after_spark_submit = if text.contains("kind: SparkConnect") { count - 1 } else { 0 };
-        for (submitter, driver_is_at) in [("native", count - 1), ("spark-submit", after_spark_submit)] {
-            let output = sparkctl(&["render", "-f", example.to_str().unwrap(), "--submitter", submitter], "");
-            assert!(output.status.success(), "{}: {output:?}", example.display());
-            let objects = documents(&String::from_utf8(output.stdout).unwrap());
-            let mut kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
-            if submitter == "native" {
-                assert!(kinds.drain(..group.len()).eq(group.iter().copied()), "{}", example.display());
-                let placeholders = vec!["Pod"; placeholders];
-                let before = count - 1..kinds.len() - 1;
-                assert!(kinds.drain(before).eq(placeholders), "{}", example.display());
+    let examples: Vec<_> = fs::read_dir(EXAMPLES)
+        .unwrap()
+        .map(|example| fs::read_to_string(example.unwrap().path()).unwrap())
+        .collect();
+    // Each has one application, among others. One program renders all, since half of what it does is to make their schema.
+    let manifest = examples.join("\n---\n");
+    for submitter in ["native", "spark-submit"] {
+        let output = sparkctl(&["render", "-f", "-", "--submitter", submitter], &manifest);
+        assert!(output.status.success(), "{output:?}");
+        let mut rendered: Vec<String> = Vec::new();
+        for line in String::from_utf8(output.stdout).unwrap().lines() {
+            if line.starts_with("# SparkApplication default/") || line.starts_with("# SparkConnect default/")
+            {
+                rendered.push(String::new());
             }
-            assert_eq!(kinds.iter().position(|kind| *kind == "Pod"), Some(driver_is_at), "{kinds:?}");
-            assert_eq!(kinds.len(), count, "{kinds:?}");
-            for object in objects {
-                let metadata = object["metadata"].as_object().unwrap();
-                assert_eq!(metadata["namespace"], "default");
-                assert!(metadata["name"].is_string() && !metadata.contains_key("ownerReferences"));
-                assert!(!object.to_string().contains(NO_UID), "{object}");
-            }
+            let one = rendered.last_mut().unwrap();
+            one.push_str(line);
+            one.push('\n');
         }
+        assert_eq!(rendered.len(), examples.len());
+        for (example, rendered) in examples.iter().zip(&rendered) {
+            assert_has_the_objects_of(example, rendered, submitter == "native");
+        }
+    }
+}
+
+/// Checks the objects that are created for an example: natively, or by `spark-submit`.
+fn assert_has_the_objects_of(example: &str, rendered: &str, is_native: bool) {
+    // What a batch scheduler groups pods by is created first, natively, and placeholders before the driver.
+    let (group, placeholders): (&[&str], _) =
+        match example.split_once("batchScheduler: ").and_then(|(_, after)| after.lines().next()) {
+            _ if cfg!(not(feature = "batch-schedulers")) => (&[], 0),
+            Some("volcano" | "kube-scheduler") => (&["PodGroup"], 0),
+            Some("kubernetes") => (&["Workload", "PodGroup"], 2),
+            _ => (&[], 0),
+        };
+    // An application with a JMX exporter has one more ConfigMap.
+    let count = 4 + usize::from(example.contains("jmxExporterJar"));
+    // Nobody submits a server, which has a NetworkPolicy beside its ConfigMap and Service.
+    let is_last = is_native || example.contains("kind: SparkConnect");
+    let objects = documents(rendered);
+    let mut kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+    if is_native {
+        assert!(kinds.drain(..group.len()).eq(group.iter().copied()), "{rendered}");
+        let placeholders = vec!["Pod"; placeholders];
+        let before = count - 1..kinds.len() - 1;
+        assert!(kinds.drain(before).eq(placeholders), "{rendered}");
+    }
+    let driver_is_at = if is_last { count - 1 } else { 0 };
+    assert_eq!(kinds.iter().position(|kind| *kind == "Pod"), Some(driver_is_at), "{rendered}");
+    assert_eq!(kinds.len(), count, "{rendered}");
+    for object in objects {
+        let metadata = object["metadata"].as_object().unwrap();
+        assert_eq!(metadata["namespace"], "default");
+        assert!(metadata["name"].is_string() && !metadata.contains_key("ownerReferences"));
+        assert!(!object.to_string().contains(NO_UID), "{object}");
     }
 }
 

@@ -3,12 +3,16 @@
 
 use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceColumnDefinition, CustomResourceDefinition, JSONSchemaProps,
+    CustomResourceColumnDefinition, CustomResourceDefinition,
 };
-use kube::CustomResourceExt;
+use kube::{
+    CustomResourceExt,
+    core::schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter},
+};
 use schemars::{
-    Schema,
-    transform::{RecursiveTransform, Transform},
+    JsonSchema, Schema,
+    generate::SchemaSettings,
+    transform::{AddNullable, RecursiveTransform, Transform},
 };
 use serde_json::{Value, json};
 
@@ -59,13 +63,21 @@ pub fn custom_resource_definitions() -> [CustomResourceDefinition; 3] {
     ]
 }
 
-/// Returns the schema of the objects of one kind, as its CustomResourceDefinition has it. Takes a third of the time of all
-/// definitions.
+/// Returns the schema of the objects of one kind, as its CustomResourceDefinition has it. Takes less than half of the time of
+/// the definition, because the schema is not read into the types of the Kubernetes API and written again.
 #[must_use]
-pub fn schema<K: CustomResourceExt>() -> Value {
-    let version = K::crd().spec.versions.into_iter().next();
-    let derived = version.and_then(|version| version.schema?.open_api_v3_schema);
-    derived.map(published).unwrap_or_default()
+pub fn schema<K: JsonSchema>() -> Value {
+    // As kube's derive makes it.
+    let settings = SchemaSettings::openapi3().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let settings = settings
+        .with_transform(AddNullable::default())
+        .with_transform(StructuralSchemaRewriter)
+        .with_transform(OptionalEnum)
+        .with_transform(OptionalIntOrString);
+    published(settings.into_generator().into_root_schema_for::<K>().to_value())
 }
 
 /// Returns the CustomResourceDefinitions as files: for each, the file name in `manifests/crds` and the content.
@@ -86,7 +98,9 @@ fn finished(mut crd: CustomResourceDefinition, columns: &[Column]) -> CustomReso
     for version in &mut crd.spec.versions {
         version.additional_printer_columns = Some(columns.iter().map(column).collect());
         if let Some(validation) = &mut version.schema {
-            let schema = validation.open_api_v3_schema.take().map(published);
+            let derived = validation.open_api_v3_schema.take();
+            let derived = derived.map(|derived| serde_json::to_value(derived).expect("a schema is JSON"));
+            let schema = derived.map(published);
             validation.open_api_v3_schema =
                 schema.map(|schema| serde_json::from_value(schema).expect("it was a schema before"));
         }
@@ -104,8 +118,7 @@ fn column(&(name, type_, json_path): &Column) -> CustomResourceColumnDefinition 
 }
 
 /// Converts the derived schema of a complete object into the schema that is published.
-fn published(derived: JSONSchemaProps) -> Value {
-    let mut derived = serde_json::to_value(derived).expect("a schema is JSON");
+fn published(mut derived: Value) -> Value {
     bound(&mut derived["properties"]["spec"]);
     let mut schema = Schema::try_from(derived).expect("a schema of an object is an object");
     schema.remove("title");
@@ -177,5 +190,23 @@ fn publish(schema: &mut Schema) {
     }
     if let Some(sentence) = schema.remove("title") {
         schema.insert("description".to_owned(), sentence);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
+
+    #[test]
+    fn the_schemas_of_manifests_are_those_of_the_definitions() {
+        let schemas =
+            [schema::<SparkApplication>(), schema::<ScheduledSparkApplication>(), schema::<SparkConnect>()];
+        for (schema, definition) in schemas.into_iter().zip(custom_resource_definitions()) {
+            let version = definition.spec.versions.into_iter().next().unwrap();
+            let defined = version.schema.unwrap().open_api_v3_schema.unwrap();
+            let schema: JSONSchemaProps = serde_json::from_value(schema).unwrap();
+            assert!(schema == defined, "{:?}", definition.metadata.name);
+        }
     }
 }

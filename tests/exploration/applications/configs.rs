@@ -64,7 +64,8 @@ pub fn configs(more: u8) -> Vec<Config> {
 fn natively(more: u8) -> Vec<Config> {
     let everything = [&BY_USER[..], &FAULTS[..]].concat();
     let none = json!({});
-    let by_user = Budget::new(2 + more, &BY_USER);
+    // For pairs with a deletion, after which nothing begins, CI has no time.
+    let by_user = Budget::new(2 + more, if more == 0 { &BY_USER[..3] } else { &BY_USER });
     let faults = Budget::new(2 + more, &FAULTS);
     let both = |count| Budget::new(count + more, &everything);
     let renamed = Budget::new(1 + more, &OF_RENAMED);
@@ -95,13 +96,22 @@ fn natively(more: u8) -> Vec<Config> {
         Config { runs: 2, ..config("lost node", (Native, Never), &none, Budget::new(2, &LOST)) },
         Config { runs: 1, ..config("driver made anew", (Native, Never), &none, Budget::new(3, &ANEW)) },
         config("faults", (Native, OnFailure), &none, faults),
-        config("user and faults", (Native, OnFailure), &none, both(1)),
+        config(
+            "user and faults",
+            (Native, OnFailure),
+            &none,
+            Budget::new(1 + more, &beside(&everything, &FAULTS, more)),
+        ),
         Config { runs: 2, ..config("executors", (Native, OnFailure), &none, with_executors) },
         renamed_natively,
         Config { runs: 2, ..grouped },
         Config { runs: 2 + more, ..config("started always", (Native, Always), &none, both(1)) },
-        Config { is_taken: true, ..config("name that is taken", (Native, OnFailure), &none, both(1)) },
-        protected,
+        Config {
+            runs: 2 + more,
+            is_taken: true,
+            ..config("name that is taken", (Native, OnFailure), &none, both(1))
+        },
+        Config { runs: 2 + more, ..protected },
         mortal,
         Config { runs: 2 + more, ..config("its user", (Native, Never), &none, by_user) },
     ]
@@ -126,7 +136,7 @@ fn by_pod(more: u8) -> Vec<Config> {
     taken.setting.has_foreign_submission_pod = true;
     let mut all = vec![
         of("faults, by spark-submit", OnFailure, 2, &FAULTS_OF_PODS),
-        of("user and faults, by spark-submit", OnFailure, 1, &everything),
+        of("user and faults, by spark-submit", OnFailure, 1, &beside(&everything, &FAULTS_OF_PODS, more)),
         of("its user, by spark-submit", Never, if more > 0 { 2 } else { 1 }, &BY_USER_OF_PODS),
         renamed,
         with_sidecar,
@@ -135,13 +145,21 @@ fn by_pod(more: u8) -> Vec<Config> {
             is_taken: true,
             ..of("name of a driver that is taken, by spark-submit", OnFailure, 1, &TAKEN)
         },
-        of("namespace that is deleted", OnFailure, 1, &CLOSED),
+        // CI has no time for retries in such a namespace.
+        of("namespace that is deleted", if more > 0 { OnFailure } else { Never }, 1, &CLOSED),
     ];
     // CI explores the group of a driver that the operator makes itself; this one takes as long as ten others.
     if more > 0 {
         all.push(grouped);
     }
     all
+}
+
+/// Returns the troubles of an exploration beside one of the same application that has the troubles `known` in pairs: CI
+/// explores the other ones. A submission that outlives its operator stays, since it excuses some states.
+fn beside(all: &[(Trouble, u8)], known: &[(Trouble, u8)], more: u8) -> Vec<(Trouble, u8)> {
+    let is_left = |trouble: &(Trouble, u8)| more > 0 || trouble.0 == Orphan || !known.contains(trouble);
+    all.iter().copied().filter(is_left).collect()
 }
 
 fn config(

@@ -197,22 +197,25 @@ impl Model {
     }
 
     /// Carries out the next step of the reconcile that is under way.
-    pub fn go_on(&mut self, before: &World, call: Call) -> Option<Edge> {
+    pub fn go_on(&self, before: &World, call: Call) -> Option<Edge> {
         let doing = before.operator.doing?;
-        let decision = self.oracle.decision(doing.plan).clone();
-        if let Some(wrong) = decision.wrong {
-            return Some(Edge { step: Step::GoesOn(call), world: *before, broken: Some(wrong) });
+        let decision = self.oracle.decision(doing.plan);
+        if let Some(wrong) = &decision.wrong {
+            return Some(Edge { step: Step::GoesOn(call), world: *before, broken: Some(wrong.clone()) });
         }
-        let is_backwards = self.mutation == Some(Mutation::StatusBeforeActions);
-        let mut todo: Vec<Todo> = decision.acts.iter().map(|act| Todo::Act(*act)).collect();
-        if decision.writes {
-            todo.insert(if is_backwards { 0 } else { todo.len() }, Todo::Write(decision.status));
-        }
-        if decision.acts.iter().any(|act| matches!(act, Act::Submit { .. })) {
-            todo.insert(0, Todo::Check);
-        }
-        let now = todo[usize::from(doing.done)];
-        let is_last = usize::from(doing.done) + 1 == todo.len();
+        // First the check, if something is submitted, then the actions, then the status.
+        let checks = usize::from(decision.acts.iter().any(|act| matches!(act, Act::Submit { .. })));
+        let is_backwards = decision.writes && self.mutation == Some(Mutation::StatusBeforeActions);
+        let done = usize::from(doing.done);
+        let write = Todo::Write(decision.status);
+        let now = match done.checked_sub(checks) {
+            None => Todo::Check,
+            Some(0) if is_backwards => write,
+            Some(place) => {
+                decision.acts.get(place - usize::from(is_backwards)).map_or(write, |act| Todo::Act(*act))
+            }
+        };
+        let is_last = done + 1 == checks + decision.acts.len() + usize::from(decision.writes);
         let is_on_its_way = self.is_by_pod() && matches!(before.orphan, Some(Orphan::Submission(_)));
         if matches!(now, Todo::Check) && (before.sent.is_some() || is_on_its_way) {
             // In this model, no request is on its way for longer than a new operator takes to submit something.

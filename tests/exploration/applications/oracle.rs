@@ -32,6 +32,7 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     hash::BuildHasherDefault,
+    rc::Rc,
 };
 use submission::{
     SubmissionEnvironment, driver_pod_name,
@@ -157,6 +158,8 @@ pub struct Oracle {
     statuses: Vec<(SparkApplicationStatus, Facts)>,
     status_numbers: HashMap<String, u32>,
     decisions: Vec<Decision<Act>>,
+    applications: Memory<Application, Rc<SparkApplication>>,
+    groups: Memory<(Application, RunNo), Option<AuxiliaryObject>>,
     known: Memory<(Application, Seen, bool), u32>,
     asked: Memory<Application, Asked>,
     trusted: Memory<(Application, Departed, Option<u8>), bool>,
@@ -176,6 +179,8 @@ impl Oracle {
             statuses: Vec::new(),
             status_numbers: HashMap::new(),
             decisions: Vec::new(),
+            applications: Memory::default(),
+            groups: Memory::default(),
             known: Memory::default(),
             asked: Memory::default(),
             trusted: Memory::default(),
@@ -229,7 +234,7 @@ impl Oracle {
         if let Some(asked) = self.asked.get(application) {
             return *asked;
         }
-        let real = self.real(application);
+        let real = self.kept(application);
         let questions = questions(&real);
         // The same choice as in `controller::observe`.
         let recorded = real.status.as_ref().and_then(|status| status.driver_info.pod_name.clone());
@@ -252,7 +257,7 @@ impl Oracle {
         }
         let departed = departed.map(|(name, pod)| self.driver(pod, name));
         let ended = ended.map(|uid| format!("d{uid}"));
-        let trusted = knows_all_pods(&self.real(application), departed.as_ref(), ended.as_deref());
+        let trusted = knows_all_pods(&self.kept(application), departed.as_ref(), ended.as_deref());
         self.trusted.insert(question, trusted);
         trusted
     }
@@ -263,8 +268,9 @@ impl Oracle {
         if let Some(plan) = self.known.get(&question) {
             return *plan;
         }
-        let real = self.real(application);
-        let observed = self.observed(application, seen);
+        let real = self.kept(application);
+        let group = seen.group.and_then(|run| self.group(application, run));
+        let observed = self.observed(application, seen, group);
         let now = if late { long_after() } else { then() };
         let mut plan = self.mutated(&real, &observed, now);
         let wrong = self.wrong(&real, &observed, now, &plan);
@@ -274,7 +280,7 @@ impl Oracle {
         let writes = real.status.clone().unwrap_or_default() != plan.status;
         let restored = plan.auxiliary.iter().filter_map(|action| self.about_group(action, seen.group));
         let acts = plan.actions.iter().map(|action| self.act(action)).chain(restored).collect();
-        let status = self.number(plan.status);
+        let status = if writes { self.number(plan.status) } else { application.status };
         self.decisions.push(Decision { acts, status, writes, wrong });
         let plan = u32::try_from(self.decisions.len() - 1).unwrap();
         self.known.insert(question, plan);
@@ -283,14 +289,12 @@ impl Oracle {
 
     /// Returns the core's plan, with the bug that this exploration must find.
     fn mutated(&self, real: &SparkApplication, observed: &Observed, now: Timestamp) -> Plan {
+        let policy = &self.setting.policy;
+        let Some(mutation) = self.mutation else { return lifecycle::next(real, observed, now, policy) };
         let (mut real, mut observed) = (real.clone(), observed.clone());
-        if let Some(mutation) = self.mutation {
-            mutation.of_question(&mut real, &mut observed);
-        }
-        let mut plan = lifecycle::next(&real, &observed, now, &self.setting.policy);
-        if let Some(mutation) = self.mutation {
-            mutation.of_plan(&real, &mut plan);
-        }
+        mutation.of_question(&mut real, &mut observed);
+        let mut plan = lifecycle::next(&real, &observed, now, policy);
+        mutation.of_plan(&real, &mut plan);
         plan
     }
 
@@ -341,8 +345,9 @@ impl Oracle {
         {
             return Some("a status is written for its times alone".to_owned());
         }
-        let others = Observed { made: !observed.made, ..observed.clone() };
-        if self.mutated(real, &others, now).status != plan.status {
+        // Without disruption budgets there is nothing that a driver does without.
+        let others = || Observed { made: !observed.made, ..observed.clone() };
+        if self.setting.policy.has_driver_pdb && self.mutated(real, &others(), now).status != plan.status {
             return Some("what a driver does without makes a difference to the state".to_owned());
         }
         None
@@ -400,14 +405,22 @@ impl Oracle {
     }
 
     /// Returns the group of a run as the watch reports it.
-    fn group(&self, application: &Application, run: RunNo) -> Option<AuxiliaryObject> {
-        let real = self.real(&Application { spec: run.spec, ..*application });
-        let coming =
-            ComingRun { submission_id: self.ids[&run].as_str(), served: &BTreeSet::new(), defaults: "" };
-        let prepared = self.setting.policy.prepared(&real, &coming).unwrap();
-        let [group] = &prepared.objects[..] else { return None };
-        let extensions = &self.setting.policy.extensions;
-        AuxiliaryObject::of(&GroupApi::Volcano.kind(), group, extensions).map(|(_, group)| group)
+    fn group(&mut self, application: &Application, run: RunNo) -> Option<AuxiliaryObject> {
+        let question = (*application, run);
+        if let Some(group) = self.groups.get(&question) {
+            return group.clone();
+        }
+        let real = self.kept(&Application { spec: run.spec, ..*application });
+        let group = {
+            let coming =
+                ComingRun { submission_id: self.ids[&run].as_str(), served: &BTreeSet::new(), defaults: "" };
+            let prepared = self.setting.policy.prepared(&real, &coming).unwrap();
+            let [group] = &prepared.objects[..] else { return None };
+            let extensions = &self.setting.policy.extensions;
+            AuxiliaryObject::of(&GroupApi::Volcano.kind(), group, extensions).map(|(_, group)| group)
+        };
+        self.groups.insert(question, group.clone());
+        group
     }
 
     /// Returns the number that stands for `status` in the states of the model.
@@ -435,6 +448,16 @@ impl Oracle {
         number
     }
 
+    /// Returns the application, which is made once: many questions are about the same one.
+    fn kept(&mut self, application: &Application) -> Rc<SparkApplication> {
+        if let Some(real) = self.applications.get(application) {
+            return Rc::clone(real);
+        }
+        let real = Rc::new(self.real(application));
+        self.applications.insert(*application, Rc::clone(&real));
+        real
+    }
+
     fn real(&self, application: &Application) -> SparkApplication {
         let Application { spec, generation, suspend, rerun, life: _, status } = *application;
         let mut fields = crate::template();
@@ -459,7 +482,7 @@ impl Oracle {
         real
     }
 
-    fn observed(&self, application: &Application, seen: &Seen) -> Observed {
+    fn observed(&self, application: &Application, seen: &Seen, group: Option<AuxiliaryObject>) -> Observed {
         let driver = match seen.driver {
             SeenDriver::Unseen => Driver::Unseen,
             SeenDriver::Gone => Driver::Gone,
@@ -500,10 +523,7 @@ impl Oracle {
             executor_trial: None,
             recorded: seen.has_written.then(then),
             made: seen.made,
-            auxiliary: AuxiliaryObjects {
-                there: seen.group.and_then(|run| self.group(application, run)).into_iter().collect(),
-                ..AuxiliaryObjects::default()
-            },
+            auxiliary: AuxiliaryObjects { there: group.into_iter().collect(), ..AuxiliaryObjects::default() },
             submission: seen.submission.map(|(run, progress)| Submission {
                 id: id(run),
                 progress: match progress {
@@ -554,10 +574,12 @@ fn timeless(mut status: SparkApplicationStatus) -> SparkApplicationStatus {
     status
 }
 
-pub fn then() -> Timestamp {
-    "2026-11-21T08:00:00Z".parse().unwrap()
+/// Returns 2026-11-21T08:00:00Z, which is not parsed: it is asked for some ten times for each question.
+pub const fn then() -> Timestamp {
+    Timestamp::constant(1_795_248_000, 0)
 }
 
-fn long_after() -> Timestamp {
-    "2027-11-21T08:00:00Z".parse().unwrap()
+/// Returns the moment a year after [`then`].
+const fn long_after() -> Timestamp {
+    Timestamp::constant(1_826_784_000, 0)
 }

@@ -285,6 +285,7 @@ fn number(node: &str) -> u8 {
     node[1..].parse().unwrap()
 }
 
-fn then() -> Timestamp {
-    "2026-11-21T08:00:00Z".parse().unwrap()
+/// Returns 2026-11-21T08:00:00Z.
+const fn then() -> Timestamp {
+    Timestamp::constant(1_795_248_000, 0)
 }

@@ -1,4 +1,4 @@
-//! Counts what the lives of two hundred natively submitted applications cost: requests, writes, events and bytes for
+//! Counts what the lives of a hundred natively submitted applications cost: requests, writes, events and bytes for
 //! each application, and the operator's memory. The numbers are compared with `tests/data/budget.json`.
 
 use super::{
@@ -30,10 +30,10 @@ use std::{
 };
 use tokio::time::{sleep, timeout};
 
-const APPLICATIONS: usize = 200;
+const APPLICATIONS: usize = 100;
 /// The number of drivers that have been on a node without a container for longer than 15 s, so that the operator looks up
 /// what they wait for. There once was a request for each such driver.
-const WAITING: usize = 40;
+const WAITING: usize = 20;
 /// How long these drivers still wait. The operator looks as soon as it sees them.
 const WAIT: Duration = Duration::from_secs(3);
 /// The time limit for all applications together. No machine needs so long.

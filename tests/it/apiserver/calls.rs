@@ -100,6 +100,15 @@ pub(crate) fn get(path: &str) -> Option<Value> {
     send(http::Request::get(path), Vec::new())
 }
 
+/// Returns the text at this path of the API, such as a log.
+pub(crate) fn text_at(path: &str) -> String {
+    let (client, request) = (CLIENT.clone(), http::Request::get(path).body(Vec::new()).unwrap());
+    let path = path.to_owned();
+    waited_for(
+        async move { client.request_text(request).await.unwrap_or_else(|error| panic!("{path}: {error}")) },
+    )
+}
+
 /// Applies a JSON patch (RFC 6902) to the object at this path of the API.
 pub(crate) fn patch(path: &str, patch: &Value) {
     let request = http::Request::patch(path).header(CONTENT_TYPE, "application/json-patch+json");

@@ -21,26 +21,35 @@ const VALIDATING: &str = "validatingwebhookconfiguration";
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_ca_bundle_that_was_removed_is_put_back_by_an_operator_that_uses_the_certificates_of_the_first() {
-    let namespace = Namespace::new("removed-bundle").await;
+async fn certificates_and_ca_bundles_that_others_change_are_mended_and_what_can_be_used_is_kept() {
+    let namespace = Namespace::new("changed-certificates").await;
     Operator::start(&namespace).await.stop().await;
-    let (secret, bundle) = (secret(), bundle());
-    assert_eq!(ca(), bundle);
-    let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
-    calls::patch(&webhooks(MUTATING, WEBHOOK), &remove);
-    assert_eq!(self::bundle(), "");
+    let (made, old) = (secret(), bundle());
+    assert_eq!(ca(), old);
+    // The configurations are made anew, without the bundle.
+    let _reviewed = Reviewed::begin();
+    assert_eq!(bundle(), "");
+    let operator = Operator::start(&namespace).await;
+    assert_eq!((secret(), bundle()), (made, old.clone()));
+    bundles_that_are_overwritten_are_put_back_at_once().await;
+    operator.stop().await;
+
+    let damage = |file: &str| {
+        let damage = json!({"data": {file: "bm9uc2Vuc2U="}}).to_string();
+        kubectl(&["patch", "secret", SECRET, "--namespace", NAMESPACE, "--type=merge", "--patch", &damage]);
+    };
+    damage("server-cert.pem");
+    Operator::start(&namespace).await.stop().await;
+    assert_eq!((ca(), bundle()), (old.clone(), old.clone()));
+    damage("ca-cert.pem");
     let _operator = Operator::start(&namespace).await;
-    assert_eq!((self::secret(), self::bundle()), (secret, bundle));
+    assert_ne!(bundle(), old);
+    assert_eq!(ca(), bundle());
 }
 
 /// Covers each webhook of both configurations. The deadline is one in which the operator's regular check happens only
 /// once, so only a watch can be fast enough.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_ca_bundle_that_is_overwritten_while_the_operator_runs_is_put_back_at_once() {
-    let namespace = Namespace::new("overwritten-bundles").await;
-    let _reviewed = Reviewed::begin();
-    let _operator = Operator::start(&namespace).await;
+async fn bundles_that_are_overwritten_are_put_back_at_once() {
     let bundles = || {
         let all = [MUTATING, VALIDATING].map(|kind| calls::get(&webhooks(kind, WEBHOOK)).expect(WEBHOOK));
         let webhooks = all.iter().flat_map(|configuration| configuration["webhooks"].as_array().unwrap());
@@ -63,25 +72,6 @@ async fn a_ca_bundle_that_is_overwritten_while_the_operator_runs_is_put_back_at_
         }
     };
     timeout(DEADLINE, put_back).await.expect("it does not wait until it would look anyway");
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn of_certificates_that_were_damaged_what_can_be_used_is_kept() {
-    let namespace = Namespace::new("damaged-certificates").await;
-    Operator::start(&namespace).await.stop().await;
-    let old = bundle();
-    let damage = |file: &str| {
-        let damage = json!({"data": {file: "bm9uc2Vuc2U="}}).to_string();
-        kubectl(&["patch", "secret", SECRET, "--namespace", NAMESPACE, "--type=merge", "--patch", &damage]);
-    };
-    damage("server-cert.pem");
-    Operator::start(&namespace).await.stop().await;
-    assert_eq!((ca(), bundle()), (old.clone(), old.clone()));
-    damage("ca-cert.pem");
-    let _operator = Operator::start(&namespace).await;
-    assert_ne!(bundle(), old);
-    assert_eq!(ca(), bundle());
 }
 
 #[tokio::test]

@@ -326,7 +326,7 @@ fn leaves(value: &Value, path: &str, found: &mut BTreeSet<(String, String)>) {
 #[test]
 #[ignore = "needs helm: make test"]
 fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
-    for (value, complaint) in [
+    let keys = [
         ("controller.replica=2", "controller.replica: write controller.replicas instead"),
         ("webhook.timeoutSecond=2", "webhook.timeoutSecond: write webhook.timeoutSeconds instead"),
         ("webhook.enabled=false", "webhook.enabled: write webhook.enable instead"),
@@ -338,6 +338,12 @@ fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
         ("podMonitor.enable=true", "podMonitor: write prometheus.podMonitor instead"),
         ("ingressUrlFormat=example.com", "ingressUrlFormat: write controller.uiIngress instead"),
         ("uiIngress.enable=true,uiIngress.urlFormat=a", "uiIngress: write controller.uiIngress instead"),
+    ];
+    let refused = template(RELEASE, &["--set", &keys.map(|(value, _)| value).join(",")]).unwrap_err();
+    for (value, complaint) in keys {
+        assert!(refused.contains(complaint), "{value}: {refused}");
+    }
+    for (value, complaint) in [
         // All at once, and nothing else.
         (
             "controller.replica=2,resourceQuotaEnforcement.enable=true,replicaCount=2,zzz=1",

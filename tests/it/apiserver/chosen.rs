@@ -57,14 +57,9 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
     namespace.apply(&application("listed"));
     namespace.reaches("listed", "SUBMITTED").await;
     let status = |of: &str, name: &str| {
-        kubectl(&[
-            "get",
-            "sparkapplication",
-            name,
-            "--namespace",
-            of,
-            "--output=jsonpath={.status.applicationState.state}",
-        ])
+        let path = format!("/apis/sparkoperator.k8s.io/v1beta2/namespaces/{of}/sparkapplications/{name}");
+        let found = calls::get(&path).expect(name);
+        found["status"]["applicationState"]["state"].as_str().unwrap_or_default().to_owned()
     };
     assert_eq!([LABELLED, ELSEWHERE].map(|name| status(name, "early")), ["", ""]);
 

@@ -1,16 +1,16 @@
 //! Proves that an application that `spark-submit` submits runs exactly once, whenever the operator is killed, its
 //! submission pod is lost, or an answer of the API server is lost.
 //!
-//! These tests use Spark's own `spark-submit`, for what only it can show. The tests in `faults` let other requests
-//! fail, each in its way (`make soak`: every request in every way). They use the stand-in, a program that sends the same
-//! requests as `spark-submit`.
+//! Where connections break, Spark's own `spark-submit` runs, since only its client shows what it does then. The tests in
+//! `faults` let other requests fail, each in its way (`make soak`: every request in every way). They use the stand-in, a
+//! program that sends the same requests as `spark-submit`.
 
 use super::{
     A_WHILE,
     applications::{application, owned_by},
     eventually, kubelet,
     namespace::Namespace,
-    operator::{Operator, spark_home},
+    operator::{Operator, spark_home, stand_in},
     proxy::{Call, Moment, Proxy},
     seen,
     submission_node::SubmissionNode,
@@ -18,6 +18,7 @@ use super::{
 use futures::join;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
+use std::path::Path;
 use tokio::time::sleep;
 
 /// `spark-submit` creates the driver's pod.
@@ -28,7 +29,7 @@ const CONFIGURATION_IS_MADE: Call = Call { method: "PATCH", path: "/configmaps/s
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tried_again() {
-    let scene = Scene::new("killed-alone").await;
+    let scene = Scene::new("killed-alone", &stand_in()).await;
     let operator = scene.operator().await;
     let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::Before);
     let mut pi = application("pi");
@@ -62,7 +63,7 @@ async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tri
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_half_made_driver_goes_after_a_lost_pod_a_closed_connection_and_a_lost_reply() {
-    let scene = Scene::new("half-made").await;
+    let scene = Scene::new("half-made", spark_home()).await;
     let _operator = scene.operator().await;
     let configuration_is_made = scene.pods.hold_saying("lost-driver", CONFIGURATION_IS_MADE, Moment::Before);
     let [closed_is_made, reset_is_made] = ["closed-driver", "reset-driver"]
@@ -120,10 +121,10 @@ struct Scene {
 }
 
 impl Scene {
-    async fn new(name: &'static str) -> Self {
+    async fn new(name: &'static str, home: &Path) -> Self {
         let namespace = Namespace::new(name).await;
         let pods = Proxy::start().await;
-        let node = SubmissionNode::of(&namespace, spark_home()).through(&pods).start().await;
+        let node = SubmissionNode::of(&namespace, home).through(&pods).start().await;
         Self { namespace, pods, node }
     }
 

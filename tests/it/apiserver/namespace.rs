@@ -44,7 +44,7 @@ pub(crate) struct Namespace {
     client: Client,
     /// The cluster's `resourceVersion` when the test began.
     beginning: String,
-    _alone: MutexGuard<'static, bool>,
+    _alone: Option<MutexGuard<'static, bool>>,
 }
 
 impl Namespace {
@@ -59,18 +59,28 @@ impl Namespace {
         }
         let client =
             Client::try_default().await.expect("KUBECONFIG is set by `tests/tools/cluster/cluster exec`");
-        let itself = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        applied(&client, &itself, None).await;
         clear_everywhere::<ScheduledSparkApplication>(&client).await;
         clear_everywhere::<SparkApplication>(&client).await;
         clear_everywhere::<SparkConnect>(&client).await;
         // A node that a test played is gone after the test, so no kubelet ends the pods that are left on the node.
         clear_everywhere::<Pod>(&client).await;
+        // An operator that was killed has not given its Lease back: the next one would wait until the Lease has expired.
+        calls::delete(LEASE);
+        Self::emptied(name, client, Some(alone)).await
+    }
+
+    /// Creates another namespace for the same test, or empties an existing one: one operator for several proofs saves a
+    /// second of a core for each.
+    pub(crate) async fn beside(&self, name: &'static str) -> Self {
+        Self::emptied(name, self.client.clone(), None).await
+    }
+
+    async fn emptied(name: &'static str, client: Client, alone: Option<MutexGuard<'static, bool>>) -> Self {
+        let itself = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        applied(&client, &itself, None).await;
         delete_all::<ConfigMap>(&client, name).await;
         delete_all::<Service>(&client, name).await;
         delete_all::<Event>(&client, name).await;
-        // An operator that was killed has not given its Lease back: the next one would wait until the Lease has expired.
-        calls::delete(LEASE);
         // The folder's path contains the cluster's name, because two tests with a namespace of the same name may run in
         // two clusters at once.
         let kubeconfig =

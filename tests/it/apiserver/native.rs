@@ -6,7 +6,7 @@ use super::{
     kubelet,
     namespace::Namespace,
     operator::{Operator, stand_in},
-    proxy::{Call, Moment, Proxy},
+    proxy::{Call, Held, Moment, Proxy},
     submission_node::SubmissionNode,
 };
 use api::SparkApplication;
@@ -16,19 +16,51 @@ use k8s_openapi::api::{
 };
 use serde_json::{Value, json};
 
-const CONFIG_MAP_IS_MADE: Call = Call { method: "POST", path: "/configmaps" };
-const SERVICE_IS_MADE: Call = Call { method: "POST", path: "/services" };
-const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };
-
-/// The driver has a PersistentVolumeClaim that Spark generates, and the NetworkPolicy of all drivers since Spark 4.2.
+/// An operator is killed while it creates the objects of three drivers, and another one goes on.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run() {
-    let namespace = Namespace::new("native-claim").await;
-    namespace.clear::<PersistentVolumeClaim>().await;
-    namespace.clear::<NetworkPolicy>().await;
+async fn each_object_of_a_driver_is_made_once_though_replies_are_lost_and_the_operator_is_killed() {
+    let lost = Namespace::new("native-lost").await;
+    let claim = lost.beside("native-claim").await;
+    let foreign = lost.beside("native-foreign").await;
+    let edited = lost.beside("native-edited").await;
+    claim.clear::<PersistentVolumeClaim>().await;
+    claim.clear::<NetworkPolicy>().await;
     let proxy = Proxy::start().await;
-    let operator = Operator::with(&namespace).through(&proxy).start().await;
+    let operator = Operator::with(&lost).through(&proxy).start().await;
+    a_lost_reply_is_tried_again_and_finds_what_it_has_made(&lost, &proxy).await;
+    assert_eq!(operator.metric(&submissions("driver_exists")).await, Ok(1.0));
+
+    let hold = |path: &'static str, moment| proxy.hold(Call { method: "POST", path }, moment);
+    let traps = [
+        hold("/native-claim/pods", Moment::Before),
+        hold("/native-foreign/services", Moment::After),
+        hold("/native-edited/pods", Moment::After),
+    ];
+    claim.apply(&with_a_claim());
+    foreign.apply(&application("pi"));
+    edited.apply(&application("pi"));
+    let mut held = Vec::new();
+    for trap in traps {
+        held.push(trap.caught().await);
+    }
+    operator.kill();
+    held.into_iter().for_each(Held::close);
+    let service = no_longer_ours(&foreign).await;
+    let mut edit = application("pi");
+    edit["spec"]["arguments"] = json!(["5"]);
+    edited.apply(&edit);
+
+    let operator = Operator::with(&lost).through(&proxy).start().await;
+    a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run(&claim).await;
+    somebody_elses_object_of_a_childs_name_is_left_alone(&foreign, &service).await;
+    killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try(&edited).await;
+    assert_eq!(operator.metric(&submissions("succeeded")).await, Ok(2.0));
+}
+
+/// Returns an application whose driver has a PersistentVolumeClaim that Spark generates, and the NetworkPolicy of all drivers
+/// since Spark 4.2.
+fn with_a_claim() -> Value {
     let mut pi = application("pi");
     pi["spec"]["sparkVersion"] = json!("4.2.1");
     let volume = "spark.kubernetes.driver.volumes.persistentVolumeClaim.data";
@@ -38,15 +70,12 @@ async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run()
         format!("{volume}.options.storageClass"): "standard",
         format!("{volume}.options.sizeLimit"): "1Gi",
     });
-    // The operator is killed before it creates the driver, so the next operator has to find claim and NetworkPolicy.
-    let trap = proxy.hold(POD_IS_MADE, Moment::Before);
-    namespace.apply(&pi);
-    let held = trap.caught().await;
-    operator.kill();
-    held.close();
-    let operator = Operator::with(&namespace).through(&proxy).start().await;
+    pi
+}
+
+/// The operator was killed before it created the driver, so the next one has to find claim and NetworkPolicy.
+async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run(namespace: &Namespace) {
     namespace.reaches("pi", "SUBMITTED").await;
-    assert_eq!(operator.metric(&submissions("succeeded")).await, Ok(1.0));
     let submitted = namespace.application("pi").await;
     let driver = namespace.pod("pi-driver").await.unwrap();
     let (claims, policies) =
@@ -59,7 +88,7 @@ async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run()
         |volume: &Value| volume["persistentVolumeClaim"]["claimName"] == claims[0]["metadata"]["name"];
     assert!(driver["spec"]["volumes"].as_array().unwrap().iter().any(is_mounted), "{driver}");
 
-    completes(&namespace).await;
+    completes(namespace).await;
     assert_eq!(namespace.list::<NetworkPolicy>().await, Vec::<Value>::new());
     // A finalizer keeps the claim until no pod uses it. No controller removes the finalizer in this cluster, so the
     // test does.
@@ -73,23 +102,18 @@ async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run()
 }
 
 /// The driver, and one object of each kind that comes with it. A lost reply does not make the application fail.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_lost_reply_is_tried_again_and_finds_what_it_has_made() {
-    let namespace = Namespace::new("native-lost").await;
-    let proxy = Proxy::start().await;
-    let operator = Operator::with(&namespace).through(&proxy).start().await;
-    let lost = [SERVICE_IS_MADE, CONFIG_MAP_IS_MADE, POD_IS_MADE].map(|call| proxy.hold(call, Moment::After));
+async fn a_lost_reply_is_tried_again_and_finds_what_it_has_made(namespace: &Namespace, proxy: &Proxy) {
+    let lost = ["/native-lost/services", "/native-lost/configmaps", "/native-lost/pods"]
+        .map(|path| proxy.hold(Call { method: "POST", path }, Moment::After));
     namespace.apply(&application("pi"));
     for trap in lost {
         trap.caught().await.close();
     }
     let submitted = namespace.reaches("pi", "SUBMITTED").await;
     let driver = namespace.pod("pi-driver").await.unwrap();
-    is_whole(&namespace, &submitted, &driver).await;
-    completes(&namespace).await;
+    is_whole(namespace, &submitted, &driver).await;
+    completes(namespace).await;
     assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
-    assert_eq!(operator.metric(&submissions("driver_exists")).await, Ok(1.0));
 }
 
 /// Returns the metric that counts native submissions with this outcome.
@@ -99,9 +123,28 @@ fn submissions(outcome: &str) -> String {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left() {
-    let namespace = Namespace::new("native-refused").await;
-    let _operator = Operator::start(&namespace).await;
+async fn what_cannot_be_submitted_natively_is_refused_or_left_to_spark_submit_and_said() {
+    let refused = Namespace::new("native-refused").await;
+    let large = refused.beside("native-large").await;
+    let odd = refused.beside("native-fallback").await;
+    let doomed = refused.beside("native-doomed").await;
+    doomed.apply(&application("pi"));
+    kubectl(&["delete", "namespace", doomed.name, "--wait=false"]);
+    let _node = SubmissionNode::of(&odd, &stand_in()).start().await;
+    let operator = Operator::start(&refused).await;
+    what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left(&refused).await;
+    a_configuration_that_no_config_map_can_hold_is_refused_with_its_name(&large).await;
+    what_only_spark_submit_can_do_is_left_to_it_and_said(&odd, &operator).await;
+    in_a_namespace_that_is_being_deleted_nothing_is_begun(&doomed).await;
+    drop(operator);
+    // No controller finalizes namespaces in this cluster, so the test does.
+    doomed.clear::<SparkApplication>().await;
+    let finalized = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": doomed.name}, "spec": {"finalizers": []}});
+    let path = format!("/api/v1/namespaces/{}/finalize", doomed.name);
+    kubectl_with(&finalized, &["replace", "--raw", &path, "-f", "-"]);
+}
+
+async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left(namespace: &Namespace) {
     let quota = json!({
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -111,7 +154,7 @@ async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left() 
     namespace.apply(&quota);
     let full = json!({"hard": {"pods": "0"}, "used": {"pods": "0"}});
     namespace.patch_status::<ResourceQuota>("few", &full).await;
-    let message = refused(&namespace).await;
+    let message = refused(namespace).await;
     assert!(
         message.starts_with(
             "failed to create Pod pi-driver: pods \"pi-driver\" is forbidden: exceeded quota: few"
@@ -120,11 +163,7 @@ async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left() 
     );
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name() {
-    let namespace = Namespace::new("native-large").await;
-    let _operator = Operator::start(&namespace).await;
+async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name(namespace: &Namespace) {
     let mut large = application("pi");
     // A spec may have 768 KiB. In a properties file, Java escapes each colon with a backslash, so the file becomes too
     // large.
@@ -142,23 +181,10 @@ async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name() 
     namespace.clear::<SparkApplication>().await;
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn in_a_namespace_that_is_being_deleted_nothing_is_begun() {
-    let namespace = Namespace::new("native-doomed").await;
-    namespace.apply(&application("pi"));
-    kubectl(&["delete", "namespace", namespace.name, "--wait=false"]);
-    {
-        let _operator = Operator::start(&namespace).await;
-        let failed = namespace.reaches("pi", "FAILED").await;
-        let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
-        assert!(message.contains("because it is being terminated"), "{message}");
-    }
-    // No controller finalizes namespaces in this cluster, so the test does.
-    namespace.clear::<SparkApplication>().await;
-    let finalized = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace.name}, "spec": {"finalizers": []}});
-    let path = format!("/api/v1/namespaces/{}/finalize", namespace.name);
-    kubectl_with(&finalized, &["replace", "--raw", &path, "-f", "-"]);
+async fn in_a_namespace_that_is_being_deleted_nothing_is_begun(namespace: &Namespace) {
+    let failed = namespace.reaches("pi", "FAILED").await;
+    let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    assert!(message.contains("because it is being terminated"), "{message}");
 }
 
 /// Applies `pi`, whose driver is not admitted; asserts that `pi` fails at once and leaves nothing behind. Returns the
@@ -172,22 +198,15 @@ async fn refused(namespace: &Namespace) -> String {
     failed["status"]["applicationState"]["errorMessage"].as_str().unwrap().to_owned()
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn somebody_elses_object_of_a_childs_name_is_left_alone() {
-    let namespace = Namespace::new("native-foreign").await;
-    let proxy = Proxy::start().await;
-    let operator = Operator::with(&namespace).through(&proxy).start().await;
-    let trap = proxy.hold(SERVICE_IS_MADE, Moment::After);
-    namespace.apply(&application("pi"));
-    let held = trap.caught().await;
-    operator.kill();
-    held.close();
+/// Takes the owner from the Service that the killed operator has created. Returns the Service's name.
+async fn no_longer_ours(namespace: &Namespace) -> String {
     let [service] = &namespace.list::<Service>().await[..] else { panic!("one Service") };
     let name = service["metadata"]["name"].as_str().unwrap();
     namespace.merge::<Service>(name, &json!({"metadata": {"ownerReferences": null}}));
+    name.to_owned()
+}
 
-    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+async fn somebody_elses_object_of_a_childs_name_is_left_alone(namespace: &Namespace, name: &str) {
     let failed = namespace.reaches("pi", "FAILED").await;
     let message = &failed["status"]["applicationState"]["errorMessage"];
     let expected = format!("Service {name} already exists and is not this application's: delete it");
@@ -198,37 +217,17 @@ async fn somebody_elses_object_of_a_childs_name_is_left_alone() {
 }
 
 /// The first run is never recorded, and a run of the edited application takes its place.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try() {
-    let namespace = Namespace::new("native-edited").await;
-    let proxy = Proxy::start().await;
-    let operator = Operator::with(&namespace).through(&proxy).start().await;
-    let trap = proxy.hold(POD_IS_MADE, Moment::After);
-    namespace.apply(&application("pi"));
-    let held = trap.caught().await;
-    operator.kill();
-    held.close();
-    let mut edited = application("pi");
-    edited["spec"]["arguments"] = json!(["5"]);
-    namespace.apply(&edited);
-
-    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+async fn killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try(namespace: &Namespace) {
     let submitted = namespace.reaches("pi", "SUBMITTED").await;
     let driver = namespace.pod("pi-driver").await.unwrap();
     let arguments = driver["spec"]["containers"][0]["args"].as_array().unwrap();
     assert_eq!(arguments.last().unwrap(), "5");
-    is_whole(&namespace, &submitted, &driver).await;
-    completes(&namespace).await;
+    is_whole(namespace, &submitted, &driver).await;
+    completes(namespace).await;
 }
 
 /// The operator leaves an application with a feature step of the user's to `spark-submit`, and counts such applications.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_only_spark_submit_can_do_is_left_to_it_and_said() {
-    let namespace = Namespace::new("native-fallback").await;
-    let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
-    let operator = Operator::start(&namespace).await;
+async fn what_only_spark_submit_can_do_is_left_to_it_and_said(namespace: &Namespace, operator: &Operator) {
     let mut odd = application("pi");
     odd["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "com.example.Step"});
     namespace.apply(&odd);

@@ -1,6 +1,7 @@
 //! Admission policies of the API server.
 
-use super::{calls, eventually, kubectl::try_kubectl_with, namespace::Namespace};
+use super::{calls, eventually, namespace::Namespace};
+use kube::Error;
 use serde_json::{Value, json};
 
 /// A policy and its binding, which are deleted when this value is dropped.
@@ -40,12 +41,11 @@ impl AdmissionPolicy {
         });
         let this =
             Self::apply("ValidatingAdmissionPolicy", name, &spec, json!({"validationActions": ["Deny"]}));
-        eventually("the policy is in force", async || {
-            let arguments = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-            match try_kubectl_with(refused, &arguments) {
-                Err(said) if said.contains(why) => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
+        let mut refused = refused.clone();
+        refused["metadata"]["namespace"] = json!(namespace.name);
+        eventually("the policy is in force", async || match calls::tried(&refused) {
+            Err(Error::Api(status)) if status.message.contains(why) => Ok(()),
+            other => Err(format!("{other:?}")),
         })
         .await;
         this

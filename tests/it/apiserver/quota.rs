@@ -13,6 +13,7 @@ use super::{
     seen,
 };
 use crate::webhook::{Client, connector, handshake};
+use api::SparkApplication;
 use k8s_openapi::{ByteString, api::core::v1::ResourceQuota};
 use rustls::time_provider::DefaultTimeProvider;
 use serde_json::{Value, json};
@@ -25,13 +26,32 @@ const DENIED: &str = "admission webhook \"validate-sparkoperator-k8s-io-v1beta2-
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_there_is() {
+async fn an_application_is_let_in_if_there_is_room_for_it_and_refused_if_there_is_none_or_nobody_knows() {
     let namespace = Namespace::new("quota").await;
     let _reviewed = Reviewed::begin();
-    let _allowed = Granted::begin(RBAC);
+    let allowed = Granted::begin(RBAC);
+    let proxy = Proxy::start().await;
     let known = format!("--webhook-client-ca={}", cluster_ca().display());
-    let operator = Operator::with(&namespace).argument(ENFORCED).argument(&known).start().await;
+    let setup = Operator::with(&namespace).through(&proxy).argument(ENFORCED).argument(&known);
+    let operator = setup.start().await;
     let quota = Quota::begin(&namespace).await;
+    an_application_is_refused_if_there_is_no_room_for_it(&namespace, &operator, &quota).await;
+    namespace.delete::<SparkApplication>("pi").await;
+    an_api_server_that_does_not_answer_lets_nothing_in_and_holds_nobody_up(&namespace, &proxy).await;
+    drop(allowed);
+    who_may_not_read_quotas_lets_nothing_in(&namespace).await;
+    operator.stop().await;
+
+    let operator = Operator::with(&namespace).argument(ENFORCED).spawn();
+    let said = "may not list resourcequotas; run: spark-operator manifests rbac --enable-resource-quota-enforcement | kubectl apply";
+    is_not_ready(&operator, "permissions", &[said]).await;
+}
+
+async fn an_application_is_refused_if_there_is_no_room_for_it(
+    namespace: &Namespace,
+    operator: &Operator,
+    quota: &Quota,
+) {
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
     let no_room = "ResourceQuota team: pods: the application asks for 4 (driver 1, 3 executors 1 each); of 5, 2 are used and 3 left: \
                    lower spec.executor.instances, or wait until others have ended; \
@@ -68,7 +88,7 @@ async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_ther
     });
     kubectl_with(&schedule, &create);
 
-    quota.is_used(&namespace, &json!({"pods": "1", "requests.memory": "1408Mi"})).await;
+    quota.is_used(namespace, &json!({"pods": "1", "requests.memory": "1408Mi"})).await;
     edited(json!({"suspend": false, "executor": {"instances": 5}})).unwrap_err();
     edited(json!({"suspend": false})).unwrap();
 
@@ -84,7 +104,7 @@ async fn an_application_is_refused_if_there_is_no_room_for_it_and_let_in_if_ther
     kubectl_with(&server(3), &create);
 
     // A client that is not the API server has nothing looked up.
-    let said = answer_to_a_stranger(&namespace, &of_executors(100)).await;
+    let said = answer_to_a_stranger(namespace, &of_executors(100)).await;
     assert!(said.contains("--webhook-client-ca") && !said.contains("left"), "{said}");
 }
 
@@ -120,51 +140,34 @@ async fn what_the_admins_defaults_ask_for_counts_and_nothing_is_let_in_while_the
     assert!(refused.ends_with(&expected), "{refused}");
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn an_operator_that_may_not_read_quotas_says_so_and_lets_nothing_in() {
-    let namespace = Namespace::new("quota-forbidden").await;
-    let _reviewed = Reviewed::begin();
-    let allowed = Granted::begin(RBAC);
-    let operator = Operator::with(&namespace).argument(ENFORCED).start().await;
+async fn who_may_not_read_quotas_lets_nothing_in(namespace: &Namespace) {
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-    kubectl_with(&of_executors(1), &create);
-    drop(allowed);
     let refused = eventually("the API server has heard of it", async || {
         try_kubectl_with(&of_executors(1), &create).err().ok_or_else(|| "it is let in".to_owned())
     })
     .await;
-    let complaint = "the ResourceQuotas of namespace quota-forbidden cannot be read, so nobody knows whether there is room: \
+    let complaint = "the ResourceQuotas of namespace quota cannot be read, so nobody knows whether there is room: \
                      resourcequotas is forbidden: User \"system:serviceaccount:spark-operator:spark-operator\" cannot list resource \
-                     \"resourcequotas\" in API group \"\" in the namespace \"quota-forbidden\"; let the operator list them (`spark-operator \
+                     \"resourcequotas\" in API group \"\" in the namespace \"quota\"; let the operator list them (`spark-operator \
                      manifests rbac --enable-resource-quota-enforcement | kubectl apply --filename -`), or run the operator without \
                      --enable-resource-quota-enforcement";
     assert_eq!(
         refused,
         format!("Error from server (Forbidden): error when creating \"STDIN\": {DENIED}{complaint}")
     );
-    operator.stop().await;
-
-    let operator = Operator::with(&namespace).argument(ENFORCED).spawn();
-    let said = "may not list resourcequotas; run: spark-operator manifests rbac --enable-resource-quota-enforcement | kubectl apply";
-    is_not_ready(&operator, "permissions", &[said]).await;
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn an_api_server_that_does_not_answer_lets_nothing_in_and_holds_nobody_up() {
-    let namespace = Namespace::new("quota-silent").await;
-    let _reviewed = Reviewed::begin();
-    let _allowed = Granted::begin(RBAC);
-    let proxy = Proxy::start().await;
-    let _operator = Operator::with(&namespace).through(&proxy).argument(ENFORCED).start().await;
+async fn an_api_server_that_does_not_answer_lets_nothing_in_and_holds_nobody_up(
+    namespace: &Namespace,
+    proxy: &Proxy,
+) {
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
     kubectl_with(&of_executors(1), &create);
 
-    let trap = proxy.hold(Call { method: "GET", path: "/quota-silent/resourcequotas" }, Moment::Before);
+    let trap = proxy.hold(Call { method: "GET", path: "/quota/resourcequotas" }, Moment::Before);
     let refused = kubectl_refuses(&of_executors(1), &create);
     let unknown = format!(
-        "{DENIED}the ResourceQuotas of namespace quota-silent cannot be read, so nobody knows whether there is room: "
+        "{DENIED}the ResourceQuotas of namespace quota cannot be read, so nobody knows whether there is room: "
     );
     // The message comes from the operator: after 5 s without an answer, the API server would report a timeout instead.
     let silent = format!(

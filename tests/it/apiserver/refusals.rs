@@ -10,16 +10,21 @@ use serde_json::{Value, json};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_can_never_work_is_refused_with_everything_that_is_wrong() {
+async fn applications_that_cannot_work_are_refused_and_others_are_warned_of_and_completed() {
     let namespace = Namespace::new("refusals").await;
     let _reviewed = Reviewed::begin();
     let _operator = Operator::start(&namespace).await;
+    what_can_never_work_is_refused_with_everything_that_is_wrong(&namespace).await;
+    what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in(&namespace).await;
+}
+
+async fn what_can_never_work_is_refused_with_everything_that_is_wrong(namespace: &Namespace) {
     let mut wrong = application("wrong");
     wrong["spec"]["mode"] = json!("client");
     wrong["spec"]["driver"]["memory"] = json!("1gg");
     wrong["spec"]["executor"]["volumeMounts"] = json!([{"name": "spark-local-dir-1", "mountPath": "/x"}]);
     wrong["spec"]["sparkConf"] = json!({"spark.master": "local"});
-    let (status, _, stderr) = applied(&namespace, &wrong);
+    let (status, _, stderr) = applied(namespace, &wrong);
     assert!(!status, "{stderr}");
     for said in [
         "denied the request: ",
@@ -38,21 +43,16 @@ async fn what_can_never_work_is_refused_with_everything_that_is_wrong() {
         "metadata": {"name": "never"},
         "spec": {"schedule": "61 * * * *", "timeZone": "Mars/Olympus", "template": application("never")["spec"]},
     });
-    let (status, _, stderr) = applied(&namespace, &schedule);
+    let (status, _, stderr) = applied(namespace, &schedule);
     assert!(!status && stderr.contains("spec.schedule: ") && stderr.contains("spec.timeZone: "), "{stderr}");
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in() {
-    let namespace = Namespace::new("warnings").await;
-    let _reviewed = Reviewed::begin();
-    let _operator = Operator::start(&namespace).await;
+async fn what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in(namespace: &Namespace) {
     let mut old = application("old");
     // A suspended application stays New, so that the operator does not write to it.
     old["spec"]["suspend"] = json!(true);
     old["spec"]["driver"]["envVars"] = json!({"A": "b"});
-    let (status, _, stderr) = applied(&namespace, &old);
+    let (status, _, stderr) = applied(namespace, &old);
     assert!(status, "{stderr}");
     assert!(
         stderr.contains("Warning: spec.driver.envVars: is deprecated: write spec.driver.env"),
@@ -68,7 +68,7 @@ async fn what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in() {
         assert_eq!(spec[role][field], value, "{role}.{field}: {spec}");
     }
     assert_eq!((&spec["mode"], &spec["restartPolicy"]["type"]), (&json!("cluster"), &json!("Never")));
-    let (status, stdout, _) = applied(&namespace, &old);
+    let (status, stdout, _) = applied(namespace, &old);
     assert!(status && stdout.contains("unchanged"), "{stdout}");
 }
 

@@ -13,28 +13,30 @@ use std::fs;
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn the_admins_spark_configuration_is_below_the_applications_for_both_submitters() {
-    for submitter in ["native", "spark-submit"] {
-        is_below(submitter).await;
-    }
-}
-
-async fn is_below(submitter: &str) {
-    let namespace = Namespace::new("spark-conf-dir").await;
-    let directory = namespace.folder.join("conf");
+    let natively = Namespace::new("spark-conf-dir").await;
+    let by_pod = natively.beside("spark-conf-dir-pods").await;
+    let directory = natively.folder.join("conf");
     fs::create_dir(&directory).unwrap();
     // Blanks separate key and value as well as `=` does, and the last line ends in a continuation.
     let defaults = "# ours\nspark.kubernetes.driver.label.team data\nspark.driver.memory 3g\n\
                     spark.kubernetes.driver.pod.name=evil\nspark.some.default\t=\\\n  2g\\";
     fs::write(directory.join("spark-defaults.conf"), defaults).unwrap();
     fs::write(directory.join("log4j2.properties"), "rootLogger.level = warn\n").unwrap();
-    let hadoop = namespace.folder.join("hadoop");
+    let hadoop = natively.folder.join("hadoop");
     fs::create_dir(&hadoop).unwrap();
     fs::write(hadoop.join("core-site.xml"), "<configuration/>\n").unwrap();
-    let _node = SubmissionNode::of(&namespace, spark_home()).start().await;
-    let setup = Operator::with(&namespace).env("SPARK_OPERATOR_SUBMITTER", submitter);
-    let setup = setup.env("SPARK_CONF_DIR", directory.to_str().unwrap());
+    let _node = SubmissionNode::of(&by_pod, spark_home()).start().await;
+    let setup = Operator::with(&natively).env("SPARK_CONF_DIR", directory.to_str().unwrap());
     let operator = setup.env("HADOOP_CONF_DIR", hadoop.to_str().unwrap()).start().await;
+    for (namespace, submitter) in [(&natively, "native"), (&by_pod, "spark-submit")] {
+        is_below(namespace, submitter).await;
+    }
+    assert!(!operator.log().contains("evil"));
+}
+
+async fn is_below(namespace: &Namespace, submitter: &str) {
     let mut pi = application("pi");
+    pi["metadata"]["annotations"]["sparkoperator.k8s.io/submitter"] = json!(submitter);
     pi["spec"]["driver"]["memory"] = json!("512m");
     namespace.apply(&pi);
     namespace.reaches("pi", "SUBMITTED").await;
@@ -55,5 +57,4 @@ async fn is_below(submitter: &str) {
     assert_eq!(found["data"]["log4j2.properties"], "rootLogger.level = warn\n");
     let properties = found["data"]["spark.properties"].as_str().unwrap();
     assert!(properties.contains("spark.some.default=2g\n"), "{properties}");
-    assert!(!operator.log().contains("evil"));
 }

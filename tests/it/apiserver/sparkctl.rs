@@ -125,13 +125,17 @@ async fn what_is_rendered_of_the_examples_can_be_created() {
     let examples: Vec<_> = examples.map(|example| example.unwrap().path()).collect();
     // Natively the operator makes the same: gangs::the_sums_are_those_of_the_drivers_of_all_examples submits them all.
     let mut text = String::new();
-    for example in &examples {
-        // This API server is too old for Kubernetes' own gangs. Other groups become a comment where spark-submit makes the
-        // rest.
-        let has_groups = !example.ends_with("spark-pi-gang.yaml");
+    // This API server is too old for Kubernetes' own gangs. Other groups become a comment where spark-submit makes the rest.
+    let (without, with): (Vec<_>, Vec<_>) =
+        examples.iter().partition(|example| example.ends_with("spark-pi-gang.yaml"));
+    for (has_groups, examples) in [(false, without), (true, with)] {
+        let manifests = examples.iter().map(|example| fs::read_to_string(example).unwrap());
+        let manifests = manifests.collect::<Vec<_>>().join("\n---\n");
         let flag = format!("--enable-batch-scheduler={has_groups}");
-        let by = ["--submitter", "spark-submit", &flag];
-        text += &sparkctl(&[&["render", "-f", example.to_str().unwrap()], &by[..]].concat()).0;
+        let line = ["render", "-f", "-", "--submitter", "spark-submit", &flag];
+        let output = run(sparkctl_program(), &line, &manifests);
+        assert!(output.status.success(), "{output:?}");
+        text += &String::from_utf8(output.stdout).unwrap();
     }
     let dry = kubectl::kubectl_reads(&text, &["create", "--dry-run=server", "--validate=strict", "-f", "-"]);
     // One of the examples has a ConfigMap for its exporter.

@@ -19,17 +19,28 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
 use serde_json::{Value, json};
 use submission::{run::Run, submission_pod};
 
+/// No node runs the submission pods: the test reports what a kubelet would.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn the_status_says_what_a_submission_waits_for_and_why_it_has_failed() {
-    let namespace = Namespace::new("submission-waits").await;
-    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
+async fn a_submission_pod_that_waits_fails_or_is_not_let_in_is_told_of_and_goes() {
+    let waits = Namespace::new("submission-waits").await;
+    let refused = waits.beside("submission-refused").await;
+    let foreign = waits.beside("submission-foreign").await;
+    let patient = waits.beside("submission-patient").await;
+    let _operator = Operator::with(&waits).by_spark_submit().start().await;
+    the_status_says_what_a_submission_waits_for_and_why_it_has_failed(&waits).await;
+    a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_servers_words(&refused).await;
+    somebody_elses_pod_or_config_map_of_the_name_is_left_alone(&foreign).await;
+    a_submission_that_has_failed_leaves_nothing_while_the_next_is_waited_for(&patient).await;
+}
+
+async fn the_status_says_what_a_submission_waits_for_and_why_it_has_failed(namespace: &Namespace) {
     namespace.apply(&application("pi"));
     let pod = namespace.submission_pod().await;
     let name = pod["metadata"]["name"].as_str().unwrap();
     assert!(name.starts_with("pi-") && name.ends_with("-submission"), "{name}");
     let says = async |status: &Value, expected: &str| {
-        kubelet::says(&namespace, name, status).await;
+        kubelet::says(namespace, name, status).await;
         let expected = format!("submission pod {name}: {expected}");
         let waiting = namespace
             .becomes("pi", &format!("the status says `{expected}`"), |application| {
@@ -46,7 +57,7 @@ async fn the_status_says_what_a_submission_waits_for_and_why_it_has_failed() {
     let unscheduled =
         json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": nowhere}]);
     says(&json!({"conditions": unscheduled}), &format!("Unschedulable: {nowhere}")).await;
-    kubelet::cannot_mount(&namespace, name).await;
+    kubelet::cannot_mount(namespace, name).await;
     let long_ago =
         json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     says(&json!({"conditions": long_ago}), &format!("FailedMount: {}", kubelet::CANNOT_MOUNT)).await;
@@ -59,9 +70,9 @@ async fn the_status_says_what_a_submission_waits_for_and_why_it_has_failed() {
     let status = json!({"phase": "Running", "containerStatuses": [of_container(&running)]});
     says(&status, "spark-submit is running").await;
 
-    kubelet::says(&namespace, name, &failed()).await;
+    kubelet::says(namespace, name, &failed()).await;
     let why = "failed to run spark-submit: No such luck; caused by java.io.IOException: there is none";
-    fails(&namespace, why).await;
+    fails(namespace, why).await;
     let pending =
         |what: &str| format!("Normal SparkSubmissionPending: Submission pod {name} is pending: {what}");
     let told = [
@@ -153,11 +164,9 @@ async fn a_submission_that_takes_too_long_is_ended_and_leaves_no_half_made_drive
 }
 
 /// A missing service account is refused in the same way, by an admission plugin that this API server does not run.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_servers_words() {
-    let namespace = Namespace::new("submission-refused").await;
-    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
+async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_servers_words(
+    namespace: &Namespace,
+) {
     namespace.apply(&json!({
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -167,12 +176,12 @@ async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_se
     let little = json!({"hard": {"requests.memory": "512Mi"}, "used": {"requests.memory": "0"}});
     namespace.patch_status::<ResourceQuota>("little", &little).await;
     let quota = "-submission\" is forbidden: exceeded quota: little, requested: requests.memory=1Gi";
-    is_not_let_in(&namespace, quota).await;
+    is_not_let_in(namespace, quota).await;
     namespace.delete::<ResourceQuota>("little").await;
 
     let missing = "error looking up service account: serviceaccount spark not found";
-    let _policy = no_pods(&namespace, "submission", missing).await;
-    is_not_let_in(&namespace, missing).await;
+    let _policy = no_pods(namespace, "submission", missing).await;
+    is_not_let_in(namespace, missing).await;
     assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
 }
 
@@ -186,11 +195,7 @@ async fn is_not_let_in(namespace: &Namespace, reason: &str) {
     namespace.delete::<SparkApplication>("pi").await;
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn somebody_elses_pod_or_config_map_of_the_name_is_left_alone() {
-    let namespace = Namespace::new("submission-foreign").await;
-    let operator = Operator::with(&namespace).by_spark_submit().start().await;
+async fn somebody_elses_pod_or_config_map_of_the_name_is_left_alone(namespace: &Namespace) {
     for (kind, own) in [("Pod", "pod"), ("ConfigMap", "map")] {
         let mut pi = application(own);
         pi["spec"]["suspend"] = json!(true);
@@ -211,21 +216,16 @@ async fn somebody_elses_pod_or_config_map_of_the_name_is_left_alone() {
             format!("{kind} {name} already exists and is not this application's: delete it")
         );
     }
-    drop(operator);
     let left = [namespace.list::<Pod>().await.len(), namespace.list::<ConfigMap>().await.len()];
     assert_eq!(left, [1, 1], "those that were there");
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_submission_that_has_failed_leaves_nothing_while_the_next_is_waited_for() {
-    let namespace = Namespace::new("submission-patient").await;
-    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
+async fn a_submission_that_has_failed_leaves_nothing_while_the_next_is_waited_for(namespace: &Namespace) {
     let mut pi = application("pi");
     pi["spec"]["restartPolicy"] = json!({"type": "OnFailure", "onSubmissionFailureRetries": 1, "onSubmissionFailureRetryInterval": 3600});
     namespace.apply(&pi);
     let pod = namespace.submission_pod().await;
-    kubelet::says(&namespace, pod["metadata"]["name"].as_str().unwrap(), &failed()).await;
+    kubelet::says(namespace, pod["metadata"]["name"].as_str().unwrap(), &failed()).await;
     namespace.reaches("pi", "SUBMISSION_FAILED").await;
     namespace.has_no_submission().await;
     assert_eq!(namespace.submission_pods_ever().await.len(), 1);

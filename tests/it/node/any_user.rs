@@ -1,11 +1,8 @@
 //! Proves that the operator, `spark-submit`, drivers and executors run under a user id that is in no image, as
 //! OpenShift assigns one to each namespace.
 
-use super::{Installed, application, followed, install_alone, is_installed_again, pod};
-use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with},
-    golden::yaml,
-};
+use super::{Installed, application, apply, followed, install_alone, is_installed_again, pod};
+use crate::{apiserver::kubectl::kubectl, golden::yaml};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -33,7 +30,7 @@ fn operator_submission_driver_and_executors_run_under_any_user_id_alone() {
         let container = example["spec"][role]["securityContext"].as_object_mut().unwrap();
         container.retain(|field, _| !field.starts_with("runAs") || field == "runAsNonRoot");
     }
-    kubectl_with(&example, &["apply", "-f", "-"]);
+    apply(&example);
     let states = followed("any-user");
     assert_eq!(states.last().unwrap(), "COMPLETED", "{:#}", application("any-user")["status"]);
     assert_eq!(pod("any-user", "driver")["spec"]["securityContext"]["runAsUser"], USER);

@@ -1,7 +1,7 @@
 //! Proves that the processes of an application receive environment variables and arguments with any character byte for
 //! byte, up to the largest size.
 
-use super::{application, followed, install, log, make_job, pod};
+use super::{application, delete, followed, install, log, make_job, pod};
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with},
     characters::{LARGEST, fill, hard_to_carry},
@@ -64,7 +64,7 @@ fn processes_are_given_every_character_and_as_many_as_annotations_can_hold() {
         let arguments: Vec<_> = line.strip_suffix('\0').unwrap().split('\0').skip(4).collect();
         assert_eq!(arguments, texts.iter().map(|text| expanded(text)).collect::<Vec<_>>(), "{role:?}");
     }
-    kubectl(&["delete", "sparkapp", "characters"]);
+    delete("characters");
 }
 
 /// Returns `text` with `$(NAME)` and `$$` expanded as Kubernetes does in values and arguments, where no NAME is that of

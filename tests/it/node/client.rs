@@ -1,10 +1,7 @@
 //! Proves that the client library's example submits an application, and sees its end.
 
-use super::{install, log};
-use crate::{
-    apiserver::kubectl::kubectl,
-    program::{run, sparkctl_program},
-};
+use super::{delete, install, log};
+use crate::program::{run, sparkctl_program};
 use std::path::Path;
 
 #[test]
@@ -29,5 +26,5 @@ fn the_example_submits_an_application_and_sees_its_end() {
             && said.starts_with("there is a SparkApplication by-a-program in default already"),
         "{said}"
     );
-    kubectl(&["delete", "sparkapp", "by-a-program"]);
+    delete("by-a-program");
 }

@@ -1,6 +1,6 @@
 //! Proves that the processes in a pod see every change that the webhook can make to the pod, with all changes at once.
 
-use super::{application, install, make_job, pod, printed, states_of};
+use super::{application, delete, install, make_job, pod, printed, states_of};
 use crate::apiserver::kubectl::kubectl;
 use api::names::annotation;
 use pod_customization::STEPS;
@@ -40,7 +40,7 @@ fn an_application_with_every_step_at_once_sees_all_of_it() {
     // The kubelet waits for a sidecar that ignores SIGTERM for this many seconds at most.
     assert_eq!(pod("customized", "driver")["metadata"]["deletionGracePeriodSeconds"], 7);
     assert_eq!(application("customized")["status"]["applicationState"], json!({"state": "COMPLETED"}));
-    kubectl(&["delete", "sparkapp", "customized"]);
+    delete("customized");
 }
 
 /// Adds GPUs to the node's capacity, as a device plugin would.

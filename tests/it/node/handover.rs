@@ -1,7 +1,7 @@
 //! Proves that the commands of the admin documentation move a cluster from Kubeflow's operator to this one, move it
 //! back, and uninstall this one.
 
-use super::{Installed, application, install_alone, is_installed_again, native::python_job, state_is};
+use super::{Installed, application, apply, install_alone, is_installed_again, native::python_job, state_is};
 use crate::{
     apiserver::{
         kubectl::{kubectl, kubectl_with},
@@ -21,7 +21,7 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
     let _alone = install_alone();
     let _installed = Installed;
     for what in ["controller", "webhook"] {
-        kubectl_with(&deployment(&format!("spark-operator-{what}")), &["apply", "-f", "-"]);
+        apply(&deployment(&format!("spark-operator-{what}")));
     }
     let _service = WebhookService::like_kubeflows();
     let job = python_job("handed-over", "native-job", "tests/data/node/native/job.py");
@@ -37,7 +37,7 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
     }
     let selector = webhook_service(&["--output=jsonpath={.spec.selector}"]);
     assert_eq!(selector, r#"{"app.kubernetes.io/name":"spark-operator"}"#);
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    apply(&job);
     state_is("handed-over", "RUNNING");
 
     does(UPGRADE, "Rolling back to it");

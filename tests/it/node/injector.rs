@@ -1,11 +1,8 @@
 //! A webhook that adds a sidecar to every submission pod of a namespace, like a service mesh that ignores the
 //! annotations by which a pod opts out.
 
-use super::reverse_proxy::acceptor;
-use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with},
-    background::Background,
-};
+use super::{apply, reverse_proxy::acceptor};
+use crate::{apiserver::kubectl::kubectl, background::Background};
 use axum::body::Body;
 use certificates::Certificates;
 use http_body_util::BodyExt;
@@ -72,7 +69,7 @@ impl Injector {
                 "objectSelector": {"matchLabels": {"spark-role": "submission"}},
             }],
         });
-        kubectl_with(&configuration, &["apply", "-f", "-"]);
+        apply(&configuration);
         Self { name, injected, _background: background }
     }
 
@@ -97,6 +94,13 @@ async fn inject(request: Request<Incoming>) -> Result<Response<Body>, Infallible
         "image": "docker.io/library/busybox:stable",
         "imagePullPolicy": "IfNotPresent",
         "command": ["sleep", "3600"],
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": true,
+            "runAsUser": 65534,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
     });
     let patch = json!([{"op": "add", "path": "/spec/containers/-", "value": sidecar}]).to_string();
     let answer = json!({

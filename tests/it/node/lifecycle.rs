@@ -1,11 +1,11 @@
 //! Proves what a user sees when pods are deleted, killed or evicted, or cannot start.
 
 use super::{
-    application, followed, install, install_alone, log, message, native::python_job, pod, pods, state_is,
-    until, until_told,
+    application, apply, followed, install, install_alone, left_of, log, message, native::python_job, pod,
+    pods, state_is, until, until_told,
 };
 use crate::apiserver::{
-    kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    kubectl::{kubectl, try_kubectl_with},
     policy::AdmissionPolicy,
 };
 use api::names::annotation;
@@ -35,7 +35,7 @@ fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
 fn a_driver_that_takes_too_much_memory_says_so() {
     let _shared = install();
     let name = "driver-eats";
-    kubectl_with(&job(name, "eat"), &["apply", "-f", "-"]);
+    apply(&job(name, "eat"));
     assert_eq!(followed(name).last().unwrap(), "FAILED");
     let message = message(name);
     assert!(
@@ -139,7 +139,7 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
     assert_eq!(application(name)["status"]["applicationState"]["errorMessage"], Value::Null);
     // The application is edited while it runs: the run ends, and the new spec is run.
     job["spec"]["arguments"] = json!(["end"]);
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    apply(&job);
     assert_eq!(followed(name).last().unwrap(), "COMPLETED");
     let status = application(name)["status"].take();
     let causes: Vec<_> = status["runs"].as_array().unwrap().iter().map(|run| &run["cause"]).collect();
@@ -156,7 +156,7 @@ fn an_image_that_there_is_not_is_named_while_the_driver_waits_for_it() {
     let name = "image-missing";
     let mut job = job(name, "end");
     job["spec"]["image"] = json!("localhost/no-such-image:1");
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    apply(&job);
     until("the status says what is missing", || {
         let message = message(name);
         let is_told = ["ErrImagePull: ", "ImagePullBackOff: "].iter().any(|word| message.starts_with(word));
@@ -178,7 +178,7 @@ fn a_volume_that_cannot_be_mounted_is_named_while_the_driver_waits_for_it() {
     let name = "volume-missing";
     let mut job = job(name, "end");
     job["spec"]["volumes"][0]["configMap"]["name"] = json!("no-such-map");
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    apply(&job);
     until("the status says what is missing", || {
         let message = message(name);
         message.starts_with("FailedMount: ") && message.contains("no-such-map")
@@ -225,7 +225,7 @@ fn refusing_executors_of(name: &str) -> AdmissionPolicy {
 
 /// Applies a job and waits until it runs.
 fn runs(job: &Value) {
-    kubectl_with(job, &["apply", "-f", "-"]);
+    apply(job);
     state_is(job["metadata"]["name"].as_str().unwrap(), "RUNNING");
 }
 
@@ -239,10 +239,7 @@ fn has_executor(name: &str) {
 /// Deletes an application; asserts that Kubernetes deletes all its objects.
 fn nothing_is_left(name: &str, cascade: &str) {
     kubectl(&["delete", "sparkapp", name, &format!("--cascade={cascade}"), "--timeout=60s"]);
-    let ours = format!("--selector=sparkoperator.k8s.io/app-name={name}");
-    until("nothing is left", || {
-        kubectl(&["get", "pods,services,configmaps", &ours, "--output=name"]).is_empty()
-    });
+    until("nothing is left", || left_of(name).is_empty());
 }
 
 /// A cordoned node, which accepts pods again when this value is dropped.

@@ -47,7 +47,7 @@ mod web_hdfs;
 use crate::{
     apiserver::{
         calls,
-        kubectl::{kubectl, kubectl_with, try_kubectl_with},
+        kubectl::{kubectl, try_kubectl_with},
     },
     golden::{data, yaml},
 };
@@ -90,21 +90,12 @@ fn the_example_runs_from_kubectl_apply_to_its_result() {
     assert!(executors == ["COMPLETED"] || executors == ["FAILED"], "{status:#}");
 }
 
+/// Most jobs of these tests are in Python: `customized` has one that reads and writes all that can be mounted.
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_java_job_reads_and_writes_what_the_webhook_mounted() {
-    reads_and_writes_what_the_webhook_mounted("java");
-}
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_python_job_reads_and_writes_what_the_webhook_mounted() {
-    reads_and_writes_what_the_webhook_mounted("python");
-}
-
-fn reads_and_writes_what_the_webhook_mounted(language: &str) {
     let _shared = install();
-    let name = &format!("read-mounted-{language}");
+    let name = "read-mounted-java";
     let states = states_of(name, &format!("tests/data/node/{name}.yaml"));
     assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
 
@@ -122,7 +113,7 @@ fn reads_and_writes_what_the_webhook_mounted(language: &str) {
             has(&container["env"], json!({"name": "QUOTED", "value": "a \"b\" ${c} {{APP_ID}} ü"})),
             "{pod:#}"
         );
-        let greeting = json!({"name": format!("greeting-{language}-vol"), "readOnly": true, "mountPath": "/mnt/greeting"});
+        let greeting = json!({"name": "greeting-java-vol", "readOnly": true, "mountPath": "/mnt/greeting"});
         assert!(has(&container["volumeMounts"], greeting), "{pod:#}");
         assert!(
             has(&container["volumeMounts"], json!({"name": "work", "mountPath": "/mnt/work"})),
@@ -138,17 +129,6 @@ fn reads_and_writes_what_the_webhook_mounted(language: &str) {
         let affinity = &application(name)["spec"][role]["affinity"];
         assert_eq!(&pod["spec"]["affinity"], affinity, "{role}");
     }
-}
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_job_that_fails_says_with_which_exit_code() {
-    let _shared = install();
-    let states = states_of("exit-3", "tests/data/node/exit-3.yaml");
-    assert_eq!(states.last().unwrap(), "FAILED", "{states:?}");
-    let message = &application("exit-3")["status"]["applicationState"]["errorMessage"];
-    assert_eq!(message, "driver container failed with ExitCode: 3, Reason: Error");
-    until_told("sparkapplication/exit-3", &["Warning", "SparkApplicationFailed", "ExitCode: 3"]);
 }
 
 /// The lock of the installation: a reader uses the installation as it is; a writer changes the installation or the
@@ -249,8 +229,7 @@ fn operator_pods() -> Vec<String> {
     left.map(|pod| pod["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Creates the ConfigMap `name` with the Python program in `file`. Several tests may do so at the same time; without
-/// `--server-side` only one of them would succeed.
+/// Creates the ConfigMap `name` with the Python program in `file`. Several tests may do so at the same time.
 fn make_job(name: &str, file: &str) {
     let file = Path::new(file);
     let program = fs::read_to_string(file).unwrap();
@@ -260,7 +239,7 @@ fn make_job(name: &str, file: &str) {
         "metadata": {"name": name, "namespace": "default"},
         "data": {file.file_name().unwrap().to_str().unwrap(): program},
     });
-    kubectl_with(&job, &["apply", "--server-side", "-f", "-"]);
+    apply(&job);
 }
 
 /// Applies `file` and follows the application `name` in it until the application ends. Returns every state that the
@@ -298,10 +277,8 @@ fn followed(name: &str) -> Vec<String> {
 
 /// Waits until the application `name` is in `state`.
 pub(crate) fn state_is(name: &str, state: &str) {
-    let state = format!("--for=jsonpath={{.status.applicationState.state}}={state}");
-    if let Err(why) = try_kubectl_with(&Value::Null, &["wait", "sparkapp", name, &state, "--timeout=120s"]) {
-        panic!("{why}\n{}", kubectl(&["describe", "sparkapp", name]));
-    }
+    let is_in_it = || application(name)["status"]["applicationState"]["state"] == state;
+    until(&format!("{name} is {state}"), is_in_it);
 }
 
 /// Waits until `holds` returns true.
@@ -314,12 +291,17 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until an event of `regarding`, a kind and a name, has all of `texts` in its line. Events are sent beside the
-/// statuses for which tests wait.
+/// Waits until an event of `regarding`, a kind and a name, has all of `texts` in its type, reason and message. Events are
+/// sent beside the statuses for which tests wait.
 fn until_told(regarding: &str, texts: &[&str]) {
+    let (kind, name) = regarding.split_once('/').unwrap();
+    let path = format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}");
     until(&format!("an event of {regarding} has {texts:?}"), || {
-        let events = kubectl(&["events", "--for", regarding, "--no-headers"]);
-        events.lines().any(|event| texts.iter().all(|text| event.contains(text)))
+        listed(&path).iter().any(|event| {
+            let fields = ["type", "reason", "message"].map(|field| event[field].as_str().unwrap_or_default());
+            let is_of_kind = event["involvedObject"]["kind"].as_str().unwrap().eq_ignore_ascii_case(kind);
+            is_of_kind && texts.iter().all(|text| fields.join(" ").contains(text))
+        })
     });
 }
 
@@ -338,7 +320,18 @@ impl Drop for EndedOnDrop {
     }
 }
 
-// What tests look at again and again is read without `kubectl`, which takes as much of the processor as some seconds of a driver.
+// What tests write, and what they look at again and again, goes without `kubectl`, which takes as much of the processor as some
+// seconds of a driver.
+
+/// Applies an object, which is in the namespace `default` unless it names another one.
+fn apply(object: &Value) {
+    calls::apply(object, Some(object["metadata"]["namespace"].as_str().unwrap_or("default")));
+}
+
+/// Deletes the application `name`, and waits until it is gone.
+fn delete(name: &str) {
+    calls::delete(&format!("{APPLICATIONS}/{name}"));
+}
 
 fn application(name: &str) -> Value {
     calls::get(&format!("{APPLICATIONS}/{name}")).expect(name)
@@ -353,6 +346,14 @@ fn message(name: &str) -> String {
 /// Returns the pods with these labels.
 fn pods(selector: &str) -> Vec<Value> {
     listed(&format!("/api/v1/namespaces/default/pods?labelSelector={selector}"))
+}
+
+/// Returns the names of the pods, Services and ConfigMaps of an application.
+fn left_of(application: &str) -> Vec<String> {
+    let selector = format!("labelSelector=sparkoperator.k8s.io/app-name={application}");
+    let of = |kind: &str| listed(&format!("/api/v1/namespaces/default/{kind}?{selector}"));
+    let objects = ["pods", "services", "configmaps"].into_iter().flat_map(of);
+    objects.map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Returns the objects of a list.
@@ -382,5 +383,5 @@ fn printed(driver: &str, beginning: &str) -> String {
 }
 
 fn log(driver: &str) -> String {
-    kubectl(&["logs", driver, "-c", "spark-kubernetes-driver"])
+    calls::text_at(&format!("/api/v1/namespaces/default/pods/{driver}/log?container=spark-kubernetes-driver"))
 }

@@ -1,8 +1,11 @@
 //! Proves that Spark runs as well from objects that the operator has created as from those that `spark-submit` creates
 //! in a submission pod.
 
-use super::{Installed, application, followed, install, install_alone, log, make_job, printed, until_told};
-use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use super::{
+    Installed, application, apply, delete, followed, install, install_alone, log, make_job, printed,
+    sparkctl::each_line_of_all_executors_says_whose_it_is, until_told,
+};
+use crate::apiserver::kubectl::kubectl;
 use serde_json::{Value, json};
 use std::env;
 
@@ -17,12 +20,16 @@ pub(crate) fn image() -> String {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn both_submitters_bring_the_same_result() {
+fn both_submitters_bring_the_same_result_and_each_line_of_executors_says_whose_it_is() {
     let _shared = install();
     let results = ["native", "spark-submit"].map(|submitter| {
         let name = format!("same-{submitter}");
         let mut job = job(&name);
         job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
+        apply(&job);
+        if submitter == "native" {
+            each_line_of_all_executors_says_whose_it_is(&name);
+        }
         completes(&job);
         let driver = format!("{name}-driver");
         (printed(&driver, "result: "), printed(&driver, "executor saw: ").split(',').count())
@@ -92,7 +99,7 @@ fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
     assert!(states.as_object().unwrap().len() >= 2, "{states}");
     let events = kubectl(&["events", "--for", &format!("pod/{driver}"), "--no-headers"]);
     assert!(!events.contains("FailedMount"), "what it mounts was there before: {events}");
-    kubectl(&["delete", "sparkapp", "native-dynamic"]);
+    delete("native-dynamic");
 }
 
 #[test]
@@ -120,7 +127,7 @@ fn without_the_webhook_drivers_and_executors_are_customized_all_the_same_alone()
 /// Applies a job; asserts that it completes.
 fn completes(job: &Value) {
     let name = job["metadata"]["name"].as_str().unwrap();
-    kubectl_with(job, &["apply", "-f", "-"]);
+    apply(job);
     let states = followed(name);
     assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}\n{}", log(&format!("{name}-driver")));
 }

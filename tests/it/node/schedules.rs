@@ -1,8 +1,8 @@
 //! Proves that a schedule runs a job again and again, and keeps as many runs as its spec allows.
 
-use super::{APPLICATIONS, followed, install, listed, log, until, until_told};
+use super::{APPLICATIONS, apply, followed, install, listed, log, until, until_told};
 use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with},
+    apiserver::kubectl::kubectl,
     golden::{data, yaml},
 };
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn a_schedule_of_every_minute_runs_pi_twice_and_keeps_the_latest() {
     let mut schedule: Value = yaml(&data(&format!("../../manifests/examples/{name}.yaml")));
     schedule["spec"]["schedule"] = json!("@every 1m");
     schedule["spec"]["successfulRunHistoryLimit"] = json!(1);
-    kubectl_with(&schedule, &["apply", "-f", "-"]);
+    apply(&schedule);
     kubectl(&["wait", "scheduledsparkapp", name, "--for=jsonpath={.status.nextRun}", "--timeout=60s"]);
     // The first run does not wait for its time.
     kubectl(&["annotate", "scheduledsparkapp", name, "sparkoperator.k8s.io/trigger=first"]);

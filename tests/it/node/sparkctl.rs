@@ -1,11 +1,8 @@
 //! Proves that `sparkctl` shows the output of drivers and executors.
 
-use super::{EndedOnDrop, install, kept, native::python_job, state_is};
+use super::{EndedOnDrop, apply, delete, install, kept, message, native::python_job, state_is, until_told};
 use crate::{
-    apiserver::{
-        kubectl::{kubectl, kubectl_with},
-        proxy::{Line, Proxy},
-    },
+    apiserver::proxy::{Line, Proxy},
     golden::{data, yaml},
     program::{run, sparkctl_program},
     tmux::Terminal,
@@ -37,7 +34,7 @@ fn create_follows_the_driver_and_fails_if_the_application_does() {
 
     // Another application of the name, which nobody runs.
     before["spec"]["suspend"] = json!(true);
-    kubectl_with(&before, &["apply", "-f", "-"]);
+    apply(&before);
     let output = run(sparkctl_program(), &["create", "--delete", "--logs", &succeeds], "");
     let [said, complaint] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert!(output.status.success() && complaint.contains("created-pi is completed\n"), "{complaint}");
@@ -59,19 +56,20 @@ fn create_follows_the_driver_and_fails_if_the_application_does() {
         "{screen}"
     );
     terminal.keeps("sparkctl-create.txt");
-    kubectl(&["delete", "sparkapp", "created-pi", "created-to-fail"]);
+    assert_eq!(message("created-to-fail"), "driver container failed with ExitCode: 3, Reason: Error");
+    until_told("sparkapplication/created-to-fail", &["Warning", "SparkApplicationFailed", "ExitCode: 3"]);
+    for name in ["created-pi", "created-to-fail"] {
+        delete(name);
+    }
 }
 
-#[test]
-#[ignore = "needs a node: make test"]
-fn each_line_of_all_executors_says_whose_it_is() {
-    let _shared = install();
-    kubectl_with(&python_job("logged", "native-job", "tests/data/node/native/job.py"), &["apply", "-f", "-"]);
-    state_is("logged", "RUNNING");
-    let said = sparkctl(&["log", "logged", "--executor", "all", "--follow"], 0);
+/// Follows what all executors of an application print, which has one, until it completes; asserts that each line says whose it
+/// is.
+pub(super) fn each_line_of_all_executors_says_whose_it_is(name: &str) {
+    state_is(name, "RUNNING");
+    let said = sparkctl(&["log", name, "--executor", "all", "--follow"], 0);
     assert!(said.lines().count() > 10 && said.lines().all(|line| line.starts_with("[1] ")), "{said}");
-    sparkctl(&["wait", "logged", "--for=completed", "--timeout=2m"], 0);
-    kubectl(&["delete", "sparkapp", "logged"]);
+    sparkctl(&["wait", name, "--for=completed", "--timeout=2m"], 0);
 }
 
 #[test]
@@ -85,7 +83,7 @@ fn the_log_is_followed_from_one_driver_to_the_next_and_beside_a_sidecar() {
     let chatter = ["sh", "-c", "echo chatter"];
     job["spec"]["driver"]["sidecars"] =
         json!([{"name": "chatter", "image": job["spec"]["image"], "command": chatter}]);
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    apply(&job);
     let said = sparkctl(&["log", "retried", "--follow"], 0);
     assert_eq!(said.lines().filter(|line| *line == "exiting with 3").count(), 2, "{said}");
     assert!(!said.contains("chatter"), "{said}");
@@ -102,7 +100,7 @@ fn the_log_is_followed_from_one_driver_to_the_next_and_beside_a_sidecar() {
     // The pod of the previous run does not exist any more.
     let before = sparkctl(&["log", "retried", "--previous"], 0);
     assert_eq!(before, "driver container failed with ExitCode: 3, Reason: Error\n");
-    kubectl(&["delete", "sparkapp", "retried"]);
+    delete("retried");
 }
 
 #[tokio::test]
@@ -112,10 +110,7 @@ async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
     let proxy = Proxy::start().await;
     let kubeconfig = proxy.kubeconfig(Path::new(env!("CARGO_TARGET_TMPDIR")));
 
-    kubectl_with(
-        &python_job("counting", "counting-job", "tests/data/node/verbs/job.py"),
-        &["apply", "-f", "-"],
-    );
+    apply(&python_job("counting", "counting-job", "tests/data/node/verbs/job.py"));
     let follow = |more: &[&str], to: &str| {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(to);
         let child = Command::new(sparkctl_program())
@@ -157,7 +152,7 @@ async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
     }
     assert_eq!(numbers(&told), Vec::from_iter(0..=100));
     assert_eq!(numbers(&told_late), Vec::from_iter(70..=100));
-    kubectl(&["delete", "sparkapp", "counting"]);
+    delete("counting");
 }
 
 /// Waits for the end of a `sparkctl`. Returns the exit code and standard error.

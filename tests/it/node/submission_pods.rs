@@ -2,10 +2,10 @@
 //! the application's namespace.
 
 use super::{
-    application, followed, injector::Injector, install, message, native::python_job, node_address, pods,
-    printed, state_is, tenant::Tenant, until, until_told, web_hdfs::WebHdfs,
+    application, apply, delete, followed, injector::Injector, install, left_of, message, native::python_job,
+    node_address, pods, printed, state_is, tenant::Tenant, until, until_told, web_hdfs::WebHdfs,
 };
-use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use crate::apiserver::kubectl::kubectl;
 use serde_json::{Value, json};
 use std::{
     fs, thread,
@@ -25,7 +25,7 @@ fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
     job["spec"]["arguments"] = json!(["RELEASE"]);
     job["spec"]["deps"] = json!({"files": ["file:///opt/spark/RELEASE"]});
     job["spec"]["sparkConf"] = json!({"spark.kubernetes.file.upload.path": format!("{}/uploads", store.url)});
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    apply(&job);
 
     let pod = submission_pod(name);
     let submits = pod["metadata"]["name"].as_str().unwrap();
@@ -51,47 +51,29 @@ fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
     let note = "submitted by spark-submit in a pod, since only that can do this";
     until_told(&format!("sparkapplication/{name}"), &[note, "is to be uploaded"]);
     nothing_is_left_of_the_submission(name);
-    kubectl(&["delete", "sparkapp", name]);
+    delete(name);
 }
 
-/// The strictest Pod Security level refuses every pod with incomplete security contexts; those of the example are
-/// complete.
+/// The strictest Pod Security level refuses every pod with incomplete security contexts; those of the example and of the
+/// sidecar are complete.
 #[test]
 #[ignore = "needs a node: make test"]
-fn an_application_of_a_restricted_namespace_is_submitted_by_a_pod_that_is_admitted_there() {
+fn a_submission_pod_is_admitted_to_a_restricted_namespace_and_ends_although_somebody_injects_a_sidecar() {
     let _shared = install();
-    let tenant = Tenant::new("restricted", &json!({"pod-security.kubernetes.io/enforce": "restricted"}));
-    let mut pi = tenant.pi("restricted-pi");
-    pi["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
-    kubectl_with(&pi, &["apply", "-f", "-"]);
-    tenant.state_is("restricted-pi", "COMPLETED");
-    assert!(tenant.kubectl(&["logs", "restricted-pi-driver"]).contains("Pi is roughly 3."));
-
-    // Without the driver's security context the API server reports the missing fields.
-    pi["metadata"]["name"] = json!("unrestricted-pi");
-    pi["spec"]["driver"].as_object_mut().unwrap().remove("securityContext");
-    kubectl_with(&pi, &["apply", "-f", "-"]);
-    tenant.state_is("unrestricted-pi", "FAILED");
-    let message = tenant.message("unrestricted-pi");
-    assert!(message.contains("violates PodSecurity") && message.contains("capabilities.drop"), "{message}");
-}
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_sidecar_that_somebody_injects_keeps_no_submission_from_ending() {
-    let _shared = install();
-    let tenant = Tenant::new("meshed", &json!({}));
+    let tenant = Tenant::new("meshed", &json!({"pod-security.kubernetes.io/enforce": "restricted"}));
     let injector = Injector::start(&node_address(), "meshed");
     let mut pi = tenant.pi("meshed-pi");
     pi["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
-    kubectl_with(&pi, &["apply", "-f", "-"]);
+    apply(&pi);
     tenant.state_is("meshed-pi", "COMPLETED");
+    assert!(tenant.kubectl(&["logs", "meshed-pi-driver"]).contains("Pi is roughly 3."));
     assert_eq!(injector.injected(), 1);
 
     // A submission that fails ends as well.
-    pi["metadata"]["name"] = json!("meshed-failure");
-    pi["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "org.example.Missing"});
-    kubectl_with(&pi, &["apply", "-f", "-"]);
+    let mut failing = pi.clone();
+    failing["metadata"]["name"] = json!("meshed-failure");
+    failing["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "org.example.Missing"});
+    apply(&failing);
     tenant.state_is("meshed-failure", "FAILED");
     assert_eq!(injector.injected(), 2);
     let message = tenant.message("meshed-failure");
@@ -104,6 +86,15 @@ fn a_sidecar_that_somebody_injects_keeps_no_submission_from_ending() {
     until("no submission pod is left", || {
         tenant.kubectl(&["get", "pods", "--selector=spark-role=submission", "--output=name"]).is_empty()
     });
+    drop(injector);
+
+    // Without the driver's security context the API server reports the missing fields.
+    pi["metadata"]["name"] = json!("unrestricted-pi");
+    pi["spec"]["driver"].as_object_mut().unwrap().remove("securityContext");
+    apply(&pi);
+    tenant.state_is("unrestricted-pi", "FAILED");
+    let message = tenant.message("unrestricted-pi");
+    assert!(message.contains("violates PodSecurity") && message.contains("capabilities.drop"), "{message}");
 }
 
 #[test]
@@ -115,7 +106,7 @@ fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
     let image = job["spec"]["image"].clone();
     job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
     job["spec"]["image"] = json!("localhost/no-such-image:1");
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    apply(&job);
     until("the status says what is missing", || {
         let message = message(name);
         let is_told = message.starts_with("submission pod ")
@@ -134,11 +125,14 @@ fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
     // The application is edited while a submission pod waits for the old image: the operator replaces the pod.
     suspend(false);
     submission_pod(name);
-    job["spec"]["image"] = image;
-    kubectl_with(&job, &["apply", "-f", "-"]);
-    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    job["spec"]["image"] = image.clone();
+    apply(&job);
+    let selector = format!("sparkoperator.k8s.io/app-name={name},spark-role=submission");
+    until("a submission pod has the new image", || {
+        pods(&selector).iter().any(|pod| pod["spec"]["containers"][0]["image"] == image)
+    });
+    delete(name);
     nothing_is_left_of_the_submission(name);
-    kubectl(&["delete", "sparkapp", name]);
 }
 
 #[test]
@@ -149,14 +143,14 @@ fn a_volume_that_cannot_be_mounted_is_named_while_the_submission_pod_waits_for_i
     let mut job = python_job(name, "submission-job", JOB);
     job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
     job["spec"]["volumes"][0]["configMap"]["name"] = json!("no-such-map");
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    apply(&job);
     until("the status says what is missing", || {
         let message = message(name);
         message.starts_with("submission pod ")
             && message.contains(": FailedMount: ")
             && message.contains("no-such-map")
     });
-    kubectl(&["delete", "sparkapp", name]);
+    delete(name);
     nothing_is_left_of_the_submission(name);
 }
 
@@ -174,9 +168,6 @@ fn submission_pod(name: &str) -> Value {
 }
 
 fn nothing_is_left_of_the_submission(name: &str) {
-    until("nothing is left of the submission", || {
-        let selector = format!("--selector=sparkoperator.k8s.io/app-name={name}");
-        let left = kubectl(&["get", "pods,configmaps", &selector, "--output=name"]);
-        !left.contains("-submission")
-    });
+    let is_of_submission = |name: &String| name.contains("-submission");
+    until("nothing is left of the submission", || !left_of(name).iter().any(is_of_submission));
 }

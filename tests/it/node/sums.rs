@@ -1,11 +1,11 @@
 //! Proves that quotas and batch schedulers are told what the pods of a real Spark ask for, to the last MiB.
 
 use super::{
-    install,
+    apply, install,
     native::{image, python_job},
-    pod, until,
+    pod, pods, until,
 };
-use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use crate::apiserver::kubectl::kubectl;
 use k8s_openapi::api::core::v1::Pod;
 use plan::pod_requests::PodRequests;
 use pods::PodClaim;
@@ -28,33 +28,34 @@ fn the_sums_are_those_of_the_pods_that_spark_makes() {
             }),
         ),
         (
-            "sums-overhead",
-            json!({
-                "driver": {"memoryOverhead": "200m", "coreLimit": "900m"},
-                "executor": {"memoryOverhead": "311m", "coreRequest": "150m"},
-            }),
-        ),
-        (
             "sums-beside",
             json!({
-                "driver": {"sidecars": [beside("200m", "50Mi")], "initContainers": [before("900m", "10Mi")]},
-                "executor": {"sidecars": [beside("10m", "20Mi")], "initContainers": [before("5m", "2Gi")]},
+                "driver": {
+                    "memoryOverhead": "200m",
+                    "coreLimit": "900m",
+                    "sidecars": [beside("200m", "50Mi")],
+                    "initContainers": [before("900m", "10Mi")],
+                },
+                "executor": {
+                    "memoryOverhead": "311m",
+                    "coreRequest": "150m",
+                    "sidecars": [beside("10m", "20Mi")],
+                    "initContainers": [before("5m", "2Gi")],
+                },
             }),
         ),
     ];
     let jobs = jobs.map(|(name, spec)| {
         let mut job = python_job(name, "sums-job", "tests/data/node/native/job.py");
         json_patch::merge(&mut job["spec"], &spec);
-        kubectl_with(&job, &["apply", "-f", "-"]);
+        apply(&job);
         (name, job)
     });
     for (name, job) in jobs {
         let expected = PodRequests::of(&serde_json::from_value(job).unwrap(), "").unwrap();
         for (role, planned) in [("driver", &expected.driver), ("executor", &expected.executor)] {
             let selector = format!("sparkoperator.k8s.io/app-name={name},spark-role={role}");
-            until(&format!("{name} has a pod of the {role}"), || {
-                !kubectl(&["get", "pods", "--selector", &selector, "--output=name"]).is_empty()
-            });
+            until(&format!("{name} has a pod of the {role}"), || !pods(&selector).is_empty());
             let made: Pod = serde_json::from_value(pod(name, role)).unwrap();
             assert_eq!(PodClaim::of(made).requests(), planned.claim.requests(), "{name}: {role}");
         }

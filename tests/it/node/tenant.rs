@@ -1,8 +1,11 @@
 //! Creates a namespace for one test, with the service account for drivers that the manifests create in `default`.
 
-use super::native::{image, spark_version};
+use super::{
+    apply,
+    native::{image, spark_version},
+};
 use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with, try_kubectl_with},
+    apiserver::kubectl::{kubectl, try_kubectl_with},
     golden::{data, yaml},
 };
 use serde_json::{Value, json};
@@ -16,14 +19,14 @@ impl Tenant {
     pub(super) fn new(name: &'static str, labels: &Value) -> Self {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
-        kubectl_with(&namespace, &["apply", "-f", "-"]);
+        apply(&namespace);
         let manifest = fs::read_to_string("manifests/rbac/spark.yaml").unwrap();
         for mut object in serde_saphyr::from_multiple::<Value>(&manifest).unwrap() {
             object["metadata"]["namespace"] = json!(name);
             for subject in object["subjects"].as_array_mut().into_iter().flatten() {
                 subject["namespace"] = json!(name);
             }
-            kubectl_with(&object, &["apply", "-f", "-"]);
+            apply(&object);
         }
         Self(name)
     }

@@ -2,8 +2,8 @@
 //! operator's container, and it reads no file of the operator.
 
 use super::{
-    install, install_alone, is_rolled_out, native::python_job, node_address, operator_pods, state_is,
-    submission_pods::JOB, until, web_hdfs::WebHdfs,
+    apply, delete, install, install_alone, is_rolled_out, native::python_job, node_address, operator_pods,
+    pod, pods, submission_pods::JOB, until, web_hdfs::WebHdfs,
 };
 use crate::apiserver::kubectl::{kubectl, kubectl_with};
 use k8s_openapi::ByteString;
@@ -15,40 +15,20 @@ const TENANT: &str = "system:serviceaccount:default:spark";
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn code_that_takes_part_in_the_submission_runs_in_a_pod_of_the_tenants() {
-    let _shared = install();
-    let name = "has-a-step";
-    let mut job = python_job(name, "submission-job", JOB);
-    let step = "org.apache.spark.examples.NotesSubmitter";
-    job["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": step});
-    job["spec"]["driver"]["env"] =
-        json!([{"name": "SPARK_DIST_CLASSPATH", "value": "/opt/spark/examples/jars/spark-examples.jar"}]);
-    kubectl_with(&job, &["apply", "-f", "-"]);
-    state_is(name, "COMPLETED");
-    let driver: Value =
-        serde_json::from_str(&kubectl(&["get", "pod", &format!("{name}-driver"), "--output=json"])).unwrap();
-    let noted = |key: &str| driver["metadata"]["annotations"][key].as_str().unwrap_or_default();
-    let claims: Value = serde_json::from_str(noted("submitted-with")).unwrap();
-    assert_eq!(claims["sub"], TENANT);
-    assert_eq!(claims["kubernetes.io"]["pod"]["name"], noted("submitted-in"), "{claims:#}");
-    assert!(noted("submitted-in").starts_with(&format!("{name}-")), "{claims:#}");
-    assert!(noted("submitted-in").ends_with("-submission"), "{claims:#}");
-    kubectl(&["delete", "sparkapp", name]);
-}
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_file_of_the_submitters_that_is_sent_anywhere_is_one_of_the_tenants() {
+fn code_that_takes_part_in_the_submission_and_files_that_it_sends_are_those_of_the_tenants() {
     let _shared = install();
     let store = WebHdfs::start(&node_address());
-    let name = "sends-files";
+    let name = "takes-part";
     let mut job = python_job(name, "submission-job", JOB);
     job["spec"]["sparkConf"] = json!({
+        "spark.kubernetes.driver.pod.featureSteps": "org.apache.spark.examples.NotesSubmitter",
         "spark.kubernetes.kerberos.krb5.path": TOKEN,
         "spark.files": format!("file://{TOKEN}"),
         "spark.kubernetes.file.upload.path": format!("{}/loot", store.url),
     });
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    job["spec"]["driver"]["env"] =
+        json!([{"name": "SPARK_DIST_CLASSPATH", "value": "/opt/spark/examples/jars/spark-examples.jar"}]);
+    apply(&job);
     until("the file is uploaded", || store.files().contains_key("token"));
     assert_eq!(subjects_in(&store.files()["token"]), [TENANT]);
     let mut subjects = Vec::new();
@@ -57,7 +37,17 @@ fn a_file_of_the_submitters_that_is_sent_anywhere_is_one_of_the_tenants() {
         !subjects.is_empty()
     });
     assert!(subjects.iter().all(|subject| subject == TENANT), "{subjects:?}");
-    kubectl(&["delete", "sparkapp", name]);
+
+    let drivers = format!("sparkoperator.k8s.io/app-name={name},spark-role=driver");
+    until("the driver is there", || !pods(&drivers).is_empty());
+    let driver = pod(name, "driver");
+    let noted = |key: &str| driver["metadata"]["annotations"][key].as_str().unwrap_or_default();
+    let claims: Value = serde_json::from_str(noted("submitted-with")).unwrap();
+    assert_eq!(claims["sub"], TENANT);
+    assert_eq!(claims["kubernetes.io"]["pod"]["name"], noted("submitted-in"), "{claims:#}");
+    assert!(noted("submitted-in").starts_with(&format!("{name}-")), "{claims:#}");
+    assert!(noted("submitted-in").ends_with("-submission"), "{claims:#}");
+    delete(name);
 }
 
 #[test]

@@ -1,18 +1,15 @@
 //! Proves that the Spark UI is where the status says that it is, and where `sparkctl` leads.
 
 use super::{
-    Installed, application,
+    Installed, application, apply,
     browser::Browser,
-    install_alone,
+    delete, install_alone,
     native::python_job,
     reverse_proxy::ReverseProxy,
     sparkctl::{ended, sparkctl, spawn},
     state_is, until,
 };
-use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with},
-    tmux::Terminal,
-};
+use crate::{apiserver::kubectl::kubectl, tmux::Terminal};
 use certificates::Certificates;
 use serde_json::{Value, json};
 use std::{
@@ -91,7 +88,7 @@ fn the_ui_is_found_through_its_service_and_forwarded_ports_until_the_driver_has_
         assert_eq!(code, Some(0), "{complaint}");
         assert!(complaint.contains("the driver of led-to has ended"), "{complaint}");
     }
-    kubectl(&["delete", "sparkapp", "led-to"]);
+    delete("led-to");
 }
 
 #[test]
@@ -120,7 +117,7 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_alone() {
     browser.keeps_picture("ui-by-ingress.png");
 
     let (mut follows, _) = spawn(&["log", "ui-by-ingress", "--follow"]);
-    kubectl(&["delete", "sparkapp", "ui-by-ingress"]);
+    delete("ui-by-ingress");
     let (code, complaint) = ended(&mut follows);
     assert_eq!(code, Some(3), "{complaint}");
     assert!(complaint.contains("\"ui-by-ingress\" not found"), "{complaint}");
@@ -129,7 +126,7 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_alone() {
 
 /// Starts an application that does nothing but show its UI. Returns its status, once the field `address` in it is set.
 fn runs(name: &str, address: &str) -> Value {
-    kubectl_with(&python_job(name, "ui-job", "tests/data/node/ui/job.py"), &["apply", "-f", "-"]);
+    apply(&python_job(name, "ui-job", "tests/data/node/ui/job.py"));
     state_is(name, "RUNNING");
     let mut status = Value::Null;
     until("the status tells where the UI is", || {
@@ -189,5 +186,5 @@ fn make_certificate() {
         "metadata": {"name": "example-com", "namespace": "default"},
         "stringData": {"tls.crt": made.certificate, "tls.key": made.key},
     });
-    kubectl_with(&secret, &["apply", "-f", "-"]);
+    apply(&secret);
 }

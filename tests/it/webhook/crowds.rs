@@ -20,7 +20,7 @@ use tokio::{
 
 /// The number of connections of each crowd: three alike, by which a leak would show, and one that is larger than what
 /// the webhook keeps.
-const CROWDS: [usize; 4] = [1500, 1500, 1500, 5000];
+const CROWDS: [usize; 4] = [1000, 1000, 1000, 4500];
 /// The number of connections that the webhook keeps open.
 const KEPT: usize = 4096;
 /// The largest number of other files that an operator has open.

@@ -57,11 +57,11 @@ async fn with_the_stand_in_an_application_runs_once_whatever_happens_to_a_call()
 }
 
 /// Returns the faults for which `make test` has time; `make soak` has all of them. In the story `Success` every kind
-/// happens to every seventh request, and most requests have a kind; in the other stories one kind happens to every fifth
+/// happens to every eleventh request, and most requests have a kind; in the other stories one kind happens to every fifth
 /// request.
 fn slice(story: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     match story {
-        Story::Success => singly(calls, &Kind::ALL).into_iter().step_by(7).collect(),
+        Story::Success => singly(calls, &Kind::ALL).into_iter().step_by(11).collect(),
         _ => in_turn(calls, 5),
     }
 }

@@ -121,18 +121,19 @@ async fn the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_waits_for() {
     let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
-    for (kind, scheduler, name) in
-        [(VOLCANO, "volcano", "spark-pi-pg"), (COSCHEDULING, "coscheduler", "pi-pg")]
+    let volcano = Namespace::new("gang-kept").await;
+    let coscheduling = volcano.beside("gang-kept-coscheduling").await;
+    let _definitions = Definitions::begin();
+    let defaults = volcano.folder.join("spark-defaults.conf");
+    let folder = volcano.folder.to_str().unwrap();
+    let _operator = with_gangs(&volcano).env("SPARK_CONF_DIR", folder).start().await;
+    for (namespace, kind, scheduler, name) in
+        [(&volcano, VOLCANO, "volcano", "spark-pi-pg"), (&coscheduling, COSCHEDULING, "coscheduler", "pi-pg")]
     {
-        let namespace = Namespace::new("gang-kept").await;
-        let _definitions = Definitions::begin();
-        let defaults = namespace.folder.join("spark-defaults.conf");
         fs::write(&defaults, "spark.executor.memoryOverhead 1g\n").unwrap();
-        let folder = namespace.folder.to_str().unwrap();
-        let _operator = with_gangs(&namespace).env("SPARK_CONF_DIR", folder).start().await;
         namespace.apply(&of_scheduler(scheduler));
         namespace.reaches("pi", "SUBMITTED").await;
-        let made = groups(&namespace, kind).remove(0);
+        let made = groups(namespace, kind).remove(0);
         let of_driver_and_two = json!({"cpu": "3", "memory": "5504Mi"});
         assert_eq!(made["spec"]["minResources"], of_driver_and_two, "the admin's defaults count");
 
@@ -155,13 +156,13 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
 
         namespace.kubectl(&["patch", kind, name, "--type=merge", "--patch", r#"{"spec":{"minMember":9}}"#]);
         eventually("the edit is undone", async || {
-            let groups = groups(&namespace, kind);
+            let groups = groups(namespace, kind);
             seen(groups[0]["spec"] == made["spec"], groups)
         })
         .await;
         namespace.kubectl(&["delete", kind, name]);
         eventually("the group is made again", async || {
-            let groups = groups(&namespace, kind);
+            let groups = groups(namespace, kind);
             let is_new = |group: &Value| {
                 group["spec"] == made["spec"] && group["metadata"]["uid"] != made["metadata"]["uid"]
             };
@@ -172,15 +173,16 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
         // A file that cannot be read any more keeps no run from going on.
         fs::remove_file(&defaults).unwrap();
         fs::create_dir(&defaults).unwrap();
-        kubelet::runs(&namespace, "pi-driver").await;
+        kubelet::runs(namespace, "pi-driver").await;
         namespace.reaches("pi", "RUNNING").await;
-        kubelet::ends(&namespace, "pi-driver", 0).await;
+        kubelet::ends(namespace, "pi-driver", 0).await;
         namespace.reaches("pi", "COMPLETED").await;
         eventually("nothing is left", async || {
-            let groups = groups(&namespace, kind);
+            let groups = groups(namespace, kind);
             seen(groups.is_empty(), groups)
         })
         .await;
+        fs::remove_dir(&defaults).unwrap();
     }
 }
 
@@ -335,14 +337,18 @@ async fn the_sums_are_those_of_the_drivers_of_all_examples() {
 async fn of_three_applications_two_run_at_a_time_where_there_is_room_for_two_groups() {
     const CORES_OF_A_GROUP: i128 = 3;
     let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
+    let volcano = Namespace::new("gang-whole").await;
+    let yunikorn = volcano.beside("gang-whole-yunikorn").await;
+    let coscheduling = volcano.beside("gang-whole-coscheduling").await;
     let _definitions = Definitions::begin();
-    for (name, reads) in
-        [("volcano", Reads::Volcano), ("yunikorn", Reads::YuniKorn), ("kube-scheduler", Reads::Coscheduling)]
-    {
-        let namespace = Namespace::new("gang-whole").await;
-        let _operator = with_gangs(&namespace).start().await;
+    let _operator = with_gangs(&volcano).start().await;
+    for (namespace, name, reads) in [
+        (&volcano, "volcano", Reads::Volcano),
+        (&yunikorn, "yunikorn", Reads::YuniKorn),
+        (&coscheduling, "kube-scheduler", Reads::Coscheduling),
+    ] {
         // A core is left that is too little for a third group.
-        let mut scheduler = GroupScheduler::new(&namespace, name, reads, 2 * CORES_OF_A_GROUP + 1);
+        let mut scheduler = GroupScheduler::new(namespace, name, reads, 2 * CORES_OF_A_GROUP + 1);
         for number in 1..=3 {
             let mut application = of_scheduler(name);
             application["metadata"]["name"] = json!(format!("pi-{number}"));
@@ -351,8 +357,8 @@ async fn of_three_applications_two_run_at_a_time_where_there_is_room_for_two_gro
         let mut most = 0;
         eventually(&format!("all applications of {name} have ended well"), async || {
             scheduler.schedule().await;
-            most = most.max(lives_on(&namespace).await);
-            all_have_ended_well(&namespace).await
+            most = most.max(lives_on(namespace).await);
+            all_have_ended_well(namespace).await
         })
         .await;
         assert_eq!(most, 2, "{name}");
@@ -362,8 +368,8 @@ async fn of_three_applications_two_run_at_a_time_where_there_is_room_for_two_gro
         namespace.apply(&example);
         eventually(&format!("the example of {name} has ended well"), async || {
             scheduler.schedule().await;
-            lives_on(&namespace).await;
-            all_have_ended_well(&namespace).await
+            lives_on(namespace).await;
+            all_have_ended_well(namespace).await
         })
         .await;
     }

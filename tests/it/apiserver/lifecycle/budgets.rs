@@ -6,22 +6,30 @@ use crate::apiserver::{
     applications::owned_by,
     kubelet,
     namespace::{DRIVER_PDB_RBAC, Granted},
-    operator::{Operator, Setup},
+    operator::Operator,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_driver_has_a_budget_while_it_lives() {
+async fn a_driver_has_a_budget_while_it_lives_and_runs_without_one_if_it_cannot_be_made() {
     let namespace = Namespace::new("budget").await;
+    let without = namespace.beside("no-budget").await;
     namespace.clear::<PodDisruptionBudget>().await;
+    without.clear::<PodDisruptionBudget>().await;
     let _granted = Granted::begin(DRIVER_PDB_RBAC);
-    let operator = with_budgets(&namespace).start().await;
+    let operator = Operator::with(&namespace).argument("--enable-driver-pdb").start().await;
+    a_driver_has_a_budget_while_it_lives(&namespace).await;
+    assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
+    a_budget_that_cannot_be_made_keeps_nobody_from_running(&without).await;
+}
+
+async fn a_driver_has_a_budget_while_it_lives(namespace: &Namespace) {
     namespace.apply(&application("pi", &json!({"driverPodDisruptionBudget": true})));
     namespace.apply(&application("without", &json!({})));
-    running(&namespace, "without", 1).await;
-    let running = running(&namespace, "pi", 1).await;
+    running(namespace, "without", 1).await;
+    let running = running(namespace, "pi", 1).await;
     let budget = namespace.there::<PodDisruptionBudget>("pi-driver").await;
     assert_eq!(budget["metadata"]["ownerReferences"], owned_by(&running));
     assert_eq!(budget["spec"]["minAvailable"], 1);
@@ -30,24 +38,19 @@ async fn a_driver_has_a_budget_while_it_lives() {
     assert_eq!(budget["metadata"]["labels"]["sparkoperator.k8s.io/launched-by-spark-operator"], "true");
     assert_eq!(namespace.list::<PodDisruptionBudget>().await.len(), 1);
 
-    edit_spec(&namespace, "pi", &json!({"suspend": true}));
+    edit_spec(namespace, "pi", &json!({"suspend": true}));
     namespace.reaches("pi", "SUSPENDED").await;
     assert_eq!(namespace.list::<PodDisruptionBudget>().await, Vec::<Value>::new());
-    edit_spec(&namespace, "pi", &json!({"suspend": false}));
-    super::running(&namespace, "pi", 2).await;
+    edit_spec(namespace, "pi", &json!({"suspend": false}));
+    super::running(namespace, "pi", 2).await;
     let second = namespace.there::<PodDisruptionBudget>("pi-driver").await;
     assert_ne!(second["metadata"]["uid"], budget["metadata"]["uid"]);
-    kubelet::ends(&namespace, "pi-driver", 0).await;
+    kubelet::ends(namespace, "pi-driver", 0).await;
     namespace.reaches("pi", "COMPLETED").await;
     namespace.is_gone::<PodDisruptionBudget>("pi-driver").await;
-    assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_budget_that_cannot_be_made_keeps_nobody_from_running() {
-    let namespace = Namespace::new("no-budget").await;
-    namespace.clear::<PodDisruptionBudget>().await;
+async fn a_budget_that_cannot_be_made_keeps_nobody_from_running(namespace: &Namespace) {
     let others = json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -56,20 +59,14 @@ async fn a_budget_that_cannot_be_made_keeps_nobody_from_running() {
     });
     namespace.apply(&others);
     let budget = namespace.get::<PodDisruptionBudget>("pi-driver").await;
-    let _granted = Granted::begin(DRIVER_PDB_RBAC);
-    let _operator = with_budgets(&namespace).start().await;
     namespace.apply(&application("pi", &json!({"driverPodDisruptionBudget": true})));
-    running(&namespace, "pi", 1).await;
+    running(namespace, "pi", 1).await;
     let note = "PodDisruptionBudget pi-driver already exists and is not this application's: delete it; it is tried again, \
                 and the application runs on";
-    told(&namespace, note).await;
-    kubelet::ends(&namespace, "pi-driver", 0).await;
+    told(namespace, note).await;
+    kubelet::ends(namespace, "pi-driver", 0).await;
     namespace.reaches("pi", "COMPLETED").await;
     let after = namespace.get::<PodDisruptionBudget>("pi-driver").await;
     assert_eq!(after.unwrap()["metadata"]["uid"], budget.unwrap()["metadata"]["uid"]);
     namespace.clear::<PodDisruptionBudget>().await;
-}
-
-fn with_budgets(namespace: &Namespace) -> Setup<'_> {
-    Operator::with(namespace).argument("--enable-driver-pdb")
 }

@@ -109,8 +109,16 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
+async fn what_cannot_be_made_or_deleted_is_told_once_and_keeps_nobody_from_running() {
     let namespace = emptied("not-exposed").await;
+    let kept = namespace.beside("kept-exposure").await;
+    kept.clear::<Ingress>().await;
+    let operator = Operator::with(&namespace).argument(BY_PATH).start().await;
+    what_cannot_be_made_is_told_once(&namespace).await;
+    what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_can(&kept, operator).await;
+}
+
+async fn what_cannot_be_made_is_told_once(namespace: &Namespace) {
     let others = json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -119,15 +127,14 @@ async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
     });
     namespace.apply(&others);
     let before = namespace.get::<Service>("pi-ui-svc").await;
-    let _policy = no_ingresses(&namespace).await;
-    let _operator = Operator::with(&namespace).argument(BY_PATH).start().await;
+    let _policy = no_ingresses(namespace).await;
     namespace.apply(&application("pi", &json!({})));
-    let running = running(&namespace, "pi", 1).await;
+    let running = running(namespace, "pi", 1).await;
     assert_eq!(running["status"]["driverInfo"], json!({"podName": "pi-driver"}));
-    told(&namespace, "Service pi-ui-svc already exists and is not this application's: delete it; ").await;
-    told(&namespace, "failed to create Ingress pi-ui-ingress: ").await;
-    told(&namespace, "no ingresses today").await;
-    kubelet::ends(&namespace, "pi-driver", 0).await;
+    told(namespace, "Service pi-ui-svc already exists and is not this application's: delete it; ").await;
+    told(namespace, "failed to create Ingress pi-ui-ingress: ").await;
+    told(namespace, "no ingresses today").await;
+    kubelet::ends(namespace, "pi-driver", 0).await;
     namespace.reaches("pi", "COMPLETED").await;
     assert_eq!(namespace.get::<Service>("pi-ui-svc").await, before, "it is left alone");
 
@@ -136,10 +143,10 @@ async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
     others["metadata"]["name"] = json!("later-ui-svc");
     namespace.apply(&others);
     namespace.apply(&application("later", &json!({})));
-    submitted(&namespace, "later", 1).await;
-    told(&namespace, "Service later-ui-svc already exists").await;
+    submitted(namespace, "later", 1).await;
+    told(namespace, "Service later-ui-svc already exists").await;
     namespace.delete::<Service>("later-ui-svc").await;
-    kubelet::runs(&namespace, "later-driver").await;
+    kubelet::runs(namespace, "later-driver").await;
     namespace
         .becomes("later", "its web UI has an address", |application| {
             application["status"]["driverInfo"]["webUIAddress"].is_string()
@@ -152,26 +159,25 @@ async fn what_cannot_be_made_is_told_once_and_keeps_nobody_from_running() {
     assert_eq!(auxiliary.count(), 2, "{events:?}");
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_can() {
-    let namespace = emptied("kept-exposure").await;
-    let operator = Operator::with(&namespace).argument(BY_PATH).start().await;
+async fn what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_can(
+    namespace: &Namespace,
+    operator: Operator,
+) {
     namespace.apply(&application("pi", &json!({})));
-    running(&namespace, "pi", 1).await;
-    is_exposed(&namespace, "pi").await;
+    running(namespace, "pi", 1).await;
+    is_exposed(namespace, "pi").await;
     // Another operator does not know when the Ingress was made, and so tries at once to delete it.
     operator.stop().await;
-    let setup = Operator::with(&namespace).argument(BY_PATH).argument("--delete-ui-service-on-end");
+    let setup = Operator::with(namespace).argument(BY_PATH).argument("--delete-ui-service-on-end");
     let _operator = setup.start().await;
-    let policy = no_ingresses(&namespace).await;
-    kubelet::ends(&namespace, "pi-driver", 0).await;
+    let policy = no_ingresses(namespace).await;
+    kubelet::ends(namespace, "pi-driver", 0).await;
     namespace.reaches("pi", "COMPLETED").await;
-    told(&namespace, "failed to delete Ingress pi-ui-ingress: ").await;
+    told(namespace, "failed to delete Ingress pi-ui-ingress: ").await;
     namespace.is_gone::<Service>("pi-ui-svc").await;
     drop(policy);
     namespace.is_gone::<Ingress>("pi-ui-ingress").await;
-    is_not_exposed(&namespace).await;
+    is_not_exposed(namespace).await;
 }
 
 /// Neither the application with the slow Service nor another application waits.

@@ -14,61 +14,15 @@ const FINALIZER: &str = "sparkoperator.k8s.io/driver-outcome";
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_driver_that_is_deleted_while_nobody_looks_keeps_its_outcome() {
+async fn a_driver_is_kept_until_its_outcome_is_recorded_and_not_longer() {
     let namespace = Namespace::new("protected").await;
     let operator = protecting(&namespace).start().await;
-    for name in ["succeeds", "fails"] {
+    for name in ["succeeds", "fails", "alone", "watched", "suspended", "edited", "completed", "kept"] {
         namespace.apply(&application(name, &json!({})));
         running(&namespace, name, 1).await;
         is_protected(&namespace, name).await;
     }
-    operator.stop().await;
-    for (name, exit_code) in [("succeeds", 0), ("fails", 7)] {
-        kubelet::ends(&namespace, &format!("{name}-driver"), exit_code).await;
-        namespace.kubectl(&["delete", "pod", "--wait=false", &format!("{name}-driver")]);
-    }
-    let _operator = protecting(&namespace).start().await;
-    for (name, state, reason, exit_code) in
-        [("succeeds", "COMPLETED", "Completed", 0), ("fails", "FAILED", "Error", 7)]
-    {
-        let ended = namespace.reaches(name, state).await;
-        assert_eq!(runs(&ended), [json!([1, "Created", state, reason, exit_code])]);
-        namespace.is_gone::<Pod>(&format!("{name}-driver")).await;
-    }
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn no_driver_is_kept_for_an_application_that_is_gone() {
-    let namespace = Namespace::new("unprotected").await;
-    let operator = protecting(&namespace).start().await;
-    for name in ["alone", "watched"] {
-        namespace.apply(&application(name, &json!({})));
-        running(&namespace, name, 1).await;
-        is_protected(&namespace, name).await;
-    }
-    namespace.delete::<SparkApplication>("watched").await;
-    namespace.is_gone::<Pod>("watched-driver").await;
-    operator.stop().await;
-    namespace.delete::<SparkApplication>("alone").await;
-    // The test plays the garbage collector, which this cluster does not have.
-    namespace.kubectl(&["delete", "pod", "--wait=false", "alone-driver"]);
-    let driver = namespace.pod("alone-driver").await.unwrap();
-    assert_eq!(driver["metadata"]["finalizers"], json!([FINALIZER]));
-    let _operator = protecting(&namespace).start().await;
-    namespace.is_gone::<Pod>("alone-driver").await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn whatever_ends_a_run_lets_its_driver_go() {
-    let namespace = Namespace::new("let-go").await;
-    let operator = protecting(&namespace).start().await;
-    for name in ["suspended", "edited", "completed", "kept"] {
-        namespace.apply(&application(name, &json!({})));
-        running(&namespace, name, 1).await;
-        is_protected(&namespace, name).await;
-    }
+    // Whatever ends a run lets its driver go.
     edit_spec(&namespace, "suspended", &json!({"suspend": true}));
     namespace.reaches("suspended", "SUSPENDED").await;
     assert_eq!(namespace.pod("suspended-driver").await, None);
@@ -77,6 +31,29 @@ async fn whatever_ends_a_run_lets_its_driver_go() {
     kubelet::ends(&namespace, "completed-driver", 0).await;
     namespace.reaches("completed", "COMPLETED").await;
     is_free(&namespace, "completed").await;
+    namespace.delete::<SparkApplication>("watched").await;
+    namespace.is_gone::<Pod>("watched-driver").await;
+
+    // While nobody looks, drivers end and are deleted, and an application is.
+    operator.stop().await;
+    for (name, exit_code) in [("succeeds", 0), ("fails", 7)] {
+        kubelet::ends(&namespace, &format!("{name}-driver"), exit_code).await;
+        namespace.kubectl(&["delete", "pod", "--wait=false", &format!("{name}-driver")]);
+    }
+    namespace.delete::<SparkApplication>("alone").await;
+    // The test plays the garbage collector, which this cluster does not have.
+    namespace.kubectl(&["delete", "pod", "--wait=false", "alone-driver"]);
+    let driver = namespace.pod("alone-driver").await.unwrap();
+    assert_eq!(driver["metadata"]["finalizers"], json!([FINALIZER]));
+    let operator = protecting(&namespace).start().await;
+    namespace.is_gone::<Pod>("alone-driver").await;
+    for (name, state, reason, exit_code) in
+        [("succeeds", "COMPLETED", "Completed", 0), ("fails", "FAILED", "Error", 7)]
+    {
+        let ended = namespace.reaches(name, state).await;
+        assert_eq!(runs(&ended), [json!([1, "Created", state, reason, exit_code])]);
+        namespace.is_gone::<Pod>(&format!("{name}-driver")).await;
+    }
 
     // The admin disables the protection again; finalizers of others stay.
     let keep = json!({"metadata": {"finalizers": ["example.com/other", FINALIZER]}}).to_string();

@@ -13,29 +13,57 @@ use serde_json::{Value, json};
 pub(crate) const ID: &str = "5f3c1a52-77aa-4f0b-9b5c-0b1f6f0c2d11";
 const LONG_AGO: &str = "2025-01-02T03:04:05Z";
 
+/// The states in which nothing is left to do but to follow a driver.
+const BEGUN: [&str; 8] =
+    ["SUBMITTED", "RUNNING", "UNKNOWN", "SUCCEEDING", "FAILING", "COMPLETED", "FAILED", "SUSPENDED"];
+/// The states in which Kubeflow's operator is about to submit a run.
+const DUE: [&str; 4] = ["PENDING_RERUN", "INVALIDATING", "SUBMISSION_FAILED", "RESUMING"];
+
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn nothing_is_run_again_and_what_runs_is_followed_to_its_end() {
-    let namespace = Namespace::new("taken-over").await;
-    let states =
-        ["SUBMITTED", "RUNNING", "UNKNOWN", "SUCCEEDING", "FAILING", "COMPLETED", "FAILED", "SUSPENDED"];
-    for state in states {
+async fn applications_of_kubeflows_operator_are_taken_over_and_each_run_happens_once() {
+    let begun = Namespace::new("taken-over").await;
+    let due = begun.beside("taken-over-early").await;
+    let drained = begun.beside("drained").await;
+    let executor = runs_have_begun(&begun).await;
+    let before = begun.list::<Pod>().await.len();
+    runs_are_due(&due).await;
+    executors_will_lack_something(&drained).await;
+
+    let operator = Operator::start(&begun).await;
+    nothing_is_run_again_and_what_runs_is_followed_to_its_end(&begun, &executor, before).await;
+    let of_others = |line: &&str| line.contains(due.name) || line.contains(drained.name);
+    let log = operator.log();
+    let complaints = complaints(&log).into_iter().filter(|line| !of_others(line));
+    assert_eq!(complaints.collect::<Vec<_>>(), Vec::<&str>::new());
+    what_was_about_to_run_runs_once(&due).await;
+    what_executors_lack_is_told_once(&drained).await;
+}
+
+/// Creates an application in each state of [`BEGUN`], with its driver. Returns the name of the executor of the one that runs.
+async fn runs_have_begun(namespace: &Namespace) -> String {
+    for state in BEGUN {
         let suspend = state == "SUSPENDED";
-        kubeflows(&namespace, &state.to_lowercase(), state, &json!({"suspend": suspend})).await;
+        kubeflows(namespace, &state.to_lowercase(), state, &json!({"suspend": suspend})).await;
         if !suspend {
-            drivers(&namespace, &state.to_lowercase()).await;
+            drivers(namespace, &state.to_lowercase()).await;
         }
     }
-    kubelet::runs(&namespace, "running-driver").await;
-    kubelet::runs(&namespace, "unknown-driver").await;
+    kubelet::runs(namespace, "running-driver").await;
+    kubelet::runs(namespace, "unknown-driver").await;
     for (name, exit_code) in [("succeeding", 0), ("completed", 0), ("failing", 1), ("failed", 1)] {
-        kubelet::ends(&namespace, &format!("{name}-driver"), exit_code).await;
+        kubelet::ends(namespace, &format!("{name}-driver"), exit_code).await;
     }
-    let executor = executor_of(&namespace, "running").await;
-    kubelet::runs(&namespace, &executor).await;
-    let before = namespace.list::<Pod>().await.len();
+    let executor = executor_of(namespace, "running").await;
+    kubelet::runs(namespace, &executor).await;
+    executor
+}
 
-    let operator = Operator::start(&namespace).await;
+async fn nothing_is_run_again_and_what_runs_is_followed_to_its_end(
+    namespace: &Namespace,
+    executor: &str,
+    before: usize,
+) {
     for (name, state) in [
         ("submitted", "SUBMITTED"),
         ("running", "RUNNING"),
@@ -60,56 +88,52 @@ async fn nothing_is_run_again_and_what_runs_is_followed_to_its_end() {
     assert_eq!(namespace.list::<Pod>().await.len(), before);
     namespace
         .becomes("running", "its executor is known", |application| {
-            application["status"]["executorState"] == json!({&executor: "RUNNING"})
+            application["status"]["executorState"] == json!({executor: "RUNNING"})
         })
         .await;
 
-    kubelet::runs(&namespace, "submitted-driver").await;
+    kubelet::runs(namespace, "submitted-driver").await;
     for name in ["submitted", "running", "unknown"] {
         namespace.reaches(name, "RUNNING").await;
-        kubelet::ends(&namespace, &format!("{name}-driver"), 0).await;
+        kubelet::ends(namespace, &format!("{name}-driver"), 0).await;
         let completed = namespace.reaches(name, "COMPLETED").await;
         assert_eq!(completed["status"]["submissionID"], ID);
         assert_eq!(runs(&completed), [json!([0, null, "COMPLETED", "Completed", 0])]);
     }
     assert_eq!(
         namespace.drivers_ever().await.len(),
-        states.len() - 1,
+        BEGUN.len() - 1,
         "the runs of Kubeflow's operator and no other"
     );
-    assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
+}
+
+/// Creates an application in each state of [`DUE`], and one that is being suspended.
+async fn runs_are_due(namespace: &Namespace) {
+    for state in DUE {
+        let retry = json!({"type": "OnFailure", "onSubmissionFailureRetries": 3});
+        kubeflows(namespace, &name_of(state), state, &json!({"restartPolicy": retry})).await;
+    }
+    kubeflows(namespace, "suspending", "SUSPENDING", &json!({"suspend": true})).await;
+    for name in ["invalidating", "suspending"] {
+        drivers(namespace, name).await;
+    }
 }
 
 /// This operator does what Kubeflow's operator was about to do.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_was_about_to_run_runs_once() {
-    let namespace = Namespace::new("taken-over-early").await;
-    let states = ["PENDING_RERUN", "INVALIDATING", "SUBMISSION_FAILED", "RESUMING"];
-    for state in states {
-        let retry = json!({"type": "OnFailure", "onSubmissionFailureRetries": 3});
-        kubeflows(&namespace, &name_of(state), state, &json!({"restartPolicy": retry})).await;
-    }
-    kubeflows(&namespace, "suspending", "SUSPENDING", &json!({"suspend": true})).await;
-    for name in ["invalidating", "suspending"] {
-        drivers(&namespace, name).await;
-    }
-    let _operator = Operator::start(&namespace).await;
+async fn what_was_about_to_run_runs_once(namespace: &Namespace) {
     namespace.reaches("suspending", "SUSPENDED").await;
     assert_eq!(namespace.pod("suspending-driver").await, None);
-    for state in states {
-        let submitted = submitted(&namespace, &name_of(state), 1).await;
+    for state in DUE {
+        let submitted = submitted(namespace, &name_of(state), 1).await;
         assert_ne!(submitted["status"]["submissionID"], ID);
-        ended(&namespace, &name_of(state), 1, 0).await;
+        ended(namespace, &name_of(state), 1, 0).await;
         namespace.reaches(&name_of(state), "COMPLETED").await;
     }
-    assert_eq!(namespace.drivers_ever().await.len(), states.len() + 2);
+    assert_eq!(namespace.drivers_ever().await.len(), DUE.len() + 2);
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_its_executors_will_lack_is_told_before_and_after() {
-    let namespace = Namespace::new("drained").await;
+/// Creates applications whose executors would be customized; asserts that `sparkctl` lists those that are to be drained.
+async fn executors_will_lack_something(namespace: &Namespace) {
     let customized = json!({"executor": {
         "env": [{"name": "COLOUR", "value": "blue"}],
         "tolerations": [{"key": "dedicated", "operator": "Exists"}],
@@ -120,34 +144,30 @@ async fn what_its_executors_will_lack_is_told_before_and_after() {
         ("plain", "RUNNING", &json!({})),
         ("finished", "COMPLETED", &customized),
     ] {
-        kubeflows(&namespace, name, state, spec).await;
-        drivers(&namespace, name).await;
+        kubeflows(namespace, name, state, spec).await;
+        drivers(namespace, name).await;
     }
     for name in ["customized", "plain"] {
-        kubelet::runs(&namespace, &format!("{name}-driver")).await;
+        kubelet::runs(namespace, &format!("{name}-driver")).await;
     }
-    let listed = || {
-        let output = program::run(sparkctl_program(), &["list", "--needs-drain", "-n", "drained"], "");
-        assert!(output.status.success(), "{output:?}");
-        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
-    };
     let [table, complaints] = listed();
     let rows: Vec<_> = table.lines().collect();
     assert!(rows[0].ends_with("EXECUTORS LACK"), "{table}");
     assert!(rows[1].starts_with("customized ") && rows[1].ends_with("env, tolerations"), "{table}");
     assert!(rows[2].starts_with("starting ") && rows.len() == 3 && complaints.is_empty(), "{table}");
+}
 
-    let _operator = Operator::start(&namespace).await;
+async fn what_executors_lack_is_told_once(namespace: &Namespace) {
     for name in ["customized", "starting", "plain", "finished"] {
         namespace
             .becomes(name, "it is taken over", |application| application["status"]["observedGeneration"] == 1)
             .await;
     }
     // The event is sent only once, whatever happens later.
-    kubelet::runs(&namespace, "starting-driver").await;
+    kubelet::runs(namespace, "starting-driver").await;
     namespace.reaches("starting", "RUNNING").await;
     for name in ["customized", "starting", "plain"] {
-        kubelet::ends(&namespace, &format!("{name}-driver"), 0).await;
+        kubelet::ends(namespace, &format!("{name}-driver"), 0).await;
         namespace.reaches(name, "COMPLETED").await;
     }
     let told: Vec<_> = namespace
@@ -170,6 +190,13 @@ async fn what_its_executors_will_lack_is_told_before_and_after() {
         [&*table, &*complaints],
         ["", "No applications that need to be drained found in namespace drained.\n"]
     );
+}
+
+/// Returns the applications that are to be drained, as `sparkctl` lists them, and its complaints.
+fn listed() -> [String; 2] {
+    let output = program::run(sparkctl_program(), &["list", "--needs-drain", "-n", "drained"], "");
+    assert!(output.status.success(), "{output:?}");
+    [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
 }
 
 /// Creates an application as Kubeflow's operator leaves it in `state`.

@@ -3,9 +3,9 @@
 
 mod prometheus;
 
-use super::{application, followed, install, kept, native::python_job, operator_pods, until};
+use super::{application, apply, delete, followed, install, kept, native::python_job, operator_pods, until};
 use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with},
+    apiserver::kubectl::kubectl,
     golden::{data, yaml},
     program::run,
 };
@@ -43,7 +43,7 @@ fn prometheus_reads_jvm_and_spark_metrics_through_the_classic_exporter() {
     reads_all_of_it(&prometheus, name, "", "jvm_memory_bytes_used");
     shows_it(&prometheus, name);
     // It would go on for minutes.
-    kubectl(&["delete", "sparkapp", name]);
+    delete(name);
 }
 
 #[test]
@@ -60,14 +60,14 @@ fn prometheus_reads_the_same_through_a_present_exporter_in_pods_of_spark_submit(
         "exposeExecutorMetrics": true,
         "prometheus": {"jmxExporterJar": "/prometheus/jmx_prometheus_javaagent-1.0.1.jar", "port": 9404},
     });
-    kubectl_with(&job, &["apply", "-f", "-"]);
+    apply(&job);
     reads_all_of_it(&prometheus, name, "_total", "jvm_memory_used_bytes");
     kubectl(&["exec", &format!("{name}-driver"), "--", "touch", "/tmp/enough"]);
     assert_eq!(followed(name).last().unwrap(), "COMPLETED");
     until("its ConfigMap is gone", || {
         kubectl(&["get", "configmap", &format!("{name}-prom-conf"), "--ignore-not-found"]).is_empty()
     });
-    kubectl(&["delete", "sparkapp", name]);
+    delete(name);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn prometheus_reads_what_spark_serves_itself() {
             .any(|name| name.ends_with("_driver_BlockManager_memory_maxMem_MB_Value"))
     });
     // It would go on for minutes.
-    kubectl(&["delete", "sparkapp", name]);
+    delete(name);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_driver_without_its_exporter_says_which_jar_is_missing() {
         job["metadata"]["name"] = json!(name);
         job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
         job["spec"]["monitoring"]["prometheus"]["jmxExporterJar"] = json!("/prometheus/none.jar");
-        kubectl_with(&job, &["apply", "-f", "-"]);
+        apply(&job);
         assert_eq!(followed(&name).last().unwrap(), "FAILED");
         let message = application(&name)["status"]["applicationState"]["errorMessage"].take();
         assert_eq!(
@@ -106,7 +106,7 @@ fn a_driver_without_its_exporter_says_which_jar_is_missing() {
              `/prometheus/none.jar`: put the exporter's jar there, or write the path that it has into \
              spec.monitoring.prometheus.jmxExporterJar"
         );
-        kubectl(&["delete", "sparkapp", &name]);
+        delete(&name);
     }
 }
 
