@@ -224,7 +224,7 @@ impl Context {
         let is_of_one_that_is_there =
             |application: &String| children.iter().any(|child| child.name == *application);
         let mut has_pods = false;
-        let listed = calls::list_metadata(&pods, &self.cluster.lists, live, |pod| {
+        let listed = calls::list_metadata(&pods, &self.source.cluster.lists, live, |pod| {
             has_pods = !pod.labels().get(label::APP_NAME).is_some_and(is_of_one_that_is_there);
             if has_pods { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
