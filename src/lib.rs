@@ -16,6 +16,7 @@
 //! | `connect-gateway` | holds connections to SparkConnects that sleep, in a process of its own | `api`, `watches` |
 //! | `controller` | observe, decide, act: watches and API calls | `plan`, `leader-election`, `watches`, `work` |
 //! | `webhook` | HTTPS: admission reviews | `plan`, `certificates`, `work` |
+//! | `page` | the page in a browser, with the caller's own credentials | `submission`, `client` |
 //! | `sparkctl` | the command line | `plan`, `client` |
 //!
 //! Controller and webhook do not use each other: they communicate only through annotations on pods

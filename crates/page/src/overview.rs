@@ -1,0 +1,177 @@
+//! The first page: how many applications are in each state, what has failed, what is asked for, and what waits longest.
+
+use super::{
+    callers::Caller,
+    entry::Session,
+    layout::{ago, duration, page, state, trouble},
+    now,
+    query::{Query, address},
+    rows::{Application, Key},
+    scope,
+};
+use api::State;
+use axum::{extract::RawQuery, response::Response};
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+use std::{cmp::Reverse, collections::BTreeMap};
+
+/// How long ago a failure counts as new.
+const LATELY: SignedDuration = SignedDuration::from_hours(24);
+/// The most rows of each table.
+const MOST: usize = 12;
+
+pub(crate) async fn show(session: Session, RawQuery(query): RawQuery) -> Response {
+    let query = Query::of(query.unwrap_or_default().as_bytes());
+    let namespace = query.given("namespace");
+    match scope::list(&session, "/", namespace, Caller::applications).await {
+        Ok(list) => {
+            let content = list.read(|rows| {
+                let here = |key: &Key| namespace.is_none_or(|namespace| *key.0 == *namespace);
+                let rows: Vec<_> = rows.iter().filter(|(key, _)| here(key)).collect();
+                content(&rows, now())
+            });
+            let content = html! { (trouble(list.trouble().as_deref())) (content) };
+            page(Some(&session.visitor), "Overview", Some(list.version()), &content)
+        }
+        Err(instead) => instead,
+    }
+}
+
+fn content(rows: &[(&Key, &Application)], now: Timestamp) -> Markup {
+    let mut states = BTreeMap::<Option<State>, usize>::new();
+    let mut reasons = BTreeMap::<&str, usize>::new();
+    let mut asked = BTreeMap::<(&str, &str), (i64, u64, usize)>::new();
+    let mut waiting = Vec::new();
+    for (key, row) in rows {
+        *states.entry(row.state).or_default() += 1;
+        let has_failed = matches!(row.state, Some(State::Failed | State::SubmissionFailed));
+        if has_failed && row.ended.or(row.submitted).is_some_and(|end| now.duration_since(end) < LATELY) {
+            let reason = if row.reason.is_empty() { "without a reason" } else { &*row.reason };
+            *reasons.entry(reason).or_default() += 1;
+        }
+        if matches!(row.state, Some(State::Submitted | State::Running)) {
+            let sums = asked.entry((&*key.0, &*row.queue)).or_default();
+            *sums = (sums.0 + i64::from(row.cores), sums.1.saturating_add(row.memory), sums.2 + 1);
+        }
+        if matches!(row.state, Some(State::New | State::Submitted | State::PendingRerun)) {
+            waiting.push((row.submitted.or(row.created).unwrap_or(now), key, row));
+        }
+    }
+    waiting.sort_by_key(|(since, ..)| *since);
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, count)| Reverse(*count));
+    html! {
+        @if rows.is_empty() { p { "There are no applications." } }
+        ul.states {
+            @for (of, count) in &states {
+                @let name = of.map_or("UNREADABLE", api::summary::state_name);
+                li { a href=(address("/applications", [("state", name)].into_iter())) { strong { (count) } " " (state(*of)) } }
+            }
+        }
+        @if !waiting.is_empty() {
+            table {
+                caption { "Waiting longest" }
+                thead { tr { th scope="col" { "Application" } th scope="col" { "State" } th scope="col" { "For" } th scope="col" { "Why" } } }
+                tbody {
+                    @for (since, key, row) in waiting.iter().take(MOST) {
+                        tr {
+                            th scope="row" { (link(key)) }
+                            td { (state(row.state)) }
+                            td.number { (duration(*since, now)) }
+                            td { (row.why) }
+                        }
+                    }
+                }
+            }
+        }
+        @if !reasons.is_empty() {
+            table {
+                caption { "Failed in the last day" }
+                thead { tr { th scope="col" { "Reason" } th scope="col" { "Applications" } } }
+                tbody {
+                    @for (reason, count) in reasons.iter().take(MOST) {
+                        tr {
+                            th scope="row" {
+                                a href=(address("/applications", [("state", "FAILED"), ("q", *reason)].into_iter())) { (reason) }
+                            }
+                            td.number { (count) }
+                        }
+                    }
+                }
+            }
+        }
+        @if !asked.is_empty() {
+            table {
+                caption { "Asked for by what is submitted or runs, without overhead" }
+                thead { tr {
+                    th scope="col" { "Namespace" } th scope="col" { "Queue" } th scope="col" { "Applications" }
+                    th scope="col" { "Cores" } th scope="col" { "Memory" }
+                } }
+                tbody {
+                    @for ((namespace, queue), (cores, memory, count)) in &asked {
+                        tr {
+                            th scope="row" { (namespace) }
+                            td { (queue) }
+                            td.number { (count) }
+                            td.number { (cores) }
+                            td.number { (memory / 1024) " GiB" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the link to an application.
+pub(crate) fn link((namespace, name): &Key) -> Markup {
+    html! { a href={ "/applications/" (namespace) "/" (name) } { (name) } " " small { (namespace) } }
+}
+
+/// Returns when an application was submitted and how long it took, as two cells.
+pub(crate) fn times(row: &Application, now: Timestamp) -> Markup {
+    let ended = row.ended.filter(|ended| row.submitted.is_none_or(|submitted| *ended >= submitted));
+    html! {
+        td.number { (ago(row.submitted)) }
+        td.number { @if let Some(submitted) = row.submitted { (duration(submitted, ended.unwrap_or(now))) } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::application;
+    use serde_json::{json, value::to_raw_value};
+
+    #[test]
+    fn an_overview_counts_states_and_reasons_and_names_what_waits() {
+        let row = |name: &str, state: &str, ended: &str| {
+            let spec = json!({"type": "Scala", "sparkVersion": "4.0.1", "driver": {"cores": 2}, "executor": {"memory": "3g"}});
+            let status = json!({
+                "applicationState": {"state": state, "errorMessage": "no <room>"}, "driverInfo": {}, "terminationTime": ended,
+                "lastSubmissionAttemptTime": "2026-11-21T11:00:00Z", "runs": [{"ordinal": 1, "reason": "OOMKilled"}],
+            });
+            let metadata = json!({"name": name, "namespace": "team-a"});
+            let object =
+                to_raw_value(&json!({"metadata": metadata, "spec": spec, "status": status})).unwrap();
+            let reduced = application(&object);
+            (reduced.key, reduced.row)
+        };
+        let rows = [
+            row("old", "FAILED", "2026-11-01T11:59:00Z"),
+            row("new", "FAILED", "2026-11-21T11:59:00Z"),
+            row("pi", "SUBMITTED", "2026-11-01T11:59:00Z"),
+        ];
+        let rows: Vec<_> = rows.iter().map(|(key, row)| (key, row)).collect();
+        let text = content(&rows, "2026-11-21T12:00:00Z".parse().unwrap()).into_string();
+        for part in [
+            r#"<a href="/applications?state=FAILED"><strong>2</strong> <span class="state bad">FAILED</span></a>"#,
+            r#"<td class="number">1h</td><td>no &lt;room&gt;</td>"#,
+            r#"<a href="/applications?state=FAILED&amp;q=OOMKilled">OOMKilled</a></th><td class="number">1</td>"#,
+            r#"<th scope="row">team-a</th><td></td><td class="number">1</td><td class="number">3</td><td class="number">4 GiB</td>"#,
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(content(&[], Timestamp::UNIX_EPOCH).into_string().contains("There are no applications."));
+    }
+}
