@@ -1,6 +1,7 @@
 //! The page of one application: first a sentence that says how it is and what to do, then what led there.
 
 use super::{
+    actions::{Action, buttons},
     entry::Session,
     found::{self, EventRow, PodRow},
     layout::{ago, duration, page, state, tone, trouble},
@@ -37,6 +38,9 @@ pub(crate) async fn show(
     let (pods, events, words) =
         join3(found::pods(&session, application), found::events(&session, &application.metadata), last_words)
             .await;
+    let pause = if application.spec.suspend == Some(true) { Action::Resume } else { Action::Suspend };
+    let actions = [pause, Action::Rerun, Action::Delete];
+    let buttons = buttons::<SparkApplication>(&session, &namespace, &name, &actions).await;
     let now = now();
     let (pods, pods_trouble) = match pods {
         Ok((pods, is_cut)) => (pods, is_cut.then(|| "There are more pods.".to_owned())),
@@ -45,6 +49,7 @@ pub(crate) async fn show(
     let content = html! {
         (sentence(application, now))
         (links(application))
+        (buttons)
         (facts(application, now))
         (timeline(application, &pods, now))
         (runs(application, now))

@@ -13,6 +13,7 @@
 //! Pages are complete without JavaScript. With it, a page that is open asks for a newer version of itself (`X-After`), and
 //! the answer comes when there is one.
 
+mod actions;
 mod application;
 mod applications;
 mod assets;
@@ -28,6 +29,7 @@ mod reads;
 mod refusal;
 mod rights;
 mod rows;
+mod schedule;
 mod schedules;
 mod scope;
 mod secrets;
@@ -60,13 +62,14 @@ pub struct Page {
     credentials: Credentials,
     callers: Callers,
     secrets: Secrets,
+    allows_actions: bool,
 }
 
 impl Page {
-    /// Returns a page that knows nobody yet.
+    /// Returns a page that knows nobody yet. Without `allows_actions` it only shows.
     #[must_use]
-    pub fn new(credentials: Credentials) -> Self {
-        Self { credentials, callers: Callers::new(), secrets: Secrets::new() }
+    pub fn new(credentials: Credentials, allows_actions: bool) -> Self {
+        Self { credentials, callers: Callers::new(), secrets: Secrets::new(), allows_actions }
     }
 
     /// Returns the routes of the page.
@@ -75,10 +78,11 @@ impl Page {
         Router::new()
             .route("/", get(overview::show))
             .route("/applications", get(applications::show))
-            .route("/applications/{namespace}/{name}", get(application::show))
+            .route("/applications/{namespace}/{name}", get(application::show).post(actions::application))
             .route("/logs/{namespace}/{pod}", get(logs::show))
             .route("/logs/{namespace}/{pod}/tail", get(logs::tail))
             .route("/schedules", get(schedules::show))
+            .route("/schedules/{namespace}/{name}", get(schedule::show).post(actions::schedule))
             .route("/enter/{key}", get(entry::enter))
             .route("/login", get(entry::login).post(entry::log_in))
             .route("/logout", post(entry::log_out))

@@ -78,6 +78,15 @@ pub(crate) async fn object(client: &Client, path: &str) -> Result<Box<RawValue>,
     serde_json::from_slice(&body).map_err(kube::Error::SerdeError)
 }
 
+/// Sends a request whose answer nobody needs.
+///
+/// # Errors
+///
+/// As [`list`].
+pub(crate) async fn send(client: &Client, request: http::Request<Vec<u8>>) -> Result<(), kube::Error> {
+    body(client, request).await.map(drop)
+}
+
 /// Returns the body of the answer; none if it is too large.
 async fn body(client: &Client, request: http::Request<Vec<u8>>) -> Result<Option<Bytes>, kube::Error> {
     let answer = in_time(GRACE, client.send(request.map(Body::from))).await??;

@@ -52,6 +52,25 @@ pub(crate) async fn list<R: Send + 'static>(
     }
 }
 
+/// Returns the list of all namespaces, or of `namespace`, as it is now.
+///
+/// # Errors
+///
+/// If the caller may see neither.
+pub(crate) async fn known<R: Send + 'static>(
+    session: &Session,
+    namespace: &str,
+    of: fn(&Caller, Option<&str>) -> Arc<List<R>>,
+) -> Result<Arc<List<R>>, Refusal> {
+    let all = of(&session.caller, None);
+    if all.complete().await.is_ok() {
+        return Ok(all);
+    }
+    let one = of(&session.caller, Some(namespace));
+    one.complete().await?;
+    Ok(one)
+}
+
 async fn newest<R: Send + 'static>(list: &List<R>, after: Option<u64>) -> Result<(), Refusal> {
     list.complete().await?;
     if let Some(after) = after {

@@ -1,0 +1,182 @@
+//! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
+
+use super::{
+    entry::Session,
+    found::named,
+    layout::hidden,
+    now,
+    query::Query,
+    reads,
+    refusal::Refusal,
+    rights::{Right, has},
+};
+use api::{ScheduledSparkApplication, SparkApplication, names::annotation};
+use axum::{
+    body::Bytes,
+    extract::Path,
+    http::StatusCode,
+    response::{IntoResponse, Redirect, Response},
+};
+use kube::{
+    Resource,
+    api::{DeleteParams, Patch, PatchParams},
+    core::Request,
+};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+api::words! {
+    /// What a button does, by its word in the form.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Action {
+        Suspend = "suspend",
+        Resume = "resume",
+        Rerun = "rerun",
+        Trigger = "trigger",
+        Delete = "delete",
+    }
+}
+
+impl Action {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Suspend => "Suspend",
+            Self::Resume => "Resume",
+            Self::Rerun => "Run again",
+            Self::Trigger => "Run now",
+            Self::Delete => "Delete",
+        }
+    }
+
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::Suspend | Self::Resume | Self::Rerun | Self::Trigger => "patch",
+        }
+    }
+
+    /// Returns the change of the object, as `sparkctl` makes it; none if the object is deleted. The operator acts once for
+    /// each value of an annotation.
+    fn patch(self) -> Option<Value> {
+        let asked = |annotation: &str| json!({"metadata": {"annotations": {annotation: now().to_string()}}});
+        match self {
+            Self::Suspend => Some(json!({"spec": {"suspend": true}})),
+            Self::Resume => Some(json!({"spec": {"suspend": false}})),
+            Self::Rerun => Some(asked(annotation::RERUN)),
+            Self::Trigger => Some(asked(annotation::TRIGGER)),
+            Self::Delete => None,
+        }
+    }
+}
+
+/// Returns the buttons for the object `name` of the kind `K`. One that may not be pressed says which right is missing.
+pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
+    session: &Session,
+    namespace: &str,
+    name: &str,
+    actions: &[Action],
+) -> Markup {
+    if !session.page.allows_actions {
+        return Markup::default();
+    }
+    let (group, resource) = (K::group(&()), K::plural(&()));
+    let mut missing = [("patch", None), ("delete", None)];
+    for (verb, words) in &mut missing {
+        let right = Right { verb: *verb, group: &group, resource: &resource, namespace, name };
+        *words = match has(&session.caller.client, right).await {
+            Ok(true) => None,
+            Ok(false) => Some(format!("You lack {right}.")),
+            Err(refusal) => Some(refusal.words),
+        };
+    }
+    let missing = |action: &Action| missing.iter().find(|(verb, _)| *verb == action.verb())?.1.as_deref();
+    html! {
+        form method="post" {
+            (hidden(&session.visitor.form))
+            @for action in actions.iter().filter(|action| **action != Action::Delete) { (button(*action, missing(action))) }
+        }
+        @if actions.contains(&Action::Delete) {
+            details {
+                summary { "Delete" }
+                form method="post" {
+                    (hidden(&session.visitor.form))
+                    span { "Delete " strong { (name) } " and all that belongs to it? " }
+                    (button(Action::Delete, missing(&Action::Delete)))
+                }
+            }
+        }
+    }
+}
+
+fn button(action: Action, missing: Option<&str>) -> Markup {
+    html! {
+        button name="action" value=(action.as_str()) disabled[missing.is_some()] { (action.title()) }
+        @if let Some(missing) = missing { " " small { (missing) } }
+    }
+}
+
+/// Does what a form of an application's page asks for.
+pub(crate) async fn application(
+    session: Session,
+    Path((namespace, name)): Path<(String, String)>,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    act::<SparkApplication>(&session, &namespace, &name, &body, "/applications").await
+}
+
+/// Does what a form of a schedule's page asks for.
+pub(crate) async fn schedule(
+    session: Session,
+    Path((namespace, name)): Path<(String, String)>,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    act::<ScheduledSparkApplication>(&session, &namespace, &name, &body, "/schedules").await
+}
+
+async fn act<K: Resource<DynamicType = ()>>(
+    session: &Session,
+    namespace: &str,
+    name: &str,
+    body: &[u8],
+    lists: &str,
+) -> Result<Response, Refusal> {
+    let form = Query::of(body);
+    session.check(&form)?;
+    if !session.page.allows_actions {
+        let words = "This page only shows: the admin has not allowed actions (--allow-actions).";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, words));
+    }
+    named(namespace, name)?;
+    let action = Action::ALL.into_iter().find(|action| action.as_str() == form.get("action"));
+    let action = action.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "There is no such action."))?;
+    let objects = Request::new(K::url_path(&(), Some(namespace)));
+    let request = match action.patch() {
+        Some(patch) => objects.patch(name, &PatchParams::default(), &Patch::Merge(patch)),
+        None => objects.delete(name, &DeleteParams::default()),
+    };
+    reads::send(&session.caller.client, request.map_err(kube::Error::BuildRequest)?).await?;
+    let to = if action == Action::Delete { lists.to_owned() } else { format!("{lists}/{namespace}/{name}") };
+    Ok(Redirect::to(&to).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_button_without_its_right_cannot_be_pressed_and_says_why() {
+        assert_eq!(
+            button(Action::Delete, Some("You lack it.")).into_string(),
+            r#"<button name="action" value="delete" disabled>Delete</button> <small>You lack it.</small>"#
+        );
+        let free = button(Action::Rerun, None).into_string();
+        assert_eq!(free, r#"<button name="action" value="rerun">Run again</button>"#);
+    }
+
+    #[test]
+    fn an_action_is_the_change_that_sparkctl_makes() {
+        assert_eq!(Action::Suspend.patch(), Some(json!({"spec": {"suspend": true}})));
+        assert!(Action::Rerun.patch().unwrap()["metadata"]["annotations"][annotation::RERUN].is_string());
+        assert_eq!(Action::Delete.patch(), None);
+    }
+}
