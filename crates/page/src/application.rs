@@ -4,13 +4,12 @@ use super::{
     actions::{Action, buttons},
     entry::Session,
     found::{self, EventRow, PodRow},
-    layout::{ago, duration, page, state, tone, trouble},
+    layout::{ago, duration, page, state, table, tone, trouble},
     logs, now,
-    query::address,
     refusal::Refusal,
     timeline::timeline,
 };
-use api::{SparkApplication, SparkApplicationStatus, names::role, printable::lines, summary};
+use api::{SparkApplication, SparkApplicationStatus, State, printable::lines, summary};
 use axum::{extract::Path, response::Response};
 use futures::future::join3;
 use jiff::Timestamp;
@@ -103,7 +102,12 @@ fn links(application: &SparkApplication) -> Markup {
     let driver = application.status.as_ref().and_then(|status| status.driver_info.pod_name.as_ref());
     html! {
         @if let Some(pod) = driver {
-            p { a href=(log_of(&namespace, pod)) { "Log of the driver" } }
+            p {
+                a href=(log_of(&namespace, pod)) { "Log of the driver" }
+                @if application.state() == State::Running {
+                    " · " a href={ "/ui/" (namespace) "/" (application.name_any()) "/" } { "Spark UI" }
+                }
+            }
         }
     }
 }
@@ -141,100 +145,70 @@ fn runs(application: &SparkApplication, now: Timestamp) -> Markup {
     let Some(status) = application.status.as_ref().filter(|status| !status.runs.is_empty()) else {
         return Markup::default();
     };
-    html! {
-        div.wide {
-            table {
-                caption { "Runs" }
-                thead { tr { @for title in ["Run", "Cause", "State", "Submitted", "Took", "Why"] { th scope="col" { (title) } } } }
-                tbody {
-                    @for run in status.runs.iter().rev() {
-                        @let is_present = status.run_ordinal == Some(run.ordinal);
-                        @let end = run.finished_time.as_ref().map(|time| time.0).or(is_present.then_some(now));
-                        tr {
-                            th scope="row" { (run.ordinal) }
-                            td { (run.cause.as_deref().unwrap_or_default()) }
-                            td { @if let Some(is) = run.state.or(is_present.then_some(status.application_state.state)) { (state(Some(is))) } }
-                            td.number { (ago(run.submitted_time.as_ref().map(|time| time.0))) }
-                            td.number {
-                                @if let (Some(from), Some(end)) = (&run.submitted_time, end) { (duration(from.0, end)) }
-                            }
-                            td {
-                                (summary::why_it_ended(run))
-                                @if let Some(message) = &run.message { details id={ "run-" (run.ordinal) } {
-                                    summary { "What it said" }
-                                    pre { (lines(message)) }
-                                } }
-                            }
-                        }
+    let rows = html! {
+        @for run in status.runs.iter().rev() {
+            @let is_present = status.run_ordinal == Some(run.ordinal);
+            @let end = run.finished_time.as_ref().map(|time| time.0).or(is_present.then_some(now));
+            tr {
+                th scope="row" { (run.ordinal) }
+                td { (run.cause.as_deref().unwrap_or_default()) }
+                td {
+                    @if let Some(is) = run.state.or(is_present.then_some(status.application_state.state)) {
+                        (state(Some(is)))
+                    }
+                }
+                td.number { (ago(run.submitted_time.as_ref().map(|time| time.0))) }
+                td.number { @if let (Some(from), Some(end)) = (&run.submitted_time, end) { (duration(from.0, end)) } }
+                td {
+                    (summary::why_it_ended(run))
+                    @if let Some(message) = &run.message {
+                        details id={ "run-" (run.ordinal) } { summary { "What it said" } pre { (lines(message)) } }
                     }
                 }
             }
         }
-    }
+    };
+    table("Runs", &["Run", "Cause", "State", "Submitted", "Took", "Why"], &rows)
 }
 
 fn table_of_pods(namespace: &str, pods: &[PodRow]) -> Markup {
-    html! {
-        @if pods.is_empty() { p { "There are no pods." } } @else {
-            div.wide {
-                table {
-                    caption { "Driver and executors" }
-                    thead { tr {
-                        @for title in ["Pod", "Role", "Phase", "Node", "Restarts", "Requests", "Began"] { th scope="col" { (title) } }
-                    } }
-                    tbody {
-                        @for pod in pods {
-                            tr {
-                                th scope="row" {
-                                    @if pod.role == role::SUBMISSION || pod.began.is_some() {
-                                        a href=(log_of(namespace, &pod.name)) { (pod.name) }
-                                    } @else { (pod.name) }
-                                }
-                                td { (pod.role) }
-                                td { (pod.phase) @if !pod.why.is_empty() { br; small { (lines(&pod.why)) } } }
-                                td { (pod.node) }
-                                td.number {
-                                    (pod.restarts)
-                                    @if pod.restarts > 0 {
-                                        " " a href=(address(&log_of(namespace, &pod.name), [("previous", "true")].into_iter())) {
-                                            "log before"
-                                        }
-                                    }
-                                }
-                                td { (pod.requests) }
-                                td.number { (ago(pod.began)) }
-                            }
-                        }
-                    }
+    if pods.is_empty() {
+        return html! { p { "There are no pods." } };
+    }
+    let rows = html! {
+        @for pod in pods {
+            @let log = log_of(namespace, &pod.name);
+            tr {
+                th scope="row" { @if pod.began.is_some() { a href=(log) { (pod.name) } } @else { (pod.name) } }
+                td { (pod.role) }
+                td { (pod.phase) @if !pod.why.is_empty() { br; small { (lines(&pod.why)) } } }
+                td { (pod.node) }
+                td.number {
+                    (pod.restarts)
+                    @if pod.restarts > 0 { " " a href={ (log) "?previous=true" } { "log before" } }
                 }
+                td { (pod.requests) }
+                td.number { (ago(pod.began)) }
             }
         }
-    }
+    };
+    table("Driver and executors", &["Pod", "Role", "Phase", "Node", "Restarts", "Requests", "Began"], &rows)
 }
 
 fn table_of_events(events: &[EventRow]) -> Markup {
-    html! {
-        @if events.is_empty() {
-            p { "There are no events any more: the cluster keeps them for an hour. The runs above keep why they ended." }
-        } @else {
-            div.wide {
-                table {
-                    caption { "Latest first" }
-                    thead { tr { @for title in ["When", "Type", "Reason", "Message"] { th scope="col" { (title) } } } }
-                    tbody {
-                        @for event in events {
-                            tr {
-                                td.number { (ago(event.when)) @if event.count > 1 { " (×" (event.count) ")" } }
-                                td { @if event.kind == "Warning" { span.bad { "Warning" } } @else { (event.kind) } }
-                                td { (event.reason) }
-                                td { (lines(&event.message)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+    if events.is_empty() {
+        let words = "There are no events any more: the cluster keeps them for an hour. The runs above keep why they ended.";
+        return html! { p { (words) } };
     }
+    let rows = html! {
+        @for event in events { tr {
+            td.number { (ago(event.when)) @if event.count > 1 { " (×" (event.count) ")" } }
+            td { @if event.kind == "Warning" { span.bad { "Warning" } } @else { (event.kind) } }
+            td { (event.reason) }
+            td { (lines(&event.message)) }
+        } }
+    };
+    table("Latest first", &["When", "Type", "Reason", "Message"], &rows)
 }
 
 fn conditions(application: &SparkApplication) -> Markup {

@@ -241,10 +241,11 @@ fn local(to: &str) -> &str {
     if is_local { to } else { "/" }
 }
 
-/// Forgets the caller's cookie and lists.
+/// Forgets the caller's cookie, lists and windows.
 pub(crate) async fn log_out(session: Session, body: Bytes) -> Result<Response, Refusal> {
     session.check(&Query::of(&body))?;
     session.page.callers.forget(&session.caller.id);
+    session.page.windows.close(&session.caller.id);
     Ok(([session.page.set_cookie(None)], Redirect::to("/")).into_response())
 }
 

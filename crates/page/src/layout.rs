@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 /// What a page may load and do: nothing but what this server serves, and no script in its text.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// Who looks at the page.
@@ -165,6 +165,17 @@ pub(crate) fn ago(time: Option<Timestamp>) -> Markup {
 /// Returns the time between two moments.
 pub(crate) fn duration(from: Timestamp, to: Timestamp) -> String {
     summary::short(to.duration_since(from).as_secs())
+}
+
+/// Returns a table. Its rows may be wider than a narrow window.
+pub(crate) fn table(caption: &str, titles: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.wide { table {
+            caption { (caption) }
+            thead { tr { @for title in titles { th scope="col" { (title) } } } }
+            tbody { (rows) }
+        } }
+    }
 }
 
 /// Returns what is to be said above a list, if anything.

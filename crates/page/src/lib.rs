@@ -8,6 +8,8 @@
 //!  browser ──► entry: who is it? ──► callers: a client and lists for each caller ──► API server
 //!     ▲                                     │
 //!     └── layout ◄── overview, applications, application, logs, schedules, …
+//!
+//!  a frame ──► windows: which driver, for whom? ──► port-forward ──► Spark's UI
 //! ```
 //!
 //! Pages are complete without JavaScript. With it, a page that is open asks for a newer version of itself (`X-After`), and
@@ -33,13 +35,15 @@ mod schedule;
 mod schedules;
 mod scope;
 mod secrets;
+mod spark_ui;
 mod timeline;
+mod windows;
 
 use axum::{
     Router,
     extract::DefaultBodyLimit,
     middleware::map_response,
-    routing::{get, post},
+    routing::{any, get, post},
 };
 use callers::Callers;
 use jiff::Timestamp;
@@ -47,6 +51,7 @@ use kube::Client;
 use refusal::Refusal;
 use secrets::Secrets;
 use std::sync::Arc;
+use windows::Windows;
 
 /// With whose credentials requests are made.
 #[derive(Clone)]
@@ -62,6 +67,7 @@ pub struct Page {
     credentials: Credentials,
     callers: Callers,
     secrets: Secrets,
+    windows: Windows,
     allows_actions: bool,
 }
 
@@ -69,7 +75,13 @@ impl Page {
     /// Returns a page that knows nobody yet. Without `allows_actions` it only shows.
     #[must_use]
     pub fn new(credentials: Credentials, allows_actions: bool) -> Self {
-        Self { credentials, callers: Callers::new(), secrets: Secrets::new(), allows_actions }
+        Self {
+            credentials,
+            callers: Callers::new(),
+            secrets: Secrets::new(),
+            windows: Windows::new(),
+            allows_actions,
+        }
     }
 
     /// Returns the routes of the page.
@@ -83,6 +95,9 @@ impl Page {
             .route("/logs/{namespace}/{pod}/tail", get(logs::tail))
             .route("/schedules", get(schedules::show))
             .route("/schedules/{namespace}/{name}", get(schedule::show).post(actions::schedule))
+            .route("/ui/{namespace}/{name}/", get(spark_ui::show))
+            .route("/spark/{key}/", any(spark_ui::root))
+            .route("/spark/{key}/{*path}", any(spark_ui::window))
             .route("/enter/{key}", get(entry::enter))
             .route("/login", get(entry::login).post(entry::log_in))
             .route("/logout", post(entry::log_out))

@@ -3,7 +3,7 @@
 use super::{
     callers::Caller,
     entry::Session,
-    layout::{ago, duration, page, state, trouble},
+    layout::{ago, duration, page, state, table, trouble},
     now,
     query::{Query, address},
     rows::{Application, Key},
@@ -69,56 +69,39 @@ fn content(rows: &[(&Key, &Application)], now: Timestamp) -> Markup {
             }
         }
         @if !waiting.is_empty() {
-            table {
-                caption { "Waiting longest" }
-                thead { tr { th scope="col" { "Application" } th scope="col" { "State" } th scope="col" { "For" } th scope="col" { "Why" } } }
-                tbody {
-                    @for (since, key, row) in waiting.iter().take(MOST) {
-                        tr {
-                            th scope="row" { (link(key)) }
-                            td { (state(row.state)) }
-                            td.number { (duration(*since, now)) }
-                            td { (row.why) }
-                        }
-                    }
-                }
-            }
+            (table("Waiting longest", &["Application", "State", "For", "Why"], &html! {
+                @for (since, key, row) in waiting.iter().take(MOST) { tr {
+                    th scope="row" { (link(key)) }
+                    td { (state(row.state)) }
+                    td.number { (duration(*since, now)) }
+                    td { (row.why) }
+                } }
+            }))
         }
         @if !reasons.is_empty() {
-            table {
-                caption { "Failed in the last day" }
-                thead { tr { th scope="col" { "Reason" } th scope="col" { "Applications" } } }
-                tbody {
-                    @for (reason, count) in reasons.iter().take(MOST) {
-                        tr {
-                            th scope="row" {
-                                a href=(address("/applications", [("state", "FAILED"), ("q", *reason)].into_iter())) { (reason) }
-                            }
-                            td.number { (count) }
-                        }
+            (table("Failed in the last day", &["Reason", "Applications"], &html! {
+                @for (reason, count) in reasons.iter().take(MOST) { tr {
+                    th scope="row" {
+                        a href=(address("/applications", [("state", "FAILED"), ("q", *reason)].into_iter())) { (reason) }
                     }
-                }
-            }
+                    td.number { (count) }
+                } }
+            }))
         }
         @if !asked.is_empty() {
-            table {
-                caption { "Asked for by what is submitted or runs, without overhead" }
-                thead { tr {
-                    th scope="col" { "Namespace" } th scope="col" { "Queue" } th scope="col" { "Applications" }
-                    th scope="col" { "Cores" } th scope="col" { "Memory" }
-                } }
-                tbody {
-                    @for ((namespace, queue), (cores, memory, count)) in &asked {
-                        tr {
-                            th scope="row" { (namespace) }
-                            td { (queue) }
-                            td.number { (count) }
-                            td.number { (cores) }
-                            td.number { (memory / 1024) " GiB" }
-                        }
-                    }
-                }
-            }
+            (table(
+                "Asked for by what is submitted or runs, without overhead",
+                &["Namespace", "Queue", "Applications", "Cores", "Memory"],
+                &html! {
+                    @for ((namespace, queue), (cores, memory, count)) in &asked { tr {
+                        th scope="row" { (namespace) }
+                        td { (queue) }
+                        td.number { (count) }
+                        td.number { (cores) }
+                        td.number { (memory / 1024) " GiB" }
+                    } }
+                },
+            ))
         }
     }
 }

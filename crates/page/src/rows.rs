@@ -21,6 +21,7 @@ pub(crate) struct Reduced<R> {
 }
 
 /// What lists show of an application.
+#[derive(Default)]
 pub(crate) struct Application {
     /// None if the application cannot be read.
     pub state: Option<State>,
@@ -45,6 +46,7 @@ pub(crate) struct Application {
 }
 
 /// What lists show of a schedule.
+#[derive(Default)]
 pub(crate) struct Schedule {
     /// None if the schedule cannot be read.
     pub when: Option<Box<str>>,
@@ -86,7 +88,7 @@ pub(crate) fn application(object: &RawValue) -> Reduced<Application> {
     let (read, _) = Lenient::<SparkApplication>::parse(object);
     let row = match &read.0 {
         Ok(application) => of_application(application),
-        Err(invalid) => unreadable(invalid.error.clone()),
+        Err(invalid) => Application { why: sentence(invalid.error.clone()), ..Application::default() },
     };
     let created = time(read.meta().creation_timestamp.as_ref());
     reduced(read.meta(), Application { created, owner: owner(read.meta()), ..row })
@@ -118,39 +120,18 @@ fn of_application(application: &SparkApplication) -> Application {
             api::ApplicationType::Scala => "Scala",
             api::ApplicationType::R => "R",
         },
-        owner: Box::default(),
         queue: word(options.and_then(|options| stated(&options.queue))),
         attempts: status.submission_attempts,
         wanted,
         running: count(api::ExecutorState::Running),
         failed: count(api::ExecutorState::Failed),
-        created: None,
         submitted: time(status.last_submission_attempt_time.as_ref()),
         ended: time(status.termination_time.as_ref()),
         why: sentence(summary::why(application).unwrap_or_default()),
         reason: word(status.runs.last().and_then(|run| run.reason.as_ref())),
         cores: cores(driver).saturating_add(cores(executor).saturating_mul(wanted.max(0))),
         memory: heap(driver).saturating_add(heap(executor).saturating_mul(executors)),
-    }
-}
-
-fn unreadable(error: String) -> Application {
-    Application {
-        state: None,
-        kind: "",
-        owner: Box::default(),
-        queue: Box::default(),
-        attempts: 0,
-        wanted: 0,
-        running: 0,
-        failed: 0,
-        created: None,
-        submitted: None,
-        ended: None,
-        why: sentence(error),
-        reason: Box::default(),
-        cores: 0,
-        memory: 0,
+        ..Application::default()
     }
 }
 
@@ -179,15 +160,7 @@ pub(crate) fn schedule(object: &RawValue) -> Reduced<Schedule> {
                 why: sentence(status.reason.unwrap_or_default()),
             }
         }
-        Err(invalid) => Schedule {
-            when: None,
-            zone: Box::default(),
-            is_suspended: false,
-            last: None,
-            last_name: Box::default(),
-            next: None,
-            why: sentence(invalid.error.clone()),
-        },
+        Err(invalid) => Schedule { why: sentence(invalid.error.clone()), ..Schedule::default() },
     };
     reduced(read.meta(), row)
 }

@@ -3,7 +3,7 @@
 use super::{
     callers::Caller,
     entry::Session,
-    layout::{ago, page, trouble},
+    layout::{ago, page, table, trouble},
     query::Query,
     rows::{Key, Schedule},
     scope,
@@ -22,7 +22,7 @@ pub(crate) async fn show(session: Session, RawQuery(query): RawQuery) -> Respons
         Ok(list) => {
             let table = list.read(|rows| {
                 let is_here = |key: &Key| namespace.is_none_or(|namespace| *key.0 == *namespace);
-                table(rows.iter().filter(|(key, _)| is_here(key)).take(ROWS))
+                schedules(rows.iter().filter(|(key, _)| is_here(key)).take(ROWS))
             });
             let content = html! {
                 (trouble(list.trouble().as_deref()))
@@ -39,32 +39,23 @@ pub(crate) async fn show(session: Session, RawQuery(query): RawQuery) -> Respons
     }
 }
 
-fn table<'r>(rows: impl Iterator<Item = (&'r Key, &'r Schedule)>) -> Markup {
-    html! {
-        div.wide {
-            table {
-                caption { "Schedules" }
-                thead { tr {
-                    @for title in ["Name", "Namespace", "When", "Last", "Last application", "Next", "State"] {
-                        th scope="col" { (title) }
-                    }
-                } }
-                tbody {
-                    @for (key, row) in rows {
-                        tr {
-                            th scope="row" { a href={ "/schedules/" (key.0) "/" (key.1) } { (key.1) } }
-                            td { (key.0) }
-                            td { code { (row.when.as_deref().unwrap_or_default()) } " " small { (row.zone) } }
-                            td.number { (ago(row.last)) }
-                            td { (row.last_name) }
-                            td.number { (ago(row.next)) }
-                            td { (state(row)) @if !row.why.is_empty() { br; small { (row.why) } } }
-                        }
-                    }
-                }
-            }
-        }
-    }
+fn schedules<'r>(rows: impl Iterator<Item = (&'r Key, &'r Schedule)>) -> Markup {
+    let titles = ["Name", "Namespace", "When", "Last", "Last application", "Next", "State"];
+    table(
+        "Schedules",
+        &titles,
+        &html! {
+            @for (key, row) in rows { tr {
+                th scope="row" { a href={ "/schedules/" (key.0) "/" (key.1) } { (key.1) } }
+                td { (key.0) }
+                td { code { (row.when.as_deref().unwrap_or_default()) } " " small { (row.zone) } }
+                td.number { (ago(row.last)) }
+                td { (row.last_name) }
+                td.number { (ago(row.next)) }
+                td { (state(row)) @if !row.why.is_empty() { br; small { (row.why) } } }
+            } }
+        },
+    )
 }
 
 /// Returns how the schedule is: a word, and a colour that means the same.

@@ -1,0 +1,246 @@
+//! Windows into the web UIs of drivers: each is one driver, seen with the rights of one caller, through the port-forward of
+//! the API server.
+//!
+//! A window is known by a key that nobody can guess. Whoever has the key sees that one UI for as long as the window is used,
+//! and nothing else: see docs/design/decisions/0014-page-without-rights.md.
+
+use super::{
+    callers::Caller,
+    reads,
+    refusal::Refusal,
+    secrets::{CallerId, Secrets},
+};
+use api::Lenient;
+use axum::{
+    body::Bytes,
+    http::{Method, Request, StatusCode, header::HOST, response::Parts},
+};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, Resource, ResourceExt};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
+
+/// The most windows. Of more, the one that has not been used for longest is closed.
+const MOST: usize = 256;
+/// How long a window stays open that nobody uses. An open page of a UI asks for nothing while it is read.
+const UNUSED: Duration = Duration::from_secs(30 * 60);
+/// How long a window stays open at most: as long as a cookie.
+const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
+/// The most bytes of an answer: one page of a thousand tasks has 2 MB.
+pub(crate) const LARGEST: usize = 8 << 20;
+/// How many answers are in memory at once, of all windows, and how many requests one window sends at once: a browser sends
+/// six.
+const AT_ONCE: usize = 8;
+const OF_ONE: usize = 6;
+/// How long a driver may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The header from which Spark takes the beginning of all paths in its pages.
+const CONTEXT: &str = "x-forwarded-context";
+
+type Connection = SendRequest<Empty<Bytes>>;
+
+/// The port of a driver.
+pub(crate) struct Driver {
+    pub namespace: String,
+    /// The name of its application.
+    pub application: String,
+    pub pod: String,
+    pub uid: String,
+    pub port: u16,
+}
+
+pub(crate) struct Window {
+    pub key: String,
+    pub driver: Driver,
+    pub client: Client,
+    /// With which path the driver begins all paths, if not with that of the window: `spark.ui.proxyBase`. Learnt from its
+    /// first page.
+    pub base: Mutex<Option<String>>,
+    caller: CallerId,
+    room: Semaphore,
+    idle: Mutex<Vec<Connection>>,
+    opened: Instant,
+    used: Mutex<Instant>,
+    at_once: Arc<Semaphore>,
+}
+
+pub(crate) struct Windows {
+    open: Mutex<HashMap<String, Arc<Window>>>,
+    at_once: Arc<Semaphore>,
+}
+
+impl Windows {
+    pub(crate) fn new() -> Self {
+        Self { open: Mutex::default(), at_once: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// Returns the caller's window into the UI of the driver: that which is open, or a new one.
+    pub(crate) fn open(&self, secrets: &Secrets, caller: &Caller, driver: Driver) -> Arc<Window> {
+        let mut open = self.open.lock();
+        open.retain(|_, window| window.is_open());
+        let is_same = |window: &&Arc<Window>| window.caller == caller.id && window.driver.uid == driver.uid;
+        if let Some(window) = open.values().find(is_same) {
+            *window.used.lock() = Instant::now();
+            return Arc::clone(window);
+        }
+        if open.len() >= MOST
+            && let Some(oldest) =
+                open.values().min_by_key(|window| *window.used.lock()).map(|window| window.key.clone())
+        {
+            open.remove(&oldest);
+        }
+        let window = Arc::new(Window {
+            key: secrets.unguessable(),
+            driver,
+            client: caller.client.clone(),
+            base: Mutex::default(),
+            caller: caller.id,
+            room: Semaphore::new(OF_ONE),
+            idle: Mutex::default(),
+            opened: Instant::now(),
+            used: Mutex::new(Instant::now()),
+            at_once: Arc::clone(&self.at_once),
+        });
+        open.insert(window.key.clone(), Arc::clone(&window));
+        window
+    }
+
+    /// Returns the window with this key; none if there is none any more.
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<Window>> {
+        let window = self.open.lock().get(key).filter(|window| window.is_open()).map(Arc::clone)?;
+        *window.used.lock() = Instant::now();
+        Some(window)
+    }
+
+    /// Closes the windows of a caller who has logged out.
+    pub(crate) fn close(&self, caller: &CallerId) {
+        self.open.lock().retain(|_, window| window.caller != *caller);
+    }
+}
+
+impl Window {
+    /// Returns the path with which all paths of the window begin. No word in it is one that Spark's scripts take for the
+    /// path of another proxy (`proxy`, `history`).
+    pub(crate) fn context(&self) -> String {
+        format!("/spark/{}", self.key)
+    }
+
+    fn is_open(&self) -> bool {
+        self.opened.elapsed() < LONGEST && self.used.lock().elapsed() < UNUSED
+    }
+
+    /// Asks the driver for `target`, a path with a query.
+    ///
+    /// # Errors
+    ///
+    /// If the driver does not answer, has ended or was replaced, or if the caller may not forward its port.
+    pub(crate) async fn ask(&self, method: Method, target: &str) -> Result<(Parts, Bytes), Refusal> {
+        let _room = self.room.acquire().await.expect("nobody closes it");
+        let _memory = self.at_once.acquire().await.expect("nobody closes it");
+        let asked = async {
+            let mut connection = self.connection().await?;
+            let request = Request::builder().method(method).uri(target).header(HOST, "localhost");
+            let request = request.header(CONTEXT, self.context()).body(Empty::new());
+            let request =
+                request.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+            let answer = match connection.send_request(request).await {
+                Ok(answer) => answer,
+                Err(error) => return Err(self.silence(error.to_string()).await),
+            };
+            let (head, body) = answer.into_parts();
+            let body = Limited::new(body, LARGEST).collect().await.map_err(|error| {
+                let words = format!(
+                    "The driver's answer has more than {} MiB, or it broke off: {error}.",
+                    LARGEST >> 20
+                );
+                Refusal::new(StatusCode::BAD_GATEWAY, words)
+            })?;
+            self.idle.lock().push(connection);
+            Ok((head, body.to_bytes()))
+        };
+        match timeout(PATIENCE, asked).await {
+            Ok(answered) => answered,
+            Err(late) => Err(self.silence(late.to_string()).await),
+        }
+    }
+
+    /// Returns a connection to the driver that is free, or a new one.
+    async fn connection(&self) -> Result<Connection, Refusal> {
+        loop {
+            let idle = self.idle.lock().pop();
+            let Some(mut idle) = idle else { break };
+            if idle.ready().await.is_ok() {
+                return Ok(idle);
+            }
+        }
+        let Driver { namespace, pod, port, .. } = &self.driver;
+        if let Some(words) = self.end().await? {
+            return Err(Refusal::new(StatusCode::GONE, words));
+        }
+        let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
+        let mut forwarder = pods.portforward(pod, &[*port]).await?;
+        let Some(stream) = forwarder.take_stream(*port) else {
+            return Err(self.silence("no stream".to_owned()).await);
+        };
+        let (sender, connection) = match handshake(TokioIo::new(stream)).await {
+            Ok(both) => both,
+            Err(error) => return Err(self.silence(error.to_string()).await),
+        };
+        tokio::spawn(async move {
+            // Its end, in order or not, is seen by whoever waits for an answer.
+            connection.await.ok();
+            forwarder.abort();
+        });
+        Ok(sender)
+    }
+
+    /// Returns the sentence for a driver that has ended or was replaced; none if it runs.
+    async fn end(&self) -> Result<Option<String>, Refusal> {
+        let Driver { namespace, application, pod, uid, .. } = &self.driver;
+        let path = format!("{}/{pod}", Pod::url_path(&(), Some(namespace)));
+        let pod = match reads::object(&self.client, &path).await {
+            Ok(object) => Lenient::<Pod>::parse(&object).0.0.ok(),
+            Err(kube::Error::Api(status)) if status.is_not_found() => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(match pod {
+            None => Some(format!("The driver of {application} is gone, and its UI with it.")),
+            Some(pod) if pod.uid().as_ref() != Some(uid) => Some(format!(
+                "The driver of {application} was replaced by that of another run: load the page again."
+            )),
+            Some(pod) if has_ended(&pod) => {
+                Some(format!("The driver of {application} has ended, and its UI with it."))
+            }
+            Some(_) => None,
+        })
+    }
+
+    /// Says why the driver does not answer.
+    async fn silence(&self, error: String) -> Refusal {
+        let Driver { application, port, .. } = &self.driver;
+        match self.end().await {
+            Ok(Some(words)) => Refusal::new(StatusCode::GONE, words),
+            Ok(None) => Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!(
+                    "The driver of {application} does not answer on port {port} ({error}). Spark's UI begins with the \
+                     SparkContext, which a program creates first: try again in a moment."
+                ),
+            ),
+            Err(refusal) => refusal,
+        }
+    }
+}
+
+/// Whether nothing can listen on the pod's ports any more.
+pub(crate) fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
