@@ -9,6 +9,7 @@ mod installation;
 pub mod kubeflow;
 mod log;
 mod metrics;
+mod page;
 mod values;
 mod webhook;
 
@@ -23,6 +24,7 @@ pub use installation::{ExposureCheck, InstallationName, InstallationSettings};
 pub use kubeflow::{Half, HalfCommand, HalfSettings};
 pub use log::{LogFormat, LogSettings};
 pub use metrics::MetricsSettings;
+pub use page::PageSettings;
 use plan::submission_plan::Submitter;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use validation::Precision;
@@ -58,6 +60,8 @@ pub enum Command {
     },
     /// Run the gateway of SparkConnects that sleep: it holds connections until their servers have been woken
     ConnectGateway(Box<ConnectGatewaySettings>),
+    /// Serve the page to everybody who has a token of the cluster, with the caller's rights and none of its own
+    Page(PageSettings),
     /// Print the CustomResourceDefinitions as YAML
     Crds {
         /// Write each into a file of its own in this directory instead

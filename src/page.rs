@@ -1,0 +1,31 @@
+//! `spark-operator page`: serves the page to everybody who has a token of the cluster. The process has no rights.
+
+use crate::{listen::listen, settings::PageSettings, shutdown, telemetry};
+use ::page::{Credentials, Page};
+use anyhow::Context;
+use kube::{Client, Config};
+use std::{sync::Arc, time::Duration};
+use webhook::{Closing, Limits};
+
+/// A browser keeps six connections, and an authenticating proxy a few hundred.
+const LIMITS: Limits = Limits { connections: 1024, head: Some(Duration::from_secs(60)) };
+
+/// Serves the page until a signal arrives.
+///
+/// # Errors
+///
+/// When a setting cannot be used, or the port cannot be listened on.
+pub async fn run(settings: &PageSettings) -> anyhow::Result<()> {
+    telemetry::init(settings.log_format, &settings.log_level);
+    let stop = shutdown::on_signal().context("cannot listen for signals")?;
+    // The pod's own account is not read, even where there is one.
+    let mut config = Config::new(settings.api_server.parse().context("--api-server is no URL")?);
+    config.root_cert_file = Some(settings.certificate_authority.clone());
+    let client = Client::try_from(config).with_context(|| {
+        format!("--certificate-authority: {} cannot be used", settings.certificate_authority.display())
+    })?;
+    let page = Arc::new(Page::new(Credentials::Tokens(client), settings.allow_actions));
+    let listener = listen("--bind-address", settings.bind_address)?;
+    webhook::serve_routes(listener, None, page.router(), LIMITS, Closing::default(), stop).await?;
+    Ok(())
+}

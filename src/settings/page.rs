@@ -1,0 +1,33 @@
+//! The flags of `spark-operator page`.
+
+use super::{LogFormat, values::log_filter};
+use clap::Args;
+use std::{net::SocketAddr, path::PathBuf};
+
+/// How the page is served.
+#[derive(Debug, Args)]
+pub struct PageSettings {
+    /// Where the page is served, without TLS: an Ingress, a Gateway or an authenticating proxy in front of it has that
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:8080")]
+    pub bind_address: SocketAddr,
+
+    /// The API server, to which every request is sent with the caller's token
+    #[arg(long, value_name = "URL", default_value = "https://kubernetes.default.svc")]
+    pub api_server: String,
+
+    /// The certificates by which the API server is known
+    #[arg(long, value_name = "FILE", default_value = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")]
+    pub certificate_authority: PathBuf,
+
+    /// Have buttons that suspend, resume, run again, trigger and delete, with the caller's rights
+    #[arg(long)]
+    pub allow_actions: bool,
+
+    /// How logs are written: for people, or one JSON object a line
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Console)]
+    pub log_format: LogFormat,
+
+    /// What is logged: a level, or directives as RUST_LOG has them
+    #[arg(long, env = "RUST_LOG", value_name = "LEVEL", default_value = "info", value_parser = log_filter)]
+    pub log_level: String,
+}
