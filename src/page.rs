@@ -1,7 +1,7 @@
 //! `spark-operator page`: serves the page to everybody who has a token of the cluster. The process has no rights.
 
 use crate::{listen::listen, settings::PageSettings, shutdown, telemetry};
-use ::page::{Credentials, Page};
+use ::page::{Credentials, Page, Settings};
 use anyhow::Context;
 use kube::{Client, Config};
 use std::{sync::Arc, time::Duration};
@@ -24,7 +24,11 @@ pub async fn run(settings: &PageSettings) -> anyhow::Result<()> {
     let client = Client::try_from(config).with_context(|| {
         format!("--certificate-authority: {} cannot be used", settings.certificate_authority.display())
     })?;
-    let page = Arc::new(Page::new(Credentials::Tokens(client), settings.allow_actions));
+    let shown = Settings {
+        allows_actions: settings.allow_actions,
+        history_server: settings.history_server.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
+    };
+    let page = Arc::new(Page::new(Credentials::Tokens(client), shown));
     let listener = listen("--bind-address", settings.bind_address)?;
     webhook::serve_routes(listener, None, page.router(), LIMITS, Closing::default(), stop).await?;
     Ok(())

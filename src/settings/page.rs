@@ -4,6 +4,11 @@ use super::{LogFormat, values::log_filter};
 use clap::Args;
 use std::{net::SocketAddr, path::PathBuf};
 
+fn web_address(text: &str) -> Result<String, String> {
+    let is_one = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
+    if is_one { Ok(text.to_owned()) } else { Err("it has to begin with https:// or http://".to_owned()) }
+}
+
 /// How the page is served.
 #[derive(Debug, Args)]
 pub struct PageSettings {
@@ -22,6 +27,10 @@ pub struct PageSettings {
     /// Have buttons that suspend, resume, run again, trigger and delete, with the caller's rights
     #[arg(long)]
     pub allow_actions: bool,
+
+    /// The address of Spark's history server, to which applications that have ended lead
+    #[arg(long, value_name = "URL", value_parser = web_address)]
+    pub history_server: Option<String>,
 
     /// How logs are written: for people, or one JSON object a line
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Console)]

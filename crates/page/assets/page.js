@@ -18,8 +18,14 @@ function show(text) {
     next.querySelector(`#${CSS.escape(open.id)}`)?.setAttribute("open", "");
   }
   // A frame that is replaced begins anew, so it stays as long as it is the same.
-  if (next.innerHTML === main().innerHTML) main().dataset.version = next.dataset.version;
-  else main().replaceWith(document.adoptNode(next));
+  if (next.innerHTML === main().innerHTML) {
+    main().dataset.version = next.dataset.version;
+    return;
+  }
+  const stops = () => [...main().querySelectorAll("a, button, summary, [tabindex]")];
+  const focused = stops().indexOf(document.activeElement);
+  main().replaceWith(document.adoptNode(next));
+  if (focused >= 0) stops()[focused]?.focus({ preventScroll: true });
 }
 
 async function follow() {

@@ -76,7 +76,7 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
     name: &str,
     actions: &[Action],
 ) -> Markup {
-    if !session.page.allows_actions {
+    if !session.page.settings.allows_actions {
         return Markup::default();
     }
     let (group, resource) = (K::group(&()), K::plural(&()));
@@ -96,7 +96,7 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
             @for action in actions.iter().filter(|action| **action != Action::Delete) { (button(*action, missing(action))) }
         }
         @if actions.contains(&Action::Delete) {
-            details {
+            details #delete {
                 summary { "Delete" }
                 form method="post" {
                     (hidden(&session.visitor.form))
@@ -142,7 +142,7 @@ async fn act<K: Resource<DynamicType = ()>>(
 ) -> Result<Response, Refusal> {
     let form = Query::of(body);
     session.check(&form)?;
-    if !session.page.allows_actions {
+    if !session.page.settings.allows_actions {
         let words = "This page only shows: the admin has not allowed actions (--allow-actions).";
         return Err(Refusal::new(StatusCode::FORBIDDEN, words));
     }

@@ -47,14 +47,14 @@ pub(crate) async fn show(
     };
     let content = html! {
         (sentence(application, now))
-        (links(application))
+        (links(&session, application))
         (buttons)
         (facts(application, now))
         (timeline(application, &pods, now))
         (runs(application, now))
         @if let Some(words) = words {
             h2 { "The driver's last words" }
-            pre { (lines(&words)) }
+            pre tabindex="0" { (lines(&words)) }
         }
         h2 { "Pods" }
         (trouble(pods_trouble.as_deref()))
@@ -97,16 +97,19 @@ fn sentence(application: &SparkApplication, now: Timestamp) -> Markup {
     }
 }
 
-fn links(application: &SparkApplication) -> Markup {
+/// Returns the links to what belongs to the application and is elsewhere.
+fn links(session: &Session, application: &SparkApplication) -> Markup {
     let namespace = application.namespace().unwrap_or_default();
-    let driver = application.status.as_ref().and_then(|status| status.driver_info.pod_name.as_ref());
+    let status = application.status.as_ref();
+    let driver = status.and_then(|status| status.driver_info.pod_name.as_ref());
+    let is_running = application.state() == State::Running;
+    let id = status.and_then(|status| status.spark_application_id.as_ref()).filter(|_| !is_running);
     html! {
-        @if let Some(pod) = driver {
-            p {
-                a href=(log_of(&namespace, pod)) { "Log of the driver" }
-                @if application.state() == State::Running {
-                    " · " a href={ "/ui/" (namespace) "/" (application.name_any()) "/" } { "Spark UI" }
-                }
+        p.links {
+            @if let Some(pod) = driver { a href=(log_of(&namespace, pod)) { "Log of the driver" } }
+            @if is_running { a href={ "/ui/" (namespace) "/" (application.name_any()) "/" } { "Spark UI" } }
+            @if let (Some(server), Some(id)) = (&session.page.settings.history_server, id) {
+                a href={ (server) "/history/" (id) "/jobs/" } rel="noreferrer" { "History server" }
             }
         }
     }
@@ -162,7 +165,7 @@ fn runs(application: &SparkApplication, now: Timestamp) -> Markup {
                 td {
                     (summary::why_it_ended(run))
                     @if let Some(message) = &run.message {
-                        details id={ "run-" (run.ordinal) } { summary { "What it said" } pre { (lines(message)) } }
+                        details id={ "run-" (run.ordinal) } { summary { "What it said" } pre tabindex="0" { (lines(message)) } }
                     }
                 }
             }
@@ -232,7 +235,7 @@ fn spec(whole: &Value) -> Markup {
     html! {
         details #spec {
             summary { "Spec" }
-            pre { (lines(&api::excerpt::beginning(text, LONGEST_SPEC))) }
+            pre tabindex="0" { (lines(&api::excerpt::beginning(text, LONGEST_SPEC))) }
         }
     }
 }

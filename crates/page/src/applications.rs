@@ -182,7 +182,7 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
         }
     };
     html! {
-        div.wide {
+        div.wide tabindex="0" role="group" aria-label="Applications" {
             table {
                 caption { (rows.len()) " applications" @if pages > 1 { ", page " (number) " of " (pages) } }
                 thead { tr { @for column in Column::ALL { (header(column)) } } }

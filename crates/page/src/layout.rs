@@ -75,7 +75,7 @@ pub(crate) fn page(
                     h1 { (title) }
                     (content)
                 }
-                p #news role="status" {}
+                footer { p #news role="status" {} }
             }
         }
     };
@@ -170,7 +170,7 @@ pub(crate) fn duration(from: Timestamp, to: Timestamp) -> String {
 /// Returns a table. Its rows may be wider than a narrow window.
 pub(crate) fn table(caption: &str, titles: &[&str], rows: &Markup) -> Markup {
     html! {
-        div.wide { table {
+        div.wide tabindex="0" role="group" aria-label=(caption) { table {
             caption { (caption) }
             thead { tr { @for title in titles { th scope="col" { (title) } } } }
             tbody { (rows) }

@@ -62,25 +62,34 @@ pub enum Credentials {
     Tokens(Client),
 }
 
+/// What a page has beside what it shows.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Whether there are buttons that suspend, resume, run again, trigger and delete.
+    pub allows_actions: bool,
+    /// The address of Spark's history server, to which applications that have ended lead.
+    pub history_server: Option<String>,
+}
+
 /// A page, with the callers that it knows.
 pub struct Page {
     credentials: Credentials,
     callers: Callers,
     secrets: Secrets,
     windows: Windows,
-    allows_actions: bool,
+    settings: Settings,
 }
 
 impl Page {
-    /// Returns a page that knows nobody yet. Without `allows_actions` it only shows.
+    /// Returns a page that knows nobody yet.
     #[must_use]
-    pub fn new(credentials: Credentials, allows_actions: bool) -> Self {
+    pub fn new(credentials: Credentials, settings: Settings) -> Self {
         Self {
             credentials,
             callers: Callers::new(),
             secrets: Secrets::new(),
             windows: Windows::new(),
-            allows_actions,
+            settings,
         }
     }
 
@@ -208,7 +217,10 @@ mod tests {
 
     #[tokio::test]
     async fn every_route_confines_its_answer_and_lets_nobody_in_without_a_token() {
-        let page = Arc::new(Page::new(Credentials::Tokens(cluster().0), true));
+        let page = Arc::new(Page::new(
+            Credentials::Tokens(cluster().0),
+            Settings { allows_actions: true, ..Settings::default() },
+        ));
         for path in [
             "/",
             "/applications",
@@ -242,7 +254,10 @@ mod tests {
     #[tokio::test]
     async fn each_token_sees_what_the_api_server_shows_to_it() {
         let (client, requests) = cluster();
-        let page = Arc::new(Page::new(Credentials::Tokens(client), true));
+        let page = Arc::new(Page::new(
+            Credentials::Tokens(client),
+            Settings { allows_actions: true, ..Settings::default() },
+        ));
         let (_, one) = ask(&page, Method::GET, "/applications", ("authorization", "Bearer one"), "").await;
         assert!(one.contains(r#"<a href="/applications/team-a/pi">pi</a>"#), "{one}");
         let (_, other) =
@@ -260,7 +275,10 @@ mod tests {
     #[tokio::test]
     async fn a_form_of_somebody_else_does_nothing() {
         let (client, requests) = cluster();
-        let page = Arc::new(Page::new(Credentials::Tokens(client), true));
+        let page = Arc::new(Page::new(
+            Credentials::Tokens(client),
+            Settings { allows_actions: true, ..Settings::default() },
+        ));
         let one = ("authorization", "Bearer one");
         let (_, shown) = ask(&page, Method::GET, APPLICATION, one, "").await;
         assert!(
@@ -289,7 +307,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_without_actions_has_no_button_and_takes_no_form() {
-        let page = Arc::new(Page::new(Credentials::Tokens(cluster().0), false));
+        let page = Arc::new(Page::new(Credentials::Tokens(cluster().0), Settings::default()));
         let one = ("authorization", "Bearer one");
         let (_, shown) = ask(&page, Method::GET, APPLICATION, one, "").await;
         assert!(!shown.contains("<button"), "{shown}");
@@ -301,7 +319,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_login_becomes_a_cookie_in_which_nobody_finds_the_token() {
-        let page = Arc::new(Page::new(Credentials::Tokens(cluster().0), true));
+        let page = Arc::new(Page::new(
+            Credentials::Tokens(cluster().0),
+            Settings { allows_actions: true, ..Settings::default() },
+        ));
         let (wrong, body) = ask(&page, Method::POST, "/login", ("x", "y"), "token=wrong").await;
         assert!(
             header(&wrong, SET_COOKIE).is_empty() && body.contains("does not accept this token"),
@@ -324,7 +345,10 @@ mod tests {
         // The client has the user's credentials.
         let (client, _) = cluster();
         let client = callers::with_header(&client, callers::bearer("one").unwrap());
-        let page = Arc::new(Page::new(Credentials::Own(client), true));
+        let page = Arc::new(Page::new(
+            Credentials::Own(client),
+            Settings { allows_actions: true, ..Settings::default() },
+        ));
         let (answer, _) = ask(&page, Method::GET, "/", ("authorization", "Bearer one"), "").await;
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
         let (answer, _) = ask(&page, Method::GET, "/enter/guess", ("x", "y"), "").await;

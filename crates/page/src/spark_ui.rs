@@ -199,7 +199,7 @@ async fn kill(
     body: &[u8],
 ) -> Result<Option<Response>, Refusal> {
     let refused = |words: &str| Err(Refusal::new(StatusCode::FORBIDDEN, words));
-    if !page.allows_actions {
+    if !page.settings.allows_actions {
         return refused("This page only shows: the admin has not allowed actions (--allow-actions).");
     }
     let (group, resource) = (SparkApplication::group(&()), SparkApplication::plural(&()));

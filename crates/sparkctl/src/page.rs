@@ -2,7 +2,7 @@
 //! with the credentials of the kubeconfig.
 
 use super::{cluster::Cluster, ui::open};
-use ::page::{Credentials, Page};
+use ::page::{Credentials, Page, Settings};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use std::{net::Ipv4Addr, sync::Arc};
@@ -31,7 +31,8 @@ pub(super) async fn page(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
             "port {port} of this machine cannot be listened on: {error}: choose another with --local-port"
         )
     })?;
-    let page = Arc::new(Page::new(Credentials::Own(cluster.client.clone()), !flags.read_only));
+    let settings = Settings { allows_actions: !flags.read_only, history_server: None };
+    let page = Arc::new(Page::new(Credentials::Own(cluster.client.clone()), settings));
     open(&format!("http://{}{}", listener.local_addr()?, page.entrance()), flags.no_browser)?;
     axum::serve(listener, page.router()).await.context("the page cannot be served")
 }
