@@ -13,8 +13,11 @@ mod page;
 mod values;
 mod webhook;
 
-pub use self::connect::ConnectSettings;
-pub use self::webhook::{WebhookObjects, WebhookSettings};
+pub use self::{
+    connect::ConnectSettings,
+    page::PageSettings,
+    webhook::{WebhookObjects, WebhookSettings},
+};
 use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
@@ -24,7 +27,6 @@ pub use installation::{ExposureCheck, InstallationName, InstallationSettings};
 pub use kubeflow::{Half, HalfCommand, HalfSettings};
 pub use log::{LogFormat, LogSettings};
 pub use metrics::MetricsSettings;
-pub use page::PageSettings;
 use plan::submission_plan::Submitter;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use validation::Precision;

@@ -7,21 +7,19 @@ use super::{
     secrets::CallerId,
 };
 use api::{ScheduledSparkApplication, SparkApplication};
-use http::{HeaderValue, Request, header::AUTHORIZATION};
+use http::{HeaderValue, Request, StatusCode, header::AUTHORIZATION};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, Resource, api::PostParams, client::Body};
 use parking_lot::Mutex;
 use spark_operator_client::patience::{GRACE, in_time};
 use std::{collections::HashMap, sync::Arc};
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 
 /// The most callers that have lists at once. Of more, the one that has been silent for longest is forgotten; it only has
 /// to wait for its lists again.
 const MOST: usize = 64;
 /// The most lists of a kind that a caller has: that of all namespaces, and of some.
 const MOST_LISTS: usize = 4;
-/// How many lists are read at once: each has an answer of up to 8 MiB in memory.
-const READ_AT_ONCE: usize = 2;
 
 /// Somebody whom the API server knows.
 pub(crate) struct Caller {
@@ -31,7 +29,6 @@ pub(crate) struct Caller {
     pub client: Client,
     applications: Mutex<Lists<Application>>,
     schedules: Mutex<Lists<Schedule>>,
-    turns: Arc<Semaphore>,
     used: Mutex<Instant>,
     /// When the API server was asked last whether it knows the caller.
     asked: Mutex<Instant>,
@@ -41,9 +38,9 @@ pub(crate) struct Caller {
 type Lists<R> = HashMap<String, Arc<List<R>>>;
 
 /// All callers of the last minute.
+#[derive(Default)]
 pub(crate) struct Callers {
     known: Mutex<HashMap<CallerId, Arc<Caller>>>,
-    turns: Arc<Semaphore>,
 }
 
 impl Caller {
@@ -66,17 +63,13 @@ impl Caller {
         if lists.len() >= MOST_LISTS {
             lists.clear();
         }
-        let list = List::begin(self.client.clone(), path.clone(), reduce, Arc::clone(&self.turns));
+        let list = List::begin(self.client.clone(), path.clone(), reduce);
         lists.insert(path, Arc::clone(&list));
         list
     }
 }
 
 impl Callers {
-    pub(crate) fn new() -> Self {
-        Self { known: Mutex::default(), turns: Arc::new(Semaphore::new(READ_AT_ONCE)) }
-    }
-
     /// Returns the caller `id`, whose requests `client` makes. The API server is asked who a new caller is, and once a
     /// minute whether it still knows the caller.
     ///
@@ -93,7 +86,9 @@ impl Callers {
             *caller.used.lock() = Instant::now();
             if caller.asked.lock().elapsed() > UNUSED {
                 if let Err(refusal) = name(&caller.client).await {
-                    self.forget(&id);
+                    if refusal.status == StatusCode::UNAUTHORIZED {
+                        self.forget(&id);
+                    }
                     return Err(refusal);
                 }
                 *caller.asked.lock() = Instant::now();
@@ -108,7 +103,6 @@ impl Callers {
             client,
             applications: Mutex::default(),
             schedules: Mutex::default(),
-            turns: Arc::clone(&self.turns),
             used: Mutex::new(Instant::now()),
             asked: Mutex::new(Instant::now()),
         });

@@ -86,9 +86,9 @@ impl Page {
     pub fn new(credentials: Credentials, settings: Settings) -> Self {
         Self {
             credentials,
-            callers: Callers::new(),
+            callers: Callers::default(),
             secrets: Secrets::new(),
-            windows: Windows::new(),
+            windows: Windows::default(),
             settings,
         }
     }

@@ -25,7 +25,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::watch,
     time::{Instant, sleep, timeout},
 };
 
@@ -66,14 +66,14 @@ struct Progress {
 }
 
 impl<R: Send + 'static> List<R> {
-    /// Begins to read the objects at `path` with the client of a caller. `turns` are the lists that may be read at once.
-    pub(crate) fn begin(client: Client, path: String, reduce: Reduce<R>, turns: Arc<Semaphore>) -> Arc<Self> {
+    /// Begins to read the objects at `path` with the client of a caller.
+    pub(crate) fn begin(client: Client, path: String, reduce: Reduce<R>) -> Arc<Self> {
         let list = Arc::new(Self {
             rows: Mutex::default(),
             progress: watch::Sender::new(Progress::default()),
             used: Mutex::new(Some(Instant::now())),
         });
-        let source = Source { client, path, reduce, list: Arc::downgrade(&list), turns };
+        let source = Source { client, path, reduce, list: Arc::downgrade(&list) };
         tokio::spawn(source.follow());
         list
     }
@@ -144,7 +144,6 @@ struct Source<R> {
     path: String,
     reduce: Reduce<R>,
     list: Weak<List<R>>,
-    turns: Arc<Semaphore>,
 }
 
 impl<R: Send + 'static> Source<R> {
@@ -195,7 +194,6 @@ impl<R: Send + 'static> Source<R> {
 
     /// Reads all objects. Returns the version from which a watch continues.
     async fn listed(&self) -> Result<String, kube::Error> {
-        let turn = self.turns.acquire().await.expect("nobody closes it");
         let mut rows = BTreeMap::new();
         let (version, is_cut) =
             reads::list(&self.client, &self.path, ListParams::default(), MOST, |object| {
@@ -203,7 +201,6 @@ impl<R: Send + 'static> Source<R> {
                 rows.insert(key, row);
             })
             .await?;
-        drop(turn);
         if let Some(list) = self.list.upgrade() {
             *list.rows.lock() = rows;
             list.tell(|progress| {
@@ -300,8 +297,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_is_read_page_by_page_and_ends_when_nobody_looks() {
         let requests = Arc::new(AtomicUsize::new(0));
-        let turns = Arc::new(Semaphore::new(1));
-        let list = List::begin(client(Arc::clone(&requests)), "/apis/x".to_owned(), application, turns);
+        let list = List::begin(client(Arc::clone(&requests)), "/apis/x".to_owned(), application);
         list.complete().await.unwrap();
         let names: Vec<_> = list.read(|rows| rows.keys().map(|key| key.1.to_string()).collect());
         assert_eq!(names, ["a", "b"]);
@@ -320,9 +316,7 @@ mod tests {
             let answer = Response::builder().status(StatusCode::FORBIDDEN);
             Ok::<_, Infallible>(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
         });
-        let turns = Arc::new(Semaphore::new(1));
-        let client = Client::new(service, "default");
-        let list = List::begin(client, "/apis/x".to_owned(), application, turns);
+        let list = List::begin(Client::new(service, "default"), "/apis/x".to_owned(), application);
         let refusal = list.complete().await.unwrap_err();
         assert_eq!((refusal.status, &*refusal.words), (StatusCode::FORBIDDEN, "You lack a right: no"));
         assert!(!list.is_alive());

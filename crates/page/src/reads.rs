@@ -14,12 +14,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use spark_operator_client::patience::{GRACE, in_time};
 use std::io;
+use tokio::sync::Semaphore;
 
 /// The most bytes of one answer. An object has up to 1.5 MB, which is etcd's limit, and an ordinary application 5 KB.
 const LARGEST: usize = 8 << 20;
 /// How many objects are asked for at once: their answer is of some 2 MB if they are ordinary. If it exceeds [`LARGEST`],
 /// fewer are asked for.
 const PAGE: u32 = 500;
+/// The right to have an answer in memory, of all callers together.
+static IN_MEMORY: Semaphore = Semaphore::const_new(4);
 
 #[derive(Deserialize)]
 struct Page<'t> {
@@ -91,6 +94,7 @@ pub(crate) async fn send(client: &Client, request: http::Request<Vec<u8>>) -> Re
 async fn body(client: &Client, request: http::Request<Vec<u8>>) -> Result<Option<Bytes>, kube::Error> {
     let answer = in_time(GRACE, client.send(request.map(Body::from))).await??;
     let code = answer.status();
+    let _turn = IN_MEMORY.acquire().await.expect("nobody closes it");
     match in_time(GRACE, Limited::new(answer.into_body(), LARGEST).collect()).await? {
         Ok(body) if code.is_success() => Ok(Some(body.to_bytes())),
         Ok(body) => {

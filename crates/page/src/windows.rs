@@ -37,8 +37,8 @@ const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 pub(crate) const LARGEST: usize = 8 << 20;
 /// How many answers are in memory at once, of all windows, and how many requests one window sends at once: a browser sends
 /// six.
-const AT_ONCE: usize = 8;
 const OF_ONE: usize = 6;
+static IN_MEMORY: Semaphore = Semaphore::const_new(8);
 /// How long a driver may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The header from which Spark takes the beginning of all paths in its pages.
@@ -68,22 +68,16 @@ pub(crate) struct Window {
     idle: Mutex<Vec<Connection>>,
     opened: Instant,
     used: Mutex<Instant>,
-    at_once: Arc<Semaphore>,
 }
 
-pub(crate) struct Windows {
-    open: Mutex<HashMap<String, Arc<Window>>>,
-    at_once: Arc<Semaphore>,
-}
+/// All windows by their keys.
+#[derive(Default)]
+pub(crate) struct Windows(Mutex<HashMap<String, Arc<Window>>>);
 
 impl Windows {
-    pub(crate) fn new() -> Self {
-        Self { open: Mutex::default(), at_once: Arc::new(Semaphore::new(AT_ONCE)) }
-    }
-
     /// Returns the caller's window into the UI of the driver: that which is open, or a new one.
     pub(crate) fn open(&self, secrets: &Secrets, caller: &Caller, driver: Driver) -> Arc<Window> {
-        let mut open = self.open.lock();
+        let mut open = self.0.lock();
         open.retain(|_, window| window.is_open());
         let is_same = |window: &&Arc<Window>| window.caller == caller.id && window.driver.uid == driver.uid;
         if let Some(window) = open.values().find(is_same) {
@@ -106,7 +100,6 @@ impl Windows {
             idle: Mutex::default(),
             opened: Instant::now(),
             used: Mutex::new(Instant::now()),
-            at_once: Arc::clone(&self.at_once),
         });
         open.insert(window.key.clone(), Arc::clone(&window));
         window
@@ -114,14 +107,14 @@ impl Windows {
 
     /// Returns the window with this key; none if there is none any more.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Window>> {
-        let window = self.open.lock().get(key).filter(|window| window.is_open()).map(Arc::clone)?;
+        let window = self.0.lock().get(key).filter(|window| window.is_open()).map(Arc::clone)?;
         *window.used.lock() = Instant::now();
         Some(window)
     }
 
     /// Closes the windows of a caller who has logged out.
     pub(crate) fn close(&self, caller: &CallerId) {
-        self.open.lock().retain(|_, window| window.caller != *caller);
+        self.0.lock().retain(|_, window| window.caller != *caller);
     }
 }
 
@@ -143,7 +136,7 @@ impl Window {
     /// If the driver does not answer, has ended or was replaced, or if the caller may not forward its port.
     pub(crate) async fn ask(&self, method: Method, target: &str) -> Result<(Parts, Bytes), Refusal> {
         let _room = self.room.acquire().await.expect("nobody closes it");
-        let _memory = self.at_once.acquire().await.expect("nobody closes it");
+        let _memory = IN_MEMORY.acquire().await.expect("nobody closes it");
         let asked = async {
             let mut connection = self.connection().await?;
             let request = Request::builder().method(method).uri(target).header(HOST, "localhost");
