@@ -35,10 +35,10 @@ const UNUSED: Duration = Duration::from_secs(30 * 60);
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 /// The most bytes of an answer: one page of a thousand tasks has 2 MB.
 pub(crate) const LARGEST: usize = 8 << 20;
-/// How many answers are in memory at once, of all windows, and how many requests one window sends at once: a browser sends
-/// six.
-const OF_ONE: usize = 6;
+/// The right to have an answer in memory, of all windows together.
 static IN_MEMORY: Semaphore = Semaphore::const_new(8);
+/// How many requests one window sends at once: a browser sends six.
+const OF_ONE: usize = 6;
 /// How long a driver may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The header from which Spark takes the beginning of all paths in its pages.
@@ -136,7 +136,6 @@ impl Window {
     /// If the driver does not answer, has ended or was replaced, or if the caller may not forward its port.
     pub(crate) async fn ask(&self, method: Method, target: &str) -> Result<(Parts, Bytes), Refusal> {
         let _room = self.room.acquire().await.expect("nobody closes it");
-        let _memory = IN_MEMORY.acquire().await.expect("nobody closes it");
         let asked = async {
             let mut connection = self.connection().await?;
             let request = Request::builder().method(method).uri(target).header(HOST, "localhost");
@@ -148,6 +147,7 @@ impl Window {
                 Err(error) => return Err(self.silence(error.to_string()).await),
             };
             let (head, body) = answer.into_parts();
+            let _memory = IN_MEMORY.acquire().await.expect("nobody closes it");
             let body = Limited::new(body, LARGEST).collect().await.map_err(|error| {
                 let words = format!(
                     "The driver's answer has more than {} MiB, or it broke off: {error}.",
@@ -236,4 +236,55 @@ impl Window {
 pub(crate) fn has_ended(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::callers::Callers;
+    use kube::client::Body;
+    use serde_json::json;
+    use std::convert::Infallible;
+
+    fn driver(uid: &str) -> Driver {
+        let [namespace, application, pod, uid] = ["team-a", "pi", "pi-driver", uid].map(str::to_owned);
+        Driver { namespace, application, pod, uid, port: 4040 }
+    }
+
+    /// Returns a client whose server knows everybody, and the pod `pi-driver` of the driver `two`, which has ended.
+    fn client() -> Client {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let metadata = json!({"name": "pi-driver", "namespace": "team-a", "uid": "two"});
+            let answer = json!({"metadata": metadata, "status": {"phase": "Failed"}}).to_string();
+            Ok::<_, Infallible>(axum::http::Response::new(Body::from(answer.into_bytes())))
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_window_is_of_one_caller_and_one_driver_and_closes() {
+        let (windows, secrets, callers) = (Windows::default(), Secrets::new(), Callers::default());
+        let one = callers.caller([1; 32], client).await.unwrap();
+        let other = callers.caller([2; 32], client).await.unwrap();
+        let key = |caller, uid| windows.open(&secrets, caller, driver(uid)).key.clone();
+        let first = key(&one, "one");
+        assert_eq!(key(&one, "one"), first);
+        assert!(key(&one, "two") != first && key(&other, "one") != first);
+        assert!(windows.get(&first).is_some() && windows.get("guess").is_none());
+        windows.close(&other.id);
+        assert!(windows.get(&first).is_some());
+        tokio::time::advance(UNUSED).await;
+        assert!(windows.get(&first).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_driver_that_has_ended_or_was_replaced_is_told_in_a_sentence() {
+        let (windows, secrets, callers) = (Windows::default(), Secrets::new(), Callers::default());
+        let caller = callers.caller([1; 32], client).await.unwrap();
+        for (uid, told) in [("one", "was replaced by that of another run"), ("two", "has ended")] {
+            let window = windows.open(&secrets, &caller, driver(uid));
+            let refusal = window.ask(Method::GET, "/jobs/").await.unwrap_err();
+            assert!(refusal.status == StatusCode::GONE && refusal.words.contains(told), "{}", refusal.words);
+        }
+    }
 }
