@@ -98,7 +98,7 @@ impl Page {
     /// Returns who the caller is, and what makes the caller's client; none of somebody who has to come in first.
     fn credentials_of(&self, headers: &HeaderMap) -> Option<(CallerId, impl FnOnce() -> Client + use<>)> {
         let cookie = || {
-            let mut named = cookies(headers).filter(|(name, _)| *name == self.cookie());
+            let mut named = cookies(headers).filter(|(name, _)| *name == self.cookie);
             self.secrets.open(named.next()?.1, now())
         };
         let (client, header, id) = match &self.credentials {
@@ -116,20 +116,12 @@ impl Page {
         Some((id, move || header.map_or_else(|| client.clone(), |header| with_header(&client, header))))
     }
 
-    /// Returns the name of the cookie. Where there is TLS, a browser takes it from nobody else.
-    const fn cookie(&self) -> &'static str {
-        match self.credentials {
-            Credentials::Own(_) => "page",
-            Credentials::Tokens(_) => "__Host-page",
-        }
-    }
-
     /// Returns the header that gives the browser a cookie with `content`, or takes it away.
     fn set_cookie(&self, content: Option<&str>) -> (HeaderName, String) {
         let secure = if matches!(self.credentials, Credentials::Own(_)) { "" } else { "; Secure" };
         let value = content.map(|content| self.secrets.seal(content, now() + LASTS)).unwrap_or_default();
         let age = if content.is_some() { LASTS.as_secs() } else { 0 };
-        let cookie = self.cookie();
+        let cookie = &self.cookie;
         let text = format!("{cookie}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
         (SET_COOKIE, text)
     }

@@ -78,19 +78,23 @@ pub struct Page {
     secrets: Secrets,
     windows: Windows,
     settings: Settings,
+    /// The name of the cookie.
+    cookie: String,
 }
 
 impl Page {
     /// Returns a page that knows nobody yet.
     #[must_use]
     pub fn new(credentials: Credentials, settings: Settings) -> Self {
-        Self {
-            credentials,
-            callers: Callers::default(),
-            secrets: Secrets::new(),
-            windows: Windows::default(),
-            settings,
-        }
+        let secrets = Secrets::new();
+        let cookie = match credentials {
+            // A browser does not tell the ports of this machine apart, on which there may be several.
+            Credentials::Own(_) => format!("page-{}", secrets.unguessable()),
+            // Where there is TLS, a browser takes a cookie with this name from nobody else.
+            Credentials::Tokens(_) => "__Host-page".to_owned(),
+        };
+        let (callers, windows) = (Callers::default(), Windows::default());
+        Self { credentials, callers, secrets, windows, settings, cookie }
     }
 
     /// Returns the routes of the page.

@@ -266,7 +266,7 @@ mod tests {
         let (windows, secrets, callers) = (Windows::default(), Secrets::new(), Callers::default());
         let one = callers.caller([1; 32], client).await.unwrap();
         let other = callers.caller([2; 32], client).await.unwrap();
-        let key = |caller, uid| windows.open(&secrets, caller, driver(uid)).key.clone();
+        let key = |caller: &Caller, uid: &str| windows.open(&secrets, caller, driver(uid)).key.clone();
         let first = key(&one, "one");
         assert_eq!(key(&one, "one"), first);
         assert!(key(&one, "two") != first && key(&other, "one") != first);
