@@ -10,7 +10,7 @@ use super::{
     refusal::Refusal,
     rights::{Right, has},
 };
-use api::{ScheduledSparkApplication, SparkApplication, names::annotation};
+use api::{SparkApplication, names::annotation};
 use axum::{
     body::Bytes,
     extract::Path,
@@ -115,46 +115,29 @@ fn button(action: Action, missing: Option<&str>) -> Markup {
     }
 }
 
-/// Does what a form of an application's page asks for.
-pub(crate) async fn application(
+/// Does what a form of the page of an object of the kind `K` asks for.
+pub(crate) async fn act<K: Resource<DynamicType = ()>>(
     session: Session,
     Path((namespace, name)): Path<(String, String)>,
     body: Bytes,
 ) -> Result<Response, Refusal> {
-    act::<SparkApplication>(&session, &namespace, &name, &body, "/applications").await
-}
-
-/// Does what a form of a schedule's page asks for.
-pub(crate) async fn schedule(
-    session: Session,
-    Path((namespace, name)): Path<(String, String)>,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    act::<ScheduledSparkApplication>(&session, &namespace, &name, &body, "/schedules").await
-}
-
-async fn act<K: Resource<DynamicType = ()>>(
-    session: &Session,
-    namespace: &str,
-    name: &str,
-    body: &[u8],
-    lists: &str,
-) -> Result<Response, Refusal> {
-    let form = Query::of(body);
+    let form = Query::of(&body);
     session.check(&form)?;
     if !session.page.settings.allows_actions {
         let words = "This page only shows: the admin has not allowed actions (--allow-actions).";
         return Err(Refusal::new(StatusCode::FORBIDDEN, words));
     }
-    named(namespace, name)?;
+    named(&namespace, &name)?;
     let action = Action::ALL.into_iter().find(|action| action.as_str() == form.get("action"));
     let action = action.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "There is no such action."))?;
-    let objects = Request::new(K::url_path(&(), Some(namespace)));
+    let objects = Request::new(K::url_path(&(), Some(&namespace)));
     let request = match action.patch() {
-        Some(patch) => objects.patch(name, &PatchParams::default(), &Patch::Merge(patch)),
-        None => objects.delete(name, &DeleteParams::default()),
+        Some(patch) => objects.patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
+        None => objects.delete(&name, &DeleteParams::default()),
     };
     reads::send(&session.caller.client, request.map_err(kube::Error::BuildRequest)?).await?;
+    let is_application = K::kind(&()) == SparkApplication::kind(&());
+    let lists = if is_application { "/applications" } else { "/schedules" };
     let to = if action == Action::Delete { lists.to_owned() } else { format!("{lists}/{namespace}/{name}") };
     Ok(Redirect::to(&to).into_response())
 }

@@ -22,7 +22,7 @@ const ROWS: usize = 100;
 const PATH: &str = "/applications";
 
 api::words! {
-    /// A column, by its word in the address.
+    /// A column, by its word in the address and above the list.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Column {
         Name = "name",
@@ -39,21 +39,6 @@ api::words! {
 }
 
 impl Column {
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Name => "Name",
-            Self::Namespace => "Namespace",
-            Self::State => "State",
-            Self::Kind => "Type",
-            Self::Owner => "Owner or schedule",
-            Self::Attempts => "Attempts",
-            Self::Executors => "Executors",
-            Self::Submitted => "Submitted",
-            Self::Took => "Took",
-            Self::Queue => "Queue",
-        }
-    }
-
     /// Compares two applications by this column.
     fn compare(self, (a_key, a): &Row<'_>, (b_key, b): &Row<'_>, now: Timestamp) -> Ordering {
         let took = |row: &Application| {
@@ -176,7 +161,7 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
         html! {
             th scope="col" aria-sort=[is_sorted.then_some(direction)] {
                 a href=(sorted.with(PATH, "order", next)) {
-                    (of.title()) @if is_sorted { @if is_descending { " ↓" } @else { " ↑" } }
+                    (of.as_str()) @if is_sorted { @if is_descending { " ↓" } @else { " ↑" } }
                 }
             }
         }

@@ -39,6 +39,7 @@ mod spark_ui;
 mod timeline;
 mod windows;
 
+use api::{ScheduledSparkApplication, SparkApplication};
 use axum::{
     Router,
     extract::DefaultBodyLimit,
@@ -103,13 +104,19 @@ impl Page {
         Router::new()
             .route("/", get(overview::show))
             .route("/applications", get(applications::show))
-            .route("/applications/{namespace}/{name}", get(application::show).post(actions::application))
+            .route(
+                "/applications/{namespace}/{name}",
+                get(application::show).post(actions::act::<SparkApplication>),
+            )
             .route("/logs/{namespace}/{pod}", get(logs::show))
             .route("/logs/{namespace}/{pod}/tail", get(logs::tail))
             .route("/schedules", get(schedules::show))
-            .route("/schedules/{namespace}/{name}", get(schedule::show).post(actions::schedule))
+            .route(
+                "/schedules/{namespace}/{name}",
+                get(schedule::show).post(actions::act::<ScheduledSparkApplication>),
+            )
             .route("/ui/{namespace}/{name}/", get(spark_ui::show))
-            .route("/spark/{key}/", any(spark_ui::root))
+            .route("/spark/{key}/", any(spark_ui::window))
             .route("/spark/{key}/{*path}", any(spark_ui::window))
             .route("/enter/{key}", get(entry::enter))
             .route("/login", get(entry::login).post(entry::log_in))

@@ -30,7 +30,7 @@ use axum::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource, ResourceExt};
 use maud::html;
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use submission::exposure::{is_ui_off, ui_port};
 
 /// How often an open frame is compared with the driver that there is.
@@ -109,26 +109,14 @@ async fn driver(
 /// Answers a request of a frame.
 pub(crate) async fn window(
     State(page): State<Arc<Page>>,
-    Path((key, path)): Path<(String, String)>,
+    Path(path): Path<HashMap<String, String>>,
     method: Method,
     uri: Uri,
     body: Bytes,
 ) -> Response {
-    confined(answer(&page, &key, &path, &method, &uri, &body).await)
-}
-
-/// Answers a request of a frame for the UI's first page.
-pub(crate) async fn root(
-    State(page): State<Arc<Page>>,
-    Path(key): Path<String>,
-    method: Method,
-    uri: Uri,
-    body: Bytes,
-) -> Response {
-    confined(answer(&page, &key, "", &method, &uri, &body).await)
-}
-
-fn confined(answer: Result<Response, Refusal>) -> Response {
+    // The path of the UI's first page is empty.
+    let part = |name| path.get(name).map_or("", String::as_str);
+    let answer = answer(&page, part("key"), part("path"), &method, &uri, &body).await;
     let mut answer = answer.unwrap_or_else(|refusal| (refusal.status, refusal.words).into_response());
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONFINED));
     answer
