@@ -115,7 +115,7 @@ pub(crate) async fn window(
     body: Bytes,
 ) -> Response {
     // The path of the UI's first page is empty.
-    let part = |name| path.get(name).map_or("", String::as_str);
+    let part = |name: &str| path.get(name).map_or("", String::as_str);
     let answer = answer(&page, part("key"), part("path"), &method, &uri, &body).await;
     let mut answer = answer.unwrap_or_else(|refusal| (refusal.status, refusal.words).into_response());
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONFINED));
