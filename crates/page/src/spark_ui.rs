@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_secs(3);
 /// or to elsewhere; and be in a frame of this page only.
 const CONFINED: &str = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads; default-src 'self' \
     'unsafe-inline' 'unsafe-eval' data: blob:; form-action 'self'; frame-ancestors 'self'; base-uri 'none'";
-/// What Spark's scripts need in a frame without an origin: see docs/design/decisions/0014-page-without-rights.md.
+/// What Spark's scripts need in a frame without an origin: see docs/design/decisions/0015-page-without-rights.md.
 const STORAGE: &str = "<head><script src=\"/assets/storage.js\"></script>";
 
 /// Shows the UI of the application's driver in a frame, or says why there is none.

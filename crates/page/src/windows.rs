@@ -2,7 +2,7 @@
 //! the API server.
 //!
 //! A window is known by a key that nobody can guess. Whoever has the key sees that one UI for as long as the window is used,
-//! and nothing else: see docs/design/decisions/0014-page-without-rights.md.
+//! and nothing else: see docs/design/decisions/0015-page-without-rights.md.
 
 use super::{
     callers::Caller,
