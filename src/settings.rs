@@ -63,7 +63,7 @@ pub enum Command {
     /// Run the gateway of SparkConnects that sleep: it holds connections until their servers have been woken
     ConnectGateway(Box<ConnectGatewaySettings>),
     /// Serve the page to everybody who has a token of the cluster, with the caller's rights and none of its own
-    Page(PageSettings),
+    Page(Box<PageSettings>),
     /// Print the CustomResourceDefinitions as YAML
     Crds {
         /// Write each into a file of its own in this directory instead

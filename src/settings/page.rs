@@ -1,16 +1,12 @@
 //! The flags of `spark-operator page`.
 
-use super::{LogFormat, values::log_filter};
+use super::{LogSettings, usual};
 use clap::Args;
 use std::{net::SocketAddr, path::PathBuf};
 
-fn web_address(text: &str) -> Result<String, String> {
-    let is_one = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
-    if is_one { Ok(text.to_owned()) } else { Err("it has to begin with https:// or http://".to_owned()) }
-}
-
 /// How the page is served.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Page", mut_args(usual))]
 pub struct PageSettings {
     /// Where the page is served, without TLS: an Ingress, a Gateway or an authenticating proxy in front of it has that
     #[arg(long, value_name = "ADDRESS", default_value = "[::]:8080")]
@@ -32,11 +28,11 @@ pub struct PageSettings {
     #[arg(long, value_name = "URL", value_parser = web_address)]
     pub history_server: Option<String>,
 
-    /// How logs are written: for people, or one JSON object a line
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Console)]
-    pub log_format: LogFormat,
+    #[command(flatten)]
+    pub log: LogSettings,
+}
 
-    /// What is logged: a level, or directives as RUST_LOG has them
-    #[arg(long, env = "RUST_LOG", value_name = "LEVEL", default_value = "info", value_parser = log_filter)]
-    pub log_level: String,
+fn web_address(text: &str) -> Result<String, String> {
+    let is_one = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
+    if is_one { Ok(text.to_owned()) } else { Err("has to begin with https:// or http://".to_owned()) }
 }

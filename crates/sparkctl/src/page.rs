@@ -1,12 +1,11 @@
 //! `sparkctl page`: shows the page of all applications in the browser, at an address of this machine that nobody can guess,
 //! with the credentials of the kubeconfig.
 
-use super::{cluster::Cluster, ui::open};
+use super::{cluster::Cluster, forward::LocalPort, ui::open};
 use ::page::{Credentials, Page, Settings};
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Args;
-use std::{net::Ipv4Addr, sync::Arc};
-use tokio::net::TcpListener;
+use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparkctl page --read-only")]
@@ -25,14 +24,10 @@ pub(super) struct Flags {
 }
 
 pub(super) async fn page(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
-    let port = flags.local_port;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| {
-        anyhow!(
-            "port {port} of this machine cannot be listened on: {error}: choose another with --local-port"
-        )
-    })?;
+    // The port is ours for both families, but the address is that of IPv4, which every machine has.
+    let mut local = LocalPort::open(flags.local_port).await?;
     let settings = Settings { allows_actions: !flags.read_only, history_server: None };
     let page = Arc::new(Page::new(Credentials::Own(cluster.client.clone()), settings));
-    open(&format!("http://{}{}", listener.local_addr()?, page.entrance()), flags.no_browser)?;
-    axum::serve(listener, page.router()).await.context("the page cannot be served")
+    open(&format!("http://127.0.0.1:{}{}", local.port, page.entrance()), flags.no_browser)?;
+    axum::serve(local.listeners.swap_remove(0), page.router()).await.context("the page cannot be served")
 }
