@@ -6,7 +6,7 @@ use super::{
     printable::{line, lines},
     stated,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
 use std::collections::BTreeMap;
 
 /// Returns the name of a state; `NEW` for the state whose name is empty.
@@ -106,6 +106,21 @@ pub fn why_it_ended(run: &RunRecord) -> String {
     let reason = run.reason.clone().into_iter();
     let code = run.exit_code.filter(|code| *code != 0).map(|code| format!("exit code {code}"));
     line(&reason.chain(code).collect::<Vec<_>>().join(", "))
+}
+
+/// Returns when the event was seen last. Components that write events by `events.k8s.io` leave the older fields empty.
+#[must_use]
+pub fn last_seen(event: &Event) -> Option<Time> {
+    let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref());
+    let first = event.event_time.as_ref().map(|time| Time(time.0));
+    let last = series.map(|time| Time(time.0)).or_else(|| event.last_timestamp.clone());
+    last.or(first).or_else(|| event.metadata.creation_timestamp.clone())
+}
+
+/// Returns how often the event was seen.
+#[must_use]
+pub fn times_seen(event: &Event) -> i32 {
+    event.series.as_ref().and_then(|series| series.count).or(event.count).unwrap_or(1)
 }
 
 /// Formats a duration in whole seconds, minutes, hours, days or years, in the largest unit that is not zero, as

@@ -1,5 +1,4 @@
-// Keeps an open page up to date: asks for a newer version of it, which the server sends when there is one. Every page is
-// complete without this.
+// Keeps an open page up to date: asks for it anew as long as somebody looks at it. Every page is complete without this.
 const main = () => document.getElementById("main");
 const news = document.getElementById("news");
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
@@ -18,10 +17,7 @@ function show(text) {
     next.querySelector(`#${CSS.escape(open.id)}`)?.setAttribute("open", "");
   }
   // A frame that is replaced begins anew, so it stays as long as it is the same.
-  if (next.innerHTML === main().innerHTML) {
-    main().dataset.version = next.dataset.version;
-    return;
-  }
+  if (next.innerHTML === main().innerHTML) return;
   const stops = () => [...main().querySelectorAll("a, button, summary, [tabindex]")];
   const focused = stops().indexOf(document.activeElement);
   main().replaceWith(document.adoptNode(next));
@@ -29,20 +25,19 @@ function show(text) {
 }
 
 async function follow() {
-  while (main().dataset.version !== undefined) {
+  while (main().dataset.live !== undefined) {
+    await pause(3000);
+    if (isBusy() || document.hidden) continue;
     try {
-      const answer = await fetch(location.href, { headers: { "x-after": main().dataset.version } });
+      const answer = await fetch(location.href);
       if (answer.redirected) location.reload();
       const text = await answer.text();
-      while (isBusy() || document.hidden) await pause(500);
+      if (isBusy()) continue;
       if (answer.ok || !main().querySelector("table, section")) show(text);
       news.textContent = answer.ok ? "" : `This page is not up to date (${answer.status}).`;
-      if (!answer.ok) await pause(3000);
     } catch {
       news.textContent = "The connection is lost. This page comes back by itself.";
-      await pause(3000);
     }
-    await pause(300);
   }
 }
 

@@ -2,13 +2,12 @@
 
 use super::{
     entry::Session,
-    found::named,
     layout::hidden,
     now,
     query::Query,
-    reads,
+    reads::{named, send},
     refusal::Refusal,
-    rights::{Right, has},
+    rights::{Right, lack},
 };
 use api::{SparkApplication, names::annotation};
 use axum::{
@@ -17,6 +16,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Redirect, Response},
 };
+use futures::future::join;
 use kube::{
     Resource,
     api::{DeleteParams, Patch, PatchParams},
@@ -48,13 +48,6 @@ impl Action {
         }
     }
 
-    const fn verb(self) -> &'static str {
-        match self {
-            Self::Delete => "delete",
-            Self::Suspend | Self::Resume | Self::Rerun | Self::Trigger => "patch",
-        }
-    }
-
     /// Returns the change of the object, as `sparkctl` makes it; none if the object is deleted. The operator acts once for
     /// each value of an annotation.
     fn patch(self) -> Option<Value> {
@@ -69,7 +62,8 @@ impl Action {
     }
 }
 
-/// Returns the buttons for the object `name` of the kind `K`. One that may not be pressed says which right is missing.
+/// Returns the buttons that change the object `name` of the kind `K`, and that which deletes it. One that may not be pressed
+/// says which right is missing.
 pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
     session: &Session,
     namespace: &str,
@@ -79,30 +73,20 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
     if !session.page.settings.allows_actions {
         return Markup::default();
     }
-    let (group, resource) = (K::group(&()), K::plural(&()));
-    let mut missing = [("patch", None), ("delete", None)];
-    for (verb, words) in &mut missing {
-        let right = Right { verb: *verb, group: &group, resource: &resource, namespace, name };
-        *words = match has(&session.caller.client, right).await {
-            Ok(true) => None,
-            Ok(false) => Some(format!("You lack {right}.")),
-            Err(refusal) => Some(refusal.words),
-        };
-    }
-    let missing = |action: &Action| missing.iter().find(|(verb, _)| *verb == action.verb())?.1.as_deref();
+    let (client, group, resource) = (&session.caller.client, K::group(&()), K::plural(&()));
+    let right = |verb| Right { verb, group: &group, resource: &resource, namespace, name };
+    let (patch, delete) = join(lack(client, right("patch")), lack(client, right("delete"))).await;
     html! {
         form method="post" {
             (hidden(&session.visitor.form))
-            @for action in actions.iter().filter(|action| **action != Action::Delete) { (button(*action, missing(action))) }
+            @for action in actions { (button(*action, patch.as_deref())) }
         }
-        @if actions.contains(&Action::Delete) {
-            details #delete {
-                summary { "Delete" }
-                form method="post" {
-                    (hidden(&session.visitor.form))
-                    span { "Delete " strong { (name) } " and all that belongs to it? " }
-                    (button(Action::Delete, missing(&Action::Delete)))
-                }
+        details #delete {
+            summary { "Delete" }
+            form method="post" {
+                (hidden(&session.visitor.form))
+                span { "Delete " strong { (name) } " and all that belongs to it? " }
+                (button(Action::Delete, delete.as_deref()))
             }
         }
     }
@@ -135,7 +119,7 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
         Some(patch) => objects.patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
         None => objects.delete(&name, &DeleteParams::default()),
     };
-    reads::send(&session.caller.client, request.map_err(kube::Error::BuildRequest)?).await?;
+    send(&session.caller.client, request.map_err(kube::Error::BuildRequest)?).await?;
     let is_application = K::kind(&()) == SparkApplication::kind(&());
     let lists = if is_application { "/applications" } else { "/schedules" };
     let to = if action == Action::Delete { lists.to_owned() } else { format!("{lists}/{namespace}/{name}") };

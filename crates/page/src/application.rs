@@ -3,24 +3,21 @@
 use super::{
     actions::{Action, buttons},
     entry::Session,
-    found::{self, EventRow, PodRow},
+    found::{self, PodRow},
     layout::{ago, duration, page, state, table, tone, trouble},
-    logs, now,
+    logs, now, reads,
     refusal::Refusal,
     timeline::timeline,
 };
-use api::{SparkApplication, SparkApplicationStatus, State, printable::lines, summary};
+use api::{SparkApplication, SparkApplicationStatus, State, excerpt::beginning, printable::lines, summary};
 use axum::{extract::Path, response::Response};
 use futures::future::join3;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt;
 use maud::{Markup, html};
 use serde_json::Value;
-use std::time::Duration;
 
-/// How often an open page is made anew where nothing else tells of changes.
-const PAUSE: Duration = Duration::from_secs(3);
 /// The most bytes of a spec that are shown.
 const LONGEST_SPEC: usize = 256 << 10;
 
@@ -28,17 +25,17 @@ pub(crate) async fn show(
     session: Session,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    if session.after.is_some() {
-        tokio::time::sleep(PAUSE).await;
-    }
-    let found = found::application(&session, &namespace, &name).await?;
-    let application = &found.application;
-    let last_words = last_words(&session, application);
-    let (pods, events, words) =
-        join3(found::pods(&session, application), found::events(&session, &application.metadata), last_words)
-            .await;
+    let client = &session.caller.client;
+    let (application, text) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
+    let application = &application;
+    let (pods, events, words) = join3(
+        found::pods(&session, application),
+        found::events(&session, &application.metadata),
+        last_words(&session, application),
+    )
+    .await;
     let pause = if application.spec.suspend == Some(true) { Action::Resume } else { Action::Suspend };
-    let actions = [pause, Action::Rerun, Action::Delete];
+    let actions = [pause, Action::Rerun];
     let buttons = buttons::<SparkApplication>(&session, &namespace, &name, &actions).await;
     let now = now();
     let (pods, pods_trouble) = match pods {
@@ -64,10 +61,9 @@ pub(crate) async fn show(
             Ok(events) => (table_of_events(events)),
             Err(refusal) => (trouble(Some(&refusal.words))),
         }
-        (conditions(application))
-        (spec(&found.whole))
+        (spec(&text))
     };
-    Ok(page(Some(&session.visitor), &name, Some(1), &content))
+    Ok(page(Some(&session.visitor), &name, true, &content))
 }
 
 /// Returns the end of the driver's log, if the application has failed and nothing better is known.
@@ -198,44 +194,34 @@ fn table_of_pods(namespace: &str, pods: &[PodRow]) -> Markup {
     table("Driver and executors", &["Pod", "Role", "Phase", "Node", "Restarts", "Requests", "Began"], &rows)
 }
 
-fn table_of_events(events: &[EventRow]) -> Markup {
+fn table_of_events(events: &[Event]) -> Markup {
     if events.is_empty() {
         let words = "There are no events any more: the cluster keeps them for an hour. The runs above keep why they ended.";
         return html! { p { (words) } };
     }
+    let text = |text: &Option<String>| lines(text.as_deref().unwrap_or_default());
     let rows = html! {
         @for event in events { tr {
-            td.number { (ago(event.when)) @if event.count > 1 { " (×" (event.count) ")" } }
-            td { @if event.kind == "Warning" { span.bad { "Warning" } } @else { (event.kind) } }
-            td { (event.reason) }
-            td { (lines(&event.message)) }
+            @let (kind, times) = (text(&event.type_), summary::times_seen(event));
+            td.number {
+                (ago(summary::last_seen(event).map(|time| time.0)))
+                @if times > 1 { " (×" (times) ")" }
+            }
+            td { span class=[(kind == "Warning").then_some("bad")] { (kind) } }
+            td { (text(&event.reason)) }
+            td { (text(&event.message)) }
         } }
     };
     table("Latest first", &["When", "Type", "Reason", "Message"], &rows)
 }
 
-fn conditions(application: &SparkApplication) -> Markup {
-    let conditions = application.status.iter().flat_map(|status| &status.conditions);
-    let mut conditions = conditions.filter(|condition| condition.status == "True").peekable();
-    html! {
-        @if conditions.peek().is_some() {
-            h2 { "Conditions" }
-            dl {
-                @for condition in conditions {
-                    dt { (condition.type_) }
-                    dd { (condition.reason) " " (lines(&condition.message)) }
-                }
-            }
-        }
-    }
-}
-
-fn spec(whole: &Value) -> Markup {
+fn spec(application: &str) -> Markup {
+    let whole: Value = serde_json::from_str(application).unwrap_or_default();
     let text = serde_saphyr::to_string(&whole["spec"]).unwrap_or_default();
     html! {
         details #spec {
             summary { "Spec" }
-            pre tabindex="0" { (lines(&api::excerpt::beginning(text, LONGEST_SPEC))) }
+            pre tabindex="0" { (lines(&beginning(text, LONGEST_SPEC))) }
         }
     }
 }
@@ -269,13 +255,10 @@ mod tests {
     #[test]
     fn events_that_are_gone_are_explained() {
         assert!(table_of_events(&[]).into_string().contains("the cluster keeps them for an hour"));
-        let event = EventRow {
-            when: None,
-            kind: "Warning".to_owned(),
-            reason: "<b>".to_owned(),
-            message: "a\nb".to_owned(),
-            count: 3,
-        };
+        let event = json!({
+            "metadata": {}, "involvedObject": {}, "type": "Warning", "reason": "<b>", "message": "a\nb", "count": 3,
+        });
+        let event = from_value(event).unwrap();
         let text = table_of_events(&[event]).into_string();
         assert!(
             text.contains("<span class=\"bad\">Warning</span></td><td>&lt;b&gt;</td><td>a\nb</td>"),

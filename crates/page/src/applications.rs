@@ -4,7 +4,7 @@
 use super::{
     callers::Caller,
     entry::Session,
-    layout::{page, state, trouble},
+    layout::state,
     now,
     overview::{link, times},
     query::Query,
@@ -12,7 +12,7 @@ use super::{
     scope,
 };
 use api::{State, summary};
-use axum::{extract::RawQuery, response::Response};
+use axum::response::Response;
 use jiff::Timestamp;
 use maud::{Markup, html};
 use std::cmp::Ordering;
@@ -83,42 +83,32 @@ fn is_wanted(query: &Query, (key, row): &Row<'_>) -> bool {
         && query.given("q").is_none_or(has)
 }
 
-/// Returns the wanted rows in the order that the query asks for: by default those first that were submitted last.
+/// Returns the wanted rows in the order that the query asks for.
 fn wanted<'r>(query: &Query, rows: impl Iterator<Item = Row<'r>>, now: Timestamp) -> Vec<Row<'r>> {
     let mut rows: Vec<_> = rows.filter(|row| is_wanted(query, row)).collect();
-    let column = order(query);
+    let (column, is_descending) = order(query);
     rows.sort_by(|a, b| column.compare(a, b, now));
-    if is_descending(query) {
+    if is_descending {
         rows.reverse();
     }
     rows
 }
 
-fn order(query: &Query) -> Column {
+/// Returns the column that the list is sorted by, and whether it descends: by default, what was submitted last is first.
+fn order(query: &Query) -> (Column, bool) {
     let asked = Column::ALL.into_iter().find(|column| column.as_str() == query.get("sort"));
-    asked.unwrap_or(Column::Submitted)
+    let column = asked.unwrap_or(Column::Submitted);
+    (column, query.given("order").map_or(column == Column::Submitted, |order| order == "down"))
 }
 
-fn is_descending(query: &Query) -> bool {
-    match query.get("order") {
-        "" => order(query) == Column::Submitted,
-        order => order == "down",
-    }
-}
-
-pub(crate) async fn show(session: Session, RawQuery(query): RawQuery) -> Response {
-    let query = Query::of(query.unwrap_or_default().as_bytes());
-    match scope::list(&session, PATH, query.given("namespace"), Caller::applications).await {
-        Ok(list) => {
-            let table = list.read(|rows| {
-                let now = now();
-                table(&query, &wanted(&query, rows.iter(), now), now)
-            });
-            let content = html! { (trouble(list.trouble().as_deref())) (filter(&query)) (table) };
-            page(Some(&session.visitor), "Applications", Some(list.version()), &content)
-        }
-        Err(instead) => instead,
-    }
+pub(crate) async fn show(session: Session) -> Response {
+    let query = &session.query;
+    scope::show(&session, PATH, "Applications", Caller::applications, |rows| {
+        let now = now();
+        let table = table(query, &wanted(query, rows.into_iter(), now), now);
+        html! { (filter(query)) (table) }
+    })
+    .await
 }
 
 fn filter(query: &Query) -> Markup {
@@ -152,7 +142,7 @@ fn filter(query: &Query) -> Markup {
 fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
     let pages = rows.len().div_ceil(ROWS).max(1);
     let number = query.get("page").parse::<usize>().unwrap_or(1).clamp(1, pages);
-    let (column, is_descending) = (order(query), is_descending(query));
+    let (column, is_descending) = order(query);
     let header = |of: Column| {
         let is_sorted = of == column;
         let next = if is_sorted && !is_descending { "down" } else { "up" };

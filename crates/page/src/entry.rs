@@ -35,8 +35,6 @@ const LONGEST_COOKIE: usize = 2_900;
 const LONGEST: usize = 8 << 10;
 /// What the cookie of the user of this machine contains, and what the address to enter by is signed for.
 const OWN: &str = "own";
-/// The header by which an open page says which version it shows.
-pub(crate) const AFTER: &str = "x-after";
 /// The headers by which a browser says from where a request comes, and whether a link has led to it.
 const FETCH_SITE: &str = "sec-fetch-site";
 const FETCH_MODE: &str = "sec-fetch-mode";
@@ -46,8 +44,8 @@ pub(crate) struct Session {
     pub page: Arc<Page>,
     pub caller: Arc<Caller>,
     pub visitor: Visitor,
-    /// The version that the browser shows, if it asks for a newer one.
-    pub after: Option<u64>,
+    /// What the address says behind its path.
+    pub query: Query,
 }
 
 impl Session {
@@ -89,8 +87,8 @@ impl FromRequestParts<Arc<Page>> for Session {
             form: page.secrets.form(&caller.id),
             can_log_out: headers.contains_key(COOKIE) && !headers.contains_key(AUTHORIZATION),
         };
-        let after = headers.get(AFTER).and_then(|after| after.to_str().ok()?.parse().ok());
-        Ok(Self { page: Arc::clone(page), caller, visitor, after })
+        let query = Query::of(parts.uri.query().unwrap_or_default().as_bytes());
+        Ok(Self { page: Arc::clone(page), caller, visitor, query })
     }
 }
 
@@ -155,7 +153,7 @@ fn outside(state: &Page, parts: &Parts) -> Response {
     if !matches!(header(&parts.headers, FETCH_SITE), None | Some("same-origin" | "none")) {
         let content =
             html! { p { "One moment." } meta http-equiv="refresh" content={ "0;url=" (local(path)) }; };
-        return page(None, "Spark", None, &content);
+        return page(None, "Spark", false, &content);
     }
     match state.credentials {
         Credentials::Own(_) => {
@@ -174,7 +172,7 @@ pub(crate) async fn enter(State(state): State<Arc<Page>>, Path(key): Path<String
     if matches!(state.credentials, Credentials::Own(_)) && state.secrets.is_form(OWN.as_bytes(), &key) {
         // A redirect would be part of the navigation from elsewhere, with which the browser sends no such cookie.
         let content = html! { p { a href="/" { "Enter" } } meta http-equiv="refresh" content="0;url=/"; };
-        return ([state.set_cookie(Some(OWN))], page(None, "Spark", None, &content)).into_response();
+        return ([state.set_cookie(Some(OWN))], page(None, "Spark", false, &content)).into_response();
     }
     Refusal::not_found("This address is of another sparkctl page, which has ended perhaps.").into_response()
 }
@@ -204,7 +202,7 @@ fn form(state: &Page, to: &str, wrong: Option<&str>) -> Response {
             code { "kubectl create token NAME" } "."
         }
     };
-    page(None, "Log in", None, &content)
+    page(None, "Log in", false, &content)
 }
 
 /// Takes the token of the form, if the API server takes it.

@@ -31,13 +31,8 @@ pub(crate) struct Visitor {
 const PLACES: [(&str, &str); 3] =
     [("/", "Overview"), ("/applications", "Applications"), ("/schedules", "Schedules")];
 
-/// Returns a whole page. A page with a version asks for a newer one.
-pub(crate) fn page(
-    visitor: Option<&Visitor>,
-    title: &str,
-    version: Option<u64>,
-    content: &Markup,
-) -> Response {
+/// Returns a whole page. One that is live is made anew as long as it is open.
+pub(crate) fn page(visitor: Option<&Visitor>, title: &str, is_live: bool, content: &Markup) -> Response {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -71,7 +66,7 @@ pub(crate) fn page(
                         span { "Spark applications" }
                     }
                 }
-                main #main tabindex="-1" data-version=[version] {
+                main #main tabindex="-1" data-live[is_live] {
                     h1 { (title) }
                     (content)
                 }
@@ -99,7 +94,7 @@ impl IntoResponse for Refusal {
             p.trouble role="alert" { (self.words) }
             p { a href="/" { "Overview" } }
         };
-        (self.status, page(None, title, Some(0), &content)).into_response()
+        (self.status, page(None, title, true, &content)).into_response()
     }
 }
 

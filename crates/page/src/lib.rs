@@ -12,8 +12,7 @@
 //!  a frame ──► windows: which driver, for whom? ──► port-forward ──► Spark's UI
 //! ```
 //!
-//! Pages are complete without JavaScript. With it, a page that is open asks for a newer version of itself (`X-After`), and
-//! the answer comes when there is one.
+//! Pages are complete without JavaScript. With it, a page that somebody looks at is made anew every three seconds.
 
 mod actions;
 mod application;
@@ -31,7 +30,6 @@ mod reads;
 mod refusal;
 mod rights;
 mod rows;
-mod schedule;
 mod schedules;
 mod scope;
 mod secrets;
@@ -110,10 +108,10 @@ impl Page {
             )
             .route("/logs/{namespace}/{pod}", get(logs::show))
             .route("/logs/{namespace}/{pod}/tail", get(logs::tail))
-            .route("/schedules", get(schedules::show))
+            .route("/schedules", get(schedules::list))
             .route(
                 "/schedules/{namespace}/{name}",
-                get(schedule::show).post(actions::act::<ScheduledSparkApplication>),
+                get(schedules::show).post(actions::act::<ScheduledSparkApplication>),
             )
             .route("/ui/{namespace}/{name}/", get(spark_ui::show))
             .route("/spark/{key}/", any(spark_ui::window))

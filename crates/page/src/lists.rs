@@ -33,10 +33,8 @@ use tokio::{
 pub(crate) const UNUSED: Duration = Duration::from_secs(60);
 /// How long a page waits for a list that is not complete yet.
 const FIRST: Duration = Duration::from_secs(10);
-/// How long a page that is open waits for news before it asks again.
-const NEWS: Duration = Duration::from_secs(20);
-/// How long changes are collected before a page is told of them: a page is made anew for all of them together.
-const TOGETHER: Duration = Duration::from_millis(300);
+/// How often a list that is cut is read anew: it has no version from which a watch could continue.
+const AGAIN: Duration = Duration::from_secs(20);
 /// How long one request of a watch lasts, in seconds, and how often the watch looks whether it is still needed.
 const WATCH: u32 = 240;
 const LOOK: Duration = Duration::from_secs(10);
@@ -56,8 +54,6 @@ pub(crate) struct List<R> {
 
 #[derive(Clone, Default)]
 struct Progress {
-    /// Higher after each change.
-    version: u64,
     is_complete: bool,
     /// Whether there are more objects than are kept.
     is_cut: bool,
@@ -105,19 +101,6 @@ impl<R: Send + 'static> List<R> {
         }
     }
 
-    /// Waits until there is something newer than `version`, at most for a while.
-    pub(crate) async fn news(&self, version: u64) {
-        let mut progress = self.progress.subscribe();
-        let newer = progress.wait_for(|progress| progress.version != version);
-        if timeout(NEWS, newer).await.is_ok_and(|newer| newer.is_ok()) {
-            sleep(TOGETHER).await;
-        }
-    }
-
-    pub(crate) fn version(&self) -> u64 {
-        self.progress.borrow().version
-    }
-
     /// Returns what is to be said above the list: why it is not up to date, or that it is cut.
     pub(crate) fn trouble(&self) -> Option<String> {
         let progress = self.progress.borrow();
@@ -128,13 +111,6 @@ impl<R: Send + 'static> List<R> {
 
     pub(crate) fn read<T>(&self, look: impl FnOnce(&BTreeMap<Key, R>) -> T) -> T {
         look(&self.rows.lock())
-    }
-
-    fn tell(&self, change: impl FnOnce(&mut Progress)) {
-        self.progress.send_modify(|progress| {
-            change(progress);
-            progress.version += 1;
-        });
     }
 }
 
@@ -167,7 +143,7 @@ impl<R: Send + 'static> Source<R> {
                     *list.used.lock() = None;
                     list.rows.lock().clear();
                 }
-                list.tell(|progress| {
+                list.progress.send_modify(|progress| {
                     progress.is_complete &= !is_final;
                     progress.failure = Some(error.into());
                 });
@@ -203,14 +179,13 @@ impl<R: Send + 'static> Source<R> {
             .await?;
         if let Some(list) = self.list.upgrade() {
             *list.rows.lock() = rows;
-            list.tell(|progress| {
-                (progress.is_complete, progress.is_cut, progress.failure) = (true, is_cut, None);
-            });
+            list.progress.send_replace(Progress { is_complete: true, is_cut, failure: None });
         }
         Ok(version)
     }
 
-    /// Carries changes into the list until nobody needs it any more, or until the watch fails.
+    /// Carries changes into the list until nobody needs it any more, or until the watch fails. Without a version, waits for
+    /// a while.
     async fn watched(&self, mut version: String) -> Result<(), kube::Error> {
         while !version.is_empty() {
             let parameters = WatchParams::default().timeout(WATCH);
@@ -236,14 +211,11 @@ impl<R: Send + 'static> Source<R> {
                         if rows.len() < MOST || rows.contains_key(&key) {
                             rows.insert(key, row);
                         }
-                        drop(rows);
-                        list.tell(|progress| progress.failure = None);
                     }
                     Some(WatchEvent::Deleted(object)) => {
                         let Reduced { key, version: newest, .. } = (self.reduce)(&object);
                         version = newest;
                         list.rows.lock().remove(&key);
-                        list.tell(|progress| progress.failure = None);
                     }
                     Some(WatchEvent::Bookmark(mark)) => version = mark.metadata.resource_version,
                     Some(WatchEvent::Error(status)) => return Err(kube::Error::Api(status)),
@@ -251,8 +223,7 @@ impl<R: Send + 'static> Source<R> {
                 }
             }
         }
-        // Of a list that is cut there is no version; it is read anew after a while.
-        sleep(NEWS).await;
+        sleep(AGAIN).await;
         Ok(())
     }
 }

@@ -1,22 +1,15 @@
 //! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
 
-use super::{
-    entry::{AFTER, Session},
-    found::named,
-    layout::page,
-    query::Query,
-    reads,
-    refusal::Refusal,
-};
-use api::{Lenient, printable::line, spark_container_of};
+use super::{entry::Session, layout::page, query::Query, reads, refusal::Refusal};
+use api::{printable::line, spark_container_of};
 use axum::{
-    extract::{Path, RawQuery},
+    extract::Path,
     response::{IntoResponse, Response},
 };
 use futures::AsyncReadExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Resource, api::LogParams};
+use kube::{Api, api::LogParams};
 use maud::html;
 use spark_operator_client::patience::{GRACE, in_time};
 use std::fmt::Write;
@@ -26,22 +19,17 @@ const LINES: i64 = 1_000;
 const BYTES: u64 = 1 << 20;
 /// How many of the last lines are shown beside a failure; as many as `sparkctl status` shows.
 const WORDS: i64 = 15;
+/// The header with the moment of the last line, after which the next lines are asked for.
+const AFTER: &str = "x-after";
 
 pub(crate) async fn show(
     session: Session,
     Path((namespace, pod)): Path<(String, String)>,
-    RawQuery(query): RawQuery,
 ) -> Result<Response, Refusal> {
-    let query = Query::of(query.unwrap_or_default().as_bytes());
+    let query = &session.query;
     let is_previous = query.get("previous") == "true";
-    let log = read(
-        &session,
-        &namespace,
-        &pod,
-        &query,
-        LogParams { tail_lines: Some(LINES), ..LogParams::default() },
-    )
-    .await?;
+    let which = LogParams { tail_lines: Some(LINES), ..LogParams::default() };
+    let log = read(&session, &namespace, &pod, query, which).await?;
     let path = format!("/logs/{namespace}/{pod}");
     let tail = (!is_previous).then(|| query.with(&format!("{path}/tail"), "previous", ""));
     let content = html! {
@@ -60,19 +48,15 @@ pub(crate) async fn show(
         p { small { "The last " (LINES) " lines at most." } }
         pre #log tabindex="0" aria-label={ "Log of " (pod) } data-tail=[tail] data-after=(log.after) { (log.text) }
     };
-    Ok(page(Some(&session.visitor), &pod, None, &content))
+    Ok(page(Some(&session.visitor), &pod, false, &content))
 }
 
 /// Returns the lines that have come after the moment in the query, and in a header the moment of the last one.
-pub(crate) async fn tail(
-    session: Session,
-    Path((namespace, pod)): Path<(String, String)>,
-    RawQuery(query): RawQuery,
-) -> Response {
-    let query = Query::of(query.unwrap_or_default().as_bytes());
+pub(crate) async fn tail(session: Session, Path((namespace, pod)): Path<(String, String)>) -> Response {
     // Without a moment the log had no line yet.
-    let since_time = query.get("after").parse::<Timestamp>().ok();
-    match read(&session, &namespace, &pod, &query, LogParams { since_time, ..LogParams::default() }).await {
+    let since_time = session.query.get("after").parse::<Timestamp>().ok();
+    let which = LogParams { since_time, ..LogParams::default() };
+    match read(&session, &namespace, &pod, &session.query, which).await {
         Ok(log) => ([(AFTER, log.after)], log.text).into_response(),
         Err(refusal) => (refusal.status, refusal.words).into_response(),
     }
@@ -103,13 +87,9 @@ async fn read(
     query: &Query,
     which: LogParams,
 ) -> Result<Lines, Refusal> {
-    named(namespace, pod)?;
     let client = &session.caller.client;
-    let object = reads::object(client, &format!("{}/{pod}", Pod::url_path(&(), Some(namespace)))).await?;
-    let container = match Lenient::<Pod>::parse(&object).0.0 {
-        Ok(pod) => spark_container_of(&pod).map(|container| container.name.clone()),
-        Err(_) => None,
-    };
+    let (found, _) = reads::object::<Pod>(client, namespace, pod).await?;
+    let container = spark_container_of(&found).map(|container| container.name.clone());
     let since = which.since_time;
     let parameters =
         LogParams { container, previous: query.get("previous") == "true", timestamps: true, ..which };

@@ -3,14 +3,14 @@
 use super::{
     callers::Caller,
     entry::Session,
-    layout::{ago, duration, page, state, table, trouble},
+    layout::{ago, duration, state, table},
     now,
-    query::{Query, address},
+    query::address,
     rows::{Application, Key},
     scope,
 };
 use api::State;
-use axum::{extract::RawQuery, response::Response};
+use axum::response::Response;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -20,21 +20,8 @@ const LATELY: SignedDuration = SignedDuration::from_hours(24);
 /// The most rows of each table.
 const MOST: usize = 12;
 
-pub(crate) async fn show(session: Session, RawQuery(query): RawQuery) -> Response {
-    let query = Query::of(query.unwrap_or_default().as_bytes());
-    let namespace = query.given("namespace");
-    match scope::list(&session, "/", namespace, Caller::applications).await {
-        Ok(list) => {
-            let content = list.read(|rows| {
-                let here = |key: &Key| namespace.is_none_or(|namespace| *key.0 == *namespace);
-                let rows: Vec<_> = rows.iter().filter(|(key, _)| here(key)).collect();
-                content(&rows, now())
-            });
-            let content = html! { (trouble(list.trouble().as_deref())) (content) };
-            page(Some(&session.visitor), "Overview", Some(list.version()), &content)
-        }
-        Err(instead) => instead,
-    }
+pub(crate) async fn show(session: Session) -> Response {
+    scope::show(&session, "/", "Overview", Caller::applications, |rows| content(&rows, now())).await
 }
 
 fn content(rows: &[(&Key, &Application)], now: Timestamp) -> Markup {

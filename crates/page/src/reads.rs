@@ -1,23 +1,30 @@
 //! Reads from the API server what any user of the cluster may have written: never more bytes than a limit, and one object
 //! at a time.
 
-use axum::body::Bytes;
+use super::refusal::Refusal;
+use api::{Lenient, is_object_name, is_segment};
+use axum::{
+    BoxError,
+    body::{Bytes, HttpBody},
+    http::StatusCode,
+};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
-    Client,
+    Client, Resource,
     api::ListParams,
     client::Body,
     core::{Request, Status},
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use spark_operator_client::patience::{GRACE, in_time};
 use std::io;
 use tokio::sync::Semaphore;
 
-/// The most bytes of one answer. An object has up to 1.5 MB, which is etcd's limit, and an ordinary application 5 KB.
-const LARGEST: usize = 8 << 20;
+/// The most bytes of one answer. An object has up to 1.5 MB, which is etcd's limit, an ordinary application 5 KB, and a page
+/// of Spark's UI with a thousand tasks 2 MB.
+pub(crate) const LARGEST: usize = 8 << 20;
 /// How many objects are asked for at once: their answer is of some 2 MB if they are ordinary. If it exceeds [`LARGEST`],
 /// fewer are asked for.
 const PAGE: u32 = 500;
@@ -48,14 +55,14 @@ pub(crate) async fn list(
     loop {
         let limited = which.clone().limit(size);
         let request = Request::new(path).list(&limited).map_err(kube::Error::BuildRequest)?;
-        let Some(body) = body(client, request).await? else {
+        let Some(body) = send(client, request).await? else {
             if size == 1 {
                 return Err(too_large());
             }
             size = (size / 8).max(1);
             continue;
         };
-        let page: Page = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+        let page: Page<'_> = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
         for item in page.items {
             if count == most {
                 return Ok((String::new(), true));
@@ -70,46 +77,99 @@ pub(crate) async fn list(
     }
 }
 
-/// Returns the text of the object at `path`.
+/// Reads the object `name`. Returns with it the text that was read.
 ///
 /// # Errors
 ///
-/// As [`list`].
-pub(crate) async fn object(client: &Client, path: &str) -> Result<Box<RawValue>, kube::Error> {
+/// If there is none, or if it may not or cannot be read.
+pub(crate) async fn object<K: Resource<DynamicType = ()> + DeserializeOwned>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<(K, Box<str>), Refusal> {
+    named(namespace, name)?;
+    let path = format!("{}/{name}", K::url_path(&(), Some(namespace)));
     let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-    let body = body(client, request).await?.ok_or_else(too_large)?;
-    serde_json::from_slice(&body).map_err(kube::Error::SerdeError)
+    let body = send(client, request).await?.ok_or_else(too_large)?;
+    let object: &RawValue = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+    let (read, text) = Lenient::<K>::parse(object);
+    let read = read.0.map_err(|invalid| {
+        let words = format!("The {} cannot be read: {}", K::kind(&()), invalid.error);
+        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, words)
+    })?;
+    Ok((read, text))
 }
 
-/// Sends a request whose answer nobody needs.
+/// Checks that both can be names: they become parts of paths.
+///
+/// # Errors
+///
+/// If one cannot be a name, so that there is no such object.
+pub(crate) fn named(namespace: &str, name: &str) -> Result<(), Refusal> {
+    if is_segment(namespace) && is_object_name(name) {
+        return Ok(());
+    }
+    Err(Refusal::not_found("There is no such object: that cannot be a name."))
+}
+
+/// Sends a request. Returns the body of the answer; none if it is too large.
 ///
 /// # Errors
 ///
 /// As [`list`].
-pub(crate) async fn send(client: &Client, request: http::Request<Vec<u8>>) -> Result<(), kube::Error> {
-    body(client, request).await.map(drop)
-}
-
-/// Returns the body of the answer; none if it is too large.
-async fn body(client: &Client, request: http::Request<Vec<u8>>) -> Result<Option<Bytes>, kube::Error> {
+pub(crate) async fn send(
+    client: &Client,
+    request: http::Request<Vec<u8>>,
+) -> Result<Option<Bytes>, kube::Error> {
     let answer = in_time(GRACE, client.send(request.map(Body::from))).await??;
     let code = answer.status();
-    let _turn = IN_MEMORY.acquire().await.expect("nobody closes it");
-    match in_time(GRACE, Limited::new(answer.into_body(), LARGEST).collect()).await? {
-        Ok(body) if code.is_success() => Ok(Some(body.to_bytes())),
-        Ok(body) => {
-            let status = serde_json::from_slice::<Status>(&body.to_bytes()).unwrap_or_else(|_| Status {
+    let body = in_time(GRACE, collected(answer.into_body(), &IN_MEMORY)).await?;
+    match body.map_err(kube::Error::Service)? {
+        Some(body) if !code.is_success() => {
+            let status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| Status {
                 code: code.as_u16(),
                 message: format!("the answer is {code}"),
                 ..Status::default()
             });
             Err(kube::Error::Api(status.boxed()))
         }
+        body => Ok(body),
+    }
+}
+
+/// Returns all of a body, as soon as there is room for it; none if it has more than [`LARGEST`] bytes.
+///
+/// # Errors
+///
+/// If it breaks off.
+pub(crate) async fn collected<B>(body: B, room: &Semaphore) -> Result<Option<Bytes>, BoxError>
+where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>>,
+{
+    let _room = room.acquire().await.expect("nobody closes it");
+    match Limited::new(body, LARGEST).collect().await {
+        Ok(body) => Ok(Some(body.to_bytes())),
         Err(error) if error.is::<LengthLimitError>() => Ok(None),
-        Err(error) => Err(kube::Error::Service(error)),
+        Err(error) => Err(error),
     }
 }
 
 fn too_large() -> kube::Error {
     kube::Error::ReadEvents(io::Error::other("an object is larger than etcd stores"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_would_lead_elsewhere_is_none() {
+        assert!(named("team-a", "spark-pi.1").is_ok());
+        for (namespace, name) in
+            [("team-a", "../secrets"), ("team-a/pods", "x"), ("", "x"), ("a", "x?watch"), ("a", "%2e")]
+        {
+            let refusal = named(namespace, name).unwrap_err();
+            assert_eq!(refusal.status, StatusCode::NOT_FOUND, "{namespace} {name}");
+        }
+    }
 }

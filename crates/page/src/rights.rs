@@ -13,7 +13,6 @@ use std::fmt;
 pub(crate) struct Right<'a> {
     pub verb: &'a str,
     pub group: &'a str,
-    /// The resource, and the subresource after a slash.
     pub resource: &'a str,
     pub namespace: &'a str,
     /// The name of the object; empty for all.
@@ -27,19 +26,13 @@ impl fmt::Display for Right<'_> {
     }
 }
 
-/// Returns whether the caller whose client it is has the right.
-///
-/// # Errors
-///
-/// If the API server does not answer.
-pub(crate) async fn has(client: &Client, right: Right<'_>) -> Result<bool, Refusal> {
+/// Returns the sentence that says why the caller whose client it is does not have the right; none if the caller has it.
+pub(crate) async fn lack(client: &Client, right: Right<'_>) -> Option<String> {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let (resource, subresource) = right.resource.split_once('/').unwrap_or((right.resource, ""));
     let attributes = ResourceAttributes {
         verb: some(right.verb),
         group: some(right.group),
-        resource: some(resource),
-        subresource: some(subresource),
+        resource: some(right.resource),
         namespace: some(right.namespace),
         name: some(right.name),
         ..ResourceAttributes::default()
@@ -50,6 +43,9 @@ pub(crate) async fn has(client: &Client, right: Right<'_>) -> Result<bool, Refus
     };
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
     let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
-    let answer = in_time(GRACE, reviews.create(&PostParams::default(), &review)).await.flatten()?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
+    match in_time(GRACE, reviews.create(&PostParams::default(), &review)).await.flatten() {
+        Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => None,
+        Ok(_) => Some(format!("You lack {right}.")),
+        Err(error) => Some(Refusal::from(error).words),
+    }
 }

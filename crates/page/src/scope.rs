@@ -1,4 +1,4 @@
-//! Finds the list that a caller may see: that of all namespaces, else that of the namespace that was chosen. Whoever may
+//! Shows the list that a caller may see: that of all namespaces, else that of the namespace that was chosen. Whoever may
 //! see neither is offered the namespaces in which it is allowed.
 
 use super::{
@@ -9,74 +9,66 @@ use super::{
     query::address,
     reads,
     refusal::Refusal,
-    rights::{Right, has},
+    rights::{Right, lack},
+    rows::Key,
 };
 use api::{Lenient, SparkApplication, is_segment};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Client, Resource, ResourceExt, api::ListParams, core::PartialObjectMeta};
-use maud::html;
-use std::{future::ready, iter, sync::Arc};
+use maud::{Markup, html};
+use std::{iter, sync::Arc};
 
 /// The most namespaces about which the API server is asked, and how many of the questions are under way at once.
 const MOST: usize = 200;
 const AT_ONCE: usize = 8;
 
-/// Returns the list that `of` a caller is there for all namespaces, or for `namespace`. If the browser shows a version of
-/// it, waits for a newer one.
-///
-/// # Errors
-///
-/// The page to show instead of the list.
-pub(crate) async fn list<R: Send + 'static>(
+/// Shows the page `title` with the `content` for those rows of the list that `of` a caller is there that are in the namespace
+/// of the query, or for all; else the page on which a namespace is chosen.
+pub(crate) async fn show<R: Send + 'static>(
     session: &Session,
     path: &str,
-    namespace: Option<&str>,
+    title: &str,
     of: fn(&Caller, Option<&str>) -> Arc<List<R>>,
-) -> Result<Arc<List<R>>, Response> {
-    let all = of(&session.caller, None);
-    match newest(&all, session.after).await {
-        Ok(()) => return Ok(all),
-        Err(refusal) if !refusal.is_forbidden() => return Err(refusal.into_response()),
-        Err(_) => {}
-    }
-    let Some(namespace) = namespace.filter(|namespace| is_segment(namespace)) else {
-        return Err(choice(session, path, None).await);
+    content: impl FnOnce(Vec<(&Key, &R)>) -> Markup,
+) -> Response {
+    let namespace = session.query.given("namespace").filter(|namespace| is_segment(namespace));
+    let list = match (known(session, namespace, of).await, namespace) {
+        (Ok(list), _) => list,
+        (Err(refusal), Some(_)) if refusal.is_forbidden() => {
+            return choice(session, path, Some(&refusal.words)).await;
+        }
+        (Err(refusal), None) if refusal.is_forbidden() => return choice(session, path, None).await,
+        (Err(refusal), _) => return refusal.into_response(),
     };
-    let one = of(&session.caller, Some(namespace));
-    match newest(&one, session.after).await {
-        Ok(()) => Ok(one),
-        Err(refusal) if refusal.is_forbidden() => Err(choice(session, path, Some(&refusal.words)).await),
-        Err(refusal) => Err(refusal.into_response()),
-    }
+    let content = list.read(|rows| {
+        let here = rows.iter().filter(|(key, _)| namespace.is_none_or(|namespace| *key.0 == *namespace));
+        content(here.collect())
+    });
+    let content = html! { (trouble(list.trouble().as_deref())) (content) };
+    page(Some(&session.visitor), title, true, &content)
 }
 
-/// Returns the list of all namespaces, or of `namespace`, as it is now.
+/// Returns the list of all namespaces as it is now; that of `namespace` if the caller may not see all.
 ///
 /// # Errors
 ///
-/// If the caller may see neither.
+/// If the caller may see neither, or if it is not complete in time.
 pub(crate) async fn known<R: Send + 'static>(
     session: &Session,
-    namespace: &str,
+    namespace: Option<&str>,
     of: fn(&Caller, Option<&str>) -> Arc<List<R>>,
 ) -> Result<Arc<List<R>>, Refusal> {
     let all = of(&session.caller, None);
-    if all.complete().await.is_ok() {
-        return Ok(all);
+    match all.complete().await {
+        Err(refusal) if refusal.is_forbidden() && namespace.is_some() => {
+            let one = of(&session.caller, namespace);
+            one.complete().await?;
+            Ok(one)
+        }
+        complete => complete.map(|()| all),
     }
-    let one = of(&session.caller, Some(namespace));
-    one.complete().await?;
-    Ok(one)
-}
-
-async fn newest<R: Send + 'static>(list: &List<R>, after: Option<u64>) -> Result<(), Refusal> {
-    list.complete().await?;
-    if let Some(after) = after {
-        list.news(after).await;
-    }
-    Ok(())
 }
 
 /// Returns the page on which a namespace is chosen.
@@ -94,13 +86,20 @@ async fn choice(session: &Session, path: &str, wrong: Option<&str>) -> Response 
             Ok(_) => p { "There is no namespace in which you may list them." },
             Err(_) => p { "You may not list namespaces either, so you have to know its name." },
         }
-        form action=(path) {
+        (chooser(path, ""))
+    };
+    page(Some(&session.visitor), "Choose a namespace", false, &content)
+}
+
+/// Returns the form for a namespace.
+pub(crate) fn chooser(path: &str, namespace: &str) -> Markup {
+    html! {
+        form action=(path) role="search" {
             label for="namespace" { "Namespace" } " "
-            input #namespace name="namespace" required;
+            input #namespace name="namespace" value=(namespace);
             " " button { "Show" }
         }
-    };
-    page(Some(&session.visitor), "Choose a namespace", None, &content)
+    }
 }
 
 /// Returns the namespaces whose applications the caller may list.
@@ -111,14 +110,14 @@ async fn allowed(session: &Session) -> Result<Vec<String>, Refusal> {
         names.push(Lenient::<PartialObjectMeta>::parse(object).0.name_any());
     })
     .await?;
-    let asked = names.into_iter().map(|name| listable(client.clone(), name));
-    Ok(stream::iter(asked).buffered(AT_ONCE).filter_map(ready).collect().await)
+    let asked: Vec<_> = names.into_iter().map(|name| listable(client.clone(), name)).collect();
+    Ok(stream::iter(asked).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().flatten().collect())
 }
 
 /// Returns the namespace if the caller may list its applications.
 async fn listable(client: Client, namespace: String) -> Option<String> {
     let (group, resource) = (SparkApplication::group(&()), SparkApplication::plural(&()));
     let right = Right { verb: "list", group: &group, resource: &resource, namespace: &namespace, name: "" };
-    let is_allowed = has(&client, right).await.is_ok_and(|has| has);
+    let is_allowed = lack(&client, right).await.is_none();
     is_allowed.then_some(namespace)
 }

@@ -6,15 +6,14 @@
 use super::{
     Page,
     entry::Session,
-    found::{self, named},
     layout::{POLICY, hidden, page},
     query::Query,
-    reads,
+    reads::{self, LARGEST},
     refusal::Refusal,
-    rights::{Right, has},
-    windows::{Driver, LARGEST, Window, has_ended},
+    rights::{Right, lack},
+    windows::{Driver, Window},
 };
-use api::{Lenient, SparkApplication, names::label, summary};
+use api::{SparkApplication, summary};
 use axum::{
     body::{Body, Bytes},
     extract::{Path, State},
@@ -30,11 +29,10 @@ use axum::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource, ResourceExt};
 use maud::html;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use pods::{Phase, PodSummary};
+use std::{collections::HashMap, sync::Arc};
 use submission::exposure::{is_ui_off, ui_port};
 
-/// How often an open frame is compared with the driver that there is.
-const PAUSE: Duration = Duration::from_secs(3);
 /// What the frame may do: run Spark's scripts, which are partly in its pages, without an origin; load and send nothing from
 /// or to elsewhere; and be in a frame of this page only.
 const CONFINED: &str = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads; default-src 'self' \
@@ -47,11 +45,9 @@ pub(crate) async fn show(
     session: Session,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    if session.after.is_some() {
-        tokio::time::sleep(PAUSE).await;
-    }
-    let found = found::application(&session, &namespace, &name).await?;
-    let driver = driver(&session, &found.application).await?;
+    let client = &session.caller.client;
+    let (application, _) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
+    let driver = driver(&session, &application).await?;
     let window =
         driver.map(|driver| session.page.windows.open(&session.page.secrets, &session.caller, driver));
     let content = html! {
@@ -62,7 +58,7 @@ pub(crate) async fn show(
             Err(words) => p.sentence { (words) },
         }
     };
-    let mut answer = page(Some(&session.visitor), &format!("Spark UI of {name}"), Some(1), &content);
+    let mut answer = page(Some(&session.visitor), &format!("Spark UI of {name}"), true, &content);
     let policy = HeaderValue::try_from(format!("{POLICY}; frame-src 'self'")).expect("its letters are ASCII");
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     Ok(answer)
@@ -85,25 +81,21 @@ async fn driver(
     let none = || Ok(Err(format!("{name} has no driver: it is {}", summary::state_and_why(application))));
     let Some(status) = &application.status else { return none() };
     let Some(pod) = &status.driver_info.pod_name else { return none() };
-    named(&namespace, pod)?;
-    let path = format!("{}/{pod}", Pod::url_path(&(), Some(&namespace)));
-    let object = match reads::object(&session.caller.client, &path).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => return none(),
-        object => object?,
+    let found = match reads::object::<Pod>(&session.caller.client, &namespace, pod).await {
+        Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return none(),
+        found => PodSummary::of(&found?.0),
     };
-    let Ok(found) = Lenient::<Pod>::parse(&object).0.0 else { return none() };
     // A pod that does not belong to the run may have the same name.
-    let is_of_run =
-        status.submission_id.as_ref().is_none_or(|run| found.labels().get(label::SUBMISSION_ID) == Some(run));
-    let phase = found.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
-    if !is_of_run || has_ended(&found) {
-        return none();
-    }
-    if phase != "Running" {
-        return Ok(Err(format!("The driver of {name} starts: its pod is {phase}. Its UI appears here.")));
-    }
-    let uid = found.uid().unwrap_or_default();
-    Ok(Ok(Driver { namespace, application: name, pod: pod.clone(), uid, port }))
+    let is_of_run = status.submission_id.is_none() || status.submission_id == found.submission_id;
+    Ok(match found.phase {
+        Phase::Running if is_of_run => {
+            Ok(Driver { namespace, application: name, pod: found.name, uid: found.uid, port })
+        }
+        Phase::Pending | Phase::Unknown if is_of_run => {
+            Err(format!("The driver of {name} starts: its pod is {:?}. Its UI appears here.", found.phase))
+        }
+        _ => return none(),
+    })
 }
 
 /// Answers a request of a frame.
@@ -193,8 +185,8 @@ async fn kill(
     let (group, resource) = (SparkApplication::group(&()), SparkApplication::plural(&()));
     let Driver { namespace, application, .. } = &window.driver;
     let right = Right { verb: "patch", group: &group, resource: &resource, namespace, name: application };
-    if !has(&window.client, right).await? {
-        return refused(&format!("You lack {right}, which is needed to kill jobs and stages."));
+    if let Some(words) = lack(&window.client, right).await {
+        return refused(&words);
     }
     if *method == Method::POST {
         let is_ours = page.secrets.is_form(window.key.as_bytes(), Query::of(body).get("form"));

@@ -6,22 +6,21 @@
 
 use super::{
     callers::Caller,
-    reads,
+    reads::{LARGEST, collected},
     refusal::Refusal,
     secrets::{CallerId, Secrets},
 };
-use api::Lenient;
 use axum::{
     body::Bytes,
     http::{Method, Request, StatusCode, header::HOST, response::Parts},
 };
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::Empty;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client};
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt::Display, sync::Arc, time::Duration};
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
@@ -33,9 +32,7 @@ const MOST: usize = 256;
 const UNUSED: Duration = Duration::from_secs(30 * 60);
 /// How long a window stays open at most: as long as a cookie.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
-/// The most bytes of an answer: one page of a thousand tasks has 2 MB.
-pub(crate) const LARGEST: usize = 8 << 20;
-/// The right to have an answer in memory, of all windows together.
+/// The right to have an answer of a driver in memory, of all windows together. No driver holds up the API server's answers.
 static IN_MEMORY: Semaphore = Semaphore::const_new(8);
 /// How many requests one window sends at once: a browser sends six.
 const OF_ONE: usize = 6;
@@ -133,35 +130,26 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// If the driver does not answer, has ended or was replaced, or if the caller may not forward its port.
+    /// If the driver does not answer, or if the caller may not forward its port.
     pub(crate) async fn ask(&self, method: Method, target: &str) -> Result<(Parts, Bytes), Refusal> {
         let _room = self.room.acquire().await.expect("nobody closes it");
-        let asked = async {
-            let mut connection = self.connection().await?;
-            let request = Request::builder().method(method).uri(target).header(HOST, "localhost");
-            let request = request.header(CONTEXT, self.context()).body(Empty::new());
-            let request =
-                request.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
-            let answer = match connection.send_request(request).await {
-                Ok(answer) => answer,
-                Err(error) => return Err(self.silence(error.to_string()).await),
-            };
-            let (head, body) = answer.into_parts();
-            let _memory = IN_MEMORY.acquire().await.expect("nobody closes it");
-            let body = Limited::new(body, LARGEST).collect().await.map_err(|error| {
-                let words = format!(
-                    "The driver's answer has more than {} MiB, or it broke off: {error}.",
-                    LARGEST >> 20
-                );
-                Refusal::new(StatusCode::BAD_GATEWAY, words)
-            })?;
-            self.idle.lock().push(connection);
-            Ok((head, body.to_bytes()))
-        };
-        match timeout(PATIENCE, asked).await {
-            Ok(answered) => answered,
-            Err(late) => Err(self.silence(late.to_string()).await),
-        }
+        timeout(PATIENCE, self.answer(method, target)).await.unwrap_or_else(|late| Err(self.silence(late)))
+    }
+
+    async fn answer(&self, method: Method, target: &str) -> Result<(Parts, Bytes), Refusal> {
+        let mut connection = self.connection().await?;
+        let request = Request::builder().method(method).uri(target).header(HOST, "localhost");
+        let request = request.header(CONTEXT, self.context()).body(Empty::new());
+        let request = request.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+        let answer = connection.send_request(request).await.map_err(|error| self.silence(error))?;
+        let (head, body) = answer.into_parts();
+        let body = collected(body, &IN_MEMORY).await.map_err(|error| self.silence(error))?;
+        let body = body.ok_or_else(|| {
+            let words = format!("The driver's answer has more than {} MiB.", LARGEST >> 20);
+            Refusal::new(StatusCode::BAD_GATEWAY, words)
+        })?;
+        self.idle.lock().push(connection);
+        Ok((head, body))
     }
 
     /// Returns a connection to the driver that is free, or a new one.
@@ -174,18 +162,11 @@ impl Window {
             }
         }
         let Driver { namespace, pod, port, .. } = &self.driver;
-        if let Some(words) = self.end().await? {
-            return Err(Refusal::new(StatusCode::GONE, words));
-        }
         let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
         let mut forwarder = pods.portforward(pod, &[*port]).await?;
-        let Some(stream) = forwarder.take_stream(*port) else {
-            return Err(self.silence("no stream".to_owned()).await);
-        };
-        let (sender, connection) = match handshake(TokioIo::new(stream)).await {
-            Ok(both) => both,
-            Err(error) => return Err(self.silence(error.to_string()).await),
-        };
+        let stream = forwarder.take_stream(*port).ok_or_else(|| self.silence("no stream"))?;
+        let (sender, connection) =
+            handshake(TokioIo::new(stream)).await.map_err(|error| self.silence(error))?;
         tokio::spawn(async move {
             // Its end, in order or not, is seen by whoever waits for an answer.
             connection.await.ok();
@@ -194,48 +175,15 @@ impl Window {
         Ok(sender)
     }
 
-    /// Returns the sentence for a driver that has ended or was replaced; none if it runs.
-    async fn end(&self) -> Result<Option<String>, Refusal> {
-        let Driver { namespace, application, pod, uid, .. } = &self.driver;
-        let path = format!("{}/{pod}", Pod::url_path(&(), Some(namespace)));
-        let pod = match reads::object(&self.client, &path).await {
-            Ok(object) => Lenient::<Pod>::parse(&object).0.0.ok(),
-            Err(kube::Error::Api(status)) if status.is_not_found() => None,
-            Err(error) => return Err(error.into()),
-        };
-        Ok(match pod {
-            None => Some(format!("The driver of {application} is gone, and its UI with it.")),
-            Some(pod) if pod.uid().as_ref() != Some(uid) => Some(format!(
-                "The driver of {application} was replaced by that of another run: load the page again."
-            )),
-            Some(pod) if has_ended(&pod) => {
-                Some(format!("The driver of {application} has ended, and its UI with it."))
-            }
-            Some(_) => None,
-        })
-    }
-
-    /// Says why the driver does not answer.
-    async fn silence(&self, error: String) -> Refusal {
+    /// Returns the sentence for a driver that does not answer. The page around the frame says it if it has ended.
+    fn silence(&self, error: impl Display) -> Refusal {
         let Driver { application, port, .. } = &self.driver;
-        match self.end().await {
-            Ok(Some(words)) => Refusal::new(StatusCode::GONE, words),
-            Ok(None) => Refusal::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                format!(
-                    "The driver of {application} does not answer on port {port} ({error}). Spark's UI begins with the \
-                     SparkContext, which a program creates first: try again in a moment."
-                ),
-            ),
-            Err(refusal) => refusal,
-        }
+        let words = format!(
+            "The driver of {application} does not answer on port {port} ({error}). Spark's UI begins with the \
+             SparkContext, which a program creates first: try again in a moment."
+        );
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, words)
     }
-}
-
-/// Whether nothing can listen on the pod's ports any more.
-pub(crate) fn has_ended(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 #[cfg(test)]
@@ -251,11 +199,10 @@ mod tests {
         Driver { namespace, application, pod, uid, port: 4040 }
     }
 
-    /// Returns a client whose server knows everybody, and the pod `pi-driver` of the driver `two`, which has ended.
+    /// Returns a client whose server knows everybody.
     fn client() -> Client {
         let service = tower::service_fn(|_: Request<Body>| async {
-            let metadata = json!({"name": "pi-driver", "namespace": "team-a", "uid": "two"});
-            let answer = json!({"metadata": metadata, "status": {"phase": "Failed"}}).to_string();
+            let answer = json!({"metadata": {}}).to_string();
             Ok::<_, Infallible>(axum::http::Response::new(Body::from(answer.into_bytes())))
         });
         Client::new(service, "default")
@@ -275,16 +222,5 @@ mod tests {
         assert!(windows.get(&first).is_some());
         tokio::time::advance(UNUSED).await;
         assert!(windows.get(&first).is_none());
-    }
-
-    #[tokio::test]
-    async fn a_driver_that_has_ended_or_was_replaced_is_told_in_a_sentence() {
-        let (windows, secrets, callers) = (Windows::default(), Secrets::new(), Callers::default());
-        let caller = callers.caller([1; 32], client).await.unwrap();
-        for (uid, told) in [("one", "was replaced by that of another run"), ("two", "has ended")] {
-            let window = windows.open(&secrets, &caller, driver(uid));
-            let refusal = window.ask(Method::GET, "/jobs/").await.unwrap_err();
-            assert!(refusal.status == StatusCode::GONE && refusal.words.contains(told), "{}", refusal.words);
-        }
     }
 }
