@@ -6,8 +6,6 @@ use std::str::FromStr;
 const UNITS: [(&str, u64); 6] =
     [("b", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40), ("p", 1 << 50)];
 
-/// Spark's default heap size, in MiB.
-pub const HEAP: u64 = 1024;
 /// The default minimum of the memory of a pod beside its heap, in MiB (`ResourceProfile.MEMORY_OVERHEAD_MIN_MIB`).
 pub const OVERHEAD_LEAST: u64 = 384;
 

@@ -18,6 +18,41 @@ pub fn state_name(state: State) -> &'static str {
     }
 }
 
+crate::words! {
+    /// How a state is: states of one tone have one colour.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Tone {
+        /// It has ended well.
+        Good = "good",
+        /// It works.
+        Busy = "busy",
+        /// It has failed.
+        Bad = "bad",
+        /// It waits, or is stopped.
+        Wait = "wait",
+    }
+}
+
+impl Tone {
+    /// Returns the tone of a state.
+    #[must_use]
+    pub const fn of(state: State) -> Self {
+        match state {
+            State::Completed => Self::Good,
+            State::Running | State::Succeeding => Self::Busy,
+            State::Failed | State::Failing | State::SubmissionFailed => Self::Bad,
+            State::New
+            | State::Submitted
+            | State::PendingRerun
+            | State::Invalidating
+            | State::Suspending
+            | State::Suspended
+            | State::Resuming
+            | State::Unknown => Self::Wait,
+        }
+    }
+}
+
 /// Returns why the application is in its state, with line breaks but without other control characters; none if the
 /// status does not say it.
 #[must_use]

@@ -5,9 +5,8 @@ use super::{
     layout::hidden,
     now,
     query::Query,
-    reads::{named, send},
+    reads::{Right, lack, named, send},
     refusal::Refusal,
-    rights::{Right, lack},
 };
 use api::{SparkApplication, names::annotation};
 use axum::{

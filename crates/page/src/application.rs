@@ -13,7 +13,7 @@ use api::{SparkApplication, SparkApplicationStatus, State, excerpt::beginning, p
 use axum::{extract::Path, response::Response};
 use futures::future::join3;
 use jiff::Timestamp;
-use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -46,7 +46,7 @@ pub(crate) async fn show(
         (sentence(application, now))
         (links(&session, application))
         (buttons)
-        (facts(application, now))
+        (facts(application))
         (timeline(application, &pods, now))
         (runs(application, now))
         @if let Some(words) = words {
@@ -116,20 +116,14 @@ fn log_of(namespace: &str, pod: &str) -> String {
     format!("/logs/{namespace}/{pod}")
 }
 
-fn facts(application: &SparkApplication, now: Timestamp) -> Markup {
+fn facts(application: &SparkApplication) -> Markup {
     let empty = SparkApplicationStatus::default();
     let status = application.status.as_ref().unwrap_or(&empty);
-    let time = |time: &Option<Time>| ago(time.as_ref().map(|time| time.0));
-    let took = status.last_submission_attempt_time.as_ref().map(|time| time.0);
-    let end = status.termination_time.as_ref().map_or(now, |time| time.0);
+    let submitted = status.last_submission_attempt_time.as_ref().map(|time| time.0);
     html! {
         dl {
             dt { "Namespace" } dd { (application.namespace().unwrap_or_default()) }
-            dt { "Submitted" } dd {
-                (time(&status.last_submission_attempt_time))
-                @if let Some(took) = took { ", took " (duration(took, end)) }
-            }
-            dt { "Ended" } dd { (time(&status.termination_time)) }
+            dt { "Submitted" } dd { (ago(submitted)) }
             dt { "Attempts" } dd { (status.execution_attempts) " of the driver, " (status.submission_attempts) " submissions" }
             dt { "Executors" } dd { (summary::executors(application).unwrap_or_default()) }
             @if let Some(scheduler) = summary::batch_scheduler(application) {

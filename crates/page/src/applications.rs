@@ -28,7 +28,6 @@ api::words! {
         Name = "name",
         Namespace = "namespace",
         State = "state",
-        Kind = "type",
         Owner = "owner",
         Attempts = "attempts",
         Executors = "executors",
@@ -48,7 +47,6 @@ impl Column {
             Self::Name => a_key.1.cmp(&b_key.1),
             Self::Namespace => a_key.cmp(b_key),
             Self::State => name_of(a).cmp(name_of(b)),
-            Self::Kind => a.kind.cmp(b.kind),
             Self::Owner => a.owner.cmp(&b.owner),
             Self::Attempts => a.attempts.cmp(&b.attempts),
             Self::Executors => (a.running, a.wanted, a.failed).cmp(&(b.running, b.wanted, b.failed)),
@@ -67,13 +65,8 @@ fn name_of(row: &Application) -> &'static str {
 
 /// Whether the query wants the row: each of its values has to be that of the row, and its text in one of the row's.
 fn is_wanted(query: &Query, (key, row): &Row<'_>) -> bool {
-    let exact = [
-        ("namespace", &*key.0),
-        ("state", name_of(row)),
-        ("type", row.kind),
-        ("owner", &*row.owner),
-        ("queue", &*row.queue),
-    ];
+    let exact =
+        [("namespace", &*key.0), ("state", name_of(row)), ("owner", &*row.owner), ("queue", &*row.queue)];
     let has = |text: &str| {
         [&*key.1, &*key.0, &*row.owner, &*row.queue, &*row.reason, &*row.why]
             .iter()
@@ -131,7 +124,7 @@ fn filter(query: &Query) -> Markup {
                 }
             }
             (field("owner", "Owner or schedule")) (field("queue", "Queue"))
-            @for name in ["type", "sort", "order"] {
+            @for name in ["sort", "order"] {
                 @if let Some(value) = query.given(name) { input type="hidden" name=(name) value=(value); }
             }
             button { "Show" } " " a href=(PATH) { "All" }
@@ -167,7 +160,6 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
                             th scope="row" { (link(key)) }
                             td { (key.0) }
                             td { (state(row.state)) @if !row.why.is_empty() { br; small { (row.why) } } }
-                            td { (row.kind) }
                             td { (row.owner) }
                             td.number { (row.attempts) }
                             td.number {

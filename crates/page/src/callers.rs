@@ -7,7 +7,7 @@ use super::{
     secrets::CallerId,
 };
 use api::{ScheduledSparkApplication, SparkApplication};
-use http::{HeaderValue, Request, StatusCode, header::AUTHORIZATION};
+use http::{HeaderValue, Request, header::AUTHORIZATION};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, Resource, api::PostParams, client::Body};
 use parking_lot::Mutex;
@@ -15,8 +15,8 @@ use spark_operator_client::patience::{GRACE, in_time};
 use std::{collections::HashMap, sync::Arc};
 use tokio::time::Instant;
 
-/// The most callers that have lists at once. Of more, the one that has been silent for longest is forgotten; it only has
-/// to wait for its lists again.
+/// The most callers that have lists at once. Of more, the one about whom the API server was asked first is forgotten, and only
+/// has to wait for its lists again.
 const MOST: usize = 64;
 /// The most lists of a kind that a caller has: that of all namespaces, and of some.
 const MOST_LISTS: usize = 4;
@@ -29,7 +29,6 @@ pub(crate) struct Caller {
     pub client: Client,
     applications: Mutex<Lists<Application>>,
     schedules: Mutex<Lists<Schedule>>,
-    used: Mutex<Instant>,
     /// When the API server was asked last whether it knows the caller.
     asked: Mutex<Instant>,
 }
@@ -37,7 +36,7 @@ pub(crate) struct Caller {
 /// The lists of one kind by their paths.
 type Lists<R> = HashMap<String, Arc<List<R>>>;
 
-/// All callers of the last minute.
+/// All callers of the last minutes.
 #[derive(Default)]
 pub(crate) struct Callers {
     known: Mutex<HashMap<CallerId, Arc<Caller>>>,
@@ -82,40 +81,26 @@ impl Callers {
         client: impl FnOnce() -> Client,
     ) -> Result<Arc<Caller>, Refusal> {
         let known = self.known.lock().get(&id).map(Arc::clone);
-        if let Some(caller) = known {
-            *caller.used.lock() = Instant::now();
-            if caller.asked.lock().elapsed() > UNUSED {
-                if let Err(refusal) = name(&caller.client).await {
-                    if refusal.status == StatusCode::UNAUTHORIZED {
-                        self.forget(&id);
-                    }
-                    return Err(refusal);
-                }
-                *caller.asked.lock() = Instant::now();
-            }
-            return Ok(caller);
-        }
-        let client = client();
-        let name = name(&client).await?;
-        let caller = Arc::new(Caller {
-            id,
-            name,
-            client,
-            applications: Mutex::default(),
-            schedules: Mutex::default(),
-            used: Mutex::new(Instant::now()),
-            asked: Mutex::new(Instant::now()),
-        });
-        let mut known = self.known.lock();
-        known.retain(|_, caller| caller.used.lock().elapsed() < UNUSED);
-        if known.len() >= MOST
-            && let Some(silent) =
-                known.iter().min_by_key(|(_, caller)| *caller.used.lock()).map(|(id, _)| *id)
+        if let Some(caller) = &known
+            && caller.asked.lock().elapsed() < UNUSED
         {
+            return Ok(Arc::clone(caller));
+        }
+        let client = known.map_or_else(client, |caller| caller.client.clone());
+        let name = name(&client).await.inspect_err(|_| self.forget(&id))?;
+        let mut known = self.known.lock();
+        known.retain(|_, caller| caller.asked.lock().elapsed() < 2 * UNUSED);
+        let silent = known.iter().min_by_key(|(_, caller)| *caller.asked.lock()).map(|(id, _)| *id);
+        if let Some(silent) = silent.filter(|_| known.len() >= MOST) {
             known.remove(&silent);
         }
         // Two requests may have asked at once; both have the same caller from then on.
-        Ok(Arc::clone(known.entry(id).or_insert(caller)))
+        let (applications, schedules) = (Mutex::default(), Mutex::default());
+        let asked = Mutex::new(Instant::now());
+        let new = Arc::new(Caller { id, name, client, applications, schedules, asked });
+        let caller = known.entry(id).or_insert(new);
+        *caller.asked.lock() = Instant::now();
+        Ok(Arc::clone(caller))
     }
 
     /// Forgets a caller who has logged out.
@@ -133,8 +118,8 @@ async fn name(client: &Client) -> Result<String, Refusal> {
             let user = review.status.and_then(|status| status.user_info);
             Ok(user.and_then(|user| user.username).unwrap_or_default())
         }
-        // Before Kubernetes 1.28 nobody could ask, and an admin may forbid it. A token that is wrong is 401 in any case.
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(String::new()),
+        // An admin may forbid to ask. A token that is wrong is 401 in any case.
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(String::new()),
         Err(error) => Err(error.into()),
     }
 }

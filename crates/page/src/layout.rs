@@ -1,13 +1,17 @@
 //! The frame that all pages have, the headers of all answers, and the small pieces that pages consist of.
 
 use super::{now, refusal::Refusal};
-use api::{State, summary};
+use api::{
+    State,
+    summary::{self, Tone},
+};
 use axum::{
+    extract::Path,
     http::{
         HeaderValue, StatusCode,
         header::{
-            CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-            X_FRAME_OPTIONS,
+            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+            X_CONTENT_TYPE_OPTIONS,
         },
     },
     response::{Html, IntoResponse, Response},
@@ -107,14 +111,22 @@ pub(crate) async fn guarded(mut answer: Response) -> Response {
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ];
-    let framed = answer.headers().contains_key(CONTENT_SECURITY_POLICY);
     for (name, value) in common {
         answer.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
-    if !framed {
-        answer.headers_mut().insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-    }
     answer
+}
+
+/// Serves the files that pages load: a style sheet, an icon and two scripts, all of them in this binary.
+pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response, Refusal> {
+    let (kind, text) = match name.as_str() {
+        "page.css" => ("text/css; charset=utf-8", include_str!("../assets/page.css")),
+        "page.js" => ("text/javascript; charset=utf-8", include_str!("../assets/page.js")),
+        "storage.js" => ("text/javascript; charset=utf-8", include_str!("../assets/storage.js")),
+        "icon.svg" => ("image/svg+xml", include_str!("../assets/icon.svg")),
+        _ => return Err(Refusal::not_found("There is no such file.")),
+    };
+    Ok(([(CONTENT_TYPE, kind), (CACHE_CONTROL, "max-age=300")], text).into_response())
 }
 
 /// Returns the state of an application: a word, and a colour that means the same.
@@ -124,22 +136,8 @@ pub(crate) fn state(state: Option<State>) -> Markup {
 }
 
 /// Returns the class of a state, which is its colour.
-pub(crate) const fn tone(state: Option<State>) -> &'static str {
-    match state {
-        Some(State::Completed) => "good",
-        Some(State::Running | State::Succeeding) => "busy",
-        Some(State::Failed | State::Failing | State::SubmissionFailed) | None => "bad",
-        Some(
-            State::New
-            | State::Submitted
-            | State::PendingRerun
-            | State::Invalidating
-            | State::Suspending
-            | State::Suspended
-            | State::Resuming
-            | State::Unknown,
-        ) => "wait",
-    }
+pub(crate) fn tone(state: Option<State>) -> &'static str {
+    state.map_or(Tone::Bad, Tone::of).as_str()
 }
 
 /// Returns how long ago something was, and on a closer look when.
@@ -208,7 +206,6 @@ mod tests {
             "cross-origin-opener-policy: same-origin".to_owned(),
             "referrer-policy: no-referrer".to_owned(),
             "x-content-type-options: nosniff".to_owned(),
-            "x-frame-options: DENY".to_owned(),
         ];
         assert_eq!(headers, expected);
     }

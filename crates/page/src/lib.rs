@@ -17,7 +17,6 @@
 mod actions;
 mod application;
 mod applications;
-mod assets;
 mod callers;
 mod entry;
 mod found;
@@ -28,7 +27,6 @@ mod overview;
 mod query;
 mod reads;
 mod refusal;
-mod rights;
 mod rows;
 mod schedules;
 mod scope;
@@ -119,7 +117,7 @@ impl Page {
             .route("/enter/{key}", get(entry::enter))
             .route("/login", get(entry::login).post(entry::log_in))
             .route("/logout", post(entry::log_out))
-            .route("/assets/{name}", get(assets::show))
+            .route("/assets/{name}", get(layout::asset))
             .route("/healthz", get(async || "ok\n"))
             .fallback(async || Refusal::not_found("There is no such page."))
             .layer(DefaultBodyLimit::max(query::LONGEST))

@@ -134,8 +134,7 @@ impl<R: Send + 'static> Source<R> {
                 }
                 Err(error) => Some(error),
             };
-            // What was changed so long ago that the watch cannot continue is read anew.
-            let Some(error) = failure.filter(|error| !is_gone(error)) else { continue };
+            let Some(error) = failure else { continue };
             let is_final = !can_pass(&error);
             if let Some(list) = self.list.upgrade() {
                 if is_final {
@@ -226,11 +225,6 @@ impl<R: Send + 'static> Source<R> {
         sleep(AGAIN).await;
         Ok(())
     }
-}
-
-/// Whether the error says that a watch cannot continue from its version.
-fn is_gone(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 410)
 }
 
 #[cfg(test)]

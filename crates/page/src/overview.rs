@@ -1,4 +1,4 @@
-//! The first page: how many applications are in each state, what has failed, what is asked for, and what waits longest.
+//! The first page: how many applications are in each state, what has failed, and what waits longest.
 
 use super::{
     callers::Caller,
@@ -27,18 +27,12 @@ pub(crate) async fn show(session: Session) -> Response {
 fn content(rows: &[(&Key, &Application)], now: Timestamp) -> Markup {
     let mut states = BTreeMap::<Option<State>, usize>::new();
     let mut reasons = BTreeMap::<&str, usize>::new();
-    let mut asked = BTreeMap::<(&str, &str), (i64, u64, usize)>::new();
     let mut waiting = Vec::new();
     for (key, row) in rows {
         *states.entry(row.state).or_default() += 1;
         let has_failed = matches!(row.state, Some(State::Failed | State::SubmissionFailed));
         if has_failed && row.ended.or(row.submitted).is_some_and(|end| now.duration_since(end) < LATELY) {
-            let reason = if row.reason.is_empty() { "without a reason" } else { &*row.reason };
-            *reasons.entry(reason).or_default() += 1;
-        }
-        if matches!(row.state, Some(State::Submitted | State::Running)) {
-            let sums = asked.entry((&*key.0, &*row.queue)).or_default();
-            *sums = (sums.0 + i64::from(row.cores), sums.1.saturating_add(row.memory), sums.2 + 1);
+            *reasons.entry(&*row.reason).or_default() += 1;
         }
         if matches!(row.state, Some(State::New | State::Submitted | State::PendingRerun)) {
             waiting.push((row.submitted.or(row.created).unwrap_or(now), key, row));
@@ -68,27 +62,11 @@ fn content(rows: &[(&Key, &Application)], now: Timestamp) -> Markup {
         @if !reasons.is_empty() {
             (table("Failed in the last day", &["Reason", "Applications"], &html! {
                 @for (reason, count) in reasons.iter().take(MOST) { tr {
-                    th scope="row" {
-                        a href=(address("/applications", [("state", "FAILED"), ("q", *reason)].into_iter())) { (reason) }
-                    }
+                    @let words = if reason.is_empty() { "without a reason" } else { *reason };
+                    th scope="row" { a href=(address("/applications", [("state", "FAILED"), ("q", *reason)].into_iter())) { (words) } }
                     td.number { (count) }
                 } }
             }))
-        }
-        @if !asked.is_empty() {
-            (table(
-                "Asked for by what is submitted or runs, without overhead",
-                &["Namespace", "Queue", "Applications", "Cores", "Memory"],
-                &html! {
-                    @for ((namespace, queue), (cores, memory, count)) in &asked { tr {
-                        th scope="row" { (namespace) }
-                        td { (queue) }
-                        td.number { (count) }
-                        td.number { (cores) }
-                        td.number { (memory / 1024) " GiB" }
-                    } }
-                },
-            ))
         }
     }
 }
@@ -116,7 +94,7 @@ mod tests {
     #[test]
     fn an_overview_counts_states_and_reasons_and_names_what_waits() {
         let row = |name: &str, state: &str, ended: &str| {
-            let spec = json!({"type": "Scala", "sparkVersion": "4.0.1", "driver": {"cores": 2}, "executor": {"memory": "3g"}});
+            let spec = json!({"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}});
             let status = json!({
                 "applicationState": {"state": state, "errorMessage": "no <room>"}, "driverInfo": {}, "terminationTime": ended,
                 "lastSubmissionAttemptTime": "2026-11-21T11:00:00Z", "runs": [{"ordinal": 1, "reason": "OOMKilled"}],
@@ -138,7 +116,6 @@ mod tests {
             r#"<a href="/applications?state=FAILED"><strong>2</strong> <span class="state bad">FAILED</span></a>"#,
             r#"<td class="number">1h</td><td>no &lt;room&gt;</td>"#,
             r#"<a href="/applications?state=FAILED&amp;q=OOMKilled">OOMKilled</a></th><td class="number">1</td>"#,
-            r#"<th scope="row">team-a</th><td></td><td class="number">1</td><td class="number">3</td><td class="number">4 GiB</td>"#,
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -1,5 +1,5 @@
 //! Reads from the API server what any user of the cluster may have written: never more bytes than a limit, and one object
-//! at a time.
+//! at a time. Asks it what a caller may do.
 
 use super::refusal::Refusal;
 use api::{Lenient, is_object_name, is_segment};
@@ -9,17 +9,20 @@ use axum::{
     http::StatusCode,
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use k8s_openapi::{
+    api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+    apimachinery::pkg::apis::meta::v1::ListMeta,
+};
 use kube::{
-    Client, Resource,
-    api::ListParams,
+    Api, Client, Resource,
+    api::{ListParams, PostParams},
     client::Body,
     core::{Request, Status},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use spark_operator_client::patience::{GRACE, in_time};
-use std::io;
+use std::{fmt, io};
 use tokio::sync::Semaphore;
 
 /// The most bytes of one answer. An object has up to 1.5 MB, which is etcd's limit, an ordinary application 5 KB, and a page
@@ -156,6 +159,48 @@ where
 
 fn too_large() -> kube::Error {
     kube::Error::ReadEvents(io::Error::other("an object is larger than etcd stores"))
+}
+
+/// A right in a namespace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Right<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    pub resource: &'a str,
+    pub namespace: &'a str,
+    /// The name of the object; empty for all.
+    pub name: &'a str,
+}
+
+impl fmt::Display for Right<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verb, resource, namespace, .. } = self;
+        write!(f, "the right to {verb} {resource} in the namespace {namespace}")
+    }
+}
+
+/// Returns the sentence that says why the caller whose client it is does not have the right; none if the caller has it.
+pub(crate) async fn lack(client: &Client, right: Right<'_>) -> Option<String> {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let attributes = ResourceAttributes {
+        verb: some(right.verb),
+        group: some(right.group),
+        resource: some(right.resource),
+        namespace: some(right.namespace),
+        name: some(right.name),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec {
+        resource_attributes: Some(attributes),
+        ..SelfSubjectAccessReviewSpec::default()
+    };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
+    match in_time(GRACE, reviews.create(&PostParams::default(), &review)).await.flatten() {
+        Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => None,
+        Ok(_) => Some(format!("You lack {right}.")),
+        Err(error) => Some(Refusal::from(error).words),
+    }
 }
 
 #[cfg(test)]

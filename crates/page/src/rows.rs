@@ -2,8 +2,8 @@
 //! for each caller.
 
 use api::{
-    Lenient, ScheduledSparkApplication, SparkApplication, State, excerpt::beginning, memory, names::label,
-    stated, summary,
+    Lenient, ScheduledSparkApplication, SparkApplication, State, excerpt::beginning, names::label, stated,
+    summary,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -25,7 +25,6 @@ pub(crate) struct Reduced<R> {
 pub(crate) struct Application {
     /// None if the application cannot be read.
     pub state: Option<State>,
-    pub kind: &'static str,
     /// The schedule that has made it, or its owner.
     pub owner: Box<str>,
     pub queue: Box<str>,
@@ -40,9 +39,6 @@ pub(crate) struct Application {
     pub why: Box<str>,
     /// The reason of its last end, as a word.
     pub reason: Box<str>,
-    /// The cores and MiB that the spec asks for, driver and executors together.
-    pub cores: i32,
-    pub memory: u64,
 }
 
 /// What lists show of a schedule.
@@ -105,21 +101,8 @@ fn of_application(application: &SparkApplication) -> Application {
     let initial = dynamic.and_then(|dynamic| dynamic.initial_executors.or(dynamic.min_executors));
     let wanted = spec.executor.instances.or(initial).unwrap_or(1);
     let options = spec.batch_scheduler_options.as_ref();
-    let cores = |pod: &api::SparkPodSpec| pod.cores.unwrap_or(1).max(0);
-    let heap = |pod: &api::SparkPodSpec| {
-        let bytes = pod.memory.as_ref().and_then(|text| memory::bytes(text, true));
-        bytes.map_or(memory::HEAP, |bytes| bytes >> 20)
-    };
-    let (driver, executor) = (&spec.driver.pod, &spec.executor.pod);
-    let executors = u64::try_from(wanted).unwrap_or_default();
     Application {
         state: Some(application.state()),
-        kind: match spec.application_type {
-            api::ApplicationType::Java => "Java",
-            api::ApplicationType::Python => "Python",
-            api::ApplicationType::Scala => "Scala",
-            api::ApplicationType::R => "R",
-        },
         queue: word(options.and_then(|options| stated(&options.queue))),
         attempts: status.submission_attempts,
         wanted,
@@ -129,8 +112,6 @@ fn of_application(application: &SparkApplication) -> Application {
         ended: time(status.termination_time.as_ref()),
         why: sentence(summary::why(application).unwrap_or_default()),
         reason: word(status.runs.last().and_then(|run| run.reason.as_ref())),
-        cores: cores(driver).saturating_add(cores(executor).saturating_mul(wanted.max(0))),
-        memory: heap(driver).saturating_add(heap(executor).saturating_mul(executors)),
         ..Application::default()
     }
 }
@@ -182,7 +163,7 @@ mod tests {
     fn an_application_is_reduced_to_what_lists_show() {
         let spec = json!({
             "type": "Python", "sparkVersion": "4.0.1", "batchSchedulerOptions": {"queue": "data"},
-            "driver": {"cores": 2, "memory": "2g"}, "executor": {"instances": 3, "cores": 4, "memory": "512m"},
+            "driver": {}, "executor": {"instances": 3},
         });
         let status = json!({
             "applicationState": {"state": "FAILED", "errorMessage": "no luck\n".repeat(100)}, "driverInfo": {},
@@ -191,9 +172,8 @@ mod tests {
         });
         let Reduced { key, version, row } = application(&object(&spec, &status));
         assert_eq!((&*key.0, &*key.1, &*version, &*row.owner), ("team-a", "pi", "7", "nightly"));
-        assert_eq!((row.state, row.kind, &*row.queue), (Some(State::Failed), "Python", "data"));
+        assert_eq!((row.state, &*row.queue, &*row.reason), (Some(State::Failed), "data", "OOMKilled"));
         assert_eq!((row.attempts, row.wanted, row.running, row.failed), (2, 3, 1, 2));
-        assert_eq!((row.cores, row.memory, &*row.reason), (14, 3_584, "OOMKilled"));
         assert!(row.why.len() <= LONGEST_SENTENCE && row.why.starts_with("no luck\n"), "{}", row.why);
     }
 

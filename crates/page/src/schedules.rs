@@ -1,10 +1,10 @@
-//! The list of schedules, and the page of one: when it is due, in words and as times, and what became of its applications.
+//! The list of schedules, and the page of one: how it is and when it is due.
 
 use super::{
     actions::{Action, buttons},
     callers::Caller,
     entry::Session,
-    layout::{ago, page, state, table, tone},
+    layout::{ago, page, table},
     now,
     query::address,
     reads,
@@ -12,7 +12,7 @@ use super::{
     rows::{Key, Schedule},
     scope::{self, chooser},
 };
-use api::{ScheduledSparkApplication, printable::lines, summary};
+use api::{ScheduledSparkApplication, printable::lines};
 use axum::{extract::Path, response::Response};
 use cron::{Slots, Zone};
 use jiff::{Timestamp, tz::TimeZone};
@@ -22,9 +22,8 @@ use std::iter::successors;
 const PATH: &str = "/schedules";
 /// The most rows that are shown. More are found by their namespace.
 const ROWS: usize = 500;
-/// How many times to come are shown, and how many applications of the past.
+/// How many times to come are shown.
 const TIMES: usize = 5;
-const PAST: usize = 40;
 
 pub(crate) async fn list(session: Session) -> Response {
     let namespace = session.query.get("namespace");
@@ -73,17 +72,14 @@ pub(crate) async fn show(
     let pause = if schedule.spec.suspend == Some(true) { Action::Resume } else { Action::Suspend };
     let actions = [pause, Action::Trigger];
     let buttons = buttons::<ScheduledSparkApplication>(&session, &namespace, &name, &actions).await;
-    let past = past(&session, &namespace, &name).await;
     let content = html! {
         (sentence(&schedule))
         (buttons)
         h2 { "Next times" }
         (next(&schedule, now()))
-        h2 { "Applications" }
-        (past)
         p {
             a href=(address("/applications", [("namespace", &*namespace), ("owner", &*name)].into_iter())) {
-                "All applications of this schedule"
+                "Its applications, and what became of them"
             }
         }
     };
@@ -92,7 +88,6 @@ pub(crate) async fn show(
 
 fn sentence(schedule: &ScheduledSparkApplication) -> Markup {
     let reason = schedule.status.as_ref().and_then(|status| status.reason.as_deref()).unwrap_or_default();
-    let (expression, zone) = (&schedule.spec.schedule, schedule.spec.time_zone.as_deref());
     let is_suspended = schedule.spec.suspend == Some(true);
     let class = if !reason.is_empty() {
         "bad"
@@ -103,44 +98,11 @@ fn sentence(schedule: &ScheduledSparkApplication) -> Markup {
     };
     html! {
         p class={ "sentence " (class) } {
-            @match words(expression) {
-                Some(words) => { (words) " (" code { (lines(expression)) } ")" },
-                None => code { (lines(expression)) },
-            }
-            @if let Some(zone) = zone { ", " (lines(zone)) }
+            "Due at " code { (lines(&schedule.spec.schedule)) }
+            @if let Some(zone) = &schedule.spec.time_zone { ", " (lines(zone)) }
             @if is_suspended { ": suspended, so nothing is made" }
             @if !reason.is_empty() { ": " (lines(reason)) }
         }
-    }
-}
-
-/// Returns what a usual expression means, in words; none for others.
-fn words(expression: &str) -> Option<String> {
-    let fields: Vec<_> = expression.split_whitespace().collect();
-    let number = |text: &str| text.parse::<u8>().ok();
-    match fields[..] {
-        ["@hourly"] => Some("every hour".to_owned()),
-        ["@daily" | "@midnight"] => Some("every day at midnight".to_owned()),
-        ["@weekly"] => Some("every Sunday at midnight".to_owned()),
-        ["@monthly"] => Some("on the first of every month at midnight".to_owned()),
-        ["@yearly" | "@annually"] => Some("on the first of January at midnight".to_owned()),
-        ["@every", period] => Some(format!("every {period}")),
-        ["*", "*", "*", "*", "*"] => Some("every minute".to_owned()),
-        [minute, "*", "*", "*", "*"] => match minute.strip_prefix("*/") {
-            Some(step) => Some(format!("every {} minutes, counted from the full hour", number(step)?)),
-            None => Some(format!("every hour at minute {}", number(minute)?)),
-        },
-        [minute, hour, "*", "*", days] => {
-            let time = format!("{:02}:{:02}", number(hour)?, number(minute)?);
-            let names =
-                ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-            match days {
-                "*" => Some(format!("every day at {time}")),
-                "1-5" | "MON-FRI" => Some(format!("from Monday to Friday at {time}")),
-                day => Some(format!("every {} at {time}", names.get(usize::from(number(day)?))?)),
-            }
-        }
-        _ => None,
     }
 }
 
@@ -167,53 +129,10 @@ fn slots(schedule: &ScheduledSparkApplication) -> Option<Slots> {
     Some(Slots::new(&cron::Schedule::parse(&schedule.spec.schedule).ok()?, &zone, &TimeZone::UTC, since))
 }
 
-/// Returns a bar for each of the latest applications of the schedule: its colour and its word say what became of it.
-async fn past(session: &Session, namespace: &str, name: &str) -> Markup {
-    let Ok(list) = scope::known(session, Some(namespace), Caller::applications).await else {
-        return html! { p { "You may not list applications here." } };
-    };
-    list.read(|rows| {
-        let mut of_schedule: Vec<_> =
-            rows.iter().filter(|(key, row)| *key.0 == *namespace && *row.owner == *name).collect();
-        of_schedule.sort_by_key(|(_, row)| row.created);
-        let latest = of_schedule.split_off(of_schedule.len().saturating_sub(PAST));
-        html! {
-            @if latest.is_empty() { p { "There are none." } }
-            ul.states {
-                @for (key, row) in latest {
-                    li {
-                        a class=(tone(row.state)) href={ "/applications/" (key.0) "/" (key.1) }
-                            title={ (key.1) ": " (row.state.map_or("UNREADABLE", summary::state_name)) } {
-                            (state(row.state)) " " small { (ago(row.created)) }
-                        }
-                    }
-                }
-            }
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::{from_value, json};
-
-    #[test]
-    fn usual_expressions_are_told_in_words() {
-        for (expression, told) in [
-            ("@daily", "every day at midnight"),
-            ("@every 90m", "every 90m"),
-            ("*/15 * * * *", "every 15 minutes, counted from the full hour"),
-            ("30 2 * * *", "every day at 02:30"),
-            ("0 6 * * 1-5", "from Monday to Friday at 06:00"),
-            ("5 0 * * 0", "every Sunday at 00:05"),
-        ] {
-            assert_eq!(words(expression).as_deref(), Some(told), "{expression}");
-        }
-        for odd in ["", "1,2 * * * *", "0 0 1 * *", "0 0 * * 9", "TZ=UTC 0 0 * * *", "<b>"] {
-            assert_eq!(words(odd), None, "{odd}");
-        }
-    }
 
     #[test]
     fn times_to_come_follow_the_zone_of_the_schedule() {

@@ -7,9 +7,8 @@ use super::{
     layout::{page, trouble},
     lists::List,
     query::address,
-    reads,
+    reads::{self, Right, lack},
     refusal::Refusal,
-    rights::{Right, lack},
     rows::Key,
 };
 use api::{Lenient, SparkApplication, is_segment};
@@ -34,41 +33,25 @@ pub(crate) async fn show<R: Send + 'static>(
     content: impl FnOnce(Vec<(&Key, &R)>) -> Markup,
 ) -> Response {
     let namespace = session.query.given("namespace").filter(|namespace| is_segment(namespace));
-    let list = match (known(session, namespace, of).await, namespace) {
-        (Ok(list), _) => list,
-        (Err(refusal), Some(_)) if refusal.is_forbidden() => {
-            return choice(session, path, Some(&refusal.words)).await;
+    let mut list = of(&session.caller, None);
+    let mut complete = list.complete().await;
+    if complete.as_ref().is_err_and(Refusal::is_forbidden) && namespace.is_some() {
+        list = of(&session.caller, namespace);
+        complete = list.complete().await;
+    }
+    match complete {
+        Ok(()) => {}
+        Err(refusal) if refusal.is_forbidden() => {
+            return choice(session, path, namespace.map(|_| &*refusal.words)).await;
         }
-        (Err(refusal), None) if refusal.is_forbidden() => return choice(session, path, None).await,
-        (Err(refusal), _) => return refusal.into_response(),
-    };
+        Err(refusal) => return refusal.into_response(),
+    }
     let content = list.read(|rows| {
         let here = rows.iter().filter(|(key, _)| namespace.is_none_or(|namespace| *key.0 == *namespace));
         content(here.collect())
     });
     let content = html! { (trouble(list.trouble().as_deref())) (content) };
     page(Some(&session.visitor), title, true, &content)
-}
-
-/// Returns the list of all namespaces as it is now; that of `namespace` if the caller may not see all.
-///
-/// # Errors
-///
-/// If the caller may see neither, or if it is not complete in time.
-pub(crate) async fn known<R: Send + 'static>(
-    session: &Session,
-    namespace: Option<&str>,
-    of: fn(&Caller, Option<&str>) -> Arc<List<R>>,
-) -> Result<Arc<List<R>>, Refusal> {
-    let all = of(&session.caller, None);
-    match all.complete().await {
-        Err(refusal) if refusal.is_forbidden() && namespace.is_some() => {
-            let one = of(&session.caller, namespace);
-            one.complete().await?;
-            Ok(one)
-        }
-        complete => complete.map(|()| all),
-    }
 }
 
 /// Returns the page on which a namespace is chosen.

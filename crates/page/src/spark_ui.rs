@@ -8,9 +8,8 @@ use super::{
     entry::Session,
     layout::{POLICY, hidden, page},
     query::Query,
-    reads::{self, LARGEST},
+    reads::{self, LARGEST, Right, lack},
     refusal::Refusal,
-    rights::{Right, lack},
     windows::{Driver, Window},
 };
 use api::{SparkApplication, summary};
@@ -126,20 +125,15 @@ async fn answer(
     let window = page.windows.get(key).ok_or_else(gone)?;
     let target = uri.path_and_query().and_then(|target| target.as_str().strip_prefix(&window.context()));
     let target = target.ok_or_else(gone)?;
-    if *method == Method::OPTIONS {
-        return Ok((StatusCode::NO_CONTENT, may_be_read()).into_response());
-    }
+    let is_kill = is_kill(path);
     let method = match *method {
+        Method::OPTIONS => return Ok((StatusCode::NO_CONTENT, may_be_read()).into_response()),
         Method::GET | Method::HEAD => Method::GET,
-        Method::POST => Method::POST,
+        Method::POST if is_kill => Method::POST,
         _ => return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Spark's UI is only looked at here.")),
     };
-    let is_kill = is_kill(path);
     if is_kill && let Some(question) = kill(page, &window, &method, body).await? {
         return Ok(question);
-    }
-    if method == Method::POST && !is_kill {
-        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Spark's UI is only looked at here."));
     }
     let (head, body) = window.ask(method, target).await?;
     let kind = head.headers.get(CONTENT_TYPE).cloned().unwrap_or(HeaderValue::from_static("text/plain"));
@@ -188,13 +182,11 @@ async fn kill(
     if let Some(words) = lack(&window.client, right).await {
         return refused(&words);
     }
-    if *method == Method::POST {
-        let is_ours = page.secrets.is_form(window.key.as_bytes(), Query::of(body).get("form"));
-        return if is_ours {
-            Ok(None)
-        } else {
-            refused("This form is not of this page, so nothing was killed.")
-        };
+    let is_form = page.secrets.is_form(window.key.as_bytes(), Query::of(body).get("form"));
+    match *method {
+        Method::POST if is_form => return Ok(None),
+        Method::POST => return refused("This form is not of this page, so nothing was killed."),
+        _ => {}
     }
     let question = html! {
         form method="post" {

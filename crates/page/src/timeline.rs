@@ -62,15 +62,9 @@ fn runs(application: &SparkApplication, now: Timestamp) -> impl Iterator<Item = 
             let state = run.state.or(is_present.then_some(status.application_state.state));
             let end = time(&run.finished_time).or(is_present.then_some(now))?;
             let from = time(&run.submitted_time)?;
-            let title =
-                format!("run {}: {}", run.ordinal, summary::state_name(state.unwrap_or(State::Unknown)));
-            Some(Bar {
-                name: format!("run {}", run.ordinal),
-                title,
-                tone: tone(state),
-                from,
-                to: end.max(from),
-            })
+            let name = format!("run {}", run.ordinal);
+            let title = format!("{name}: {}", summary::state_name(state.unwrap_or(State::Unknown)));
+            Some(Bar { name, title, tone: tone(state), from, to: end.max(from) })
         })
     })
 }

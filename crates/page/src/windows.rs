@@ -81,10 +81,8 @@ impl Windows {
             *window.used.lock() = Instant::now();
             return Arc::clone(window);
         }
-        if open.len() >= MOST
-            && let Some(oldest) =
-                open.values().min_by_key(|window| *window.used.lock()).map(|window| window.key.clone())
-        {
+        let oldest = open.values().min_by_key(|window| *window.used.lock()).map(|window| window.key.clone());
+        if let Some(oldest) = oldest.filter(|_| open.len() >= MOST) {
             open.remove(&oldest);
         }
         let window = Arc::new(Window {

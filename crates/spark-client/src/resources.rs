@@ -5,6 +5,8 @@ use api::{Role, memory, names::conf};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// Spark's default heap size, in MiB.
+const HEAP: u64 = 1024;
 /// The default memory of a pod beside its heap, as a fraction of the heap (`Config.MEMORY_OVERHEAD_FACTOR`).
 const OVERHEAD_FACTOR: f64 = 0.1;
 /// The default memory of a pod beside its heap if a Python or R process runs beside the JVM, as a fraction of the heap
@@ -50,7 +52,7 @@ pub(super) fn default_factor(conf: &Conf, kind: Kind) -> Result<f64, NotNative> 
 fn memory_mib(conf: &Conf, kind: Kind, role: Role) -> Result<i64, NotNative> {
     let default_factor = default_factor(conf, kind)?;
     let default = |amount: u64| i64::try_from(amount).expect("it is a small constant");
-    let heap = conf.mib(&conf::spark(role, conf::MEMORY))?.unwrap_or(default(memory::HEAP));
+    let heap = conf.mib(&conf::spark(role, conf::MEMORY))?.unwrap_or(default(HEAP));
     let own_factor = conf::spark(role, conf::MEMORY_OVERHEAD_FACTOR_OF_ROLE);
     let factor = match conf.factor(&own_factor)? {
         Some(0.0) => {

@@ -6,7 +6,10 @@ use super::{
     yaml::{self, line},
 };
 pub(super) use api::summary::{batch_scheduler, state_and_why, state_name as name};
-use api::{DriverInfo, SparkApplication, State, summary};
+use api::{
+    DriverInfo, SparkApplication, State,
+    summary::{self, Tone},
+};
 use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -57,11 +60,11 @@ impl Style {
 
     pub(super) fn state(self, state: State) -> String {
         let name = name(state);
-        let colour = match state {
-            State::Completed => "32",
-            State::Running | State::Succeeding => "36",
-            State::Failed | State::Failing | State::SubmissionFailed => "31",
-            _ => "33",
+        let colour = match Tone::of(state) {
+            Tone::Good => "32",
+            Tone::Busy => "36",
+            Tone::Bad => "31",
+            Tone::Wait => "33",
         };
         self.coloured(colour, name)
     }
