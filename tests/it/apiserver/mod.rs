@@ -62,6 +62,8 @@ pub(crate) mod outage;
 mod panics;
 /// The webhook's patches, applied by the API server's JSON patch library.
 mod patches;
+/// The page, with the rights of each caller.
+pub(crate) mod page;
 /// `spark-submit` creates the objects that `sparkctl render` predicts.
 mod predicted;
 /// Applications that exceed a ResourceQuota of their namespace.
