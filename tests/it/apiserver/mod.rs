@@ -58,12 +58,12 @@ mod native;
 mod observed;
 /// The API server is unreachable for a while.
 pub(crate) mod outage;
+/// The page, with the rights of each caller.
+pub(crate) mod page;
 /// A bug of the operator affects only the objects that trigger it.
 mod panics;
 /// The webhook's patches, applied by the API server's JSON patch library.
 mod patches;
-/// The page, with the rights of each caller.
-pub(crate) mod page;
 /// `spark-submit` creates the objects that `sparkctl render` predicts.
 mod predicted;
 /// Applications that exceed a ResourceQuota of their namespace.
