@@ -134,7 +134,7 @@ soak: build explore core ## Fuzzing, long outages, kills at random moments, cert
 		tests/tools/level "soak: faults, kills, outages," tests/tools/in-clusters soak soak::faults,soak::kills,soak::away,soak::switch
 	OPERATOR=$(RELEASE)/spark-operator SPARKCTL=$(RELEASE)/sparkctl tests/tools/level "soak: what is measured," tests/tools/in-cluster soak \
 		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture \
-		soak::rotation soak::turns soak::large soak::tenants soak::due_at_once soak::sparkctl_cost
+		soak::rotation soak::turns soak::large soak::tenants soak::due_at_once soak::sparkctl_cost soak::page
 	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade," tests/tools/in-cluster soak cargo test $(TESTS) --offline --test it -- --ignored \
 		--nocapture soak::upgrade::replicas
 	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline \

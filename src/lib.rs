@@ -16,7 +16,8 @@
 //! | `connect-gateway` | holds connections to SparkConnects that sleep, in a process of its own | `api`, `watches` |
 //! | `controller` | observe, decide, act: watches and API calls | `plan`, `leader-election`, `watches`, `work` |
 //! | `webhook` | HTTPS: admission reviews | `plan`, `certificates`, `work` |
-//! | `sparkctl` | the command line | `plan`, `client` |
+//! | `page` | the page in a browser, with the caller's own credentials | `submission`, `cron`, `client` |
+//! | `sparkctl` | the command line | `plan`, `client`, `page` |
 //!
 //! Controller and webhook do not use each other: they communicate only through annotations on pods
 //! (`pod-customization`).
@@ -31,6 +32,7 @@ pub mod listen;
 pub mod manifests;
 pub mod metrics;
 pub mod operator;
+pub mod page;
 mod parts;
 pub mod process_limits;
 pub mod settings;

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use clap::Parser;
 use spark_operator::{
-    certs, definitions, gateway, manifests, operator,
+    certs, definitions, gateway, manifests, operator, page,
     settings::{ClusterSettings, Command, Flags, Half, HalfCommand, HalfSettings, VERSION},
 };
 use std::{fs, io::Write, path::Path, process::ExitCode};
@@ -31,6 +31,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Controller { command: HalfCommand::Start(settings) } => start(*settings, Half::Controller),
         Command::Webhook { command: HalfCommand::Start(settings) } => start(*settings, Half::Webhook),
         Command::ConnectGateway(settings) => runtime()?.block_on(gateway::run(*settings)),
+        Command::Page(settings) => runtime()?.block_on(page::run(&settings)),
         Command::Crds { directory: Some(directory), .. } => write_crds(&directory),
         Command::Crds { apply: true, without_spark_connect, leave_spark_connects, cluster, .. } => {
             runtime()?.block_on(apply_crds(&cluster, without_spark_connect && !leave_spark_connects))

@@ -9,11 +9,15 @@ mod installation;
 pub mod kubeflow;
 mod log;
 mod metrics;
+mod page;
 mod values;
 mod webhook;
 
-pub use self::connect::ConnectSettings;
-pub use self::webhook::{WebhookObjects, WebhookSettings};
+pub use self::{
+    connect::ConnectSettings,
+    page::PageSettings,
+    webhook::{WebhookObjects, WebhookSettings},
+};
 use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
@@ -58,6 +62,8 @@ pub enum Command {
     },
     /// Run the gateway of SparkConnects that sleep: it holds connections until their servers have been woken
     ConnectGateway(Box<ConnectGatewaySettings>),
+    /// Serve the page to everybody who has a token of the cluster, with the caller's rights and none of its own
+    Page(Box<PageSettings>),
     /// Print the CustomResourceDefinitions as YAML
     Crds {
         /// Write each into a file of its own in this directory instead

@@ -44,9 +44,13 @@ pub mod monitoring;
 mod nulls;
 mod object_key;
 mod object_name;
+/// Makes one printable line of text of any origin.
+pub mod printable;
 /// Kubernetes' quantities, such as `1.5Gi`.
 pub mod quantity;
 mod resource_version;
+/// Says how an application is, in the words of `sparkctl` and of the page.
+pub mod summary;
 /// Enums each of whose variants has a text.
 mod words;
 pub use application::{

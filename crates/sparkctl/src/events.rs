@@ -9,12 +9,14 @@ use super::{
     waiting::Waiting,
     yaml::line,
 };
-use api::SparkApplication;
+use api::{
+    SparkApplication,
+    summary::{last_seen, times_seen},
+};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use futures::{StreamExt, TryStreamExt};
-use jiff::Timestamp;
-use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::api::core::v1::Event;
 use kube::{
     Api, ResourceExt,
     api::ListParams,
@@ -60,7 +62,7 @@ pub(super) async fn of(cluster: &Cluster, uid: &str) -> anyhow::Result<Vec<Event
     let api = cluster.api::<Event>();
     let list = api.list(&ListParams::default().fields(&field(uid))).await.map_err(of_call)?;
     let mut events = list.items;
-    events.sort_by_key(when);
+    events.sort_by_key(last_seen);
     Ok(events)
 }
 
@@ -78,16 +80,6 @@ fn field(uid: &str) -> String {
     format!("involvedObject.uid={uid}")
 }
 
-/// Returns the time at which the event was seen last. Components that write events by `events.k8s.io` leave the older
-/// fields empty.
-fn when(event: &Event) -> Option<Timestamp> {
-    let series =
-        event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
-    let last = event.last_timestamp.as_ref().map(|time| time.0);
-    let first = event.event_time.as_ref().map(|time| time.0);
-    series.or(last).or(first).or(event.metadata.creation_timestamp.as_ref().map(|time| time.0))
-}
-
 pub(super) fn table(events: &[Event], style: Style) -> anyhow::Result<String> {
     let header = ["AGE", "TYPE", "REASON", "MESSAGE"].map(str::to_owned).to_vec();
     let rows = events.iter().map(|event| row(event, style));
@@ -95,9 +87,9 @@ pub(super) fn table(events: &[Event], style: Style) -> anyhow::Result<String> {
 }
 
 fn row(event: &Event, style: Style) -> Vec<String> {
-    let age = style.age(when(event).map(Time).as_ref());
-    let count = event.series.as_ref().and_then(|series| series.count).or(event.count);
-    let times = count.filter(|count| *count > 1).map(|count| format!(" (x{count})")).unwrap_or_default();
+    let age = style.age(last_seen(event).as_ref());
+    let times = Some(times_seen(event)).filter(|times| *times > 1);
+    let times = times.map(|times| format!(" (x{times})")).unwrap_or_default();
     let text = |text: &Option<String>| line(text.as_deref().unwrap_or_default());
     vec![age + &times, text(&event.type_), text(&event.reason), text(&event.message)]
 }

@@ -187,7 +187,7 @@ impl PodPort {
 
 /// A port of this machine's loopback addresses, with the listeners on it.
 pub(super) struct LocalPort {
-    listeners: Vec<TcpListener>,
+    pub listeners: Vec<TcpListener>,
     pub port: u16,
 }
 

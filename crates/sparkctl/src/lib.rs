@@ -15,6 +15,7 @@ mod list;
 mod log;
 mod manifest;
 mod names;
+mod page;
 mod render;
 mod schema;
 mod server_state;
@@ -90,6 +91,8 @@ enum Command {
     Forward(forward::Flags),
     /// Open the web UI of an application in the browser
     Ui(ui::Flags),
+    /// Show applications, schedules, logs and the web UIs of drivers on a page in the browser
+    Page(page::Flags),
     /// Watch applications on a screen that stays up to date
     Top(top::Flags),
     /// Wait until applications are as you want them
@@ -157,6 +160,7 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
         Command::Log(flags) => log::log(&cluster, flags).await,
         Command::Forward(flags) => forward::forward(&cluster, flags).await,
         Command::Ui(flags) => ui::ui(&cluster, flags).await,
+        Command::Page(flags) => page::page(&cluster, flags).await,
         Command::Top(flags) => top::top(&cluster, flags).await,
         Command::Wait(flags) => wait::wait(&cluster, flags).await,
         Command::Suspend(which) => change::suspend(&cluster, which, true).await,

@@ -5,14 +5,17 @@ use super::{
     failure::of_output,
     yaml::{self, line},
 };
-use api::{DriverInfo, ExecutorState, SparkApplication, State, names::condition::EXECUTORS_REFUSED, stated};
+pub(super) use api::summary::{batch_scheduler, state_and_why, state_name as name};
+use api::{
+    DriverInfo, SparkApplication, State,
+    summary::{self, Tone},
+};
 use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
     env,
     io::{self, IsTerminal, Write},
 };
@@ -57,11 +60,11 @@ impl Style {
 
     pub(super) fn state(self, state: State) -> String {
         let name = name(state);
-        let colour = match state {
-            State::Completed => "32",
-            State::Running | State::Succeeding => "36",
-            State::Failed | State::Failing | State::SubmissionFailed => "31",
-            _ => "33",
+        let colour = match Tone::of(state) {
+            Tone::Good => "32",
+            Tone::Busy => "36",
+            Tone::Bad => "31",
+            Tone::Wait => "33",
         };
         self.coloured(colour, name)
     }
@@ -72,59 +75,9 @@ impl Style {
     }
 }
 
-/// Returns the name of a state; `NEW` for the state whose name is empty.
-pub(super) fn name(state: State) -> &'static str {
-    match state.as_str() {
-        "" => "NEW",
-        state => state,
-    }
-}
-
-/// Returns the state of an application with its error message: `FAILED: out of memory`.
-pub(super) fn state_and_why(application: &SparkApplication) -> String {
-    let status = application.status.as_ref();
-    let why = status.and_then(|status| status.application_state.error_message.as_deref());
-    let why = why.map(|why| format!(": {}", line(why.trim_end()))).unwrap_or_default();
-    format!("{}{why}", name(application.state()))
-}
-
-/// Returns the batch scheduler that the application names, and its queue; none if it names none.
-pub(super) fn batch_scheduler(application: &SparkApplication) -> Option<String> {
-    let name = stated(&application.spec.batch_scheduler)?;
-    let options = application.spec.batch_scheduler_options.as_ref();
-    let queue = options.and_then(|options| stated(&options.queue));
-    Some(queue.map_or_else(|| name.clone(), |queue| format!("{name}, queue {queue}")))
-}
-
-/// Returns the number of executors in each state: `2 running, 1 failed`; or why there are none, if that is known.
+/// Returns the number of executors in each state, or why there are none; [`NONE`] if neither is known.
 pub(super) fn executors(application: &SparkApplication) -> String {
-    let mut counts = BTreeMap::<ExecutorState, usize>::new();
-    for state in application.status.iter().flat_map(|status| status.executor_state.values()) {
-        *counts.entry(*state).or_default() += 1;
-    }
-    if counts.is_empty() {
-        let mut conditions = application.status.iter().flat_map(|status| &status.conditions);
-        let refused = conditions.find(|condition| condition.type_ == EXECUTORS_REFUSED);
-        return refused.map_or_else(|| NONE.to_owned(), |condition| line(&condition.message));
-    }
-    let word = |state| match state {
-        ExecutorState::Pending => "pending",
-        ExecutorState::Running => "running",
-        ExecutorState::Completed => "completed",
-        ExecutorState::Failed => "failed",
-        ExecutorState::Unknown => "unknown",
-    };
-    // Executors that work come first.
-    let order = [
-        ExecutorState::Running,
-        ExecutorState::Pending,
-        ExecutorState::Completed,
-        ExecutorState::Failed,
-        ExecutorState::Unknown,
-    ];
-    let told =
-        order.iter().filter_map(|state| counts.get(state).map(|count| format!("{count} {}", word(*state))));
-    told.collect::<Vec<_>>().join(", ")
+    or_none(summary::executors(application).as_ref())
 }
 
 /// Formats rows of cells as text in columns.
@@ -185,16 +138,9 @@ pub(super) fn complain(text: &str) {
     writeln!(io::stderr(), "{text}").ok();
 }
 
-/// Formats a duration in whole seconds, minutes, hours, days or years.
+/// Formats a duration in the largest unit that is not zero.
 pub(super) fn short(age: SignedDuration) -> String {
-    let seconds = age.as_secs().max(0);
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m", seconds / 60),
-        3_600..86_400 => format!("{}h", seconds / 3_600),
-        86_400..31_536_000 => format!("{}d", seconds / 86_400),
-        _ => format!("{}y", seconds / 31_536_000),
-    }
+    summary::short(age.as_secs())
 }
 
 #[expect(clippy::disallowed_methods, reason = "ages are told from the moment at which somebody asks")]
@@ -205,13 +151,6 @@ pub(super) fn now() -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ages_are_told_in_the_largest_unit() {
-        let told = [-3, 0, 59, 60, 3_599, 3_600, 86_399, 86_400, 31_535_999, 31_536_000]
-            .map(|seconds| short(SignedDuration::from_secs(seconds)));
-        assert_eq!(told, ["0s", "0s", "59s", "1m", "59m", "1h", "23h", "1d", "364d", "1y"]);
-    }
 
     #[test]
     fn colours_do_not_move_columns() {

@@ -11,7 +11,10 @@ use super::{
     },
     yaml::line,
 };
-use api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
+use api::{
+    RunRecord, SparkApplication, SparkApplicationStatus,
+    summary::{self, has_failed, why_it_ended},
+};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
@@ -65,10 +68,6 @@ pub(super) async fn for_programs<K: Kind>(
     }
 }
 
-fn has_failed(application: &SparkApplication) -> bool {
-    matches!(application.state(), State::Failed | State::Failing | State::PendingRerun)
-}
-
 /// Formats the output. `words` is the end of the driver's log.
 fn text(
     application: &SparkApplication,
@@ -80,8 +79,8 @@ fn text(
     let status = application.status.as_ref().unwrap_or(&empty);
     let state = application.state();
     let mut text = format!("{} is {}", application.name_any(), style.state(state));
-    if let Some(why) = status.application_state.error_message.as_ref().filter(|why| !why.is_empty()) {
-        write!(text, ": {}", lines(why.trim_end()))?;
+    if let Some(why) = summary::why(application) {
+        write!(text, ": {why}")?;
     }
     text += "\n\n";
 
@@ -93,7 +92,7 @@ fn text(
     );
     let ago = |time: Option<&Time>| time.map(|time| format!("{} ago", style.age(Some(time))));
     let facts = [
-        ("Waits for", waits_for(application, style)),
+        ("Waits for", summary::waits_for(application, |time| style.age(Some(time)))),
         ("Namespace", application.namespace()),
         ("Created", ago(application.creation_timestamp().as_ref())),
         ("Submitted", ago(status.last_submission_attempt_time.as_ref())),
@@ -130,44 +129,19 @@ fn text(
     Ok(text)
 }
 
-/// Returns what the application waits for, if its state does not show that.
-fn waits_for(application: &SparkApplication, style: Style) -> Option<String> {
-    if let Some(deleted) = &application.metadata.deletion_timestamp {
-        let holders = match application.finalizers() {
-            [] => "the pods and other objects that go before it".to_owned(),
-            finalizers => format!("whoever takes away {}", finalizers.join(", ")),
-        };
-        return Some(format!("{holders}: it was deleted {} ago", style.age(Some(deleted))));
-    }
-    let what = match application.state() {
-        State::New => "it",
-        _ if !application.is_settled() => "what was asked last",
-        _ => return None,
-    };
-    Some(format!("the operator, which has not looked at {what} yet"))
-}
-
-/// Returns text of any origin with its line breaks, but without other control characters.
-fn lines(text: &str) -> String {
-    text.lines().map(line).collect::<Vec<_>>().join("\n")
-}
-
 /// Returns the row of one run.
 fn timeline(run: &RunRecord, status: &SparkApplicationStatus, style: Style) -> Vec<String> {
     // The run of a state has an end in its record only once that is known.
     let present = Some(status.application_state.state).filter(|_| status.run_ordinal == Some(run.ordinal));
     let state = run.state.or(present);
     let took = run.submitted_time.as_ref().zip(run.finished_time.as_ref());
-    let reason = run.reason.clone().into_iter();
-    let code = run.exit_code.filter(|code| *code != 0).map(|code| format!("exit code {code}"));
-    let why: Vec<_> = reason.chain(code).collect();
     vec![
         run.ordinal.to_string(),
         run.cause.as_deref().map(line).unwrap_or_default(),
         state.map_or_else(|| NONE.to_owned(), |state| style.state(state)),
         style.age(run.submitted_time.as_ref()),
         took.map_or_else(|| NONE.to_owned(), |(from, to)| short(to.0.duration_since(from.0))),
-        line(&why.join(", ")),
+        why_it_ended(run),
     ]
 }
 

@@ -50,28 +50,27 @@ pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
         if driver.is_none() {
             bail!(whose.without_pod(cluster).await?);
         }
-        return flags.show(&address);
+        return open(&address, flags.no_browser);
     }
     let local = LocalPort::usual(flags.local_port, DEFAULT_PORT).await?;
     let port = ui_port_of(cluster, name).await?;
     through(cluster, whose, port, &local, async |to| {
         to.answers().await;
-        flags.show(&format!("http://localhost:{}", local.port))
+        open(&format!("http://localhost:{}", local.port), flags.no_browser)
     })
     .await
 }
 
-impl Flags {
-    fn show(&self, address: &str) -> anyhow::Result<()> {
-        print(&format!("{}\n", line(address)))?;
-        let is_page = ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme));
-        if is_page
-            && !self.no_browser
-            && io::stdout().is_terminal()
-            && let Err(error) = open::that_detached(address)
-        {
-            complain(&format!("no browser could be opened ({error}): open the address yourself"));
-        }
-        Ok(())
+/// Prints an address, and opens it in the browser if the output is a terminal.
+pub(super) fn open(address: &str, no_browser: bool) -> anyhow::Result<()> {
+    print(&format!("{}\n", line(address)))?;
+    let is_page = ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme));
+    if is_page
+        && !no_browser
+        && io::stdout().is_terminal()
+        && let Err(error) = ::open::that_detached(address)
+    {
+        complain(&format!("no browser could be opened ({error}): open the address yourself"));
     }
+    Ok(())
 }

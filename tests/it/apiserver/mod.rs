@@ -60,6 +60,8 @@ mod native;
 mod observed;
 /// The API server is unreachable for a while.
 pub(crate) mod outage;
+/// The page, with the rights of each caller.
+pub(crate) mod page;
 /// A bug of the operator affects only the objects that trigger it.
 mod panics;
 /// The webhook's patches, applied by the API server's JSON patch library.

@@ -9,7 +9,7 @@ use std::{
     process::{ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// The longest wait for an answer of the browser; a longer wait is a failure.
@@ -85,6 +85,19 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
+    /// Waits until a JavaScript expression is true on the page, or on one to which the page leads in the meantime.
+    pub(super) fn until(&mut self, expression: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        let question = json!({"expression": expression, "returnByValue": true});
+        // Between two pages there is nothing that could answer.
+        while self.tries("Runtime.evaluate", &question).map(|answer| answer["result"]["value"] == true)
+            != Ok(true)
+        {
+            assert!(Instant::now() < deadline, "{expression}: {}", self.evaluate("document.body.innerText"));
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
     /// Saves a picture of the page under this name, for people to look at.
     pub(super) fn keeps_picture(&mut self, name: &str) {
         let picture = self.asks("Page.captureScreenshot", &json!({"format": "png"}));
@@ -93,6 +106,11 @@ impl Browser {
     }
 
     fn asks(&mut self, method: &str, parameters: &Value) -> Value {
+        self.tries(method, parameters).unwrap_or_else(|message| panic!("{method}: {message:#}"))
+    }
+
+    /// Sends a command. Returns its result, or the message that there is none.
+    fn tries(&mut self, method: &str, parameters: &Value) -> Result<Value, Value> {
         self.sent += 1;
         let mut command = json!({"id": self.sent, "method": method, "params": parameters});
         if !self.tab.is_empty() {
@@ -102,8 +120,7 @@ impl Browser {
         loop {
             let message = self.hears();
             if message["id"] == self.sent {
-                assert!(message["error"].is_null(), "{method}: {message:#}");
-                return message["result"].clone();
+                return if message["error"].is_null() { Ok(message["result"].clone()) } else { Err(message) };
             }
         }
     }

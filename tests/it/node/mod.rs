@@ -25,6 +25,8 @@ mod lifecycle;
 mod monitoring;
 /// Drivers that the operator has created itself.
 pub(crate) mod native;
+/// The page, in a browser.
+mod page;
 /// A proxy between a browser and the cluster, which acts as an Ingress controller.
 mod reverse_proxy;
 /// Applications that are created on a schedule.

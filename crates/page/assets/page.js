@@ -1,0 +1,63 @@
+// Keeps an open page up to date: asks for it anew as long as somebody looks at it. Every page is complete without this.
+const main = () => document.getElementById("main");
+const news = document.getElementById("news");
+const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+
+// A reader who types, or has marked text, is not disturbed.
+function isBusy() {
+  const active = document.activeElement;
+  const isTyping = main().contains(active) && active.matches("input, select, textarea, iframe");
+  return isTyping || (!getSelection().isCollapsed && main().contains(getSelection().anchorNode));
+}
+
+function show(text) {
+  const next = new DOMParser().parseFromString(text, "text/html").getElementById("main");
+  if (!next) return;
+  for (const open of main().querySelectorAll("details[id][open]")) {
+    next.querySelector(`#${CSS.escape(open.id)}`)?.setAttribute("open", "");
+  }
+  // A frame that is replaced begins anew, so it stays as long as it is the same.
+  if (next.innerHTML === main().innerHTML) return;
+  const stops = () => [...main().querySelectorAll("a, button, summary, [tabindex]")];
+  const focused = stops().indexOf(document.activeElement);
+  main().replaceWith(document.adoptNode(next));
+  if (focused >= 0) stops()[focused]?.focus({ preventScroll: true });
+}
+
+async function follow() {
+  while (main().dataset.live !== undefined) {
+    await pause(3000);
+    if (isBusy() || document.hidden) continue;
+    try {
+      const answer = await fetch(location.href);
+      if (answer.redirected) location.reload();
+      const text = await answer.text();
+      if (isBusy()) continue;
+      if (answer.ok || !main().querySelector("table, section")) show(text);
+      news.textContent = answer.ok ? "" : `This page is not up to date (${answer.status}).`;
+    } catch {
+      news.textContent = "The connection is lost. This page comes back by itself.";
+    }
+  }
+}
+
+// Lines that come are added to a log, as long as it is followed.
+async function tail(log) {
+  for (;;) {
+    await pause(1000);
+    if (document.hidden || !document.getElementById("follow").checked) continue;
+    try {
+      const address = new URL(log.dataset.tail, location.href);
+      address.searchParams.set("after", log.dataset.after);
+      const answer = await fetch(address);
+      if (!answer.ok) { news.textContent = await answer.text(); return; }
+      log.dataset.after = answer.headers.get("x-after") || log.dataset.after;
+      log.append(await answer.text());
+      log.scrollTop = log.scrollHeight;
+    } catch { /* The next time, perhaps. */ }
+  }
+}
+
+const log = document.getElementById("log");
+if (log?.dataset.tail) { log.scrollTop = log.scrollHeight; tail(log); }
+follow();

@@ -1,0 +1,15 @@
+// Spark's UI keeps in localStorage which parts of a page are folded. Here it has no origin, so it may not, and would stop at
+// the first access. It gets a storage that lasts as long as the page.
+for (const name of ["localStorage", "sessionStorage"]) {
+  const values = new Map();
+  Object.defineProperty(window, name, {
+    value: {
+      getItem: (key) => (values.has(String(key)) ? values.get(String(key)) : null),
+      setItem: (key, value) => void values.set(String(key), String(value)),
+      removeItem: (key) => void values.delete(String(key)),
+      clear: () => values.clear(),
+      key: (index) => [...values.keys()][index] ?? null,
+      get length() { return values.size; },
+    },
+  });
+}

@@ -1,0 +1,148 @@
+//! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
+
+use super::{
+    entry::Session,
+    layout::hidden,
+    now,
+    query::Query,
+    reads::{Right, lack, named, send},
+    refusal::Refusal,
+};
+use api::{SparkApplication, names::annotation};
+use axum::{
+    body::Bytes,
+    extract::Path,
+    http::StatusCode,
+    response::{IntoResponse, Redirect, Response},
+};
+use futures::future::join;
+use kube::{
+    Resource,
+    api::{DeleteParams, Patch, PatchParams},
+    core::Request,
+};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+api::words! {
+    /// What a button does, by its word in the form.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Action {
+        Suspend = "suspend",
+        Resume = "resume",
+        Rerun = "rerun",
+        Trigger = "trigger",
+        Delete = "delete",
+    }
+}
+
+impl Action {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Suspend => "Suspend",
+            Self::Resume => "Resume",
+            Self::Rerun => "Run again",
+            Self::Trigger => "Run now",
+            Self::Delete => "Delete",
+        }
+    }
+
+    /// Returns the change of the object, as `sparkctl` makes it; none if the object is deleted. The operator acts once for
+    /// each value of an annotation.
+    fn patch(self) -> Option<Value> {
+        let asked = |annotation: &str| json!({"metadata": {"annotations": {annotation: now().to_string()}}});
+        match self {
+            Self::Suspend => Some(json!({"spec": {"suspend": true}})),
+            Self::Resume => Some(json!({"spec": {"suspend": false}})),
+            Self::Rerun => Some(asked(annotation::RERUN)),
+            Self::Trigger => Some(asked(annotation::TRIGGER)),
+            Self::Delete => None,
+        }
+    }
+}
+
+/// Returns the buttons that change the object `name` of the kind `K`, and that which deletes it. One that may not be pressed
+/// says which right is missing.
+pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
+    session: &Session,
+    namespace: &str,
+    name: &str,
+    actions: &[Action],
+) -> Markup {
+    if !session.page.settings.allows_actions {
+        return Markup::default();
+    }
+    let (client, group, resource) = (&session.caller.client, K::group(&()), K::plural(&()));
+    let right = |verb| Right { verb, group: &group, resource: &resource, namespace, name };
+    let (patch, delete) = join(lack(client, right("patch")), lack(client, right("delete"))).await;
+    html! {
+        form method="post" {
+            (hidden(&session.visitor.form))
+            @for action in actions { (button(*action, patch.as_deref())) }
+        }
+        details #delete {
+            summary { "Delete" }
+            form method="post" {
+                (hidden(&session.visitor.form))
+                span { "Delete " strong { (name) } " and all that belongs to it? " }
+                (button(Action::Delete, delete.as_deref()))
+            }
+        }
+    }
+}
+
+fn button(action: Action, missing: Option<&str>) -> Markup {
+    html! {
+        button name="action" value=(action.as_str()) disabled[missing.is_some()] { (action.title()) }
+        @if let Some(missing) = missing { " " small { (missing) } }
+    }
+}
+
+/// Does what a form of the page of an object of the kind `K` asks for.
+pub(crate) async fn act<K: Resource<DynamicType = ()>>(
+    session: Session,
+    Path((namespace, name)): Path<(String, String)>,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let form = Query::of(&body);
+    session.check(&form)?;
+    if !session.page.settings.allows_actions {
+        let words = "This page only shows: the admin has not allowed actions (--allow-actions).";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, words));
+    }
+    named(&namespace, &name)?;
+    let action = Action::ALL.into_iter().find(|action| action.as_str() == form.get("action"));
+    let action = action.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "There is no such action."))?;
+    let objects = Request::new(K::url_path(&(), Some(&namespace)));
+    let request = match action.patch() {
+        Some(patch) => objects.patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
+        None => objects.delete(&name, &DeleteParams::default()),
+    };
+    send(&session.caller.client, request.map_err(kube::Error::BuildRequest)?).await?;
+    let is_application = K::kind(&()) == SparkApplication::kind(&());
+    let lists = if is_application { "/applications" } else { "/schedules" };
+    let to = if action == Action::Delete { lists.to_owned() } else { format!("{lists}/{namespace}/{name}") };
+    Ok(Redirect::to(&to).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_button_without_its_right_cannot_be_pressed_and_says_why() {
+        assert_eq!(
+            button(Action::Delete, Some("You lack it.")).into_string(),
+            r#"<button name="action" value="delete" disabled>Delete</button> <small>You lack it.</small>"#
+        );
+        let free = button(Action::Rerun, None).into_string();
+        assert_eq!(free, r#"<button name="action" value="rerun">Run again</button>"#);
+    }
+
+    #[test]
+    fn an_action_is_the_change_that_sparkctl_makes() {
+        assert_eq!(Action::Suspend.patch(), Some(json!({"spec": {"suspend": true}})));
+        assert!(Action::Rerun.patch().unwrap()["metadata"]["annotations"][annotation::RERUN].is_string());
+        assert_eq!(Action::Delete.patch(), None);
+    }
+}

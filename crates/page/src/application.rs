@@ -1,0 +1,262 @@
+//! The page of one application: first a sentence that says how it is and what to do, then what led there.
+
+use super::{
+    actions::{Action, buttons},
+    entry::Session,
+    found::{self, PodRow},
+    layout::{ago, duration, page, state, table, tone, trouble},
+    logs, now, reads,
+    refusal::Refusal,
+    timeline::timeline,
+};
+use api::{SparkApplication, SparkApplicationStatus, State, excerpt::beginning, printable::lines, summary};
+use axum::{extract::Path, response::Response};
+use futures::future::join3;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use kube::ResourceExt;
+use maud::{Markup, html};
+use serde_json::Value;
+
+/// The most bytes of a spec that are shown.
+const LONGEST_SPEC: usize = 256 << 10;
+
+pub(crate) async fn show(
+    session: Session,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let client = &session.caller.client;
+    let (application, text) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
+    let application = &application;
+    let (pods, events, words) = join3(
+        found::pods(&session, application),
+        found::events(&session, &application.metadata),
+        last_words(&session, application),
+    )
+    .await;
+    let pause = if application.spec.suspend == Some(true) { Action::Resume } else { Action::Suspend };
+    let actions = [pause, Action::Rerun];
+    let buttons = buttons::<SparkApplication>(&session, &namespace, &name, &actions).await;
+    let now = now();
+    let (pods, pods_trouble) = match pods {
+        Ok((pods, is_cut)) => (pods, is_cut.then(|| "There are more pods.".to_owned())),
+        Err(refusal) => (Vec::new(), Some(refusal.words)),
+    };
+    let content = html! {
+        (sentence(application, now))
+        (links(&session, application))
+        (buttons)
+        (facts(application))
+        (timeline(application, &pods, now))
+        (runs(application, now))
+        @if let Some(words) = words {
+            h2 { "The driver's last words" }
+            pre tabindex="0" { (lines(&words)) }
+        }
+        h2 { "Pods" }
+        (trouble(pods_trouble.as_deref()))
+        (table_of_pods(&namespace, &pods))
+        h2 { "Events" }
+        @match &events {
+            Ok(events) => (table_of_events(events)),
+            Err(refusal) => (trouble(Some(&refusal.words))),
+        }
+        (spec(&text))
+    };
+    Ok(page(Some(&session.visitor), &name, true, &content))
+}
+
+/// Returns the end of the driver's log, if the application has failed and nothing better is known.
+async fn last_words(session: &Session, application: &SparkApplication) -> Option<String> {
+    let status = application.status.as_ref().filter(|_| summary::has_failed(application))?;
+    let kept = status.runs.last().and_then(|run| run.message.clone());
+    let told = status.application_state.error_message.as_deref().unwrap_or_default();
+    let kept = kept.filter(|words| !told.contains(words.trim()));
+    let namespace = application.namespace().unwrap_or_default();
+    let log = match status.driver_info.pod_name.as_deref() {
+        Some(pod) => logs::last_lines(session, &namespace, pod).await.ok().filter(|log| !log.is_empty()),
+        None => None,
+    };
+    log.or(kept)
+}
+
+/// Says how the application is, as `sparkctl status` does.
+fn sentence(application: &SparkApplication, now: Timestamp) -> Markup {
+    let is = application.state();
+    let waits = summary::waits_for(application, |time| duration(time.0, now));
+    html! {
+        p class={ "sentence " (tone(Some(is))) } {
+            (application.name_any()) " is " (state(Some(is)))
+            @if let Some(why) = summary::why(application) { ": " (why) }
+            @if let Some(waits) = waits { " It waits for " (waits) "." }
+        }
+    }
+}
+
+/// Returns the links to what belongs to the application and is elsewhere.
+fn links(session: &Session, application: &SparkApplication) -> Markup {
+    let namespace = application.namespace().unwrap_or_default();
+    let status = application.status.as_ref();
+    let driver = status.and_then(|status| status.driver_info.pod_name.as_ref());
+    let is_running = application.state() == State::Running;
+    let id = status.and_then(|status| status.spark_application_id.as_ref()).filter(|_| !is_running);
+    html! {
+        p.links {
+            @if let Some(pod) = driver { a href=(log_of(&namespace, pod)) { "Log of the driver" } }
+            @if is_running { a href={ "/ui/" (namespace) "/" (application.name_any()) "/" } { "Spark UI" } }
+            @if let (Some(server), Some(id)) = (&session.page.settings.history_server, id) {
+                a href={ (server) "/history/" (id) "/jobs/" } rel="noreferrer" { "History server" }
+            }
+        }
+    }
+}
+
+/// Returns the address of the log of a pod.
+fn log_of(namespace: &str, pod: &str) -> String {
+    format!("/logs/{namespace}/{pod}")
+}
+
+fn facts(application: &SparkApplication) -> Markup {
+    let empty = SparkApplicationStatus::default();
+    let status = application.status.as_ref().unwrap_or(&empty);
+    let submitted = status.last_submission_attempt_time.as_ref().map(|time| time.0);
+    html! {
+        dl {
+            dt { "Namespace" } dd { (application.namespace().unwrap_or_default()) }
+            dt { "Submitted" } dd { (ago(submitted)) }
+            dt { "Attempts" } dd { (status.execution_attempts) " of the driver, " (status.submission_attempts) " submissions" }
+            dt { "Executors" } dd { (summary::executors(application).unwrap_or_default()) }
+            @if let Some(scheduler) = summary::batch_scheduler(application) {
+                dt { "Scheduler" } dd { (scheduler) }
+            }
+            @if let Some(id) = &status.spark_application_id { dt { "Spark calls it" } dd { code { (id) } } }
+        }
+    }
+}
+
+fn runs(application: &SparkApplication, now: Timestamp) -> Markup {
+    let Some(status) = application.status.as_ref().filter(|status| !status.runs.is_empty()) else {
+        return Markup::default();
+    };
+    let rows = html! {
+        @for run in status.runs.iter().rev() {
+            @let is_present = status.run_ordinal == Some(run.ordinal);
+            @let end = run.finished_time.as_ref().map(|time| time.0).or(is_present.then_some(now));
+            tr {
+                th scope="row" { (run.ordinal) }
+                td { (run.cause.as_deref().unwrap_or_default()) }
+                td {
+                    @if let Some(is) = run.state.or(is_present.then_some(status.application_state.state)) {
+                        (state(Some(is)))
+                    }
+                }
+                td.number { (ago(run.submitted_time.as_ref().map(|time| time.0))) }
+                td.number { @if let (Some(from), Some(end)) = (&run.submitted_time, end) { (duration(from.0, end)) } }
+                td {
+                    (summary::why_it_ended(run))
+                    @if let Some(message) = &run.message {
+                        details id={ "run-" (run.ordinal) } { summary { "What it said" } pre tabindex="0" { (lines(message)) } }
+                    }
+                }
+            }
+        }
+    };
+    table("Runs", &["Run", "Cause", "State", "Submitted", "Took", "Why"], &rows)
+}
+
+fn table_of_pods(namespace: &str, pods: &[PodRow]) -> Markup {
+    if pods.is_empty() {
+        return html! { p { "There are no pods." } };
+    }
+    let rows = html! {
+        @for pod in pods {
+            @let log = log_of(namespace, &pod.name);
+            tr {
+                th scope="row" { @if pod.began.is_some() { a href=(log) { (pod.name) } } @else { (pod.name) } }
+                td { (pod.role) }
+                td { (pod.phase) @if !pod.why.is_empty() { br; small { (lines(&pod.why)) } } }
+                td { (pod.node) }
+                td.number {
+                    (pod.restarts)
+                    @if pod.restarts > 0 { " " a href={ (log) "?previous=true" } { "log before" } }
+                }
+                td { (pod.requests) }
+                td.number { (ago(pod.began)) }
+            }
+        }
+    };
+    table("Driver and executors", &["Pod", "Role", "Phase", "Node", "Restarts", "Requests", "Began"], &rows)
+}
+
+fn table_of_events(events: &[Event]) -> Markup {
+    if events.is_empty() {
+        let words = "There are no events any more: the cluster keeps them for an hour. The runs above keep why they ended.";
+        return html! { p { (words) } };
+    }
+    let text = |text: &Option<String>| lines(text.as_deref().unwrap_or_default());
+    let rows = html! {
+        @for event in events { tr {
+            @let (kind, times) = (text(&event.type_), summary::times_seen(event));
+            td.number {
+                (ago(summary::last_seen(event).map(|time| time.0)))
+                @if times > 1 { " (×" (times) ")" }
+            }
+            td { span class=[(kind == "Warning").then_some("bad")] { (kind) } }
+            td { (text(&event.reason)) }
+            td { (text(&event.message)) }
+        } }
+    };
+    table("Latest first", &["When", "Type", "Reason", "Message"], &rows)
+}
+
+fn spec(application: &str) -> Markup {
+    let whole: Value = serde_json::from_str(application).unwrap_or_default();
+    let text = serde_saphyr::to_string(&whole["spec"]).unwrap_or_default();
+    html! {
+        details #spec {
+            summary { "Spec" }
+            pre tabindex="0" { (lines(&beginning(text, LONGEST_SPEC))) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn the_sentence_is_that_of_sparkctl_and_text_of_others_stays_text() {
+        let application: SparkApplication = from_value(json!({
+            "metadata": {"name": "pi", "namespace": "team-a"},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+            "status": {
+                "applicationState": {"state": "FAILED", "errorMessage": "driver failed: <img src=x onerror=alert(1)>\u{1b}[2J"},
+                "driverInfo": {}, "runs": [{"ordinal": 1, "reason": "</td><script>", "exitCode": 1, "cause": "\u{202e}x"}],
+            },
+        }))
+        .unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        assert_eq!(
+            sentence(&application, now).into_string(),
+            "<p class=\"sentence bad\">pi is <span class=\"state bad\">FAILED</span>: \
+             driver failed: &lt;img src=x onerror=alert(1)&gt;\u{fffd}[2J</p>"
+        );
+        let runs = runs(&application, now).into_string();
+        assert!(runs.contains("<td>&lt;/td&gt;&lt;script&gt;, exit code 1</td>"), "{runs}");
+    }
+
+    #[test]
+    fn events_that_are_gone_are_explained() {
+        assert!(table_of_events(&[]).into_string().contains("the cluster keeps them for an hour"));
+        let event = json!({
+            "metadata": {}, "involvedObject": {}, "type": "Warning", "reason": "<b>", "message": "a\nb", "count": 3,
+        });
+        let event = from_value(event).unwrap();
+        let text = table_of_events(&[event]).into_string();
+        assert!(
+            text.contains("<span class=\"bad\">Warning</span></td><td>&lt;b&gt;</td><td>a\nb</td>"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! The list of applications, filtered, sorted and cut into pages by the server, so that it can have ten thousand rows. The
+//! address has the filter, and can be sent to a colleague.
+
+use super::{
+    callers::Caller,
+    entry::Session,
+    layout::state,
+    now,
+    overview::{link, times},
+    query::Query,
+    rows::{Application, Key},
+    scope,
+};
+use api::{State, summary};
+use axum::response::Response;
+use jiff::Timestamp;
+use maud::{Markup, html};
+use std::cmp::Ordering;
+
+/// The rows of one page.
+const ROWS: usize = 100;
+const PATH: &str = "/applications";
+
+api::words! {
+    /// A column, by its word in the address and above the list.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Column {
+        Name = "name",
+        Namespace = "namespace",
+        State = "state",
+        Owner = "owner",
+        Attempts = "attempts",
+        Executors = "executors",
+        Submitted = "submitted",
+        Took = "took",
+        Queue = "queue",
+    }
+}
+
+impl Column {
+    /// Compares two applications by this column.
+    fn compare(self, (a_key, a): &Row<'_>, (b_key, b): &Row<'_>, now: Timestamp) -> Ordering {
+        let took = |row: &Application| {
+            row.submitted.map(|submitted| row.ended.unwrap_or(now).duration_since(submitted))
+        };
+        match self {
+            Self::Name => a_key.1.cmp(&b_key.1),
+            Self::Namespace => a_key.cmp(b_key),
+            Self::State => name_of(a).cmp(name_of(b)),
+            Self::Owner => a.owner.cmp(&b.owner),
+            Self::Attempts => a.attempts.cmp(&b.attempts),
+            Self::Executors => (a.running, a.wanted, a.failed).cmp(&(b.running, b.wanted, b.failed)),
+            Self::Submitted => a.submitted.cmp(&b.submitted),
+            Self::Took => took(a).cmp(&took(b)),
+            Self::Queue => a.queue.cmp(&b.queue),
+        }
+    }
+}
+
+type Row<'r> = (&'r Key, &'r Application);
+
+fn name_of(row: &Application) -> &'static str {
+    row.state.map_or("UNREADABLE", summary::state_name)
+}
+
+/// Whether the query wants the row: each of its values has to be that of the row, and its text in one of the row's.
+fn is_wanted(query: &Query, (key, row): &Row<'_>) -> bool {
+    let exact =
+        [("namespace", &*key.0), ("state", name_of(row)), ("owner", &*row.owner), ("queue", &*row.queue)];
+    let has = |text: &str| {
+        [&*key.1, &*key.0, &*row.owner, &*row.queue, &*row.reason, &*row.why]
+            .iter()
+            .any(|of| of.contains(text))
+    };
+    exact.iter().all(|(name, value)| query.given(name).is_none_or(|wanted| wanted == *value))
+        && query.given("q").is_none_or(has)
+}
+
+/// Returns the wanted rows in the order that the query asks for.
+fn wanted<'r>(query: &Query, rows: impl Iterator<Item = Row<'r>>, now: Timestamp) -> Vec<Row<'r>> {
+    let mut rows: Vec<_> = rows.filter(|row| is_wanted(query, row)).collect();
+    let (column, is_descending) = order(query);
+    rows.sort_by(|a, b| column.compare(a, b, now));
+    if is_descending {
+        rows.reverse();
+    }
+    rows
+}
+
+/// Returns the column that the list is sorted by, and whether it descends: by default, what was submitted last is first.
+fn order(query: &Query) -> (Column, bool) {
+    let asked = Column::ALL.into_iter().find(|column| column.as_str() == query.get("sort"));
+    let column = asked.unwrap_or(Column::Submitted);
+    (column, query.given("order").map_or(column == Column::Submitted, |order| order == "down"))
+}
+
+pub(crate) async fn show(session: Session) -> Response {
+    let query = &session.query;
+    scope::show(&session, PATH, "Applications", Caller::applications, |rows| {
+        let now = now();
+        let table = table(query, &wanted(query, rows.into_iter(), now), now);
+        html! { (filter(query)) (table) }
+    })
+    .await
+}
+
+fn filter(query: &Query) -> Markup {
+    let field = |name: &str, title: &str| {
+        html! {
+            span { label for=(name) { (title) } " " input id=(name) name=(name) value=(query.get(name)) size="12"; }
+        }
+    };
+    html! {
+        form action=(PATH) role="search" {
+            (field("q", "Search")) (field("namespace", "Namespace"))
+            span {
+                label for="state" { "State" } " "
+                select #state name="state" {
+                    option value="" { "all" }
+                    @for state in State::ALL {
+                        @let name = summary::state_name(state);
+                        option value=(name) selected[query.get("state") == name] { (name) }
+                    }
+                }
+            }
+            (field("owner", "Owner or schedule")) (field("queue", "Queue"))
+            @for name in ["sort", "order"] {
+                @if let Some(value) = query.given(name) { input type="hidden" name=(name) value=(value); }
+            }
+            button { "Show" } " " a href=(PATH) { "All" }
+        }
+    }
+}
+
+fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
+    let pages = rows.len().div_ceil(ROWS).max(1);
+    let number = query.get("page").parse::<usize>().unwrap_or(1).clamp(1, pages);
+    let (column, is_descending) = order(query);
+    let header = |of: Column| {
+        let is_sorted = of == column;
+        let next = if is_sorted && !is_descending { "down" } else { "up" };
+        let sorted = Query::of(query.with("", "sort", of.as_str()).trim_start_matches('?').as_bytes());
+        let direction = if is_descending { "descending" } else { "ascending" };
+        html! {
+            th scope="col" aria-sort=[is_sorted.then_some(direction)] {
+                a href=(sorted.with(PATH, "order", next)) {
+                    (of.as_str()) @if is_sorted { @if is_descending { " ↓" } @else { " ↑" } }
+                }
+            }
+        }
+    };
+    html! {
+        div.wide tabindex="0" role="group" aria-label="Applications" {
+            table {
+                caption { (rows.len()) " applications" @if pages > 1 { ", page " (number) " of " (pages) } }
+                thead { tr { @for column in Column::ALL { (header(column)) } } }
+                tbody {
+                    @for (key, row) in rows.iter().skip((number - 1) * ROWS).take(ROWS) {
+                        tr {
+                            th scope="row" { (link(key)) }
+                            td { (key.0) }
+                            td { (state(row.state)) @if !row.why.is_empty() { br; small { (row.why) } } }
+                            td { (row.owner) }
+                            td.number { (row.attempts) }
+                            td.number {
+                                (row.running) " of " (row.wanted)
+                                @if row.failed > 0 { ", " span.bad { (row.failed) " failed" } }
+                            }
+                            (times(row, now))
+                            td { (row.queue) }
+                        }
+                    }
+                }
+            }
+        }
+        @if pages > 1 {
+            nav aria-label="Pages of the list" {
+                @if number > 1 { a rel="prev" href=(query.with(PATH, "page", &(number - 1).to_string())) { "← Previous" } " " }
+                @if number < pages { a rel="next" href=(query.with(PATH, "page", &(number + 1).to_string())) { "Next →" } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::application;
+    use serde_json::{json, value::to_raw_value};
+
+    fn row(number: u32, state: &str) -> (Key, Application) {
+        let spec = json!({"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {"instances": number}});
+        let status = json!({
+            "applicationState": {"state": state}, "driverInfo": {},
+            "lastSubmissionAttemptTime": format!("2026-11-21T11:{number:02}:00Z"),
+        });
+        let metadata = json!({"name": format!("pi-{number}"), "namespace": "team-a"});
+        let reduced = application(
+            &to_raw_value(&json!({"metadata": metadata, "spec": spec, "status": status})).unwrap(),
+        );
+        (reduced.key, reduced.row)
+    }
+
+    fn names(rows: &[(Key, Application)], query: &str) -> Vec<String> {
+        let now = "2026-11-21T12:00:00Z".parse().unwrap();
+        let rows = rows.iter().map(|(key, row)| (key, row));
+        wanted(&Query::of(query.as_bytes()), rows, now).iter().map(|(key, _)| key.1.to_string()).collect()
+    }
+
+    #[test]
+    fn the_address_filters_and_sorts() {
+        let rows = [row(1, "RUNNING"), row(3, "FAILED"), row(2, "RUNNING")];
+        assert_eq!(names(&rows, ""), ["pi-3", "pi-2", "pi-1"]);
+        assert_eq!(names(&rows, "state=RUNNING&sort=name"), ["pi-1", "pi-2"]);
+        assert_eq!(names(&rows, "sort=executors&order=down"), ["pi-3", "pi-2", "pi-1"]);
+        assert_eq!(names(&rows, "sort=took&q=pi-"), ["pi-3", "pi-2", "pi-1"]);
+        assert_eq!(names(&rows, "namespace=team-b"), [""; 0]);
+        for column in Column::ALL {
+            assert_eq!(names(&rows, &format!("sort={column}")).len(), 3, "{column}");
+        }
+    }
+
+    #[test]
+    fn a_long_list_has_pages_and_an_odd_page_is_the_nearest() {
+        let rows: Vec<_> = (0..250).map(|number| row(number % 60, "RUNNING")).collect();
+        let shown = |page: &str| {
+            let (query, now) =
+                (Query::of(format!("page={page}&state=RUNNING").as_bytes()), Timestamp::UNIX_EPOCH);
+            let rows = wanted(&query, rows.iter().map(|(key, row)| (key, row)), now);
+            table(&query, &rows, now).into_string()
+        };
+        assert!(shown("2").contains(r#"<caption>250 applications, page 2 of 3</caption>"#));
+        assert!(shown("2").contains(r#"href="/applications?state=RUNNING&amp;page=3">Next"#));
+        assert_eq!(shown("3").matches("<tr>").count(), 51);
+        assert!(shown("99").contains("page 3 of 3") && shown("x").contains("page 1 of 3"));
+        assert!(shown("1").contains(r#"aria-sort="descending"><a href="/applications?page=1&amp;state=RUNNING&amp;sort=submitted&amp;order=up">"#));
+    }
+}

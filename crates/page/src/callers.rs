@@ -1,0 +1,144 @@
+//! Knows who is asking, and keeps a client and lists for each caller. Nothing is shared between two tokens.
+
+use super::{
+    lists::{List, Reduce, UNUSED},
+    refusal::Refusal,
+    rows::{self, Application, Schedule},
+    secrets::CallerId,
+};
+use api::{ScheduledSparkApplication, SparkApplication};
+use http::{HeaderValue, Request, header::AUTHORIZATION};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::{Api, Client, Resource, api::PostParams, client::Body};
+use parking_lot::Mutex;
+use spark_operator_client::patience::{GRACE, in_time};
+use std::{collections::HashMap, sync::Arc};
+use tokio::time::Instant;
+
+/// The most callers that have lists at once. Of more, the one about whom the API server was asked first is forgotten, and only
+/// has to wait for its lists again.
+const MOST: usize = 64;
+/// The most lists of a kind that a caller has: that of all namespaces, and of some.
+const MOST_LISTS: usize = 4;
+
+/// Somebody whom the API server knows.
+pub(crate) struct Caller {
+    pub id: CallerId,
+    /// How the API server calls the caller.
+    pub name: String,
+    pub client: Client,
+    applications: Mutex<Lists<Application>>,
+    schedules: Mutex<Lists<Schedule>>,
+    /// When the API server was asked last whether it knows the caller.
+    asked: Mutex<Instant>,
+}
+
+/// The lists of one kind by their paths.
+type Lists<R> = HashMap<String, Arc<List<R>>>;
+
+/// All callers of the last minutes.
+#[derive(Default)]
+pub(crate) struct Callers {
+    known: Mutex<HashMap<CallerId, Arc<Caller>>>,
+}
+
+impl Caller {
+    /// Returns the list of applications in all namespaces, or in one.
+    pub(crate) fn applications(&self, namespace: Option<&str>) -> Arc<List<Application>> {
+        let path = SparkApplication::url_path(&(), namespace);
+        self.list(&mut self.applications.lock(), path, rows::application)
+    }
+
+    /// Returns the list of schedules in all namespaces, or in one.
+    pub(crate) fn schedules(&self, namespace: Option<&str>) -> Arc<List<Schedule>> {
+        let path = ScheduledSparkApplication::url_path(&(), namespace);
+        self.list(&mut self.schedules.lock(), path, rows::schedule)
+    }
+
+    fn list<R: Send + 'static>(&self, lists: &mut Lists<R>, path: String, reduce: Reduce<R>) -> Arc<List<R>> {
+        if let Some(list) = lists.get(&path).filter(|list| list.is_alive()) {
+            return Arc::clone(list);
+        }
+        if lists.len() >= MOST_LISTS {
+            lists.clear();
+        }
+        let list = List::begin(self.client.clone(), path.clone(), reduce);
+        lists.insert(path, Arc::clone(&list));
+        list
+    }
+}
+
+impl Callers {
+    /// Returns the caller `id`, whose requests `client` makes. The API server is asked who a new caller is, and once a
+    /// minute whether it still knows the caller.
+    ///
+    /// # Errors
+    ///
+    /// If the API server does not know the caller, or does not answer.
+    pub(crate) async fn caller(
+        &self,
+        id: CallerId,
+        client: impl FnOnce() -> Client,
+    ) -> Result<Arc<Caller>, Refusal> {
+        let known = self.known.lock().get(&id).map(Arc::clone);
+        if let Some(caller) = &known
+            && caller.asked.lock().elapsed() < UNUSED
+        {
+            return Ok(Arc::clone(caller));
+        }
+        let client = known.map_or_else(client, |caller| caller.client.clone());
+        let name = name(&client).await.inspect_err(|_| self.forget(&id))?;
+        let mut known = self.known.lock();
+        known.retain(|_, caller| caller.asked.lock().elapsed() < 2 * UNUSED);
+        let silent = known.iter().min_by_key(|(_, caller)| *caller.asked.lock()).map(|(id, _)| *id);
+        if let Some(silent) = silent.filter(|_| known.len() >= MOST) {
+            known.remove(&silent);
+        }
+        // Two requests may have asked at once; both have the same caller from then on.
+        let (applications, schedules) = (Mutex::default(), Mutex::default());
+        let asked = Mutex::new(Instant::now());
+        let new = Arc::new(Caller { id, name, client, applications, schedules, asked });
+        let caller = known.entry(id).or_insert(new);
+        *caller.asked.lock() = Instant::now();
+        Ok(Arc::clone(caller))
+    }
+
+    /// Forgets a caller who has logged out.
+    pub(crate) fn forget(&self, id: &CallerId) {
+        self.known.lock().remove(id);
+    }
+}
+
+/// Returns how the API server calls whoever the client's requests are from.
+async fn name(client: &Client) -> Result<String, Refusal> {
+    let reviews = Api::<SelfSubjectReview>::all(client.clone());
+    let asked = SelfSubjectReview::default();
+    match in_time(GRACE, reviews.create(&PostParams::default(), &asked)).await.flatten() {
+        Ok(review) => {
+            let user = review.status.and_then(|status| status.user_info);
+            Ok(user.and_then(|user| user.username).unwrap_or_default())
+        }
+        // An admin may forbid to ask. A token that is wrong is 401 in any case.
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(String::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the header that carries `token`; none if no token is like that.
+pub(crate) fn bearer(token: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
+    // Where requests are printed, this header is not.
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Returns a client that makes the requests of `bare`, which has no credentials, with this header.
+pub(crate) fn with_header(bare: &Client, value: HeaderValue) -> Client {
+    let inner = bare.clone();
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        request.headers_mut().insert(AUTHORIZATION, value.clone());
+        let inner = inner.clone();
+        async move { inner.send(request).await }
+    });
+    Client::new(service, bare.default_namespace())
+}

@@ -1,0 +1,269 @@
+//! Lets callers in: by the address that `sparkctl page` prints, by the header of an authenticating proxy, or by a form for
+//! a token.
+//!
+//! A browser sends a cookie with SameSite=Strict only if the page itself has led to the address. Whoever follows a link
+//! from elsewhere gets a page that leads to the same address again.
+
+use super::{
+    Credentials, Page,
+    callers::{Caller, bearer, with_header},
+    layout::{self, Visitor, page},
+    now,
+    query::{Query, address},
+    refusal::Refusal,
+    secrets::CallerId,
+};
+use axum::{
+    body::Bytes,
+    extract::{FromRequestParts, Path, RawQuery, State},
+    http::{
+        HeaderMap, HeaderName, Method, StatusCode,
+        header::{AUTHORIZATION, COOKIE, SET_COOKIE},
+        request::Parts,
+    },
+    response::{IntoResponse, Redirect, Response},
+};
+use jiff::SignedDuration;
+use kube::Client;
+use maud::html;
+use std::{iter, sync::Arc};
+
+/// How long a cookie lasts.
+const LASTS: SignedDuration = SignedDuration::from_hours(12);
+/// The longest token, in bytes: a browser keeps cookies of 4 KiB, and encrypted it is a third longer.
+const LONGEST_COOKIE: usize = 2_900;
+/// What the cookie of the user of this machine contains, and what the address to enter by is signed for.
+const OWN: &str = "own";
+/// The headers by which a browser says from where a request comes, and whether a link has led to it.
+const FETCH_SITE: &str = "sec-fetch-site";
+const FETCH_MODE: &str = "sec-fetch-mode";
+
+/// A request of somebody who was let in.
+pub(crate) struct Session {
+    pub page: Arc<Page>,
+    pub caller: Arc<Caller>,
+    pub visitor: Visitor,
+    /// What the address says behind its path.
+    pub query: Query,
+}
+
+impl Session {
+    /// Checks that a form was ours and of this caller.
+    ///
+    /// # Errors
+    ///
+    /// If it was not, or if the caller has another token by now.
+    pub(crate) fn check(&self, form: &Query) -> Result<(), Refusal> {
+        if self.page.secrets.is_form(&self.caller.id, form.get("form")) {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "This form is not of this session, so nothing was done: go back, load the page again and repeat it.",
+        ))
+    }
+}
+
+impl FromRequestParts<Arc<Page>> for Session {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, page: &Arc<Page>) -> Result<Self, Response> {
+        let headers = &parts.headers;
+        if is_foreign(&parts.method, headers) {
+            let words = "Another page has sent this request, so nothing was done.";
+            return Err(Refusal::new(StatusCode::FORBIDDEN, words).into_response());
+        }
+        let Some((id, client)) = page.credentials_of(headers) else {
+            return Err(outside(page, parts));
+        };
+        let caller = page.callers.caller(id, client).await;
+        let caller = caller.map_err(|refusal| match refusal.status {
+            StatusCode::UNAUTHORIZED => outside(page, parts),
+            _ => refusal.into_response(),
+        })?;
+        let visitor = Visitor {
+            name: caller.name.clone(),
+            form: page.secrets.form(&caller.id),
+            can_log_out: headers.contains_key(COOKIE) && !headers.contains_key(AUTHORIZATION),
+        };
+        let query = Query::of(parts.uri.query().unwrap_or_default().as_bytes());
+        Ok(Self { page: Arc::clone(page), caller, visitor, query })
+    }
+}
+
+impl Page {
+    /// Returns who the caller is, and what makes the caller's client; none of somebody who has to come in first.
+    fn credentials_of(&self, headers: &HeaderMap) -> Option<(CallerId, impl FnOnce() -> Client + use<>)> {
+        let cookie = || {
+            let mut named = cookies(headers).filter(|(name, _)| *name == self.cookie);
+            self.secrets.open(named.next()?.1, now())
+        };
+        let (client, header, id) = match &self.credentials {
+            Credentials::Own(client) => {
+                (client, None, self.secrets.caller(&cookie().filter(|content| content == OWN)?))
+            }
+            Credentials::Tokens(client) => {
+                let given = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
+                let given = given.and_then(|header| header.strip_prefix("Bearer ")).map(str::to_owned);
+                let token = given.or_else(cookie)?;
+                (client, Some(bearer(&token)?), self.secrets.caller(&token))
+            }
+        };
+        let client = client.clone();
+        Some((id, move || header.map_or_else(|| client.clone(), |header| with_header(&client, header))))
+    }
+
+    /// Returns the header that gives the browser a cookie with `content`, or takes it away.
+    fn set_cookie(&self, content: Option<&str>) -> (HeaderName, String) {
+        let secure = if matches!(self.credentials, Credentials::Own(_)) { "" } else { "; Secure" };
+        let value = content.map(|content| self.secrets.seal(content, now() + LASTS)).unwrap_or_default();
+        let age = if content.is_some() { LASTS.as_secs() } else { 0 };
+        let cookie = &self.cookie;
+        let text = format!("{cookie}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
+        (SET_COOKIE, text)
+    }
+
+    /// Returns the path by which the user of this machine comes in.
+    #[must_use]
+    pub fn entrance(&self) -> String {
+        format!("/enter/{}", self.secrets.form(OWN.as_bytes()))
+    }
+}
+
+/// Returns the names and values of all cookies.
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let all = headers.get_all(COOKIE).into_iter().filter_map(|header| header.to_str().ok());
+    all.flat_map(|header| header.split(';')).filter_map(|cookie| cookie.trim().split_once('='))
+}
+
+fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Whether the page of another site has sent the request, other than by a link.
+fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
+    let is_ours = matches!(header(headers, FETCH_SITE), None | Some("same-origin" | "none"));
+    !is_ours && (method != Method::GET || header(headers, FETCH_MODE) != Some("navigate"))
+}
+
+/// Returns the answer to somebody who has to come in first.
+fn outside(state: &Page, parts: &Parts) -> Response {
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    if !matches!(header(&parts.headers, FETCH_SITE), None | Some("same-origin" | "none")) {
+        let content =
+            html! { p { "One moment." } meta http-equiv="refresh" content={ "0;url=" (local(path)) }; };
+        return page(None, "Spark", false, &content);
+    }
+    match state.credentials {
+        Credentials::Own(_) => {
+            let words = "Open the address that sparkctl page has printed: it lets you in.";
+            Refusal::new(StatusCode::UNAUTHORIZED, words).into_response()
+        }
+        Credentials::Tokens(_) => {
+            let to = if parts.method == Method::GET { path } else { "/" };
+            Redirect::to(&address("/login", iter::once(("to", to)))).into_response()
+        }
+    }
+}
+
+/// Lets the user of this machine in.
+pub(crate) async fn enter(State(state): State<Arc<Page>>, Path(key): Path<String>) -> Response {
+    if matches!(state.credentials, Credentials::Own(_)) && state.secrets.is_form(OWN.as_bytes(), &key) {
+        // A redirect would be part of the navigation from elsewhere, with which the browser sends no such cookie.
+        let content = html! { p { a href="/" { "Enter" } } meta http-equiv="refresh" content="0;url=/"; };
+        return ([state.set_cookie(Some(OWN))], page(None, "Spark", false, &content)).into_response();
+    }
+    Refusal::not_found("This address is of another sparkctl page, which has ended perhaps.").into_response()
+}
+
+/// Shows the form for a token.
+pub(crate) async fn login(State(state): State<Arc<Page>>, RawQuery(query): RawQuery) -> Response {
+    let query = Query::of(query.unwrap_or_default().as_bytes());
+    form(&state, query.get("to"), None)
+}
+
+fn form(state: &Page, to: &str, wrong: Option<&str>) -> Response {
+    if matches!(state.credentials, Credentials::Own(_)) {
+        return Redirect::to("/").into_response();
+    }
+    let content = html! {
+        (layout::trouble(wrong))
+        form.login method="post" action="/login" {
+            input type="hidden" name="to" value=(to);
+            p {
+                label for="token" { "Your token for the cluster" } br;
+                input #token type="password" name="token" autocomplete="off" required autofocus;
+            }
+            p { button { "Log in" } }
+        }
+        p {
+            "The page has no rights of its own: you see and do what this token allows. For a service account: "
+            code { "kubectl create token NAME" } "."
+        }
+    };
+    page(None, "Log in", false, &content)
+}
+
+/// Takes the token of the form, if the API server takes it.
+pub(crate) async fn log_in(State(state): State<Arc<Page>>, headers: HeaderMap, body: Bytes) -> Response {
+    let query = Query::of(&body);
+    let (token, to) = (query.get("token").trim(), query.get("to"));
+    let Credentials::Tokens(client) = &state.credentials else { return Redirect::to("/").into_response() };
+    if is_foreign(&Method::POST, &headers) {
+        return form(&state, to, Some("Another page has sent a token. Type in your own."));
+    }
+    let Some(value) = bearer(token).filter(|_| !token.is_empty() && token.len() <= LONGEST_COOKIE) else {
+        let words = format!(
+            "That is no token, or it has more than {LONGEST_COOKIE} bytes and no cookie can keep it."
+        );
+        return form(&state, to, Some(&words));
+    };
+    match state.callers.caller(state.secrets.caller(token), || with_header(client, value)).await {
+        Ok(_) => ([state.set_cookie(Some(token))], Redirect::to(local(to))).into_response(),
+        Err(refusal) => form(&state, to, Some(&refusal.words)),
+    }
+}
+
+/// Returns the address if it is on this server.
+fn local(to: &str) -> &str {
+    let is_local = to.starts_with('/') && !to.starts_with("//") && !to.contains(['\\', '\t', '\r', '\n']);
+    if is_local { to } else { "/" }
+}
+
+/// Forgets the caller's cookie, lists and windows.
+pub(crate) async fn log_out(session: Session, body: Bytes) -> Result<Response, Refusal> {
+    session.check(&Query::of(&body))?;
+    session.page.callers.forget(&session.caller.id);
+    session.page.windows.close(&session.caller.id);
+    Ok(([session.page.set_cookie(None)], Redirect::to("/")).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_other_pages_are_told_from_links() {
+        let is_foreign = |method: Method, site: Option<&str>, mode: &str| {
+            let mut headers = HeaderMap::new();
+            if let Some(site) = site {
+                headers.insert(FETCH_SITE, site.parse().unwrap());
+                headers.insert(FETCH_MODE, mode.parse().unwrap());
+            }
+            is_foreign(&method, &headers)
+        };
+        assert!(!is_foreign(Method::GET, None, ""));
+        assert!(!is_foreign(Method::POST, Some("same-origin"), "navigate"));
+        assert!(!is_foreign(Method::GET, Some("cross-site"), "navigate"));
+        assert!(is_foreign(Method::GET, Some("same-site"), "no-cors"));
+        assert!(is_foreign(Method::POST, Some("cross-site"), "navigate"));
+    }
+
+    #[test]
+    fn a_login_leads_to_this_server_only() {
+        assert_eq!(local("/applications?state=FAILED"), "/applications?state=FAILED");
+        for odd in ["", "//evil", "https://evil", "/\\evil", "/\t/evil"] {
+            assert_eq!(local(odd), "/", "{odd}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The frame that all pages have, the headers of all answers, and the small pieces that pages consist of.
+
+use super::{now, refusal::Refusal};
+use api::{
+    State,
+    summary::{self, Tone},
+};
+use axum::{
+    extract::Path,
+    http::{
+        HeaderValue, StatusCode,
+        header::{
+            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+            X_CONTENT_TYPE_OPTIONS,
+        },
+    },
+    response::{Html, IntoResponse, Response},
+};
+use jiff::Timestamp;
+use maud::{DOCTYPE, Markup, html};
+
+/// What a page may load and do: nothing but what this server serves, and no script in its text.
+pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+    form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// Who looks at the page.
+pub(crate) struct Visitor {
+    pub name: String,
+    /// The hidden field of the visitor's forms.
+    pub form: String,
+    pub can_log_out: bool,
+}
+
+/// The pages that each page leads to.
+const PLACES: [(&str, &str); 3] =
+    [("/", "Overview"), ("/applications", "Applications"), ("/schedules", "Schedules")];
+
+/// Returns a whole page. One that is live is made anew as long as it is open.
+pub(crate) fn page(visitor: Option<&Visitor>, title: &str, is_live: bool, content: &Markup) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · Spark" }
+                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="/assets/page.css";
+                script type="module" src="/assets/page.js" {}
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                header {
+                    @if let Some(visitor) = visitor {
+                        nav aria-label="Pages" {
+                            @for (path, name) in PLACES {
+                                a href=(path) aria-current=[(name == title).then_some("page")] { (name) }
+                            }
+                        }
+                        @if visitor.can_log_out {
+                            form method="post" action="/logout" {
+                                (hidden(&visitor.form))
+                                span { (visitor.name) } " "
+                                button { "Log out" }
+                            }
+                        } @else {
+                            span { (visitor.name) }
+                        }
+                    } @else {
+                        span { "Spark applications" }
+                    }
+                }
+                main #main tabindex="-1" data-live[is_live] {
+                    h1 { (title) }
+                    (content)
+                }
+                footer { p #news role="status" {} }
+            }
+        }
+    };
+    Html(page.into_string()).into_response()
+}
+
+/// Returns the field by which a form proves that it is ours.
+pub(crate) fn hidden(form: &str) -> Markup {
+    html! { input type="hidden" name="form" value=(form); }
+}
+
+impl IntoResponse for Refusal {
+    /// A page with the sentence, which asks again: what was away comes back by itself.
+    fn into_response(self) -> Response {
+        let title = match self.status {
+            StatusCode::NOT_FOUND => "Not found",
+            StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => "Not allowed",
+            _ => "Not now",
+        };
+        let content = html! {
+            p.trouble role="alert" { (self.words) }
+            p { a href="/" { "Overview" } }
+        };
+        (self.status, page(None, title, true, &content)).into_response()
+    }
+}
+
+/// Adds the headers that every answer has, but those that the answer has already.
+pub(crate) async fn guarded(mut answer: Response) -> Response {
+    let common: [(HeaderName, &str); 5] = [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (CACHE_CONTROL, "no-store"),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ];
+    for (name, value) in common {
+        answer.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    answer
+}
+
+/// Serves the files that pages load: a style sheet, an icon and two scripts, all of them in this binary.
+pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response, Refusal> {
+    let (kind, text) = match name.as_str() {
+        "page.css" => ("text/css; charset=utf-8", include_str!("../assets/page.css")),
+        "page.js" => ("text/javascript; charset=utf-8", include_str!("../assets/page.js")),
+        "storage.js" => ("text/javascript; charset=utf-8", include_str!("../assets/storage.js")),
+        "icon.svg" => ("image/svg+xml", include_str!("../assets/icon.svg")),
+        _ => return Err(Refusal::not_found("There is no such file.")),
+    };
+    Ok(([(CONTENT_TYPE, kind), (CACHE_CONTROL, "max-age=300")], text).into_response())
+}
+
+/// Returns the state of an application: a word, and a colour that means the same.
+pub(crate) fn state(state: Option<State>) -> Markup {
+    let name = state.map_or("UNREADABLE", summary::state_name);
+    html! { span class={ "state " (tone(state)) } { (name) } }
+}
+
+/// Returns the class of a state, which is its colour.
+pub(crate) fn tone(state: Option<State>) -> &'static str {
+    state.map_or(Tone::Bad, Tone::of).as_str()
+}
+
+/// Returns how long ago something was, and on a closer look when.
+pub(crate) fn ago(time: Option<Timestamp>) -> Markup {
+    html! {
+        @if let Some(time) = time {
+            time datetime=(maud::display(time)) title=(maud::display(time)) {
+                @if time > now() {
+                    "in " (duration(now(), time))
+                } @else {
+                    (duration(time, now())) " ago"
+                }
+            }
+        }
+    }
+}
+
+/// Returns the time between two moments.
+pub(crate) fn duration(from: Timestamp, to: Timestamp) -> String {
+    summary::short(to.duration_since(from).as_secs())
+}
+
+/// Returns a table. Its rows may be wider than a narrow window.
+pub(crate) fn table(caption: &str, titles: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.wide tabindex="0" role="group" aria-label=(caption) { table {
+            caption { (caption) }
+            thead { tr { @for title in titles { th scope="col" { (title) } } } }
+            tbody { (rows) }
+        } }
+    }
+}
+
+/// Returns what is to be said above a list, if anything.
+pub(crate) fn trouble(words: Option<&str>) -> Markup {
+    html! { @if let Some(words) = words { p.trouble role="alert" { (words) } } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::to_bytes;
+
+    #[tokio::test]
+    async fn text_of_others_stays_text() {
+        let hostile = "<script>alert(1)</script>\" onload=\"x";
+        let refusal = Refusal::not_found(hostile).into_response();
+        let body = to_bytes(guarded(refusal).await.into_body(), usize::MAX).await.unwrap();
+        let page = String::from_utf8(body.to_vec()).unwrap();
+        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot; onload=&quot;x"), "{page}");
+        assert!(!page.contains("<script>alert"), "{page}");
+    }
+
+    #[tokio::test]
+    async fn every_answer_has_the_headers_that_confine_it() {
+        let answer = guarded(StatusCode::OK.into_response()).await;
+        let mut headers: Vec<_> = answer
+            .headers()
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        headers.sort();
+        let expected = [
+            "cache-control: no-store".to_owned(),
+            format!("content-security-policy: {POLICY}"),
+            "cross-origin-opener-policy: same-origin".to_owned(),
+            "referrer-policy: no-referrer".to_owned(),
+            "x-content-type-options: nosniff".to_owned(),
+        ];
+        assert_eq!(headers, expected);
+    }
+}

@@ -1,0 +1,368 @@
+//! The page: what runs, what ran, why it failed, and Spark's own UI behind one door.
+//!
+//! The page has no rights. All that it shows and does, it does with the caller's own credentials, so RBAC is its only
+//! policy. It is served in two ways: by `sparkctl page` for the user of one machine, and by `spark-operator page` for
+//! everybody who has a token of the cluster.
+//!
+//! ```text
+//!  browser ──► entry: who is it? ──► callers: a client and lists for each caller ──► API server
+//!     ▲                                     │
+//!     └── layout ◄── overview, applications, application, logs, schedules, …
+//!
+//!  a frame ──► windows: which driver, for whom? ──► port-forward ──► Spark's UI
+//! ```
+//!
+//! Pages are complete without JavaScript. With it, a page that somebody looks at is made anew every three seconds.
+
+mod actions;
+mod application;
+mod applications;
+mod callers;
+mod entry;
+mod found;
+mod layout;
+mod lists;
+mod logs;
+mod overview;
+mod query;
+mod reads;
+mod refusal;
+mod rows;
+mod schedules;
+mod scope;
+mod secrets;
+mod spark_ui;
+mod timeline;
+mod windows;
+
+use api::{ScheduledSparkApplication, SparkApplication};
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    middleware::map_response,
+    routing::{any, get, post},
+};
+use callers::Callers;
+use jiff::Timestamp;
+use kube::Client;
+use refusal::Refusal;
+use secrets::Secrets;
+use std::sync::Arc;
+use windows::Windows;
+
+/// With whose credentials requests are made.
+#[derive(Clone)]
+pub enum Credentials {
+    /// With those of this client, for the user of this machine, who comes in by [`Page::entrance`].
+    Own(Client),
+    /// With the token of each caller. The client knows where the API server is, and has no credentials.
+    Tokens(Client),
+}
+
+/// What a page has beside what it shows.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Whether there are buttons that suspend, resume, run again, trigger and delete.
+    pub allows_actions: bool,
+    /// The address of Spark's history server, to which applications that have ended lead.
+    pub history_server: Option<String>,
+}
+
+/// A page, with the callers that it knows.
+pub struct Page {
+    credentials: Credentials,
+    callers: Callers,
+    secrets: Secrets,
+    windows: Windows,
+    settings: Settings,
+    /// The name of the cookie.
+    cookie: String,
+}
+
+impl Page {
+    /// Returns a page that knows nobody yet.
+    #[must_use]
+    pub fn new(credentials: Credentials, settings: Settings) -> Self {
+        let secrets = Secrets::new();
+        let cookie = match credentials {
+            // A browser does not tell the ports of this machine apart, on which there may be several.
+            Credentials::Own(_) => format!("page-{}", secrets.unguessable()),
+            // Where there is TLS, a browser takes a cookie with this name from nobody else.
+            Credentials::Tokens(_) => "__Host-page".to_owned(),
+        };
+        let (callers, windows) = (Callers::default(), Windows::default());
+        Self { credentials, callers, secrets, windows, settings, cookie }
+    }
+
+    /// Returns the routes of the page.
+    #[must_use]
+    pub fn router(self: Arc<Self>) -> Router {
+        Router::new()
+            .route("/", get(overview::show))
+            .route("/applications", get(applications::show))
+            .route(
+                "/applications/{namespace}/{name}",
+                get(application::show).post(actions::act::<SparkApplication>),
+            )
+            .route("/logs/{namespace}/{pod}", get(logs::show))
+            .route("/logs/{namespace}/{pod}/tail", get(logs::tail))
+            .route("/schedules", get(schedules::list))
+            .route(
+                "/schedules/{namespace}/{name}",
+                get(schedules::show).post(actions::act::<ScheduledSparkApplication>),
+            )
+            .route("/ui/{namespace}/{name}/", get(spark_ui::show))
+            .route("/spark/{key}/", any(spark_ui::window))
+            .route("/spark/{key}/{*path}", any(spark_ui::window))
+            .route("/enter/{key}", get(entry::enter))
+            .route("/login", get(entry::login).post(entry::log_in))
+            .route("/logout", post(entry::log_out))
+            .route("/assets/{name}", get(layout::asset))
+            .route("/healthz", get(async || "ok\n"))
+            .fallback(async || Refusal::not_found("There is no such page."))
+            .layer(DefaultBodyLimit::max(query::LONGEST))
+            .layer(map_response(layout::guarded))
+            .with_state(self)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "ages are told from the moment at which somebody asks")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::{
+        body::{Body, Bytes, to_bytes},
+        http::{
+            Method, Request, Response, StatusCode,
+            header::{AUTHORIZATION, AsHeaderName, CONTENT_SECURITY_POLICY, LOCATION, SET_COOKIE},
+        },
+    };
+    use futures::stream::pending;
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+    use std::convert::Infallible;
+    use tower::ServiceExt;
+
+    const HOSTILE: &str = "<script>alert(1)</script>";
+    const APPLICATION: &str = "/applications/team-a/pi";
+
+    /// The requests that an API server got: method, path and token.
+    type Requests = Arc<Mutex<Vec<String>>>;
+
+    /// Returns a client of an API server in which the token `one` may do everything, `other` only list applications in
+    /// team-b, and no other token is known.
+    fn cluster() -> (Client, Requests) {
+        let requests = Requests::default();
+        let seen = Arc::clone(&requests);
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let token = request.headers().get(AUTHORIZATION).map(|token| token.to_str().unwrap().to_owned());
+            let token = token.unwrap_or_default().replace("Bearer ", "");
+            let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+            seen.lock().push(format!("{} {path} {token}", request.method()));
+            let answer = if query.contains("watch=true") {
+                Response::new(Body::from_stream(pending::<Result<Bytes, Infallible>>()))
+            } else {
+                let (code, body) = answer(&token, path);
+                Response::builder().status(code).body(Body::from(body.to_string())).unwrap()
+            };
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        (Client::new(service, "default"), requests)
+    }
+
+    fn answer(token: &str, path: &str) -> (u16, Value) {
+        let metadata = json!({"name": "pi", "namespace": "team-a", "uid": "u", "resourceVersion": "7"});
+        let spec = json!({"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}});
+        let status =
+            json!({"applicationState": {"state": "FAILED", "errorMessage": HOSTILE}, "driverInfo": {}});
+        let application = json!({"metadata": metadata, "spec": spec, "status": status});
+        let list = |items: Value| (200, json!({"metadata": {"resourceVersion": "7"}, "items": items}));
+        let refused =
+            |code: u16| (code, json!({"status": "Failure", "code": code, "message": "no", "reason": "No"}));
+        match (token, path.rsplit('/').next().unwrap()) {
+            ("one" | "other", "selfsubjectreviews") => {
+                (201, json!({"metadata": {}, "status": {"userInfo": {"username": token}}}))
+            }
+            ("one", "selfsubjectaccessreviews") => {
+                (201, json!({"metadata": {}, "spec": {}, "status": {"allowed": true}}))
+            }
+            ("other", "sparkapplications") if path.contains("/team-b/") => list(json!([])),
+            ("one", "sparkapplications") => list(json!([application])),
+            ("one", "pi") => (200, application),
+            ("one", "pods" | "events") => list(json!([])),
+            ("one" | "other", _) => refused(403),
+            _ => refused(401),
+        }
+    }
+
+    /// Sends a request with a header. Returns the answer and its body.
+    async fn ask(
+        page: &Arc<Page>,
+        method: Method,
+        path: &str,
+        header: (&str, &str),
+        body: &str,
+    ) -> (Response<()>, String) {
+        let request = Request::builder().method(method).uri(path).header(header.0, header.1);
+        let answer = Arc::clone(page)
+            .router()
+            .oneshot(request.body(Body::from(body.to_owned())).unwrap())
+            .await
+            .unwrap();
+        let (head, body) = answer.into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap();
+        (Response::from_parts(head, ()), String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    fn header(answer: &Response<()>, name: impl AsHeaderName) -> &str {
+        answer.headers().get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    #[tokio::test]
+    async fn every_route_confines_its_answer_and_lets_nobody_in_without_a_token() {
+        let page = Arc::new(Page::new(
+            Credentials::Tokens(cluster().0),
+            Settings { allows_actions: true, ..Settings::default() },
+        ));
+        for path in [
+            "/",
+            "/applications",
+            APPLICATION,
+            "/schedules",
+            "/schedules/a/b",
+            "/logs/a/b",
+            "/logs/a/b/tail",
+            "/ui/a/b/",
+        ] {
+            let (answer, _) = ask(&page, Method::GET, path, ("x", "y"), "").await;
+            assert_eq!(answer.status(), StatusCode::SEE_OTHER, "{path}");
+            assert!(header(&answer, LOCATION).starts_with("/login?to="), "{path}");
+            assert!(
+                header(&answer, CONTENT_SECURITY_POLICY).starts_with("default-src 'none'; script-src 'self'"),
+                "{path}"
+            );
+        }
+        for (path, policy) in [
+            ("/assets/page.css", "default-src 'none'"),
+            ("/none", "default-src 'none'"),
+            ("/spark/key/jobs/", "sandbox "),
+        ] {
+            let (answer, _) = ask(&page, Method::GET, path, ("x", "y"), "").await;
+            assert!(header(&answer, CONTENT_SECURITY_POLICY).starts_with(policy), "{path}");
+        }
+        let (_, body) = ask(&page, Method::GET, "/", ("sec-fetch-site", "cross-site"), "").await;
+        assert!(body.contains("Another page has sent this"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn each_token_sees_what_the_api_server_shows_to_it() {
+        let (client, requests) = cluster();
+        let page = Arc::new(Page::new(
+            Credentials::Tokens(client),
+            Settings { allows_actions: true, ..Settings::default() },
+        ));
+        let (_, one) = ask(&page, Method::GET, "/applications", ("authorization", "Bearer one"), "").await;
+        assert!(one.contains(r#"<a href="/applications/team-a/pi">pi</a>"#), "{one}");
+        let (_, other) =
+            ask(&page, Method::GET, "/applications", ("authorization", "Bearer other"), "").await;
+        assert!(other.contains("You may not list") && !other.contains("team-a"), "{other}");
+        let allowed = "/applications?namespace=team-b";
+        let (_, other) = ask(&page, Method::GET, allowed, ("authorization", "Bearer other"), "").await;
+        assert!(other.contains("0 applications"), "{other}");
+        let (wrong, _) =
+            ask(&page, Method::GET, "/applications", ("authorization", "Bearer wrong"), "").await;
+        assert_eq!(wrong.status(), StatusCode::SEE_OTHER);
+        assert!(requests.lock().iter().all(|request| !request.ends_with(' ')), "a request had no token");
+    }
+
+    #[tokio::test]
+    async fn a_form_of_somebody_else_does_nothing() {
+        let (client, requests) = cluster();
+        let page = Arc::new(Page::new(
+            Credentials::Tokens(client),
+            Settings { allows_actions: true, ..Settings::default() },
+        ));
+        let one = ("authorization", "Bearer one");
+        let (_, shown) = ask(&page, Method::GET, APPLICATION, one, "").await;
+        assert!(
+            shown.contains("pi is <span")
+                && shown.contains("&lt;script&gt;alert(1)")
+                && !shown.contains(HOSTILE),
+            "{shown}"
+        );
+        let form = shown.split_once(r#"name="form" value=""#).unwrap().1.split('"').next().unwrap();
+        let others = page.secrets.form(&page.secrets.caller("other"));
+        for wrong in
+            [String::new(), "form=&action=suspend".to_owned(), format!("form={others}&action=suspend")]
+        {
+            let (answer, _) = ask(&page, Method::POST, APPLICATION, one, &wrong).await;
+            assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{wrong}");
+        }
+        let changes = || requests.lock().iter().filter(|request| request.starts_with("PATCH")).count();
+        assert_eq!(changes(), 0);
+        let (answer, _) =
+            ask(&page, Method::POST, APPLICATION, one, &format!("form={form}&action=suspend")).await;
+        assert_eq!(
+            (answer.status(), header(&answer, LOCATION), changes()),
+            (StatusCode::SEE_OTHER, APPLICATION, 1)
+        );
+    }
+
+    #[tokio::test]
+    async fn a_page_without_actions_has_no_button_and_takes_no_form() {
+        let page = Arc::new(Page::new(Credentials::Tokens(cluster().0), Settings::default()));
+        let one = ("authorization", "Bearer one");
+        let (_, shown) = ask(&page, Method::GET, APPLICATION, one, "").await;
+        assert!(!shown.contains("<button"), "{shown}");
+        let form = page.secrets.form(&page.secrets.caller("one"));
+        let (answer, body) =
+            ask(&page, Method::POST, APPLICATION, one, &format!("form={form}&action=delete")).await;
+        assert!(answer.status() == StatusCode::FORBIDDEN && body.contains("--allow-actions"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn a_login_becomes_a_cookie_in_which_nobody_finds_the_token() {
+        let page = Arc::new(Page::new(
+            Credentials::Tokens(cluster().0),
+            Settings { allows_actions: true, ..Settings::default() },
+        ));
+        let (wrong, body) = ask(&page, Method::POST, "/login", ("x", "y"), "token=wrong").await;
+        assert!(
+            header(&wrong, SET_COOKIE).is_empty() && body.contains("does not accept this token"),
+            "{body}"
+        );
+        let (answer, _) = ask(&page, Method::POST, "/login", ("x", "y"), "token=one&to=/schedules").await;
+        assert_eq!(header(&answer, LOCATION), "/schedules");
+        let (cookie, attributes) = header(&answer, SET_COOKIE).split_once(';').unwrap();
+        assert_eq!(attributes, " Path=/; HttpOnly; SameSite=Strict; Max-Age=43200; Secure");
+        assert!(cookie.starts_with("__Host-page="), "{cookie}");
+        let (answer, body) = ask(&page, Method::GET, "/applications", ("cookie", cookie), "").await;
+        assert!(answer.status() == StatusCode::OK && body.contains("Log out"), "{body}");
+        let changed = format!("{cookie}A");
+        let (answer, _) = ask(&page, Method::GET, "/applications", ("cookie", &changed), "").await;
+        assert_eq!(answer.status(), StatusCode::SEE_OTHER);
+    }
+
+    #[tokio::test]
+    async fn the_user_of_this_machine_comes_in_by_an_address_that_nobody_can_guess() {
+        // The client has the user's credentials.
+        let (client, _) = cluster();
+        let client = callers::with_header(&client, callers::bearer("one").unwrap());
+        let page = Arc::new(Page::new(
+            Credentials::Own(client),
+            Settings { allows_actions: true, ..Settings::default() },
+        ));
+        let (answer, _) = ask(&page, Method::GET, "/", ("authorization", "Bearer one"), "").await;
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+        let (answer, _) = ask(&page, Method::GET, "/enter/guess", ("x", "y"), "").await;
+        assert_eq!(answer.status(), StatusCode::NOT_FOUND);
+        let (answer, _) = ask(&page, Method::GET, &page.entrance(), ("x", "y"), "").await;
+        let cookie = header(&answer, SET_COOKIE).split(';').next().unwrap().to_owned();
+        let (answer, _) = ask(&page, Method::GET, "/applications", ("cookie", &cookie), "").await;
+        assert_eq!(answer.status(), StatusCode::OK);
+    }
+}

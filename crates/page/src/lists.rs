@@ -1,0 +1,289 @@
+//! Keeps a caller's list of a kind up to date as long as somebody looks at it: read page by page, then watched.
+//!
+//! A [`List`] belongs to one caller and is filled by that caller's client, so it contains what RBAC shows to the caller and
+//! nothing else. It ends, and gives its memory back, when nobody has looked at it for a minute.
+
+use super::{
+    reads,
+    refusal::Refusal,
+    rows::{Key, Reduced},
+};
+use axum::http::StatusCode;
+use futures::TryStreamExt;
+use kube::{
+    Client,
+    api::{ListParams, WatchParams},
+    core::{Request, WatchEvent},
+};
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use spark_operator_client::patience::{GRACE, Patience, can_pass, in_time};
+use std::{
+    collections::BTreeMap,
+    pin::pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+
+/// How long a list is kept that nobody looks at.
+pub(crate) const UNUSED: Duration = Duration::from_secs(60);
+/// How long a page waits for a list that is not complete yet.
+const FIRST: Duration = Duration::from_secs(10);
+/// How often a list that is cut is read anew: it has no version from which a watch could continue.
+const AGAIN: Duration = Duration::from_secs(20);
+/// How long one request of a watch lasts, in seconds, and how often the watch looks whether it is still needed.
+const WATCH: u32 = 240;
+const LOOK: Duration = Duration::from_secs(10);
+/// The most objects of a list. Of more, the first are shown, and it is said.
+const MOST: usize = 50_000;
+
+/// Returns what stays of one object.
+pub(crate) type Reduce<R> = fn(&RawValue) -> Reduced<R>;
+
+/// The objects of a kind that a caller may see, in all namespaces or in one.
+pub(crate) struct List<R> {
+    rows: Mutex<BTreeMap<Key, R>>,
+    progress: watch::Sender<Progress>,
+    /// When somebody has looked at it last; none if it has ended.
+    used: Mutex<Option<Instant>>,
+}
+
+#[derive(Clone, Default)]
+struct Progress {
+    is_complete: bool,
+    /// Whether there are more objects than are kept.
+    is_cut: bool,
+    /// Why it is not up to date.
+    failure: Option<Refusal>,
+}
+
+impl<R: Send + 'static> List<R> {
+    /// Begins to read the objects at `path` with the client of a caller.
+    pub(crate) fn begin(client: Client, path: String, reduce: Reduce<R>) -> Arc<Self> {
+        let list = Arc::new(Self {
+            rows: Mutex::default(),
+            progress: watch::Sender::new(Progress::default()),
+            used: Mutex::new(Some(Instant::now())),
+        });
+        let source = Source { client, path, reduce, list: Arc::downgrade(&list) };
+        tokio::spawn(source.follow());
+        list
+    }
+
+    /// Whether it is up to date and stays so for another while. False if it has ended.
+    pub(crate) fn is_alive(&self) -> bool {
+        let mut used = self.used.lock();
+        if used.is_some() {
+            *used = Some(Instant::now());
+        }
+        used.is_some()
+    }
+
+    /// Waits until the list is complete.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or not in time.
+    pub(crate) async fn complete(&self) -> Result<(), Refusal> {
+        let mut progress = self.progress.subscribe();
+        let known = progress.wait_for(|progress| progress.is_complete || progress.failure.is_some());
+        match timeout(FIRST, known).await {
+            Ok(Ok(progress)) if progress.is_complete => Ok(()),
+            Ok(Ok(progress)) => Err(progress.failure.clone().expect("it is known that it has failed")),
+            _ => Err(Refusal::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                "The list is still being read. This page shows it as soon as it is complete.",
+            )),
+        }
+    }
+
+    /// Returns what is to be said above the list: why it is not up to date, or that it is cut.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let progress = self.progress.borrow();
+        let cut =
+            progress.is_cut.then(|| format!("There are more than {MOST}: choose a namespace to see all."));
+        progress.failure.as_ref().map(|failure| failure.words.clone()).or(cut)
+    }
+
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&BTreeMap<Key, R>) -> T) -> T {
+        look(&self.rows.lock())
+    }
+}
+
+/// What fills a list. It does not keep the list alive.
+struct Source<R> {
+    client: Client,
+    path: String,
+    reduce: Reduce<R>,
+    list: Weak<List<R>>,
+}
+
+impl<R: Send + 'static> Source<R> {
+    async fn follow(self) {
+        let mut patience = Patience::default();
+        while let Some(list) = self.needed() {
+            drop(list);
+            let failure = match self.listed().await {
+                Ok(version) => {
+                    patience.restore();
+                    self.watched(version).await.err()
+                }
+                Err(error) => Some(error),
+            };
+            let Some(error) = failure else { continue };
+            let is_final = !can_pass(&error);
+            if let Some(list) = self.list.upgrade() {
+                if is_final {
+                    // What the caller may not see any more is not shown any more.
+                    *list.used.lock() = None;
+                    list.rows.lock().clear();
+                }
+                list.progress.send_modify(|progress| {
+                    progress.is_complete &= !is_final;
+                    progress.failure = Some(error.into());
+                });
+            }
+            if is_final {
+                return;
+            }
+            patience.pause().await;
+        }
+    }
+
+    /// Returns the list if somebody has looked at it lately. If not, ends it.
+    fn needed(&self) -> Option<Arc<List<R>>> {
+        let list = self.list.upgrade()?;
+        let mut used = list.used.lock();
+        if used.is_none_or(|used| used.elapsed() > UNUSED) {
+            *used = None;
+            list.rows.lock().clear();
+            return None;
+        }
+        drop(used);
+        Some(list)
+    }
+
+    /// Reads all objects. Returns the version from which a watch continues.
+    async fn listed(&self) -> Result<String, kube::Error> {
+        let mut rows = BTreeMap::new();
+        let (version, is_cut) =
+            reads::list(&self.client, &self.path, ListParams::default(), MOST, |object| {
+                let Reduced { key, row, .. } = (self.reduce)(object);
+                rows.insert(key, row);
+            })
+            .await?;
+        if let Some(list) = self.list.upgrade() {
+            *list.rows.lock() = rows;
+            list.progress.send_replace(Progress { is_complete: true, is_cut, failure: None });
+        }
+        Ok(version)
+    }
+
+    /// Carries changes into the list until nobody needs it any more, or until the watch fails. Without a version, waits for
+    /// a while.
+    async fn watched(&self, mut version: String) -> Result<(), kube::Error> {
+        while !version.is_empty() {
+            let parameters = WatchParams::default().timeout(WATCH);
+            let request = Request::new(self.path.as_str())
+                .watch(&parameters, &version)
+                .map_err(kube::Error::BuildRequest)?;
+            let mut events =
+                pin!(in_time(GRACE, self.client.request_events::<Box<RawValue>>(request)).await??);
+            let begun = Instant::now();
+            loop {
+                let Some(list) = self.needed() else { return Ok(()) };
+                let event = match timeout(LOOK, events.try_next()).await {
+                    Ok(event) => event?,
+                    // A connection that has died says nothing for longer than a watch lasts.
+                    Err(_) if begun.elapsed() > Duration::from_secs(WATCH.into()) + LOOK => None,
+                    Err(_) => continue,
+                };
+                match event {
+                    Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                        let Reduced { key, version: newest, row } = (self.reduce)(&object);
+                        version = newest;
+                        let mut rows = list.rows.lock();
+                        if rows.len() < MOST || rows.contains_key(&key) {
+                            rows.insert(key, row);
+                        }
+                    }
+                    Some(WatchEvent::Deleted(object)) => {
+                        let Reduced { key, version: newest, .. } = (self.reduce)(&object);
+                        version = newest;
+                        list.rows.lock().remove(&key);
+                    }
+                    Some(WatchEvent::Bookmark(mark)) => version = mark.metadata.resource_version,
+                    Some(WatchEvent::Error(status)) => return Err(kube::Error::Api(status)),
+                    None => break,
+                }
+            }
+        }
+        sleep(AGAIN).await;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::application;
+    use axum::body::{Body as Answer, Bytes};
+    use futures::stream::pending;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    /// Returns a client whose server has two pages of one application each, and a watch that says nothing.
+    fn client(requests: Arc<AtomicUsize>) -> Client {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            requests.fetch_add(1, Ordering::Relaxed);
+            let query = request.uri().query().unwrap_or_default();
+            let (name, next) = if query.contains("continue=") { ("b", "") } else { ("a", "more") };
+            let body = if query.contains("watch=true") {
+                Answer::from_stream(pending::<Result<Bytes, Infallible>>())
+            } else {
+                let item = json!({"metadata": {"name": name, "namespace": "team-a"}, "spec": {}});
+                let metadata = json!({"resourceVersion": "7", "continue": next});
+                Answer::from(json!({"metadata": metadata, "items": [item]}).to_string())
+            };
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_is_read_page_by_page_and_ends_when_nobody_looks() {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let list = List::begin(client(Arc::clone(&requests)), "/apis/x".to_owned(), application);
+        list.complete().await.unwrap();
+        let names: Vec<_> = list.read(|rows| rows.keys().map(|key| key.1.to_string()).collect());
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(list.trouble(), None);
+        sleep(UNUSED / 2).await;
+        assert!(list.is_alive());
+        sleep(2 * UNUSED).await;
+        assert!(!list.is_alive() && list.read(BTreeMap::is_empty));
+        assert_eq!(requests.load(Ordering::Relaxed), 3, "two pages and a watch");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_may_not_be_read_says_so_at_once() {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let status = json!({"status": "Failure", "code": 403, "message": "no", "reason": "Forbidden"});
+            let answer = Response::builder().status(StatusCode::FORBIDDEN);
+            Ok::<_, Infallible>(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
+        });
+        let list = List::begin(Client::new(service, "default"), "/apis/x".to_owned(), application);
+        let refusal = list.complete().await.unwrap_err();
+        assert_eq!((refusal.status, &*refusal.words), (StatusCode::FORBIDDEN, "You lack a right: no"));
+        assert!(!list.is_alive());
+    }
+}

@@ -1,0 +1,143 @@
+//! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
+
+use super::{entry::Session, layout::page, query::Query, reads, refusal::Refusal};
+use api::{printable::line, spark_container_of};
+use axum::{
+    extract::Path,
+    response::{IntoResponse, Response},
+};
+use futures::AsyncReadExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, api::LogParams};
+use maud::html;
+use spark_operator_client::patience::{GRACE, in_time};
+use std::fmt::Write;
+
+/// The most lines and bytes of a log that are shown at once.
+const LINES: i64 = 1_000;
+const BYTES: u64 = 1 << 20;
+/// How many of the last lines are shown beside a failure; as many as `sparkctl status` shows.
+const WORDS: i64 = 15;
+/// The header with the moment of the last line, after which the next lines are asked for.
+const AFTER: &str = "x-after";
+
+pub(crate) async fn show(
+    session: Session,
+    Path((namespace, pod)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let query = &session.query;
+    let is_previous = query.get("previous") == "true";
+    let which = LogParams { tail_lines: Some(LINES), ..LogParams::default() };
+    let log = read(&session, &namespace, &pod, query, which).await?;
+    let path = format!("/logs/{namespace}/{pod}");
+    let tail = (!is_previous).then(|| query.with(&format!("{path}/tail"), "previous", ""));
+    let content = html! {
+        form action=(path) role="search" {
+            label for="q" { "Lines with" } " "
+            input #q name="q" value=(query.get("q"));
+            @if is_previous { input type="hidden" name="previous" value="true"; }
+            " " button { "Show" } " "
+            @if is_previous {
+                a href=(path) { "Log of the present container" }
+            } @else {
+                label { input #follow type="checkbox" checked; " Follow" } " "
+                a href=(query.with(&path, "previous", "true")) { "Log of the container before" }
+            }
+        }
+        p { small { "The last " (LINES) " lines at most." } }
+        pre #log tabindex="0" aria-label={ "Log of " (pod) } data-tail=[tail] data-after=(log.after) { (log.text) }
+    };
+    Ok(page(Some(&session.visitor), &pod, false, &content))
+}
+
+/// Returns the lines that have come after the moment in the query, and in a header the moment of the last one.
+pub(crate) async fn tail(session: Session, Path((namespace, pod)): Path<(String, String)>) -> Response {
+    // Without a moment the log had no line yet.
+    let since_time = session.query.get("after").parse::<Timestamp>().ok();
+    let which = LogParams { since_time, ..LogParams::default() };
+    match read(&session, &namespace, &pod, &session.query, which).await {
+        Ok(log) => ([(AFTER, log.after)], log.text).into_response(),
+        Err(refusal) => (refusal.status, refusal.words).into_response(),
+    }
+}
+
+/// Returns the last lines of the log of a pod.
+///
+/// # Errors
+///
+/// If the pod or its log is gone, or may not be read.
+pub(crate) async fn last_lines(session: &Session, namespace: &str, pod: &str) -> Result<String, Refusal> {
+    let which = LogParams { tail_lines: Some(WORDS), ..LogParams::default() };
+    Ok(read(session, namespace, pod, &Query::default(), which).await?.text)
+}
+
+/// Lines of a log.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Lines {
+    text: String,
+    /// The moment of the last line.
+    after: String,
+}
+
+async fn read(
+    session: &Session,
+    namespace: &str,
+    pod: &str,
+    query: &Query,
+    which: LogParams,
+) -> Result<Lines, Refusal> {
+    let client = &session.caller.client;
+    let (found, _) = reads::object::<Pod>(client, namespace, pod).await?;
+    let container = spark_container_of(&found).map(|container| container.name.clone());
+    let since = which.since_time;
+    let parameters =
+        LogParams { container, previous: query.get("previous") == "true", timestamps: true, ..which };
+    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+    let log = in_time(GRACE, pods.log_stream(pod, &parameters)).await.flatten()?;
+    let mut bytes = Vec::new();
+    in_time(GRACE, log.take(BYTES).read_to_end(&mut bytes)).await?.map_err(kube::Error::ReadEvents)?;
+    Ok(lines(&String::from_utf8_lossy(&bytes), since, query.get("q")))
+}
+
+/// Returns the lines of `log` that are later than `since` and contain `wanted`. Each line of `log` begins with its moment,
+/// of which the kubelet regards whole seconds only.
+fn lines(log: &str, since: Option<Timestamp>, wanted: &str) -> Lines {
+    let mut found =
+        Lines { after: since.map(|since| since.to_string()).unwrap_or_default(), ..Lines::default() };
+    for stamped in log.lines() {
+        let (stamp, rest) = stamped.split_once(' ').unwrap_or((stamped, ""));
+        let moment = stamp.parse::<Timestamp>().ok();
+        if moment.zip(since).is_some_and(|(moment, since)| moment <= since) {
+            continue;
+        }
+        // What the kubelet itself says has no moment.
+        let text = if moment.is_some() { rest } else { stamped };
+        found.after = moment.map_or(found.after, |moment| moment.to_string());
+        if text.contains(wanted) {
+            writeln!(found.text, "{}", line(text)).expect("writing to a String cannot fail");
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_after_a_moment_come_once_and_control_nothing() {
+        let log = "2026-11-21T12:00:00.1Z one\n2026-11-21T12:00:00.25Z \u{1b}[31mtwo\n2026-11-21T12:00:00.300000000Z three\n";
+        let since = "2026-11-21T12:00:00.1Z".parse().unwrap();
+        let found = lines(log, Some(since), "");
+        assert_eq!(found.text, "\u{fffd}[31mtwo\nthree\n");
+        assert_eq!(
+            lines(log, Some(found.after.parse().unwrap()), ""),
+            Lines { text: String::new(), ..found }
+        );
+        assert_eq!(lines(log, None, "thr").text, "three\n");
+        assert_eq!(lines("", None, ""), Lines::default());
+        let told = lines("unable to retrieve container logs", None, "");
+        assert_eq!((&*told.text, &*told.after), ("unable to retrieve container logs\n", ""));
+    }
+}

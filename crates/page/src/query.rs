@@ -1,0 +1,65 @@
+//! Reads queries and forms, and writes the addresses of links.
+
+use form_urlencoded::{Serializer, parse};
+
+/// The most bytes of a query or form. A token of a login has up to 8 KiB.
+pub(crate) const LONGEST: usize = 16 << 10;
+/// The most pairs of a query or form.
+const MOST: usize = 32;
+
+/// The pairs of a query or of a form.
+#[derive(Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn of(text: &[u8]) -> Self {
+        let text = text.get(..text.len().min(LONGEST)).unwrap_or_default();
+        Self(parse(text).take(MOST).map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+    }
+
+    /// Returns the value of `name`; empty if there is none.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map_or("", |(_, value)| value.as_str())
+    }
+
+    /// Returns the value of `name` if it is not empty.
+    pub(crate) fn given(&self, name: &str) -> Option<&str> {
+        Some(self.get(name)).filter(|value| !value.is_empty())
+    }
+
+    /// Returns the address of `path` with this query, in which `name` is `value`.
+    pub(crate) fn with(&self, path: &str, name: &str, value: &str) -> String {
+        let others = self.0.iter().filter(|(known, value)| known != name && !value.is_empty());
+        let pairs = others.map(|(name, value)| (name.as_str(), value.as_str()));
+        let pairs = pairs.chain(Some((name, value)).filter(|(_, value)| !value.is_empty()));
+        address(path, pairs)
+    }
+}
+
+/// Returns the address of `path` with a query.
+pub(crate) fn address<'a>(path: &str, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let query = Serializer::new(String::new()).extend_pairs(pairs).finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_changes_one_value_and_keeps_the_others() {
+        let query = Query::of(b"namespace=team-a&state=FAILED&q=a%26b&page=3&empty=");
+        assert_eq!((query.get("q"), query.get("none"), query.given("empty")), ("a&b", "", None));
+        assert_eq!(query.with("/x", "page", "4"), "/x?namespace=team-a&state=FAILED&q=a%26b&page=4");
+        assert_eq!(query.with("/x", "state", ""), "/x?namespace=team-a&q=a%26b&page=3");
+        assert_eq!(Query::default().with("/x", "q", ""), "/x");
+    }
+
+    #[test]
+    fn odd_and_long_queries_are_cut() {
+        assert_eq!(Query::of(b"q=%ff%zz&&=&q").get("q"), "\u{fffd}%zz");
+        let long = "a=b&".repeat(LONGEST);
+        assert_eq!(Query::of(long.as_bytes()).0.len(), MOST);
+    }
+}

@@ -1,0 +1,220 @@
+//! Reads from the API server what any user of the cluster may have written: never more bytes than a limit, and one object
+//! at a time. Asks it what a caller may do.
+
+use super::refusal::Refusal;
+use api::{Lenient, is_object_name, is_segment};
+use axum::{
+    BoxError,
+    body::{Bytes, HttpBody},
+    http::StatusCode,
+};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use k8s_openapi::{
+    api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+    apimachinery::pkg::apis::meta::v1::ListMeta,
+};
+use kube::{
+    Api, Client, Resource,
+    api::{ListParams, PostParams},
+    client::Body,
+    core::{Request, Status},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+use spark_operator_client::patience::{GRACE, in_time};
+use std::{fmt, io};
+use tokio::sync::Semaphore;
+
+/// The most bytes of one answer. An object has up to 1.5 MB, which is etcd's limit, an ordinary application 5 KB, and a page
+/// of Spark's UI with a thousand tasks 2 MB.
+pub(crate) const LARGEST: usize = 8 << 20;
+/// How many objects are asked for at once: their answer is of some 2 MB if they are ordinary. If it exceeds [`LARGEST`],
+/// fewer are asked for.
+const PAGE: u32 = 500;
+/// The right to have an answer in memory, of all callers together.
+static IN_MEMORY: Semaphore = Semaphore::const_new(4);
+
+#[derive(Deserialize)]
+struct Page<'t> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(borrow, default)]
+    items: Vec<&'t RawValue>,
+}
+
+/// Gives each object of a list to `take`, as many as `most`. Returns the version of the list, and whether there are more.
+///
+/// # Errors
+///
+/// If the API server refuses, or does not answer in time.
+pub(crate) async fn list(
+    client: &Client,
+    path: &str,
+    mut which: ListParams,
+    most: usize,
+    mut take: impl FnMut(&RawValue),
+) -> Result<(String, bool), kube::Error> {
+    let (mut size, mut count) = (PAGE, 0);
+    loop {
+        let limited = which.clone().limit(size);
+        let request = Request::new(path).list(&limited).map_err(kube::Error::BuildRequest)?;
+        let Some(body) = send(client, request).await? else {
+            if size == 1 {
+                return Err(too_large());
+            }
+            size = (size / 8).max(1);
+            continue;
+        };
+        let page: Page<'_> = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+        for item in page.items {
+            if count == most {
+                return Ok((String::new(), true));
+            }
+            count += 1;
+            take(item);
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => which = which.continue_token(&token),
+            None => return Ok((page.metadata.resource_version.unwrap_or_default(), false)),
+        }
+    }
+}
+
+/// Reads the object `name`. Returns with it the text that was read.
+///
+/// # Errors
+///
+/// If there is none, or if it may not or cannot be read.
+pub(crate) async fn object<K: Resource<DynamicType = ()> + DeserializeOwned>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<(K, Box<str>), Refusal> {
+    named(namespace, name)?;
+    let path = format!("{}/{name}", K::url_path(&(), Some(namespace)));
+    let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+    let body = send(client, request).await?.ok_or_else(too_large)?;
+    let object: &RawValue = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+    let (read, text) = Lenient::<K>::parse(object);
+    let read = read.0.map_err(|invalid| {
+        let words = format!("The {} cannot be read: {}", K::kind(&()), invalid.error);
+        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, words)
+    })?;
+    Ok((read, text))
+}
+
+/// Checks that both can be names: they become parts of paths.
+///
+/// # Errors
+///
+/// If one cannot be a name, so that there is no such object.
+pub(crate) fn named(namespace: &str, name: &str) -> Result<(), Refusal> {
+    if is_segment(namespace) && is_object_name(name) {
+        return Ok(());
+    }
+    Err(Refusal::not_found("There is no such object: that cannot be a name."))
+}
+
+/// Sends a request. Returns the body of the answer; none if it is too large.
+///
+/// # Errors
+///
+/// As [`list`].
+pub(crate) async fn send(
+    client: &Client,
+    request: http::Request<Vec<u8>>,
+) -> Result<Option<Bytes>, kube::Error> {
+    let answer = in_time(GRACE, client.send(request.map(Body::from))).await??;
+    let code = answer.status();
+    let body = in_time(GRACE, collected(answer.into_body(), &IN_MEMORY)).await?;
+    match body.map_err(kube::Error::Service)? {
+        Some(body) if !code.is_success() => {
+            let status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| Status {
+                code: code.as_u16(),
+                message: format!("the answer is {code}"),
+                ..Status::default()
+            });
+            Err(kube::Error::Api(status.boxed()))
+        }
+        body => Ok(body),
+    }
+}
+
+/// Returns all of a body, as soon as there is room for it; none if it has more than [`LARGEST`] bytes.
+///
+/// # Errors
+///
+/// If it breaks off.
+pub(crate) async fn collected<B>(body: B, room: &Semaphore) -> Result<Option<Bytes>, BoxError>
+where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>>,
+{
+    let _room = room.acquire().await.expect("nobody closes it");
+    match Limited::new(body, LARGEST).collect().await {
+        Ok(body) => Ok(Some(body.to_bytes())),
+        Err(error) if error.is::<LengthLimitError>() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn too_large() -> kube::Error {
+    kube::Error::ReadEvents(io::Error::other("an object is larger than etcd stores"))
+}
+
+/// A right in a namespace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Right<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    pub resource: &'a str,
+    pub namespace: &'a str,
+    /// The name of the object; empty for all.
+    pub name: &'a str,
+}
+
+impl fmt::Display for Right<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verb, resource, namespace, .. } = self;
+        write!(f, "the right to {verb} {resource} in the namespace {namespace}")
+    }
+}
+
+/// Returns the sentence that says why the caller whose client it is does not have the right; none if the caller has it.
+pub(crate) async fn lack(client: &Client, right: Right<'_>) -> Option<String> {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let attributes = ResourceAttributes {
+        verb: some(right.verb),
+        group: some(right.group),
+        resource: some(right.resource),
+        namespace: some(right.namespace),
+        name: some(right.name),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec {
+        resource_attributes: Some(attributes),
+        ..SelfSubjectAccessReviewSpec::default()
+    };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
+    match in_time(GRACE, reviews.create(&PostParams::default(), &review)).await.flatten() {
+        Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => None,
+        Ok(_) => Some(format!("You lack {right}.")),
+        Err(error) => Some(Refusal::from(error).words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_would_lead_elsewhere_is_none() {
+        assert!(named("team-a", "spark-pi.1").is_ok());
+        for (namespace, name) in
+            [("team-a", "../secrets"), ("team-a/pods", "x"), ("", "x"), ("a", "x?watch"), ("a", "%2e")]
+        {
+            let refusal = named(namespace, name).unwrap_err();
+            assert_eq!(refusal.status, StatusCode::NOT_FOUND, "{namespace} {name}");
+        }
+    }
+}

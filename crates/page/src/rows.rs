@@ -1,0 +1,197 @@
+//! Reduces applications and schedules to what lists show of them, some 400 bytes each: lists of ten thousand are in memory
+//! for each caller.
+
+use api::{
+    Lenient, ScheduledSparkApplication, SparkApplication, State, excerpt::beginning, names::label, stated,
+    summary,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Resource;
+use serde_json::value::RawValue;
+
+/// Namespace and name of an object.
+pub(crate) type Key = (Box<str>, Box<str>);
+
+/// What stays of one object of a list.
+pub(crate) struct Reduced<R> {
+    pub key: Key,
+    pub version: String,
+    pub row: R,
+}
+
+/// What lists show of an application.
+#[derive(Default)]
+pub(crate) struct Application {
+    /// None if the application cannot be read.
+    pub state: Option<State>,
+    /// The schedule that has made it, or its owner.
+    pub owner: Box<str>,
+    pub queue: Box<str>,
+    pub attempts: i32,
+    pub wanted: i32,
+    pub running: i32,
+    pub failed: i32,
+    pub created: Option<Timestamp>,
+    pub submitted: Option<Timestamp>,
+    pub ended: Option<Timestamp>,
+    /// Why it is as it is, in one sentence or the beginning of it.
+    pub why: Box<str>,
+    /// The reason of its last end, as a word.
+    pub reason: Box<str>,
+}
+
+/// What lists show of a schedule.
+#[derive(Default)]
+pub(crate) struct Schedule {
+    /// None if the schedule cannot be read.
+    pub when: Option<Box<str>>,
+    pub zone: Box<str>,
+    pub is_suspended: bool,
+    pub last: Option<Timestamp>,
+    pub last_name: Box<str>,
+    pub next: Option<Timestamp>,
+    pub why: Box<str>,
+}
+
+/// The most bytes of a sentence in a list, and of a word in it.
+const LONGEST_SENTENCE: usize = 240;
+const LONGEST_WORD: usize = 64;
+
+fn sentence(text: String) -> Box<str> {
+    beginning(text, LONGEST_SENTENCE).into()
+}
+
+fn word(text: Option<&String>) -> Box<str> {
+    beginning(text.cloned().unwrap_or_default(), LONGEST_WORD).into()
+}
+
+fn time(time: Option<&Time>) -> Option<Timestamp> {
+    time.map(|time| time.0)
+}
+
+fn reduced<R>(metadata: &ObjectMeta, row: R) -> Reduced<R> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    Reduced {
+        key: (text(&metadata.namespace).into(), text(&metadata.name).into()),
+        version: text(&metadata.resource_version),
+        row,
+    }
+}
+
+/// Returns what lists show of the application in `object`.
+pub(crate) fn application(object: &RawValue) -> Reduced<Application> {
+    let (read, _) = Lenient::<SparkApplication>::parse(object);
+    let row = match &read.0 {
+        Ok(application) => of_application(application),
+        Err(invalid) => Application { why: sentence(invalid.error.clone()), ..Application::default() },
+    };
+    let created = time(read.meta().creation_timestamp.as_ref());
+    reduced(read.meta(), Application { created, owner: owner(read.meta()), ..row })
+}
+
+fn of_application(application: &SparkApplication) -> Application {
+    let spec = &application.spec;
+    let status = application.status.clone().unwrap_or_default();
+    let count = |wanted: api::ExecutorState| {
+        let states = status.executor_state.values().filter(|state| **state == wanted);
+        i32::try_from(states.count()).unwrap_or(i32::MAX)
+    };
+    let dynamic = spec.dynamic_allocation.as_ref();
+    let initial = dynamic.and_then(|dynamic| dynamic.initial_executors.or(dynamic.min_executors));
+    let wanted = spec.executor.instances.or(initial).unwrap_or(1);
+    let options = spec.batch_scheduler_options.as_ref();
+    Application {
+        state: Some(application.state()),
+        queue: word(options.and_then(|options| stated(&options.queue))),
+        attempts: status.submission_attempts,
+        wanted,
+        running: count(api::ExecutorState::Running),
+        failed: count(api::ExecutorState::Failed),
+        submitted: time(status.last_submission_attempt_time.as_ref()),
+        ended: time(status.termination_time.as_ref()),
+        why: sentence(summary::why(application).unwrap_or_default()),
+        reason: word(status.runs.last().and_then(|run| run.reason.as_ref())),
+        ..Application::default()
+    }
+}
+
+/// Returns the name of the schedule that has made the object; else the kind and name of whoever controls it.
+fn owner(metadata: &ObjectMeta) -> Box<str> {
+    let schedule = metadata.labels.as_ref().and_then(|labels| labels.get(label::SCHEDULED_APP_NAME));
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.controller == Some(true));
+    word(schedule.cloned().or_else(|| owner.map(|owner| format!("{} {}", owner.kind, owner.name))).as_ref())
+}
+
+/// Returns what lists show of the schedule in `object`.
+pub(crate) fn schedule(object: &RawValue) -> Reduced<Schedule> {
+    let (read, _) = Lenient::<ScheduledSparkApplication>::parse(object);
+    let row = match &read.0 {
+        Ok(schedule) => {
+            let status = schedule.status.clone().unwrap_or_default();
+            let is_suspended = schedule.spec.suspend == Some(true);
+            Schedule {
+                when: Some(word(Some(&schedule.spec.schedule))),
+                zone: word(schedule.spec.time_zone.as_ref()),
+                is_suspended,
+                last: time(status.last_run.as_ref()),
+                last_name: word(status.last_run_name.as_ref()),
+                next: time(status.next_run.as_ref()).filter(|_| !is_suspended),
+                why: sentence(status.reason.unwrap_or_default()),
+            }
+        }
+        Err(invalid) => Schedule { why: sentence(invalid.error.clone()), ..Schedule::default() },
+    };
+    reduced(read.meta(), row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json, value::to_raw_value};
+
+    fn object(spec: &Value, status: &Value) -> Box<RawValue> {
+        let metadata = json!({
+            "name": "pi", "namespace": "team-a", "resourceVersion": "7", "creationTimestamp": "2026-11-21T10:00:00Z",
+            "labels": {label::SCHEDULED_APP_NAME: "nightly"},
+        });
+        to_raw_value(&json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
+    }
+
+    #[test]
+    fn an_application_is_reduced_to_what_lists_show() {
+        let spec = json!({
+            "type": "Python", "sparkVersion": "4.0.1", "batchSchedulerOptions": {"queue": "data"},
+            "driver": {}, "executor": {"instances": 3},
+        });
+        let status = json!({
+            "applicationState": {"state": "FAILED", "errorMessage": "no luck\n".repeat(100)}, "driverInfo": {},
+            "executorState": {"a": "RUNNING", "b": "FAILED", "c": "FAILED"}, "submissionAttempts": 2,
+            "runs": [{"ordinal": 1, "reason": "OOMKilled"}],
+        });
+        let Reduced { key, version, row } = application(&object(&spec, &status));
+        assert_eq!((&*key.0, &*key.1, &*version, &*row.owner), ("team-a", "pi", "7", "nightly"));
+        assert_eq!((row.state, &*row.queue, &*row.reason), (Some(State::Failed), "data", "OOMKilled"));
+        assert_eq!((row.attempts, row.wanted, row.running, row.failed), (2, 3, 1, 2));
+        assert!(row.why.len() <= LONGEST_SENTENCE && row.why.starts_with("no luck\n"), "{}", row.why);
+    }
+
+    #[test]
+    fn an_application_that_cannot_be_read_is_a_row_that_says_why() {
+        let row = application(&object(&json!({"type": "Ruby"}), &json!({}))).row;
+        assert_eq!((row.state, row.created.is_some(), &*row.owner), (None, true, "nightly"));
+        assert!(row.why.contains("Ruby"), "{}", row.why);
+    }
+
+    #[test]
+    fn a_suspended_schedule_has_no_next_time() {
+        let status = json!({"nextRun": "2026-11-21T12:30:00Z", "lastRunName": "nightly-1"});
+        let is_next_known = |suspend| {
+            let template = json!({"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}});
+            let spec = json!({"schedule": "@hourly", "suspend": suspend, "template": template});
+            schedule(&object(&spec, &status)).row.next.is_some()
+        };
+        assert_eq!((is_next_known(false), is_next_known(true)), (true, false));
+    }
+}

@@ -1,0 +1,273 @@
+//! Spark's own UI inside the page: a frame for it, and the answers in the frame.
+//!
+//! What a driver answers is the text of a tenant. It is confined in the frame: the browser gives it no origin, so its scripts
+//! reach neither the page nor its cookie. The right to see it is in the path of the frame, which is why no cookie is needed.
+
+use super::{
+    Page,
+    entry::Session,
+    layout::{POLICY, hidden, page},
+    query::Query,
+    reads::{self, LARGEST, Right, lack},
+    refusal::Refusal,
+    windows::{Driver, Window},
+};
+use api::{SparkApplication, summary};
+use axum::{
+    body::{Body, Bytes},
+    extract::{Path, State},
+    http::{
+        HeaderMap, HeaderValue, Method, StatusCode, Uri,
+        header::{
+            ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+            ACCESS_CONTROL_MAX_AGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
+        },
+    },
+    response::{Html, IntoResponse, Response},
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Resource, ResourceExt};
+use maud::html;
+use pods::{Phase, PodSummary};
+use std::{collections::HashMap, sync::Arc};
+use submission::exposure::{is_ui_off, ui_port};
+
+/// What the frame may do: run Spark's scripts, which are partly in its pages, without an origin; load and send nothing from
+/// or to elsewhere; and be in a frame of this page only.
+const CONFINED: &str = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads; default-src 'self' \
+    'unsafe-inline' 'unsafe-eval' data: blob:; form-action 'self'; frame-ancestors 'self'; base-uri 'none'";
+/// What Spark's scripts need in a frame without an origin: see docs/design/decisions/0015-page-without-rights.md.
+const STORAGE: &str = "<head><script src=\"/assets/storage.js\"></script>";
+
+/// Shows the UI of the application's driver in a frame, or says why there is none.
+pub(crate) async fn show(
+    session: Session,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let client = &session.caller.client;
+    let (application, _) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
+    let driver = driver(&session, &application).await?;
+    let window =
+        driver.map(|driver| session.page.windows.open(&session.page.secrets, &session.caller, driver));
+    let content = html! {
+        p { a href={ "/applications/" (namespace) "/" (name) } { "← " (name) } }
+        @match &window {
+            Ok(window) => iframe title={ "Spark UI of " (name) } src={ (window.context()) "/jobs/" }
+                sandbox="allow-scripts allow-forms allow-modals allow-popups allow-downloads" {},
+            Err(words) => p.sentence { (words) },
+        }
+    };
+    let mut answer = page(Some(&session.visitor), &format!("Spark UI of {name}"), true, &content);
+    let policy = HeaderValue::try_from(format!("{POLICY}; frame-src 'self'")).expect("its letters are ASCII");
+    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    Ok(answer)
+}
+
+/// Returns the port of the application's driver, or the sentence that says why there is none.
+async fn driver(
+    session: &Session,
+    application: &SparkApplication,
+) -> Result<Result<Driver, String>, Refusal> {
+    let (name, namespace) = (application.name_any(), application.namespace().unwrap_or_default());
+    if is_ui_off(application) {
+        return Ok(Err(format!("{name} has no web UI: its sparkConf turns it off (spark.ui.enabled).")));
+    }
+    let Some(port) = ui_port(application).and_then(|port| u16::try_from(port).ok()) else {
+        return Ok(Err(format!(
+            "{name} lets Spark draw the port of its web UI (spark.ui.port), so nobody knows it."
+        )));
+    };
+    let none = || Ok(Err(format!("{name} has no driver: it is {}", summary::state_and_why(application))));
+    let Some(status) = &application.status else { return none() };
+    let Some(pod) = &status.driver_info.pod_name else { return none() };
+    let found = match reads::object::<Pod>(&session.caller.client, &namespace, pod).await {
+        Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return none(),
+        found => PodSummary::of(&found?.0),
+    };
+    // A pod that does not belong to the run may have the same name.
+    let is_of_run = status.submission_id.is_none() || status.submission_id == found.submission_id;
+    Ok(match found.phase {
+        Phase::Running if is_of_run => {
+            Ok(Driver { namespace, application: name, pod: found.name, uid: found.uid, port })
+        }
+        Phase::Pending | Phase::Unknown if is_of_run => {
+            Err(format!("The driver of {name} starts: its pod is {:?}. Its UI appears here.", found.phase))
+        }
+        _ => return none(),
+    })
+}
+
+/// Answers a request of a frame.
+pub(crate) async fn window(
+    State(page): State<Arc<Page>>,
+    Path(path): Path<HashMap<String, String>>,
+    method: Method,
+    uri: Uri,
+    body: Bytes,
+) -> Response {
+    // The path of the UI's first page is empty.
+    let part = |name: &str| path.get(name).map_or("", String::as_str);
+    let answer = answer(&page, part("key"), part("path"), &method, &uri, &body).await;
+    let mut answer = answer.unwrap_or_else(|refusal| (refusal.status, refusal.words).into_response());
+    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONFINED));
+    answer
+}
+
+async fn answer(
+    page: &Page,
+    key: &str,
+    path: &str,
+    method: &Method,
+    uri: &Uri,
+    body: &[u8],
+) -> Result<Response, Refusal> {
+    let gone = || Refusal::new(StatusCode::GONE, "This view of Spark's UI is closed: load the page again.");
+    let window = page.windows.get(key).ok_or_else(gone)?;
+    let target = uri.path_and_query().and_then(|target| target.as_str().strip_prefix(&window.context()));
+    let target = target.ok_or_else(gone)?;
+    let is_kill = is_kill(path);
+    let method = match *method {
+        Method::OPTIONS => return Ok((StatusCode::NO_CONTENT, may_be_read()).into_response()),
+        Method::GET | Method::HEAD => Method::GET,
+        Method::POST if is_kill => Method::POST,
+        _ => return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Spark's UI is only looked at here.")),
+    };
+    if is_kill && let Some(question) = kill(page, &window, &method, body).await? {
+        return Ok(question);
+    }
+    let (head, body) = window.ask(method, target).await?;
+    let kind = head.headers.get(CONTENT_TYPE).cloned().unwrap_or(HeaderValue::from_static("text/plain"));
+    let body = if kind.as_bytes().starts_with(b"text/html") { adapted(&window, &body)? } else { body };
+    let mut answer = (head.status, may_be_read(), Body::from(body)).into_response();
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
+    if let Some(to) =
+        head.headers.get(LOCATION).and_then(|to| to.to_str().ok()).and_then(|to| inside(&window, to))
+    {
+        answer.headers_mut().insert(LOCATION, to);
+    }
+    Ok(answer)
+}
+
+/// Returns the headers that let the scripts of a frame without an origin read what they ask for.
+fn may_be_read() -> HeaderMap {
+    let headers = [
+        (ACCESS_CONTROL_ALLOW_ORIGIN, "null"),
+        (ACCESS_CONTROL_ALLOW_METHODS, "GET"),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "x-requested-with, content-type"),
+        (ACCESS_CONTROL_MAX_AGE, "600"),
+    ];
+    headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
+}
+
+/// Whether the path, which is decoded, is one at which Spark kills a job or a stage. Jetty ignores what is behind a
+/// semicolon.
+fn is_kill(path: &str) -> bool {
+    path.split('/').any(|segment| segment.split(';').next() == Some("kill"))
+}
+
+/// Returns the question whether something is to be killed; none if it was asked and answered, and the caller has the right.
+async fn kill(
+    page: &Page,
+    window: &Window,
+    method: &Method,
+    body: &[u8],
+) -> Result<Option<Response>, Refusal> {
+    let refused = |words: &str| Err(Refusal::new(StatusCode::FORBIDDEN, words));
+    if !page.settings.allows_actions {
+        return refused("This page only shows: the admin has not allowed actions (--allow-actions).");
+    }
+    let (group, resource) = (SparkApplication::group(&()), SparkApplication::plural(&()));
+    let Driver { namespace, application, .. } = &window.driver;
+    let right = Right { verb: "patch", group: &group, resource: &resource, namespace, name: application };
+    if let Some(words) = lack(&window.client, right).await {
+        return refused(&words);
+    }
+    let is_form = page.secrets.is_form(window.key.as_bytes(), Query::of(body).get("form"));
+    match *method {
+        Method::POST if is_form => return Ok(None),
+        Method::POST => return refused("This form is not of this page, so nothing was killed."),
+        _ => {}
+    }
+    let question = html! {
+        form method="post" {
+            (hidden(&page.secrets.form(window.key.as_bytes())))
+            p { "Kill it? Its tasks end, and what they have done is lost." }
+            button { "Kill" }
+        }
+    };
+    Ok(Some(Html(question.into_string()).into_response()))
+}
+
+/// Returns a page of Spark's UI whose paths begin with that of the window, and whose scripts have a storage.
+///
+/// # Errors
+///
+/// If the page becomes too large.
+fn adapted(window: &Window, page: &[u8]) -> Result<Bytes, Refusal> {
+    let page = String::from_utf8_lossy(page);
+    let context = window.context();
+    let base =
+        page.split_once("setUIRoot('").and_then(|(_, rest)| rest.split_once('\'')).map(|(base, _)| base);
+    if let Some(base) = base {
+        *window.base.lock() = Some(base.to_owned());
+    }
+    rewritten(&page, base.unwrap_or(&context), &context)
+        .map(Bytes::from)
+        .ok_or_else(|| Refusal::new(StatusCode::BAD_GATEWAY, "The driver's page is too large."))
+}
+
+/// Returns the page in which all paths that begin with `base` begin with `context` instead. None if that is too large: a
+/// hostile page may consist of such paths.
+fn rewritten(page: &str, base: &str, context: &str) -> Option<String> {
+    let mut page = page.to_owned();
+    if base != context {
+        page = page.replace(&format!("setUIRoot('{base}')"), &format!("setUIRoot('{context}')"));
+        for quote in ['"', '\''] {
+            let (from, to) = (format!("{quote}{base}/"), format!("{quote}{context}/"));
+            if page.len() + page.matches(&from).count() * to.len() > 2 * LARGEST {
+                return None;
+            }
+            page = page.replace(&from, &to);
+        }
+    }
+    Some(page.replacen("<head>", STORAGE, 1))
+}
+
+/// Returns the place to which a driver leads, which is always in the window.
+fn inside(window: &Window, to: &str) -> Option<HeaderValue> {
+    let uri: Uri = to.parse().ok()?;
+    let path = uri.path_and_query()?.as_str();
+    let context = window.context();
+    let base = window.base.lock().clone().unwrap_or_default();
+    let path = path.strip_prefix(&context).or_else(|| path.strip_prefix(&base)).unwrap_or(path);
+    HeaderValue::try_from(format!("{context}{path}")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_gets_a_storage_and_paths_of_the_window() {
+        let page = "<html><head><script src=\"/b/static/x.js\"></script><script>setUIRoot('/b')</script></head>\
+            <a href=\"/b/jobs/\"></a><a href='/b/sql/'></a><a href=\"https://b/\"></a></html>";
+        assert_eq!(
+            rewritten(page, "/b", "/spark/key").unwrap(),
+            "<html><head><script src=\"/assets/storage.js\"></script><script src=\"/spark/key/static/x.js\"></script>\
+            <script>setUIRoot('/spark/key')</script></head>\
+            <a href=\"/spark/key/jobs/\"></a><a href='/spark/key/sql/'></a><a href=\"https://b/\"></a></html>"
+        );
+        assert_eq!(rewritten("<a href=\"/k/\">", "/k", "/k").unwrap(), "<a href=\"/k/\">");
+        assert_eq!(rewritten(&"\"/".repeat(LARGEST / 2), "", "/spark/a-long-key"), None);
+    }
+
+    #[test]
+    fn paths_that_kill_are_known_however_they_are_written() {
+        for path in ["jobs/job/kill/", "stages/stage/kill", "jobs/job/kill;a=b/", "x//kill/y"] {
+            assert!(is_kill(path), "{path}");
+        }
+        for path in ["jobs/", "static/killer.js", "jobs/job/", "kills"] {
+            assert!(!is_kill(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Windows into the web UIs of drivers: each is one driver, seen with the rights of one caller, through the port-forward of
+//! the API server.
+//!
+//! A window is known by a key that nobody can guess. Whoever has the key sees that one UI for as long as the window is used,
+//! and nothing else: see docs/design/decisions/0015-page-without-rights.md.
+
+use super::{
+    callers::Caller,
+    reads::{LARGEST, collected},
+    refusal::Refusal,
+    secrets::{CallerId, Secrets},
+};
+use axum::{
+    body::Bytes,
+    http::{Method, Request, StatusCode, header::HOST, response::Parts},
+};
+use http_body_util::Empty;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use std::{collections::HashMap, fmt::Display, sync::Arc, time::Duration};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
+
+/// The most windows. Of more, the one that has not been used for longest is closed.
+const MOST: usize = 256;
+/// How long a window stays open that nobody uses. An open page of a UI asks for nothing while it is read.
+const UNUSED: Duration = Duration::from_secs(30 * 60);
+/// How long a window stays open at most: as long as a cookie.
+const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
+/// The right to have an answer of a driver in memory, of all windows together. No driver holds up the API server's answers.
+static IN_MEMORY: Semaphore = Semaphore::const_new(8);
+/// How many requests one window sends at once: a browser sends six.
+const OF_ONE: usize = 6;
+/// How long a driver may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The header from which Spark takes the beginning of all paths in its pages.
+const CONTEXT: &str = "x-forwarded-context";
+
+type Connection = SendRequest<Empty<Bytes>>;
+
+/// The port of a driver.
+pub(crate) struct Driver {
+    pub namespace: String,
+    /// The name of its application.
+    pub application: String,
+    pub pod: String,
+    pub uid: String,
+    pub port: u16,
+}
+
+pub(crate) struct Window {
+    pub key: String,
+    pub driver: Driver,
+    pub client: Client,
+    /// With which path the driver begins all paths, if not with that of the window: `spark.ui.proxyBase`. Learnt from its
+    /// first page.
+    pub base: Mutex<Option<String>>,
+    caller: CallerId,
+    room: Semaphore,
+    idle: Mutex<Vec<Connection>>,
+    opened: Instant,
+    used: Mutex<Instant>,
+}
+
+/// All windows by their keys.
+#[derive(Default)]
+pub(crate) struct Windows(Mutex<HashMap<String, Arc<Window>>>);
+
+impl Windows {
+    /// Returns the caller's window into the UI of the driver: that which is open, or a new one.
+    pub(crate) fn open(&self, secrets: &Secrets, caller: &Caller, driver: Driver) -> Arc<Window> {
+        let mut open = self.0.lock();
+        open.retain(|_, window| window.is_open());
+        let is_same = |window: &&Arc<Window>| window.caller == caller.id && window.driver.uid == driver.uid;
+        if let Some(window) = open.values().find(is_same) {
+            *window.used.lock() = Instant::now();
+            return Arc::clone(window);
+        }
+        let oldest = open.values().min_by_key(|window| *window.used.lock()).map(|window| window.key.clone());
+        if let Some(oldest) = oldest.filter(|_| open.len() >= MOST) {
+            open.remove(&oldest);
+        }
+        let window = Arc::new(Window {
+            key: secrets.unguessable(),
+            driver,
+            client: caller.client.clone(),
+            base: Mutex::default(),
+            caller: caller.id,
+            room: Semaphore::new(OF_ONE),
+            idle: Mutex::default(),
+            opened: Instant::now(),
+            used: Mutex::new(Instant::now()),
+        });
+        open.insert(window.key.clone(), Arc::clone(&window));
+        window
+    }
+
+    /// Returns the window with this key; none if there is none any more.
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<Window>> {
+        let window = self.0.lock().get(key).filter(|window| window.is_open()).map(Arc::clone)?;
+        *window.used.lock() = Instant::now();
+        Some(window)
+    }
+
+    /// Closes the windows of a caller who has logged out.
+    pub(crate) fn close(&self, caller: &CallerId) {
+        self.0.lock().retain(|_, window| window.caller != *caller);
+    }
+}
+
+impl Window {
+    /// Returns the path with which all paths of the window begin. No word in it is one that Spark's scripts take for the
+    /// path of another proxy (`proxy`, `history`).
+    pub(crate) fn context(&self) -> String {
+        format!("/spark/{}", self.key)
+    }
+
+    fn is_open(&self) -> bool {
+        self.opened.elapsed() < LONGEST && self.used.lock().elapsed() < UNUSED
+    }
+
+    /// Asks the driver for `target`, a path with a query.
+    ///
+    /// # Errors
+    ///
+    /// If the driver does not answer, or if the caller may not forward its port.
+    pub(crate) async fn ask(&self, method: Method, target: &str) -> Result<(Parts, Bytes), Refusal> {
+        let _room = self.room.acquire().await.expect("nobody closes it");
+        timeout(PATIENCE, self.answer(method, target)).await.unwrap_or_else(|late| Err(self.silence(late)))
+    }
+
+    async fn answer(&self, method: Method, target: &str) -> Result<(Parts, Bytes), Refusal> {
+        let mut connection = self.connection().await?;
+        let request = Request::builder().method(method).uri(target).header(HOST, "localhost");
+        let request = request.header(CONTEXT, self.context()).body(Empty::new());
+        let request = request.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+        let answer = connection.send_request(request).await.map_err(|error| self.silence(error))?;
+        let (head, body) = answer.into_parts();
+        let body = collected(body, &IN_MEMORY).await.map_err(|error| self.silence(error))?;
+        let body = body.ok_or_else(|| {
+            let words = format!("The driver's answer has more than {} MiB.", LARGEST >> 20);
+            Refusal::new(StatusCode::BAD_GATEWAY, words)
+        })?;
+        self.idle.lock().push(connection);
+        Ok((head, body))
+    }
+
+    /// Returns a connection to the driver that is free, or a new one.
+    async fn connection(&self) -> Result<Connection, Refusal> {
+        loop {
+            let idle = self.idle.lock().pop();
+            let Some(mut idle) = idle else { break };
+            if idle.ready().await.is_ok() {
+                return Ok(idle);
+            }
+        }
+        let Driver { namespace, pod, port, .. } = &self.driver;
+        let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
+        let mut forwarder = pods.portforward(pod, &[*port]).await?;
+        let stream = forwarder.take_stream(*port).ok_or_else(|| self.silence("no stream"))?;
+        let (sender, connection) =
+            handshake(TokioIo::new(stream)).await.map_err(|error| self.silence(error))?;
+        tokio::spawn(async move {
+            // Its end, in order or not, is seen by whoever waits for an answer.
+            connection.await.ok();
+            forwarder.abort();
+        });
+        Ok(sender)
+    }
+
+    /// Returns the sentence for a driver that does not answer. The page around the frame says it if it has ended.
+    fn silence(&self, error: impl Display) -> Refusal {
+        let Driver { application, port, .. } = &self.driver;
+        let words = format!(
+            "The driver of {application} does not answer on port {port} ({error}). Spark's UI begins with the \
+             SparkContext, which a program creates first: try again in a moment."
+        );
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::callers::Callers;
+    use kube::client::Body;
+    use serde_json::json;
+    use std::convert::Infallible;
+
+    fn driver(uid: &str) -> Driver {
+        let [namespace, application, pod, uid] = ["team-a", "pi", "pi-driver", uid].map(str::to_owned);
+        Driver { namespace, application, pod, uid, port: 4040 }
+    }
+
+    /// Returns a client whose server knows everybody.
+    fn client() -> Client {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let answer = json!({"metadata": {}}).to_string();
+            Ok::<_, Infallible>(axum::http::Response::new(Body::from(answer.into_bytes())))
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_window_is_of_one_caller_and_one_driver_and_closes() {
+        let (windows, secrets, callers) = (Windows::default(), Secrets::new(), Callers::default());
+        let one = callers.caller([1; 32], client).await.unwrap();
+        let other = callers.caller([2; 32], client).await.unwrap();
+        let key = |caller: &Caller, uid: &str| windows.open(&secrets, caller, driver(uid)).key.clone();
+        let first = key(&one, "one");
+        assert_eq!(key(&one, "one"), first);
+        assert!(key(&one, "two") != first && key(&other, "one") != first);
+        assert!(windows.get(&first).is_some() && windows.get("guess").is_none());
+        windows.close(&other.id);
+        assert!(windows.get(&first).is_some());
+        tokio::time::advance(UNUSED).await;
+        assert!(windows.get(&first).is_none());
+    }
+}

@@ -1,0 +1,39 @@
+//! `spark-operator page`: serves the page to everybody who has a token of the cluster. The process has no rights.
+
+use crate::{listen::listen, operator::prepare_process, settings::PageSettings, shutdown};
+use ::page::{Credentials, Page, Settings};
+use anyhow::Context;
+use axum::http::{HeaderValue, Uri, header::USER_AGENT};
+use kube::{Client, Config};
+use std::{sync::Arc, time::Duration};
+use webhook::{Closing, Limits};
+
+/// A browser keeps six connections, and an authenticating proxy a few hundred.
+const LIMITS: Limits = Limits { connections: 1024, head: Some(Duration::from_secs(60)) };
+
+/// Serves the page until a signal arrives.
+///
+/// # Errors
+///
+/// When a setting cannot be used, or the port cannot be listened on.
+pub async fn run(settings: &PageSettings) -> anyhow::Result<()> {
+    prepare_process(&settings.log, &[]);
+    let stop = shutdown::on_signal().context("cannot listen for signals")?;
+    // The pod's own account is not read, even where there is one.
+    let mut config = Config::new(settings.api_server.parse::<Uri>().context("--api-server is no URL")?);
+    config.root_cert_file = Some(settings.certificate_authority.clone());
+    // What precedes the slash is the manager of the fields that somebody changes by a button, in `metadata.managedFields`.
+    let agent = HeaderValue::from_static(concat!("spark-operator-page/", env!("CARGO_PKG_VERSION")));
+    config.headers.push((USER_AGENT, agent));
+    let client = Client::try_from(config).with_context(|| {
+        format!("--certificate-authority: {} cannot be used", settings.certificate_authority.display())
+    })?;
+    let shown = Settings {
+        allows_actions: settings.allow_actions,
+        history_server: settings.history_server.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
+    };
+    let page = Arc::new(Page::new(Credentials::Tokens(client), shown));
+    let listener = listen("--bind-address", settings.bind_address)?;
+    webhook::serve_routes(listener, None, page.router(), LIMITS, Closing::default(), stop).await?;
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! The flags of `spark-operator page`.
+
+use super::{LogSettings, usual};
+use clap::Args;
+use std::{net::SocketAddr, path::PathBuf};
+
+/// How the page is served.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Page", mut_args(usual))]
+pub struct PageSettings {
+    /// Where the page is served, without TLS: an Ingress, a Gateway or an authenticating proxy in front of it has that
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:8080")]
+    pub bind_address: SocketAddr,
+
+    /// The API server, to which every request is sent with the caller's token
+    #[arg(long, value_name = "URL", default_value = "https://kubernetes.default.svc")]
+    pub api_server: String,
+
+    /// The certificates by which the API server is known
+    #[arg(long, value_name = "FILE", default_value = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")]
+    pub certificate_authority: PathBuf,
+
+    /// Have buttons that suspend, resume, run again, trigger and delete, with the caller's rights
+    #[arg(long)]
+    pub allow_actions: bool,
+
+    /// The address of Spark's history server, to which applications that have ended lead
+    #[arg(long, value_name = "URL", value_parser = web_address)]
+    pub history_server: Option<String>,
+
+    #[command(flatten)]
+    pub log: LogSettings,
+}
+
+fn web_address(text: &str) -> Result<String, String> {
+    let is_one = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
+    if is_one { Ok(text.to_owned()) } else { Err("has to begin with https:// or http://".to_owned()) }
+}
