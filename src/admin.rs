@@ -31,7 +31,6 @@ const NOT_YET: &str = "not yet";
 
 impl Readiness {
     /// Returns a readiness that is ready while each of `conditions` is [`met`](Self::met).
-    #[must_use]
     pub fn waiting_for(conditions: impl IntoIterator<Item = &'static str>) -> Self {
         let conditions = conditions.into_iter().map(|condition| (condition, Some(NOT_YET.to_owned())));
         Self(Arc::new(watch::Sender::new(conditions.collect())))

@@ -87,7 +87,6 @@ impl Requests {
     /// Returns the time by the API server's clock, or nothing before the first answer. The time can be up to a second
     /// too early, because the `Date` header has whole seconds. HTTP servers that have a clock date their answers (RFC
     /// 9110, 6.6.1), and the API server does so.
-    #[must_use]
     pub fn server_time(&self) -> Option<Timestamp> {
         let (time, told) = (*self.time.lock())?;
         let since = SignedDuration::try_from(told.elapsed()).ok()?;

@@ -16,7 +16,6 @@ const BACKLOG: u32 = 1024;
 const UNREAD: u32 = 256 << 10;
 
 /// Returns the address of all interfaces, for IPv4 as well as for IPv6.
-#[must_use]
 pub fn everywhere(port: u16) -> SocketAddr {
     (Ipv6Addr::UNSPECIFIED, port).into()
 }

@@ -53,13 +53,11 @@ const CONNECT_GATEWAY: &str = include_str!("../manifests/deployment/connect-gate
 const COMPONENT: (&str, &str) = ("/metadata/labels/app.kubernetes.io~1component", "connect-gateway");
 
 /// Returns the CustomResourceDefinitions as one YAML stream, for `kubectl apply -f -`.
-#[must_use]
 pub fn crds() -> String {
     CRDS.map(|(_, yaml)| yaml).concat()
 }
 
 /// Returns the manifests that `settings` ask for, as one YAML stream in the order in which to apply them.
-#[must_use]
 pub fn yaml(settings: &ManifestsSettings) -> String {
     let is_wanted = |part| settings.parts.is_empty() || settings.parts.contains(&part);
     let (installation, namespace) = (&settings.installation, &settings.namespace);
@@ -91,7 +89,6 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
 
 /// Returns the operator's account in `namespace` and its roles, with only the permissions that the settings require: if
 /// the namespaces are chosen by their names, Roles in these namespaces instead of ClusterRoles.
-#[must_use]
 pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<Value> {
     let of_file = |file| objects(file, &settings.name, namespace);
     let namespaces = settings.namespaces();
@@ -121,7 +118,6 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
 }
 
 /// Returns the roles of the gateway, whose account is in `namespace`.
-#[must_use]
 pub fn gateway_roles(settings: &InstallationSettings, namespace: &str) -> Vec<Value> {
     within_all(objects(CONNECT_GATEWAY_RBAC, &settings.name, namespace), settings)
 }
@@ -194,7 +190,6 @@ fn covers_only(rule: &Value, is_theirs: impl Fn(&str) -> bool) -> bool {
 
 /// Returns the webhook configurations of an installation whose Service is in `namespace`. They decide when the API
 /// server calls the webhook.
-#[must_use]
 pub fn webhook_configurations(settings: &InstallationSettings, namespace: &str) -> Vec<Value> {
     let files = [WEBHOOK_PODS, WEBHOOK_APPLICATIONS].into_iter();
     let mut configurations: Vec<_> =

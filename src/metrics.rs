@@ -14,7 +14,6 @@ use std::fmt::{self, Write};
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Returns a registry that contains the metrics of the process.
-#[must_use]
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
     registry.register("spark_operator_build", "The operator's version", Info::new([("version", VERSION)]));
@@ -23,7 +22,6 @@ pub fn registry() -> Registry {
 }
 
 /// Returns all metrics in Prometheus' text format, version 0.0.4.
-#[must_use]
 pub fn text(registry: &Registry) -> String {
     let mut text = String::new();
     text::encode(&mut text, registry).expect("writing to a String cannot fail");

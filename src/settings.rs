@@ -334,7 +334,6 @@ pub struct Settings {
 
 impl Settings {
     /// Returns the settings of submission pods.
-    #[must_use]
     pub fn submission_pod(&self) -> submission::submission_pod::Settings {
         submission::submission_pod::Settings {
             cpu: self.submission_pod_cpu.clone(),

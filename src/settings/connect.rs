@@ -48,7 +48,6 @@ const PORTS: &str = "connect-ports";
 
 impl ConnectSettings {
     /// Returns what the controller of the `installation` in `namespace` needs; none if it does not serve SparkConnects.
-    #[must_use]
     pub fn setup(&self, installation: &str, namespace: &str, policy: Policy) -> Option<ConnectSetup> {
         let (first, last) = self.connect_gateway_port_range.clone().into_inner();
         let gateway = || GatewaySetup {
@@ -69,13 +68,11 @@ impl ConnectSettings {
     }
 
     /// Returns whether there is a gateway of SparkConnects.
-    #[must_use]
     pub fn has_gateway(&self) -> bool {
         self.enable_spark_connect && self.connect_gateway
     }
 
     /// Returns the user name of the gateway's account in `namespace`, if there is a gateway.
-    #[must_use]
     pub fn gateway_user(&self, installation: &str, namespace: &str) -> Option<String> {
         let account = match &*self.connect_gateway_account {
             "" => format!("{installation}-{GATEWAY}"),

@@ -42,13 +42,11 @@ const LAST_WRITES: Duration = Duration::from_secs(1);
 
 impl ElectionSettings {
     /// Returns the namespace of the lease, which is `own` unless another one is set.
-    #[must_use]
     pub fn lock_namespace<'a>(&'a self, own: &'a str) -> &'a str {
         self.leader_election_lock_namespace.as_deref().unwrap_or(own)
     }
 
     /// Returns the name of the lease, if there is an election.
-    #[must_use]
     pub fn lock_name(&self, installation: &InstallationName) -> Option<String> {
         let name = || self.leader_election_lock_name.clone().unwrap_or_else(|| installation.of("lock"));
         self.leader_election.then(name)

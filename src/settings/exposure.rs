@@ -40,7 +40,6 @@ pub struct ExposureSettings {
 
 impl ExposureSettings {
     /// Returns these settings as [`Exposure`], which the plan uses.
-    #[must_use]
     pub fn exposure(&self) -> Exposure {
         Exposure {
             has_ui_service: self.enable_ui_service,

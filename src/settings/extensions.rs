@@ -52,7 +52,6 @@ impl ExtensionSettings {
     }
 
     /// Returns whether one of them is turned on.
-    #[must_use]
     pub fn has_any(&self) -> bool {
         self.all().into_iter().any(ExtensionFlags::is_on)
     }

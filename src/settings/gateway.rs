@@ -73,7 +73,6 @@ pub struct ConnectGatewaySettings {
 
 impl ConnectGatewaySettings {
     /// Returns the settings that the gateway itself has.
-    #[must_use]
     pub fn gateway(&self) -> Settings {
         Settings {
             namespaces: Namespaces::new(self.namespaces.iter().cloned(), None).named().cloned(),

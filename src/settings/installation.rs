@@ -116,7 +116,6 @@ impl InstallationName {
     pub const DEFAULT: &str = "spark-operator";
 
     /// Returns the name of one of the installation's objects: the installation's name and `suffix`.
-    #[must_use]
     pub fn of(&self, suffix: &str) -> String {
         format!("{}-{suffix}", self.name)
     }
@@ -124,25 +123,21 @@ impl InstallationName {
 
 impl InstallationSettings {
     /// Returns whether the process answers reviews.
-    #[must_use]
     pub fn serves_webhook(&self) -> bool {
         self.webhook && self.half != Some(Half::Controller)
     }
 
     /// Returns whether the process drives applications.
-    #[must_use]
     pub fn drives_applications(&self) -> bool {
         self.half != Some(Half::Webhook)
     }
 
     /// Returns the namespaces in which applications are driven and pods are customized.
-    #[must_use]
     pub fn namespaces(&self) -> Namespaces {
         Namespaces::new(self.namespaces.iter().cloned(), self.namespace_selector.clone())
     }
 
     /// Returns the flags that produce these settings, without those that have their default.
-    #[must_use]
     pub fn arguments(&self) -> &[String] {
         &self.given.0
     }

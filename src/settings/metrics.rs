@@ -58,7 +58,6 @@ pub struct MetricsSettings {
 
 impl MetricsSettings {
     /// Returns the address at which metrics are served, or nothing if no metrics are served.
-    #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.metrics_bind_address.filter(|_| self.enable_metrics)
     }

@@ -112,19 +112,16 @@ pub struct WebhookObjects {
 
 impl WebhookObjects {
     /// Returns the name of the Secret.
-    #[must_use]
     pub fn secret(&self, installation: &InstallationName) -> String {
         self.webhook_secret_name.clone().unwrap_or_else(|| installation.of("webhook-certs"))
     }
 
     /// Returns the name of the MutatingWebhookConfiguration.
-    #[must_use]
     pub fn mutating_configuration(&self, installation: &InstallationName) -> String {
         self.mutating_webhook_name.clone().unwrap_or_else(|| installation.of("webhook"))
     }
 
     /// Returns the name of the ValidatingWebhookConfiguration.
-    #[must_use]
     pub fn validating_configuration(&self, installation: &InstallationName) -> String {
         self.validating_webhook_name.clone().unwrap_or_else(|| installation.of("webhook"))
     }
@@ -132,7 +129,6 @@ impl WebhookObjects {
 
 impl WebhookSettings {
     /// Returns the names and namespaces of the objects in which the webhook's certificates are kept.
-    #[must_use]
     pub fn places(&self, installation: &InstallationName) -> Places {
         let objects = &self.objects;
         let namespace = &objects.webhook_secret_namespace;
@@ -149,7 +145,6 @@ impl WebhookSettings {
     /// Returns the source of the certificates. In Kubeflow's operator the directory is where the certificates of the Secret are
     /// written, its own or those of cert-manager: so an empty directory that can be written is not the source. Volumes of
     /// Secrets and of certificates' drivers cannot be written, and may be filled later.
-    #[must_use]
     pub fn source(&self) -> Source {
         if self.enable_cert_manager {
             return Source::CertManager;
@@ -166,7 +161,6 @@ impl WebhookSettings {
     }
 
     /// Returns a warning if `source` is not the directory that the admin has set.
-    #[must_use]
     pub const fn unused_directory(&self, source: &Source) -> Option<&'static str> {
         match source {
             Source::Own(_) if self.webhook_cert_dir.is_some() => {
@@ -180,7 +174,6 @@ impl WebhookSettings {
     }
 
     /// Returns the limits that decide when the webhook's connections are closed.
-    #[must_use]
     pub fn closing(&self) -> Closing {
         let max_age = Some(self.webhook_max_connection_age).filter(|age| !age.is_zero());
         Closing { max_age, delay: self.webhook_shutdown_delay }

@@ -178,7 +178,6 @@ pub struct Dependencies {
 
 impl SparkApplication {
     /// Returns the state of the application; [`State::New`] if no status is recorded.
-    #[must_use]
     pub fn state(&self) -> State {
         self.status.as_ref().map_or(State::New, |status| status.application_state.state)
     }
@@ -187,7 +186,6 @@ impl SparkApplication {
     /// [`annotation::RERUN`]). Until then the status describes the application before the edit or the request.
     ///
     /// Kubeflow's operator records neither of the two, so its applications always count as settled.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         let status = self.status.as_ref();
         let seen = status.and_then(|status| status.observed_generation);
@@ -199,7 +197,6 @@ impl SparkApplication {
 
     /// Returns whether the last run is over and no other run follows unless the user changes the application: its state
     /// is COMPLETED or FAILED, and it [is settled](Self::is_settled).
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         self.is_settled() && matches!(self.state(), State::Completed | State::Failed)
     }
@@ -207,7 +204,6 @@ impl SparkApplication {
 
 /// Returns the owner reference to `owner`, an application for instance. The objects that are created for it contain the
 /// reference, so that Kubernetes deletes them together with the owner.
-#[must_use]
 pub fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
@@ -221,7 +217,6 @@ pub fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReferen
 
 /// Returns the text of an optional field; none if the text is empty, because Helm charts write an empty string for a
 /// value that is not set. `sparkConf` may then still set the same property.
-#[must_use]
 pub const fn stated(text: &Option<String>) -> Option<&String> {
     match text {
         Some(text) if !text.is_empty() => Some(text),
@@ -231,7 +226,6 @@ pub const fn stated(text: &Option<String>) -> Option<&String> {
 
 impl Dependencies {
     /// Returns whether all lists are empty.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -72,7 +72,6 @@ impl Bounds {
     /// Returns the first value in `json` that is beyond a bound; none if there is no such value. Its path begins with
     /// `root`, which is empty for an object; its `metadata.managedFields`, which nobody reads, do not count. For a text
     /// that is not JSON, the result is any value or none.
-    #[must_use]
     pub fn excess(&self, json: &str, root: &str) -> Option<Excess> {
         // A list or a map has two bytes at least, and so has a value with its comma.
         if json.len() / 2 < self.levels.min(self.structures).min(self.values) {
@@ -138,7 +137,6 @@ impl Bounds {
 
 impl Excess {
     /// Returns what is wrong with the value, as the end of a sentence that begins with its path.
-    #[must_use]
     pub const fn why(&self) -> impl Display {
         self.bound
     }

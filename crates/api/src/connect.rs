@@ -223,13 +223,11 @@ pub struct ConnectGateway {
 
 impl SparkConnectStatus {
     /// Returns the condition of this type.
-    #[must_use]
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         self.conditions.iter().find(|condition| condition.type_ == type_)
     }
 
     /// Returns the condition of this type, if it is true.
-    #[must_use]
     pub fn true_condition(&self, type_: &str) -> Option<&Condition> {
         self.condition(type_).filter(|condition| condition.status == "True")
     }
@@ -237,19 +235,16 @@ impl SparkConnectStatus {
 
 impl SparkConnect {
     /// Returns the state in the status; `New` without a status.
-    #[must_use]
     pub fn state(&self) -> ConnectState {
         self.status.as_ref().map_or(ConnectState::New, |status| status.state)
     }
 
     /// Returns the time at which a connection was open last; none if the gateway has noted none, or no time.
-    #[must_use]
     pub fn last_connection(&self) -> Option<Time> {
         self.annotations().get(annotation::LAST_CONNECTION)?.parse().ok().map(Time)
     }
 
     /// Returns whether the connections to the server pass the operator's gateway, where there is one.
-    #[must_use]
     pub fn needs_gateway(&self) -> bool {
         self.spec.ttl_seconds_after_idle.is_some() || self.spec.sleep_after_idle_seconds.is_some()
     }

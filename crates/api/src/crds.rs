@@ -37,7 +37,6 @@ impl StatusSchema {
     }
 
     /// Returns the fields of the status that `installed` would drop, as paths that begin with `status`.
-    #[must_use]
     pub fn missing_in(&self, installed: &CustomResourceDefinition) -> Vec<String> {
         let versions = &installed.spec.versions;
         let Some(found) = versions.iter().find(|version| version.name == self.version && version.served)
@@ -51,7 +50,6 @@ impl StatusSchema {
 }
 
 /// Returns the fields of the statuses of all our kinds.
-#[must_use]
 pub fn status_schemas() -> [StatusSchema; 3] {
     [
         StatusSchema::of::<SparkApplication, SparkApplicationStatus>(),

@@ -17,7 +17,6 @@ const MEMORY: &str = "1g";
 const INSTANCES: i32 = 1;
 
 /// Returns the properties on which the defaults depend.
-#[must_use]
 pub fn properties() -> Vec<String> {
     let of_roles =
         Role::ALL.into_iter().flat_map(|role| [conf::CORES, conf::MEMORY].map(|it| conf::spark(role, it)));
@@ -29,7 +28,6 @@ pub fn properties() -> Vec<String> {
 ///
 /// `type`, `mode` and `restartPolicy.type` already have their defaults, which their Rust types set when an object is
 /// read.
-#[must_use]
 pub fn with_defaults(mut spec: SparkApplicationSpec) -> SparkApplicationSpec {
     let restart = &mut spec.restart_policy;
     if restart.restart_type != RestartPolicyType::Never {
@@ -109,7 +107,6 @@ fn complete(written: &mut Map<String, Value>, missing: Map<String, Value>) {
 ///
 /// Kubeflow's operator reads a key in lower case, which Spark does not have, so it sets a fixed number of executors
 /// although dynamic allocation is on. This function reads both keys.
-#[must_use]
 pub fn is_dynamic_allocation_on(spec: &SparkApplicationSpec) -> bool {
     if let Some(allocation) = &spec.dynamic_allocation {
         return allocation.enabled;

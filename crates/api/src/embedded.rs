@@ -19,13 +19,11 @@ pub struct Embedded<T> {
 
 impl<T> Embedded<T> {
     /// Returns the JSON as the user wrote it.
-    #[must_use]
     pub fn json(&self) -> &Value {
         &self.json
     }
 
     /// Returns the JSON as the user wrote it, by value.
-    #[must_use]
     pub fn into_json(self) -> Value {
         self.json
     }
@@ -33,20 +31,17 @@ impl<T> Embedded<T> {
 
 impl<T> Embedded<Vec<T>> {
     /// Joins `pieces` into one list; none if there are no pieces.
-    #[must_use]
     pub fn list(pieces: &[Embedded<T>]) -> Option<Self> {
         (!pieces.is_empty())
             .then(|| Self::from(pieces.iter().map(|piece| piece.json.clone()).collect::<Value>()))
     }
 
     /// Returns the entries as the user wrote them; empty if the value is not a list.
-    #[must_use]
     pub fn entries(&self) -> &[Value] {
         self.json.as_array().map_or(&[], Vec::as_slice)
     }
 
     /// Returns the same entries as [`Self::entries`], by value.
-    #[must_use]
     pub fn into_entries(self) -> Vec<Value> {
         if let Value::Array(entries) = self.json { entries } else { Vec::new() }
     }
@@ -65,7 +60,6 @@ impl<T: DeserializeOwned> Embedded<T> {
 
 impl<T: Serialize> Embedded<T> {
     /// Returns the JSON form of `value`.
-    #[must_use]
     pub fn new(value: &T) -> Self {
         Self::from(serde_json::to_value(value).expect("types of the Kubernetes API are JSON"))
     }

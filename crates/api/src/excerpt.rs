@@ -7,7 +7,6 @@ pub const LONGEST_EXPLANATION: usize = 800;
 const ELLIPSIS: &str = "…";
 
 /// Returns the first bytes of `text`, at most `limit` including the ellipsis, cut between two characters.
-#[must_use]
 pub fn beginning(text: String, limit: usize) -> String {
     if text.len() <= limit {
         return text;
@@ -17,7 +16,6 @@ pub fn beginning(text: String, limit: usize) -> String {
 }
 
 /// Returns the last bytes of `text`, at most `limit` including the ellipsis, cut between two characters.
-#[must_use]
 pub fn end(text: String, limit: usize) -> String {
     if text.len() <= limit {
         return text;
@@ -28,7 +26,6 @@ pub fn end(text: String, limit: usize) -> String {
 
 /// Returns the first word of an explanation, such as `ImagePullBackOff: …`, if it can be the reason of a condition: the API
 /// server refuses what is not a single word.
-#[must_use]
 pub fn reason(text: &str) -> Option<&str> {
     let word = text.split(':').next().unwrap_or_default();
     let is_word = word.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -34,7 +34,6 @@ const LONGEST_METADATA: usize = 16 << 10;
 impl<K: DeserializeOwned> Lenient<K> {
     /// Parses `object`. Returns with it the text that was parsed: the object without `metadata.managedFields`, or
     /// nothing if that cannot be told apart.
-    #[must_use]
     pub fn parse(object: &RawValue) -> (Self, Box<str>) {
         let text = without_managed_fields(object);
         let read = text.as_ref().map_err(Clone::clone).and_then(|object| {

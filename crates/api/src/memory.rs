@@ -15,7 +15,6 @@ pub const OVERHEAD_LEAST: u64 = 384;
 /// Follows Spark's `JavaUtils.byteStringAs`: a whole number, then a unit out of b, k, m, g, t, p, in upper or lower
 /// case, optionally followed by b, with blanks allowed around the text, and at most 2⁶³ − 1 bytes. Since Spark 4.2
 /// (`with_i`), each unit but b may have an i, as in Kubernetes: `2Gi`.
-#[must_use]
 pub fn bytes(text: &str, with_i: bool) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (digits, unit) = split_number(&lower, |c| c.is_ascii_digit());
@@ -28,7 +27,6 @@ pub fn bytes(text: &str, with_i: bool) -> Option<u64> {
 }
 
 /// Parses a fraction of the heap by Java's rules for numbers; none if it is negative or not a number.
-#[must_use]
 pub fn factor(text: &str) -> Option<f64> {
     let text = text.trim();
     let number = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
@@ -37,7 +35,6 @@ pub fn factor(text: &str) -> Option<f64> {
 
 /// Returns the memory size that the user who wrote `text` probably meant: the same number, with the unit with which the
 /// text after the number begins; `1g` if there is no such number or unit.
-#[must_use]
 pub fn suggestion(text: &str) -> String {
     const ANYTHING: &str = "1g";
     let lower = text.trim().to_ascii_lowercase();
@@ -56,7 +53,6 @@ pub fn suggestion(text: &str) -> String {
 
 /// Converts a memory size in Java's notation to a Kubernetes quantity: `2g` becomes `2Gi`, `100m` becomes `100Mi`. A
 /// text without one of Java's suffixes is returned unchanged.
-#[must_use]
 pub fn quantity(memory: &str) -> String {
     let memory = memory.trim();
     let lower = memory.to_ascii_lowercase();

@@ -40,7 +40,6 @@ pub struct Exporter<'a> {
 
 impl<'a> Monitoring<'a> {
     /// Returns the monitoring settings of `application`; none if `spec.monitoring` is absent.
-    #[must_use]
     pub fn of(application: &'a SparkApplication) -> Option<Self> {
         let asked = application.spec.monitoring.as_ref()?;
         Some(Self { application, asked })
@@ -48,7 +47,6 @@ impl<'a> Monitoring<'a> {
 
     /// Returns the prefix of all metric names. The default configuration of the exporter reads the namespace and the
     /// name of the application from this prefix.
-    #[must_use]
     pub fn metrics_namespace(&self) -> String {
         let metadata = &self.application.metadata;
         let text = |text: &'a Option<String>| text.as_deref().unwrap_or_default();
@@ -57,14 +55,12 @@ impl<'a> Monitoring<'a> {
 
     /// Returns the path of Spark's `metrics.properties`. (In Kubeflow's operator the file of the ConfigMap takes
     /// precedence over the user's `spark.metrics.conf`, even if the user has given no content for the file.)
-    #[must_use]
     pub fn metrics_properties(&self) -> String {
         self.own_metrics_properties().map_or_else(|| mounted(METRICS_PROPERTIES), str::to_owned)
     }
 
     /// Returns the path of the `metrics.properties` that the user has chosen; none if the file comes from the
     /// ConfigMap.
-    #[must_use]
     pub fn own_metrics_properties(&self) -> Option<&'a str> {
         let file = stated(&self.asked.metrics_properties_file).map(String::as_str);
         let configured = || self.application.spec.spark_conf.get(conf::METRICS_CONF).map(String::as_str);
@@ -72,7 +68,6 @@ impl<'a> Monitoring<'a> {
     }
 
     /// Returns the exporter in the pods of `role`; none if no exporter exposes their metrics.
-    #[must_use]
     pub fn exporter(&self, role: Role) -> Option<Exporter<'a>> {
         let prometheus = self.asked.prometheus.as_ref()?;
         is_exposed(self.asked, role).then(|| {
@@ -91,7 +86,6 @@ impl<'a> Monitoring<'a> {
     /// Returns the name of the ConfigMap that the pods of `role` mount; none if they need no ConfigMap. The pods of
     /// both roles read the same `metrics.properties`, even if only the metrics of one role are exposed. (In Kubeflow's
     /// operator only pods whose metrics are exposed mount the file; the others log that it is missing and continue.)
-    #[must_use]
     pub fn mounted_by(&self, role: Role) -> Option<String> {
         let needs_properties = self.own_metrics_properties().is_none();
         let prometheus = self.asked.prometheus.as_ref().filter(|_| is_exposed(self.asked, role));
@@ -103,7 +97,6 @@ impl<'a> Monitoring<'a> {
 
 impl Exporter<'_> {
     /// Returns the annotations by which Prometheus finds the exporter.
-    #[must_use]
     pub fn scrape_annotations(&self) -> [(&'static str, String); 3] {
         [
             (annotation::SCRAPE, "true".to_owned()),
@@ -114,7 +107,6 @@ impl Exporter<'_> {
 }
 
 /// Returns whether the pods of `role` expose metrics.
-#[must_use]
 pub const fn is_exposed(monitoring: &MonitoringSpec, role: Role) -> bool {
     match role {
         Role::Driver => monitoring.expose_driver_metrics,
@@ -123,13 +115,11 @@ pub const fn is_exposed(monitoring: &MonitoringSpec, role: Role) -> bool {
 }
 
 /// Returns the port that the exporter listens on.
-#[must_use]
 pub fn port(prometheus: &PrometheusSpec) -> i32 {
     prometheus.port.unwrap_or(DEFAULT_PORT)
 }
 
 /// Returns the name of the exporter's port in the container.
-#[must_use]
 pub fn port_name(prometheus: &PrometheusSpec) -> &str {
     stated(&prometheus.port_name).map_or(DEFAULT_PORT_NAME, String::as_str)
 }
@@ -141,7 +131,6 @@ fn mounted(file: &str) -> String {
 
 /// Returns the name of the ConfigMap, which is the same as in Kubeflow's operator. Validation limits the length of an
 /// application's name, so this name is never too long.
-#[must_use]
 pub fn config_map_name(application: &SparkApplication) -> String {
     format!("{}-prom-conf", application.metadata.name.as_deref().unwrap_or_default())
 }

@@ -223,7 +223,6 @@ pub mod volume {
     pub const ON_DEMAND: &str = "OnDemand";
 
     /// Returns whether `mount`, an entry of `volumeMounts`, mounts a volume that is scratch space.
-    #[must_use]
     pub fn is_scratch(mount: &Value) -> bool {
         mount["name"].as_str().is_some_and(|name| name.starts_with(LOCAL_DIR_PREFIX))
     }
@@ -384,14 +383,12 @@ pub mod conf {
     ];
 
     /// Returns `spark.driver.<suffix>` or `spark.executor.<suffix>`; the suffixes are the constants below.
-    #[must_use]
     pub fn spark(role: Role, suffix: &str) -> String {
         format!("spark.{}.{suffix}", role.as_str())
     }
 
     /// Returns the prefixes of the node selector of the role's pods, in order of precedence, the last one last; each is
     /// followed by the key of a node label.
-    #[must_use]
     pub fn node_selector_prefixes(role: Role) -> [String; 2] {
         [NODE_SELECTOR_PREFIX.to_owned(), kubernetes(role, "node.selector.")]
     }
@@ -412,14 +409,12 @@ pub mod conf {
     pub const EXTRA_JAVA_OPTIONS: &str = "extraJavaOptions";
 
     /// Returns the key that Spark reads if [`MEMORY_OVERHEAD`] is not set.
-    #[must_use]
     pub fn old_memory_overhead(role: Role) -> String {
         format!("spark.yarn.{}.memoryOverhead", role.as_str())
     }
 
     /// Returns `spark.kubernetes.driver.<suffix>` or `spark.kubernetes.executor.<suffix>`; the suffixes are the
     /// constants below. A suffix that ends in a dot is followed by a name.
-    #[must_use]
     pub fn kubernetes(role: Role, suffix: &str) -> String {
         format!("spark.kubernetes.{}.{suffix}", role.as_str())
     }
@@ -448,13 +443,11 @@ pub mod conf {
     pub const VOLUMES_PREFIX: &str = "volumes.";
 
     /// Returns the key for the service account of the role's pods.
-    #[must_use]
     pub fn service_account(role: Role) -> String {
         format!("spark.kubernetes.authenticate.{}.serviceAccountName", role.as_str())
     }
 
     /// Returns the key for the environment variable `name` of the role's container.
-    #[must_use]
     pub fn env(role: Role, name: &str) -> String {
         match role {
             Role::Driver => format!("spark.kubernetes.driverEnv.{name}"),

@@ -35,26 +35,22 @@ impl ObjectKind {
 
 impl ObjectKind {
     /// Returns the kind with this API version.
-    #[must_use]
     pub const fn new(api_version: &'static str, kind: &'static str) -> Self {
         Self { api_version: Cow::Borrowed(api_version), kind: Cow::Borrowed(kind) }
     }
 
     /// Returns the key of the object of this kind with this name.
-    #[must_use]
     pub fn named(self, name: impl Into<String>) -> ObjectKey {
         ObjectKey { kind: self, name: name.into() }
     }
 
     /// Returns the kind as kube's clients want it.
-    #[must_use]
     pub fn resource(&self) -> ApiResource {
         let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
         ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &self.kind))
     }
 
     /// Returns the path of the objects of this kind in a namespace.
-    #[must_use]
     pub fn path(&self, namespace: &str) -> String {
         DynamicObject::url_path(&self.resource(), Some(namespace))
     }
@@ -62,7 +58,6 @@ impl ObjectKind {
 
 impl ObjectKey {
     /// Returns the key of `object`; none if the object lacks a part of it.
-    #[must_use]
     pub fn of(object: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let (api_version, kind) = (text(&object["apiVersion"])?.into(), text(&object["kind"])?.into());

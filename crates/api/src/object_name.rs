@@ -6,13 +6,11 @@ pub const LONGEST_LABEL: usize = 63;
 pub const LONGEST_NAME: usize = 253;
 
 /// Whether `name` is a DNS-1123 subdomain, as Kubernetes requires for the names of most objects.
-#[must_use]
 pub fn is_object_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME && name.split('.').all(is_segment)
 }
 
 /// Whether `name` can be one part of a DNS-1123 subdomain, between two dots.
-#[must_use]
 pub fn is_segment(name: &str) -> bool {
     let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.starts_with(is_alphanumeric)

@@ -35,7 +35,6 @@ pub fn spark_container<'a>(
 }
 
 /// Returns the container of a pod in which Spark or `spark-submit` runs, as [`spark_container`] does, else the first one.
-#[must_use]
 pub fn spark_container_of(pod: &Pod) -> Option<&Container> {
     let containers = &pod.spec.as_ref()?.containers;
     let signs = containers.iter().map(|container| {
@@ -47,7 +46,6 @@ pub fn spark_container_of(pod: &Pod) -> Option<&Container> {
 
 impl Role {
     /// Returns the section of `spec` for pods of this role.
-    #[must_use]
     pub const fn pod(self, spec: &SparkApplicationSpec) -> &SparkPodSpec {
         match self {
             Self::Driver => &spec.driver.pod,

@@ -2,26 +2,22 @@
 
 /// Returns `text` with a replacement character for each character that a comment cannot contain, so that it stays one
 /// line.
-#[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_printable(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
 /// Returns text of any origin as one line, without control characters that would act on a terminal.
-#[must_use]
 pub fn line(text: &str) -> String {
     printable(&text.replace(['\t', '\n', '\r'], " "))
 }
 
 /// Returns text of any origin with its line breaks, but without other control characters.
-#[must_use]
 pub fn lines(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a comment or a line of a terminal can contain `c`. kubectl takes Unicode's line separators for line ends, and
 /// what changes the direction of writing would show the rest of a line as other words than it has.
-#[must_use]
 pub fn is_printable(c: char) -> bool {
     let is_separator = matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
     let turns =

@@ -17,14 +17,12 @@ enum Form {
 /// Follows apimachinery's `resource.Quantity`: decimal digits with an optional fraction, then one of the suffixes n, u,
 /// m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei, or a decimal exponent. Like apimachinery, rounds amounts below a
 /// thousandth up.
-#[must_use]
 pub fn amount(text: &str) -> Option<i128> {
     parts(text, 3).map(|(amount, _)| amount)
 }
 
 /// Returns the quantity in Kubernetes' canonical form: `1024Mi` becomes `1Gi`, `0.5` becomes `500m`; none if `text` is
 /// not a quantity. Redundant signs and zeros are removed; Kubernetes keeps some of them.
-#[must_use]
 pub fn canonical(text: &str) -> Option<String> {
     const DIGITS: i32 = 9;
     const ONE: i128 = 10_i128.pow(DIGITS.unsigned_abs());
@@ -98,7 +96,6 @@ fn parts(text: &str, digits: i32) -> Option<(i128, Form)> {
 
 /// Writes an amount of a resource, in thousandths as [`amount`] returns it: `1408Mi` of `memory`, `1500m` of `cpu`.
 /// `resource` may also be the key of a quota: `requests.memory`.
-#[must_use]
 pub fn of_resource(resource: &str, amount: i128) -> String {
     let name =
         ["requests.", "limits."].iter().find_map(|prefix| resource.strip_prefix(prefix)).unwrap_or(resource);

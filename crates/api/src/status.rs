@@ -113,7 +113,6 @@ crate::words! {
 
 impl State {
     /// Whether the state of an application in this state follows the state of its driver's pod.
-    #[must_use]
     pub const fn is_followed(self) -> bool {
         matches!(self, Self::Submitted | Self::Running | Self::Unknown)
     }
@@ -121,7 +120,6 @@ impl State {
     /// Whether an edit of the spec ends the run of an application in this state, or starts another run after one that has
     /// already ended. In the other states, an edit needs no action: the next run uses the spec as it is when that run
     /// starts.
-    #[must_use]
     pub const fn has_a_run_to_edit(self) -> bool {
         match self {
             Self::Submitted

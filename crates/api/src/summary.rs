@@ -10,7 +10,6 @@ use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time}
 use std::collections::BTreeMap;
 
 /// Returns the name of a state; `NEW` for the state whose name is empty.
-#[must_use]
 pub fn state_name(state: State) -> &'static str {
     match state.as_str() {
         "" => "NEW",
@@ -35,7 +34,6 @@ crate::words! {
 
 impl Tone {
     /// Returns the tone of a state.
-    #[must_use]
     pub const fn of(state: State) -> Self {
         match state {
             State::Completed => Self::Good,
@@ -55,14 +53,12 @@ impl Tone {
 
 /// Returns why the application is in its state, with line breaks but without other control characters; none if the
 /// status does not say it.
-#[must_use]
 pub fn why(application: &SparkApplication) -> Option<String> {
     let why = application.status.as_ref()?.application_state.error_message.as_ref()?;
     Some(why).filter(|why| !why.is_empty()).map(|why| lines(why.trim_end()))
 }
 
 /// Returns the state of an application with its error message: `FAILED: out of memory`.
-#[must_use]
 pub fn state_and_why(application: &SparkApplication) -> String {
     let status = application.status.as_ref();
     let why = status.and_then(|status| status.application_state.error_message.as_deref());
@@ -71,13 +67,11 @@ pub fn state_and_why(application: &SparkApplication) -> String {
 }
 
 /// Whether the present run has failed, so that the end of the driver's log may say why.
-#[must_use]
 pub fn has_failed(application: &SparkApplication) -> bool {
     matches!(application.state(), State::Failed | State::Failing | State::PendingRerun)
 }
 
 /// Returns what the application waits for, if its state does not show that. `age` formats the time since a moment.
-#[must_use]
 pub fn waits_for(application: &SparkApplication, age: impl Fn(&Time) -> String) -> Option<String> {
     if let Some(deleted) = &application.metadata.deletion_timestamp {
         let holders = match application.metadata.finalizers.as_deref().unwrap_or_default() {
@@ -95,7 +89,6 @@ pub fn waits_for(application: &SparkApplication, age: impl Fn(&Time) -> String) 
 }
 
 /// Returns the batch scheduler that the application names, and its queue; none if it names none.
-#[must_use]
 pub fn batch_scheduler(application: &SparkApplication) -> Option<String> {
     let name = stated(&application.spec.batch_scheduler)?;
     let options = application.spec.batch_scheduler_options.as_ref();
@@ -104,7 +97,6 @@ pub fn batch_scheduler(application: &SparkApplication) -> Option<String> {
 }
 
 /// Returns the number of executors in each state: `2 running, 1 failed`; or why there are none, if that is known.
-#[must_use]
 pub fn executors(application: &SparkApplication) -> Option<String> {
     let mut counts = BTreeMap::<ExecutorState, usize>::new();
     for state in application.status.iter().flat_map(|status| status.executor_state.values()) {
@@ -136,7 +128,6 @@ pub fn executors(application: &SparkApplication) -> Option<String> {
 }
 
 /// Returns why a run ended as it did: `OOMKilled, exit code 137`. Empty if its record does not say it.
-#[must_use]
 pub fn why_it_ended(run: &RunRecord) -> String {
     let reason = run.reason.clone().into_iter();
     let code = run.exit_code.filter(|code| *code != 0).map(|code| format!("exit code {code}"));
@@ -144,7 +135,6 @@ pub fn why_it_ended(run: &RunRecord) -> String {
 }
 
 /// Returns when the event was seen last. Components that write events by `events.k8s.io` leave the older fields empty.
-#[must_use]
 pub fn last_seen(event: &Event) -> Option<Time> {
     let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref());
     let first = event.event_time.as_ref().map(|time| Time(time.0));
@@ -153,14 +143,12 @@ pub fn last_seen(event: &Event) -> Option<Time> {
 }
 
 /// Returns how often the event was seen.
-#[must_use]
 pub fn times_seen(event: &Event) -> i32 {
     event.series.as_ref().and_then(|series| series.count).or(event.count).unwrap_or(1)
 }
 
 /// Formats a duration in whole seconds, minutes, hours, days or years, in the largest unit that is not zero, as
 /// Kubeflow's sparkctl writes it.
-#[must_use]
 pub fn short(seconds: i64) -> String {
     let seconds = seconds.max(0);
     match seconds {

@@ -102,7 +102,6 @@ impl Durations {
 
 impl Ledger {
     /// Returns a ledger whose counters are all zero.
-    #[must_use]
     pub fn new(options: Options) -> Self {
         let mut ledger = Self { options, applications: BTreeMap::new(), executors: BTreeMap::new() };
         if ledger.options.labels.is_empty() {
@@ -114,7 +113,6 @@ impl Ledger {
         ledger
     }
 
-    #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }

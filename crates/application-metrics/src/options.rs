@@ -58,7 +58,6 @@ impl FromStr for Prefix {
 pub struct Label(String);
 
 impl Label {
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -94,14 +93,12 @@ fn converted(key: &str) -> String {
 
 /// Returns the values of `labels` for an application: for `namespace`, its namespace; for any other, the value of the
 /// application's own label, `Unknown` if it has none.
-#[must_use]
 pub fn labels_of(application: &ObjectMeta, labels: &[Label]) -> Values {
     labels_of_executors(application, &BTreeMap::new(), labels)
 }
 
 /// Returns the values of `labels` for the executors of an application: the values of the labels that the application
 /// gives to their pods, `of_pods`, else as for the application itself.
-#[must_use]
 pub fn labels_of_executors(
     application: &ObjectMeta,
     of_pods: &BTreeMap<String, String>,

@@ -50,7 +50,6 @@ pub struct End {
 }
 
 /// Returns what to count after the status of `application` was replaced by `after` at `now`.
-#[must_use]
 pub fn tally(
     application: &SparkApplication,
     after: &SparkApplicationStatus,

@@ -10,7 +10,6 @@ type Sample<'a> = (&'static str, &'a [String], Option<(&'static str, String)>, f
 
 impl Snapshot {
     /// Returns all metrics in Prometheus' text format.
-    #[must_use]
     pub fn text(&self) -> String {
         let Ledger { options, applications, executors } = &self.0;
         let mut text = Text { options, written: String::new() };

@@ -78,13 +78,11 @@ impl GroupApi {
     }
 
     /// Returns the kind of its PodGroups.
-    #[must_use]
     pub const fn kind(self) -> ObjectKind {
         ObjectKind::new(self.version(), KIND)
     }
 
     /// Returns the API group whose PodGroups or Workloads have this kind; none if it is another kind.
-    #[must_use]
     pub fn of(kind: &ObjectKind) -> Option<Self> {
         let is_its = |api: &Self| KINDS.contains(&&*kind.kind) && kind.api_version == api.version();
         Self::ALL.into_iter().find(is_its)
@@ -115,7 +113,6 @@ impl BatchSchedulers {
     }
 
     /// Returns the settings of an operator that hands applications over to no batch scheduler.
-    #[must_use]
     pub fn off() -> Self {
         Self { is_off: true, ..Self::default() }
     }

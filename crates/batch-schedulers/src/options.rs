@@ -7,7 +7,6 @@ use validation::{Findings, Invalid, is_label_value};
 impl BatchSchedulers {
     /// Checks the batch scheduler that an application names, and its options. An empty name means the default scheduler.
     /// `root` is the path of the spec.
-    #[must_use]
     pub fn examine(&self, root: &str, name: &str, options: &BatchSchedulerOptions) -> Findings {
         let mut findings = Findings::default();
         let name = if name.is_empty() { self.default.as_deref().unwrap_or_default() } else { name };

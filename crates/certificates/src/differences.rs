@@ -9,7 +9,6 @@ const DECIDING: [&str; 4] = ["rules", "namespaceSelector", "objectSelector", "ma
 
 /// Returns how the `installed` webhooks of a configuration differ from the `expected` webhooks, one sentence for each
 /// difference.
-#[must_use]
 pub fn differences(expected: &[Value], installed: &[Value]) -> Vec<String> {
     let (expected, installed) = (by_name(expected), by_name(installed));
     let mut differences = Vec::new();

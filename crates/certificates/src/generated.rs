@@ -86,7 +86,6 @@ impl Certificates {
     }
 
     /// Returns these certificates without any CA but the newest.
-    #[must_use]
     pub fn with_newest_ca_alone(&self) -> Self {
         Self { ca_certificate: self.newest_ca().to_owned(), ..self.clone() }
     }
@@ -99,7 +98,6 @@ impl Certificates {
 
     /// Returns the properties of these certificates on which `renewal` decides. `dns_names` are the names that
     /// the leaf should be valid for.
-    #[must_use]
     pub fn held(&self, dns_names: &[String]) -> Held {
         // Certificates that cannot be read count as absent.
         let cas = x509::certificates(&self.ca_certificate).unwrap_or_default();
@@ -126,7 +124,6 @@ impl Certificates {
     }
 
     /// Returns the four PEM files: name and content.
-    #[must_use]
     pub fn files(self) -> [(&'static str, String); 4] {
         [
             (file::CA_CERTIFICATE, self.ca_certificate),

@@ -14,7 +14,6 @@ pub struct PresentedCertificate {
 
 impl PresentedCertificate {
     /// Reads `secret`, in the operator's own format or in cert-manager's; `None` if it contains no certificate.
-    #[must_use]
     pub fn of(secret: &Secret) -> Option<Self> {
         if let Some(found) = secret::certificates(secret) {
             return Some(Self { certificate: found.certificate, cas: found.ca_certificate });
@@ -24,7 +23,6 @@ impl PresentedCertificate {
     }
 
     /// Whether a client that trusts `cas` (PEM) trusts this certificate.
-    #[must_use]
     pub fn is_trusted_through(&self, cas: &str) -> bool {
         let read = |pem| x509::certificates(pem).unwrap_or_default();
         x509::issuer(&read(&self.certificate), &read(cas)).is_some()

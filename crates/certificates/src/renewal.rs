@@ -112,20 +112,17 @@ impl fmt::Display for Reason {
 }
 
 impl Validity {
-    #[must_use]
     pub fn includes(&self, now: Timestamp) -> bool {
         self.from <= now && now < self.until
     }
 
     /// Returns when two thirds of the validity are over.
-    #[must_use]
     pub fn due(&self) -> Timestamp {
         let third = self.life() / 3;
         self.until.checked_sub(third).expect("it lies between two times that there are")
     }
 
     /// Returns when a tenth of the validity is left.
-    #[must_use]
     pub fn nearly_over(&self) -> Timestamp {
         let tenth = self.life() / 10;
         self.until.checked_sub(tenth).expect("it lies between two times that there are")
@@ -137,7 +134,6 @@ impl Validity {
 }
 
 /// Returns the next step for the Secret's content (`None`: nothing in the Secret can be read).
-#[must_use]
 pub fn next(held: Option<&Held>, wish: Option<Wish>, seen: Seen, now: Timestamp, waits: &Waits) -> Step {
     let Some(held) = held else { return Step::MakeAll(Reason::Missing) };
     let Some(ca) = held.cas.first() else { return Step::MakeAll(Reason::Missing) };

@@ -134,7 +134,6 @@ impl SharedSecret {
 
 /// Returns the certificates in a Secret of the operator's own format; `None` if the Secret has another format or its CA
 /// cannot be read.
-#[must_use]
 pub fn certificates(secret: &Secret) -> Option<Certificates> {
     let found = Certificates::decoded(secret.data.as_ref()?)?;
     (!found.held(&[]).cas.is_empty()).then_some(found)

@@ -110,7 +110,6 @@ impl Foreign {
 
 impl Files {
     /// Whether the folder has a certificate or a key.
-    #[must_use]
     pub fn exist(&self) -> bool {
         [&self.certificate, &self.key].iter().any(|name| self.directory.join(name).exists())
     }

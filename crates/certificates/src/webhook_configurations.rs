@@ -89,7 +89,6 @@ impl Configurations {
     }
 
     /// Returns all webhooks of all configurations.
-    #[must_use]
     pub fn hooks(&self) -> Vec<Hook> {
         self.0.iter().flat_map(Configuration::hooks).collect()
     }

@@ -99,7 +99,6 @@ pub(super) fn public_key(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
 
 /// Returns the index of the first CA in `cas` that has signed the first certificate of `chain`, directly or through the
 /// other certificates of `chain`.
-#[must_use]
 pub fn issuer(chain: &[CertificateDer<'_>], cas: &[CertificateDer<'static>]) -> Option<usize> {
     let (leaf, intermediates) = chain.split_first()?;
     // Signatures are verified as of the leaf's last second, so that the result does not depend on the present time:
@@ -117,7 +116,6 @@ pub fn issuer(chain: &[CertificateDer<'_>], cas: &[CertificateDer<'static>]) -> 
 }
 
 /// Returns the `names` that `leaf` is not valid for.
-#[must_use]
 pub fn lacks(leaf: &CertificateDer<'_>, names: &[String]) -> Vec<String> {
     let parsed = ParsedCertificate::try_from(leaf).ok();
     let is_for = |name: &String| {

@@ -33,7 +33,6 @@ pub type Changes<T> = BoxStream<'static, Result<T, Error>>;
 
 impl Applications {
     /// Returns a handle for the applications of `namespace`. No request is sent to the cluster yet.
-    #[must_use]
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
         Self { client, namespace: namespace.into() }
     }

@@ -123,7 +123,6 @@ impl Builder {
     /// empty and put the beginning of the name, such as `spark-pi-`, into `metadata.generate_name`:
     /// [`Applications::submit`](super::Applications::submit) returns the application with the name that the cluster has
     /// given it.
-    #[must_use]
     pub fn named(self, name: &str) -> SparkApplication {
         SparkApplication::new(name, self.spec)
     }

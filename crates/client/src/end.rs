@@ -20,7 +20,6 @@ pub enum End {
 
 impl End {
     /// Returns how the application has ended; none if it has not ended.
-    #[must_use]
     pub fn of(application: SparkApplication) -> Option<Self> {
         match application.state() {
             _ if !application.has_ended() => None,

@@ -41,7 +41,6 @@ pub fn validate(connect: &SparkConnect) -> Result<(), Refusal> {
 }
 
 /// Returns the mistakes and the warnings of a SparkConnect.
-#[must_use]
 pub fn examine(connect: &SparkConnect) -> Findings {
     let mut findings = Findings::default();
     let json = serde_json::to_string(&connect.spec).expect("a spec is JSON");
@@ -68,7 +67,6 @@ pub fn examine(connect: &SparkConnect) -> Findings {
 
 /// Returns the rights that a user needs to apply `spec`; none if `old` has the same Service. As for applications, one inside
 /// the cluster without annotations needs no right.
-#[must_use]
 pub fn exposure_rights(old: Option<&SparkConnectSpec>, spec: &SparkConnectSpec) -> Vec<ExposureRight> {
     let Some(service) = &spec.server.service else { return Vec::new() };
     if old.is_some_and(|old| old.server.service.as_ref() == Some(service)) {

@@ -34,7 +34,6 @@ pub(super) fn waits(pod: &str, why: &str) -> Event {
 }
 
 /// Returns the event for an object beside the server's pod that the API server refuses.
-#[must_use]
 pub fn not_applied(why: &str) -> Event {
     warning(FAILED, "Apply", format!("{why}; it is tried again"))
 }

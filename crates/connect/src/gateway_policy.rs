@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the policy for the pods of `gateway`: one rule for each namespace, and one for all clients. `ports` has of each
 /// server behind the gateway its namespace, who may connect, and its port.
-#[must_use]
 pub fn gateway_policy(
     name: &str,
     gateway: &Gateway,

@@ -60,7 +60,6 @@ pub struct Policy {
 
 impl Policy {
     /// Returns a policy with this API server address and the default of every other setting.
-    #[must_use]
     pub fn new(master: impl Into<String>) -> Self {
         Self {
             master: master.into(),
@@ -116,7 +115,6 @@ pub struct ServerPod {
 
 impl ServerPod {
     /// Builds the record of `pod`.
-    #[must_use]
     pub fn of(pod: &Pod) -> Self {
         let status = pod.status.as_ref();
         let mut conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();

@@ -12,19 +12,16 @@ pub(super) const TEMPLATE_KEY: &str = "executor-pod-template.yaml";
 pub(super) const TEMPLATE_FILE: &str = "/tmp/spark/executor-pod-template.yaml";
 
 /// Returns the name of the server's pod and of its NetworkPolicy.
-#[must_use]
 pub fn server(connect: &SparkConnect) -> String {
     connect.name_any() + SERVER
 }
 
 /// Returns the name of the ConfigMap with the pod template of the executors.
-#[must_use]
 pub fn config_map(connect: &SparkConnect) -> String {
     connect.name_any() + "-conf"
 }
 
 /// Returns the name of the Service. A name that the user has given is not checked here.
-#[must_use]
 pub fn service(connect: &SparkConnect) -> String {
     let given = connect.spec.server.service.as_ref();
     let given = given.and_then(|service| service.json()["metadata"]["name"].as_str());
@@ -38,7 +35,6 @@ pub(super) fn ui_ingress(connect: &SparkConnect) -> String {
 
 /// Returns the names of the EndpointSlices of a Service without a selector: of the port that the gateway serves, and of
 /// the others.
-#[must_use]
 pub fn endpoint_slices(connect: &SparkConnect) -> [String; 2] {
     let service = service(connect);
     [format!("{service}-gateway"), format!("{service}-direct")]

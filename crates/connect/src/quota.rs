@@ -11,7 +11,6 @@ use pods::PodClaim;
 use submission::findings::Invalid;
 
 /// Whether a change leads to another server, so that the quotas must have room for it.
-#[must_use]
 pub fn needs_room(old: Option<&SparkConnect>, new: &SparkConnect) -> bool {
     let goes_on = |old: &SparkConnect| !old.spec.suspend && server_hash(&old.spec) == server_hash(&new.spec);
     new.metadata.deletion_timestamp.is_none() && !new.spec.suspend && !old.is_some_and(goes_on)
@@ -19,7 +18,6 @@ pub fn needs_room(old: Option<&SparkConnect>, new: &SparkConnect) -> bool {
 
 /// Returns one finding for each resource of each quota that `new` would exceed. What the pods of `old` use is free for it, as
 /// with an application: see [`plan::quota::exceeded`].
-#[must_use]
 pub fn exceeded(
     old: Option<&SparkConnect>,
     new: &SparkConnect,

@@ -32,7 +32,6 @@ case "$POD_IP" in *:*) host="[$POD_IP]" ;; *) host="$POD_IP" ;; esac
 exec "$home/bin/spark-submit" --class org.apache.spark.sql.connect.service.SparkConnectServer --name "Spark Connect server" "$@" --conf spark.driver.host="$host""#;
 
 /// Returns the hash of those fields of a spec that the server is made from: an edit of the others does not restart it.
-#[must_use]
 pub fn server_hash(spec: &SparkConnectSpec) -> String {
     let mut spec = spec.clone();
     (spec.suspend, spec.ttl_seconds_after_idle, spec.sleep_after_idle_seconds) = (false, None, None);
@@ -43,7 +42,6 @@ pub fn server_hash(spec: &SparkConnectSpec) -> String {
 }
 
 /// Returns the pod of the server. The spec has been validated: its template has objects where objects are expected.
-#[must_use]
 pub fn server_pod(connect: &SparkConnect, policy: &Policy) -> Value {
     let spec = &connect.spec;
     let template = spec.server.template.as_ref().map_or(Value::Null, |template| template.json().clone());

@@ -33,7 +33,6 @@ pub(super) struct Shown<'a>(&'a ApplicationMetrics);
 
 impl ApplicationMetrics {
     /// Creates metrics in which nothing is counted yet.
-    #[must_use]
     pub fn new(options: Options) -> Self {
         let ledger = Arc::new(Mutex::new(Ledger::new(options)));
         Self { ledger, caches: Arc::default(), unanswered: Arc::default() }
@@ -41,7 +40,6 @@ impl ApplicationMetrics {
 
     /// Returns all metrics in Prometheus' text format. A process that stands by reports that there are no applications,
     /// so the sum over all replicas equals the number that the leader reports.
-    #[must_use]
     pub fn text(&self) -> String {
         let caches = self.caches.lock().clone();
         let options = self.ledger.lock().options().clone();

@@ -39,7 +39,6 @@ pub struct Unreadable {
 impl SubmissionEnvironment {
     /// Returns the submission environment of this process; `spark_conf` is Spark's configuration directory, if there is
     /// one.
-    #[must_use]
     pub fn of_process(spark_conf: Option<PathBuf>) -> Self {
         let variable = |name| process_env::var(name).ok().filter(|value| !value.is_empty());
         let environment = Environment {

@@ -116,7 +116,6 @@ impl Schedule {
     }
 
     /// Whether the schedule is due on any day at all. A schedule for the 30th of February, for example, is never due.
-    #[must_use]
     pub fn is_ever_due(&self) -> bool {
         const LONGEST_MONTHS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
         let Rhythm::At(times) = &self.rhythm else { return true };

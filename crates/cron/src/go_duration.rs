@@ -2,7 +2,6 @@
 
 /// Returns the nanoseconds of a duration by the rules of Go's `time.ParseDuration`: `1h30m`, `1.5h`, `0`; `None` if Go
 /// refuses the text. (jiff accepts some texts that Go refuses, and the reverse.)
-#[must_use]
 pub fn nanoseconds(text: &str) -> Option<i128> {
     const UNITS: [(&str, i128); 8] = [
         ("ns", 1),

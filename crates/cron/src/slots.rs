@@ -54,7 +54,6 @@ impl Slots {
     /// Returns the slots of `schedule`. `zone` is `spec.timeZone` of the schedule's object; a zone in the schedule text
     /// takes precedence. `local` is the operator's own zone. `start` is the time at which the schedule was written:
     /// `@every 1h` is due for the first time one hour after it.
-    #[must_use]
     pub fn new(schedule: &Schedule, zone: &Zone, local: &TimeZone, start: Timestamp) -> Self {
         let zone = match schedule.zone.as_ref().unwrap_or(zone) {
             Zone::Local => local.clone(),
@@ -64,7 +63,6 @@ impl Slots {
     }
 
     /// Returns the first slot after `moment`; `None` if the clock shows no slot within five years.
-    #[must_use]
     pub fn after(&self, moment: Timestamp) -> Option<Timestamp> {
         let times = match &self.rhythm {
             Rhythm::Every(period) => return self.nth(period, self.passed(period, moment) + 1),
@@ -79,7 +77,6 @@ impl Slots {
 
     /// Returns the slots after `since` that are not after `until`; `None` if there are none. The running time depends
     /// on the number of days in the span, not on the number of slots.
-    #[must_use]
     pub fn due(&self, since: Timestamp, until: Timestamp) -> Option<Due> {
         let times = match &self.rhythm {
             Rhythm::Every(period) => {

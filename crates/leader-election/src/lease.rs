@@ -30,7 +30,6 @@ pub enum Step {
 
 /// Returns the next step of candidate `me`, who sees the lease as `seen` and has seen no change in it for `unchanged`.
 /// `unchanged` is measured by the candidate's own clock, because the clocks of other candidates cannot be trusted.
-#[must_use]
 pub fn next(
     seen: Option<&LeaseSpec>,
     unchanged: Duration,
@@ -57,7 +56,6 @@ pub fn next(
 }
 
 /// Returns the lease after its holder has given it up: the next candidate need not wait.
-#[must_use]
 pub fn released(lease: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),

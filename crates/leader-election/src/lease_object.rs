@@ -30,12 +30,10 @@ pub enum Error {
 
 impl LeaseObject {
     /// Returns the Lease `name` in `namespace`; each request may take as long as `patience`.
-    #[must_use]
     pub fn new(client: Client, (namespace, name): (&str, &str), patience: Duration) -> Self {
         Self { leases: Api::namespaced(client, namespace), name: name.to_owned(), patience }
     }
 
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }

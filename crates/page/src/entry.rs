@@ -124,7 +124,6 @@ impl Page {
     }
 
     /// Returns the path by which the user of this machine comes in.
-    #[must_use]
     pub fn entrance(&self) -> String {
         format!("/enter/{}", self.secrets.form(OWN.as_bytes()))
     }

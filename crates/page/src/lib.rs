@@ -81,7 +81,6 @@ pub struct Page {
 
 impl Page {
     /// Returns a page that knows nobody yet.
-    #[must_use]
     pub fn new(credentials: Credentials, settings: Settings) -> Self {
         let secrets = Secrets::new();
         let cookie = match credentials {
@@ -95,7 +94,6 @@ impl Page {
     }
 
     /// Returns the routes of the page.
-    #[must_use]
     pub fn router(self: Arc<Self>) -> Router {
         Router::new()
             .route("/", get(overview::show))

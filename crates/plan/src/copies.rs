@@ -23,7 +23,6 @@ impl Copies {
     }
 
     /// Returns the copy with this number.
-    #[must_use]
     pub fn with_number(&self, number: u32) -> Value {
         let mut pod = self.template.clone();
         pod["metadata"]["name"] = self.name(number).into();

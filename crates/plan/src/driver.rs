@@ -36,28 +36,24 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Returns how long to wait before the next lookup of why the volumes of a pod are not mounted; none if the pod does
 /// not wait for volumes.
-#[must_use]
 pub fn until_next_mount_question(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
     mounting(pod, now).map(|waited| waited.clamp(MOUNTING, LONGEST_PAUSE))
 }
 
 /// Returns the time since the pod was assigned to a node; none unless the pod is still pending and does not report what
 /// it waits for.
-#[must_use]
 pub fn mounting(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
     let is_silent = pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none();
     pod.assigned.filter(|_| is_silent).map(|assigned| between(assigned, now))
 }
 
 /// Returns the time since the pod was created; zero if the creation time is not known.
-#[must_use]
 pub fn age(pod: &PodSummary, now: Timestamp) -> Duration {
     pod.created.map(|created| between(created, now)).unwrap_or_default()
 }
 
 /// Returns how the pod with the driver's name relates to the run `id` of the application. `complete` is whether every
 /// object that the submission had to create exists.
-#[must_use]
 pub fn standing(
     pod: &PodSummary,
     complete: bool,
@@ -92,7 +88,6 @@ pub enum DriverState {
 
 /// Returns the state of a driver pod. Once Spark's container has ended, its exit code decides, even if sidecars still
 /// run.
-#[must_use]
 pub fn state(pod: &PodSummary) -> DriverState {
     match (pod.phase, &pod.ended) {
         (Phase::Succeeded, _) => DriverState::Completed,

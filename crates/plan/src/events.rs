@@ -29,13 +29,11 @@ pub const LONGEST_NOTE: usize = 1024;
 
 impl Event {
     /// Returns an event about the object itself.
-    #[must_use]
     pub fn new(severity: Severity, reason: &'static str, action: &'static str, note: String) -> Self {
         Self { severity, reason, action, note: excerpt::beginning(note, LONGEST_NOTE), pod: None }
     }
 
     /// Returns an event about a pod.
-    #[must_use]
     pub fn of_pod(severity: Severity, reason: &'static str, pod: &str, note: String) -> Self {
         Self { pod: Some(pod.to_owned()), ..Self::new(severity, reason, "Follow", note) }
     }
@@ -97,17 +95,14 @@ events! {
         "SparkApplication {name}: {why}";
     /// Returns the event for an object that belongs to a run in addition to its pods and could not be created. `meanwhile` is
     /// what becomes of the application until the object exists.
-    #[must_use]
     pub not_made(why, meanwhile) = new(Warning, "SparkApplicationAuxiliaryFailed", "Make"):
         "{why}; it is tried again, and {meanwhile}";
     /// Returns the event for a SparkApplication or ScheduledSparkApplication that cannot be read. Sent by the controller,
     /// since only the controller receives such objects.
-    #[must_use]
     pub invalid(error) = new(Warning, "InvalidObject", "Read"):
         "the operator cannot read this object and leaves it alone: {error}";
     /// Returns the event for a SparkApplication or ScheduledSparkApplication that the operator could not handle because of
     /// a bug in the operator.
-    #[must_use]
     pub panicked(bug) = new(Warning, "OperatorBug", "Reconcile"):
         "{bug}; it tries again, and everything else goes on: please report it with this object";
 }

@@ -43,7 +43,6 @@ pub(super) fn until_next(driver: &PodSummary, now: Timestamp) -> Option<Duration
 
 /// Whether the executors of the recorded run are to be tried now: its driver exists and has not ended, and there was no
 /// executor yet. `tried` is when they were tried last.
-#[must_use]
 pub fn is_due(
     application: &SparkApplication,
     driver: &PodSummary,
@@ -70,7 +69,6 @@ pub fn is_due(
 /// Returns the model of the executors of the recorded run: the pod that Spark will ask for, before webhooks change it.
 /// None if the driver asks for no executors at first, has others make them, or they cannot be planned. `defaults` is the
 /// text of the admin's `spark-defaults.conf`.
-#[must_use]
 pub fn executor(
     application: &SparkApplication,
     driver: &PodSummary,
@@ -102,7 +100,6 @@ pub fn executor(
 
 /// Returns what an error of the API server with this HTTP status code, reason and message says about the executors;
 /// none if it says nothing about them: the operator may not create pods here, say, or the pod could not be tried.
-#[must_use]
 pub fn answer(code: u16, reason: &str, message: &str) -> Option<Trial> {
     let is_refused = match code {
         // Without the second part, it is the operator that may not create pods.

@@ -33,7 +33,6 @@ const STARTING: Duration = Duration::from_secs(5);
 
 /// Returns the time until the first of the new `pods` has been pending for too long to be left out of the status; none
 /// if no pod is starting.
-#[must_use]
 pub fn starting(pods: &[PodSummary], now: Timestamp) -> Option<Duration> {
     pods.iter().filter_map(|pod| time_to_start(pod, now)).min()
 }
@@ -54,7 +53,6 @@ const PUNCTUATION: usize = 6;
 /// unknown while the application runs (the pod was replaced, or the cache is behind), and otherwise as failed. If there
 /// are more executors than `limits` allow, the executors that have not ended are kept first, and then those of the
 /// ended executors that were created last.
-#[must_use]
 pub fn executor_states(
     recorded: &BTreeMap<String, ExecutorState>,
     pods: &[PodSummary],
@@ -121,7 +119,6 @@ fn within(
 /// If `before` was full, an executor that is missing from it may have been dropped for lack of room. Spark numbers
 /// executors in ascending order, so in that case only an executor with a higher number than all in `before` counts as
 /// new.
-#[must_use]
 pub fn newly(
     state: ExecutorState,
     before: &BTreeMap<String, ExecutorState>,
@@ -153,7 +150,6 @@ fn number(name: &str) -> u64 {
 
 /// Returns Spark's application id, as the labels of the executors contain it. The driver's own label is wrong if
 /// `spark.app.id` was set (SPARK-25922).
-#[must_use]
 pub fn spark_application_id(pods: &[PodSummary]) -> Option<String> {
     let first = pods
         .iter()
@@ -164,7 +160,6 @@ pub fn spark_application_id(pods: &[PodSummary]) -> Option<String> {
 
 /// Returns the state of an executor pod. Once Spark's container has ended, its exit code decides, even if sidecars
 /// still run: the same rule as for a driver.
-#[must_use]
 pub fn state(pod: &PodSummary) -> ExecutorState {
     match (pod.phase, &pod.ended) {
         (Phase::Pending, _) => ExecutorState::Pending,

@@ -18,7 +18,6 @@ pub const AT_ONCE: usize = 100;
 pub trait Extension: fmt::Debug + Send + Sync {
     /// Returns the kinds of which the cluster has to serve one before `application` is submitted, the preferred one first;
     /// empty if it needs none. They are of named API groups.
-    #[must_use]
     fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind> {
         Vec::new()
     }
@@ -34,7 +33,6 @@ pub trait Extension: fmt::Debug + Send + Sync {
 
     /// Returns the objects that [`prepare`](Self::prepare) may have added to the run with this submission id. `driver` is
     /// the run's driver; without it, the spec may have been edited since. The admin may have turned the extension off since.
-    #[must_use]
     fn leftovers(
         &self,
         application: &SparkApplication,
@@ -45,73 +43,62 @@ pub trait Extension: fmt::Debug + Send + Sync {
     }
 
     /// Returns the kinds of objects that are watched, repaired and deleted like Services and Ingresses.
-    #[must_use]
     fn watched(&self) -> Vec<ObjectKind> {
         Vec::new()
     }
 
     /// Returns those fields of `spec`, the spec of an object of this kind, that the operator sets; none if the kind is not the
     /// extension's.
-    #[must_use]
     fn content(&self, kind: &ObjectKind, spec: &Value) -> Option<Value> {
         None
     }
 
     /// Returns what `object`, which has this kind, waits for, in words for the user; none if it does not wait, or if the kind
     /// is not the extension's.
-    #[must_use]
     fn pending(&self, kind: &ObjectKind, object: &Value) -> Option<String> {
         None
     }
 
     /// Returns what can be done about `obstacle`, to be written after the API server's own message; none if the kind is not
     /// the extension's.
-    #[must_use]
     fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
         None
     }
 
     /// Whether decisions about a run whose driver is `driver` depend on the admin's `spark-defaults.conf`.
-    #[must_use]
     fn needs_defaults(&self, driver: &PodSummary) -> bool {
         false
     }
 
     /// Adds actions, events and the time of the next look to a plan that is complete but for its auxiliary actions. Returns
     /// the objects of [`watched`](Self::watched) kinds that the run in the plan's status should have now.
-    #[must_use]
     fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value> {
         Vec::new()
     }
 
     /// Returns what `driver`, which does not run yet, waits for, in words for the user. The reason that its pod reports is
     /// written before it.
-    #[must_use]
     fn waits_for(&self, driver: &PodSummary, seen: &Observed) -> Option<String> {
         None
     }
 
     /// Returns the actions for `pods`, all of one application, that go on without the operator.
-    #[must_use]
     fn leave(&self, pods: &[&PodSummary]) -> Vec<Action> {
         Vec::new()
     }
 
     /// Returns an empty memory of applications; none if decisions depend on nothing that was decided before.
-    #[must_use]
     fn memory(&self) -> Option<Box<dyn ExtensionMemory>> {
         None
     }
 
     /// Returns the fields of the spec that [`check`](Self::check) reads.
-    #[must_use]
     fn fields(&self) -> &'static [&'static str] {
         &[]
     }
 
     /// Returns what is wrong with a spec. `fields` is an object with [`fields`](Self::fields), as the user has written them,
     /// and `root` is the path of the spec.
-    #[must_use]
     fn check(&self, root: &str, fields: &Value) -> Findings {
         Findings::default()
     }
@@ -155,19 +142,16 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// Returns the application as it is submitted, before extensions change it.
-    #[must_use]
     pub fn submitted(&self) -> Cow<'a, SparkApplication> {
         self.policy.with_default_account(self.application)
     }
 
     /// Returns the uid of the application.
-    #[must_use]
     pub fn uid(&self) -> &'a str {
         self.application.metadata.uid.as_deref().unwrap_or_default()
     }
 
     /// Returns the pod with the driver's name, if it belongs to the application.
-    #[must_use]
     pub fn driver(&self) -> Option<&'a PodSummary> {
         match &self.seen.driver {
             Driver::Pod { pod, .. } if pod.is_controlled_by(self.uid()) => Some(pod),
@@ -189,7 +173,6 @@ pub struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     /// Returns the run of `application` to which no extension has added anything yet.
-    #[must_use]
     pub fn of(application: Cow<'a, SparkApplication>) -> Self {
         let application = without_marks(application);
         Self { application, objects: Vec::new(), copies: Copies::default() }
@@ -212,7 +195,6 @@ pub struct Extensions(Arc<[Arc<dyn Extension>]>);
 
 impl Extensions {
     /// Returns a single extension.
-    #[must_use]
     pub fn of(extension: impl Extension + 'static) -> Self {
         let one: Arc<dyn Extension> = Arc::new(extension);
         Self(Arc::new([one]))
@@ -238,19 +220,16 @@ impl Extensions {
     }
 
     /// Returns the kinds of objects that all extensions have watched.
-    #[must_use]
     pub fn watched(&self) -> Vec<ObjectKind> {
         self.iter().flat_map(Extension::watched).collect()
     }
 
     /// Returns the advice of the extension that has this kind: see [`Extension::advice`].
-    #[must_use]
     pub fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
         self.iter().find_map(|extension| extension.advice(kind, obstacle))
     }
 
     /// Returns the objects that all extensions may have added to a run: see [`Extension::leftovers`].
-    #[must_use]
     pub fn leftovers(
         &self,
         application: &SparkApplication,
@@ -261,13 +240,11 @@ impl Extensions {
     }
 
     /// Returns the empty memories of all extensions that have one.
-    #[must_use]
     pub fn memories(&self) -> Vec<Box<dyn ExtensionMemory>> {
         self.iter().filter_map(Extension::memory).collect()
     }
 
     /// Returns the actions of all extensions for pods that go on without the operator: see [`Extension::leave`].
-    #[must_use]
     pub fn leave(&self, pods: &[&PodSummary]) -> Vec<Action> {
         self.iter().flat_map(|extension| extension.leave(pods)).collect()
     }

@@ -162,7 +162,6 @@ pub enum Action {
 
 impl Action {
     /// Returns the action that deletes a pod; none if the pod is being deleted already.
-    #[must_use]
     pub fn delete(pod: &PodSummary) -> Option<Self> {
         let delete = || Self::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
         (!pod.terminating).then(delete)
@@ -204,7 +203,6 @@ pub enum By {
 
 impl By {
     /// Returns the submitter that creates the objects.
-    #[must_use]
     pub const fn submitter(&self) -> Submitter {
         match self {
             Self::Native(_) => Submitter::Native,
@@ -219,7 +217,6 @@ impl By {
     }
 
     /// Returns the progress of the submission after all objects have been created.
-    #[must_use]
     pub fn progress(&self) -> SubmissionProgress {
         match self {
             Self::Native(objects) => {
@@ -262,7 +259,6 @@ pub struct Policy {
 
 impl Policy {
     /// Returns a policy with this API server address and the default of every other setting.
-    #[must_use]
     pub fn new(master: impl Into<String>) -> Self {
         Self {
             operator: None,
@@ -282,14 +278,12 @@ impl Policy {
 }
 
 /// Returns the time from `begin` to `end`; zero if `end` is earlier, because clocks may differ.
-#[must_use]
 pub fn between(begin: Timestamp, end: Timestamp) -> Duration {
     Duration::try_from(end.duration_since(begin)).unwrap_or_default()
 }
 
 impl Observed {
     /// Returns what an extension has recalled as a `T`.
-    #[must_use]
     pub fn recalled<T: Any>(&self) -> Option<&T> {
         self.recalled.iter().find_map(|recalled| recalled.downcast_ref())
     }

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 
 /// Returns the JSON Merge Patch (RFC 7386) that turns `before` into `after`.
-#[must_use]
 pub fn merge_patch(before: &Value, after: &Value) -> Value {
     let (Value::Object(before), Value::Object(after)) = (before, after) else { return after.clone() };
     let removed = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));

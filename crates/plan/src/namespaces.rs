@@ -29,7 +29,6 @@ pub struct Labelled(Selector);
 impl Namespaces {
     /// Chooses the namespaces in `names` and those that match `labelled`. Chooses all if neither is given, or if
     /// `names` contains an empty name, which means all namespaces in Kubeflow's operator.
-    #[must_use]
     pub fn new(names: impl IntoIterator<Item = String>, labelled: Option<Labelled>) -> Self {
         let names: BTreeSet<_> = names.into_iter().collect();
         if names.contains("") { Self::default() } else { Self { names, labels: labelled } }
@@ -37,19 +36,16 @@ impl Namespaces {
 
     /// Returns the chosen namespaces if they are chosen by their names alone. Returns none if all namespaces are chosen
     /// or if labels decide, because a namespace may get the labels later.
-    #[must_use]
     pub fn named(&self) -> Option<&BTreeSet<String>> {
         (!self.names.is_empty() && self.labels.is_none()).then_some(&self.names)
     }
 
     /// Whether the choice depends on the namespaces' labels.
-    #[must_use]
     pub const fn depends_on_labels(&self) -> bool {
         self.labels.is_some()
     }
 
     /// Whether the namespace `name` is chosen; `labels` returns its labels, if they are known.
-    #[must_use]
     pub fn include(&self, name: &str, labels: impl FnOnce() -> Option<Labels>) -> bool {
         let is_all = self.names.is_empty() && self.labels.is_none();
         let is_labelled =
@@ -59,7 +55,6 @@ impl Namespaces {
 
     /// Returns the selectors for the chosen namespaces; a namespace is chosen if it matches one of them. Empty if all
     /// namespaces are chosen. Two selectors are needed because Kubernetes has no selector for names *or* labels.
-    #[must_use]
     pub fn selectors(&self) -> Vec<LabelSelector> {
         let named = Expression::In(label::NAMESPACE_NAME.to_owned(), self.names.clone());
         let named = (!self.names.is_empty()).then(|| Selector::from(named));

@@ -43,7 +43,6 @@ struct Limit<'a> {
 
 /// Whether a change leads to new pods, so that the quotas must have room for them: the application is new, is edited so
 /// that it runs differently, or is resumed. A suspended application needs no room.
-#[must_use]
 pub fn needs_room(old: Option<&SparkApplication>, new: &SparkApplication) -> bool {
     let is_suspended = |application: &SparkApplication| application.spec.suspend == Some(true);
     let goes_on = old.is_some_and(|old| is_same_run(old, new) && !is_suspended(old));
@@ -55,7 +54,6 @@ pub fn needs_room(old: Option<&SparkApplication>, new: &SparkApplication) -> boo
 ///
 /// An edit ends the current run before the next one begins, so the resources that the pods of `old` use count as free
 /// for the pods of `new`. (Kubeflow's operator counts both.)
-#[must_use]
 pub fn exceeded(
     old: Option<&SparkApplication>,
     new: &SparkApplication,
@@ -71,7 +69,6 @@ pub fn exceeded(
 
 /// Returns one finding for each resource of each quota that `claim` would exceed, which is determined only if there is a
 /// limit. What `own`, the present pods, use is free for it.
-#[must_use]
 pub fn exceeded_by(
     quotas: &[ResourceQuota],
     claim: impl FnOnce() -> Result<Claim, Error>,
@@ -93,7 +90,6 @@ pub fn exceeded_by(
 }
 
 /// Returns the message that no application is admitted because the quotas of its namespace cannot be read.
-#[must_use]
 pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
     let help = if is_forbidden {
         "let the operator list them (`spark-operator manifests rbac --enable-resource-quota-enforcement | kubectl apply \
@@ -109,7 +105,6 @@ pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
 
 /// Returns the message that no application is admitted because the admin's settings for submissions, on which the size of
 /// its pods depends, cannot be read. `problem` continues a sentence: `cannot read …`.
-#[must_use]
 pub fn unknown(namespace: &str, problem: &str) -> String {
     format!(
         "nobody knows whether the ResourceQuotas of namespace {namespace} have room, because the operator {problem}; have the \
@@ -131,7 +126,6 @@ impl Claim {
     }
 
     /// Returns the pods that are asked for, with the greatest number of executors.
-    #[must_use]
     pub fn without_submission(requests: PodRequests) -> Self {
         let PodRequests { driver, executor, greatest, is_dynamic, .. } = requests;
         Self {
@@ -154,7 +148,6 @@ impl Claim {
     }
 
     /// Reduces the claim to the pods that there are.
-    #[must_use]
     pub fn at_present(mut self, has_driver: bool, executors: u32) -> Self {
         self.submission = None;
         self.driver.number = has_driver.into();

@@ -8,7 +8,6 @@ use api::{Role, SparkApplication, State, names::annotation};
 
 /// Whether another operator has submitted the present run: it has a submission id but no ordinal, because only this
 /// operator records ordinals.
-#[must_use]
 pub fn is_anothers(application: &SparkApplication) -> bool {
     let status = application.status.as_ref();
     status.is_some_and(|status| status.submission_id.is_some() && status.run_ordinal.is_none())
@@ -16,7 +15,6 @@ pub fn is_anothers(application: &SparkApplication) -> bool {
 
 /// Returns which customizations will be missing from the executors that the driver of another operator creates from now
 /// on, by the names of the contract's annotations: `env`, `volumes`. Empty if no such driver is alive.
-#[must_use]
 pub fn lacking(application: &SparkApplication) -> Vec<String> {
     let is_alive = matches!(application.state(), State::Submitted | State::Running | State::Unknown);
     if !is_anothers(application) || !is_alive {

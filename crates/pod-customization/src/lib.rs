@@ -166,7 +166,6 @@ pub enum Denial {
 
 impl Denial {
     /// Returns the subject of the denial without any of the values: for logs.
-    #[must_use]
     pub fn subject(&self) -> String {
         match self {
             Self::Annotation { key, problem } if problem.path.is_empty() => (*key).to_owned(),
@@ -181,7 +180,6 @@ impl Denial {
 
 /// Returns the annotations that make the webhook give pods of `role` what `application` asks for, including the
 /// contract's version; empty if the application asks for nothing.
-#[must_use]
 pub fn annotations(application: &SparkApplication, role: Role) -> BTreeMap<String, String> {
     let mut annotations: BTreeMap<_, _> = STEPS
         .iter()
@@ -194,7 +192,6 @@ pub fn annotations(application: &SparkApplication, role: Role) -> BTreeMap<Strin
 }
 
 /// Whether `key` is an annotation that this contract defines.
-#[must_use]
 pub fn is_of_contract(key: &str) -> bool {
     key == annotation::CONTRACT || STEPS.iter().any(|step| step.key == key)
 }

@@ -64,7 +64,6 @@ impl<'p> SparkPod<'p> {
     }
 
     /// Returns the patch (RFC 6902) that turns the original pod into the changed pod.
-    #[must_use]
     pub fn into_patch(self) -> Patch {
         let container = self.spark_container.to_string();
         let places: [(&[&str], Fields); 3] = [

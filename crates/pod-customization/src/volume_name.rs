@@ -9,14 +9,12 @@ const LONGEST: usize = 63;
 /// Returns `<ConfigMap>-vol` if this is a DNS label. Otherwise dots become dashes and the name is cut to make room for
 /// 8 hexadecimal digits of the SHA-256 of the ConfigMap's name, so that two ConfigMaps never share a volume. This is
 /// the rule of Kubeflow's operator.
-#[must_use]
 pub fn of_config_map(config_map: &str) -> String {
     label(config_map, "-vol").unwrap_or_else(|| hashed(config_map, "-vol"))
 }
 
 /// Returns the name of the volume of a Secret that Spark cannot mount, because `<Secret>-volume`, Spark's name, is no DNS
 /// label; none if Spark mounts it.
-#[must_use]
 pub fn of_unmountable_secret(secret: &str) -> Option<String> {
     label(secret, volume::SECRET_SUFFIX).is_none().then(|| hashed(secret, volume::SECRET_SUFFIX))
 }

@@ -16,7 +16,6 @@ pub type Amounts = BTreeMap<String, i128>;
 const COUNTS: [&str; 2] = ["pods", "count/pods"];
 
 /// Whether pods use the resource that has the key `key` in a quota.
-#[must_use]
 pub fn is_counted(key: &str) -> bool {
     let is_of_claims = key == "requests.storage";
     let prefixes = ["requests.", "limits.", "hugepages-"];
@@ -35,7 +34,6 @@ pub struct PodClaim {
 }
 
 impl PodClaim {
-    #[must_use]
     pub fn of(pod: Pod) -> Self {
         let spec = pod.spec.unwrap_or_default();
         Self {
@@ -47,7 +45,6 @@ impl PodClaim {
     }
 
     /// Returns what a pod with this spec asks for, by the name of the resource.
-    #[must_use]
     pub fn requests_of(spec: &PodSpec) -> Amounts {
         let mut total = of_containers(spec, requests);
         let of_pod = spec.resources.as_ref();
@@ -73,13 +70,11 @@ impl PodClaim {
     }
 
     /// Returns what the pod asks for, by the name of the resource: what the scheduler has to find room for.
-    #[must_use]
     pub const fn requests(&self) -> &Amounts {
         &self.requests
     }
 
     /// Returns how much the pod uses of the resource that has the key `key` in a quota, in thousandths of a unit.
-    #[must_use]
     pub fn amount(&self, key: &str) -> i128 {
         let (amounts, name) = match (key.strip_prefix("requests."), key.strip_prefix("limits.")) {
             _ if COUNTS.contains(&key) => return 1000,
@@ -92,7 +87,6 @@ impl PodClaim {
 
     /// Whether `quota` counts the pod, which is so if all scopes of the quota apply to the pod. An unknown scope counts
     /// as not applying: Kubernetes itself will check the pod when it is created.
-    #[must_use]
     pub fn is_counted_by(&self, quota: &ResourceQuotaSpec) -> bool {
         let selected =
             quota.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());

@@ -105,13 +105,11 @@ const MOST_CLAIMS: usize = 100;
 impl PodSummary {
     /// Builds the record of a pod of which only the metadata is known. The record does not contain the state of the
     /// pod.
-    #[must_use]
     pub fn of_metadata(metadata: &ObjectMeta) -> Self {
         Self::of(&Pod { metadata: metadata.clone(), ..Pod::default() })
     }
 
     /// Builds the record of `pod`.
-    #[must_use]
     pub fn of(pod: &Pod) -> Self {
         let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).cloned();
         let status = pod.status.as_ref();
@@ -170,14 +168,12 @@ impl PodSummary {
     }
 
     /// Whether the pod has the role `role` in the run with this submission id.
-    #[must_use]
     pub fn is_of(&self, role: Role, submission_id: &str) -> bool {
         self.role == Some(role) && self.submission_id.as_deref() == Some(submission_id)
     }
 
     /// Whether the pod is an executor that a driver has created: the driver with this uid, or any driver if the uid is
     /// not known. Its labels alone do not tell: anybody who may create pods writes what he likes into them.
-    #[must_use]
     pub fn is_executor_of(&self, driver: Option<&str>) -> bool {
         // Spark's other allocators (`spark.kubernetes.allocation.pods.allocator`) make a set, which the driver owns, and
         // which makes the pods.
@@ -191,14 +187,12 @@ impl PodSummary {
     }
 
     /// Whether a driver has created the pod as an executor, or the application with this uid any other pod.
-    #[must_use]
     pub fn is_made_for(&self, uid: &str) -> bool {
         if self.role == Some(Role::Executor) { self.is_executor_of(None) } else { self.is_controlled_by(uid) }
     }
 
     /// Whether the pod is the submission pod of the run with this submission id, and the application with this uid
     /// controls it.
-    #[must_use]
     pub fn submits_for(&self, application_uid: &str, submission_id: &str) -> bool {
         self.submits
             && self.is_controlled_by(application_uid)
@@ -207,7 +201,6 @@ impl PodSummary {
 
     /// Whether a SparkApplication called `name` controls the pod: the present application, or a deleted one that had
     /// the same name.
-    #[must_use]
     pub fn is_of_application(&self, name: &str) -> bool {
         let controller = self.controller.as_ref();
         controller.is_some_and(|owner| owner.kind == SparkApplication::kind(&()) && owner.name == name)
@@ -215,7 +208,6 @@ impl PodSummary {
 
     /// Returns what the pod waits for, if the pod's status contains it: `ImagePullBackOff: Back-off pulling image
     /// "spark"`.
-    #[must_use]
     pub fn waiting_for(&self) -> Option<String> {
         self.waiting.as_ref().map(|waiting| match &waiting.message {
             Some(message) => format!("{}: {message}", waiting.reason),
@@ -224,32 +216,27 @@ impl PodSummary {
     }
 
     /// Returns a label or annotation of a driver, if it is one of those that its record has: see [`Particulars::marks`].
-    #[must_use]
     pub fn mark(&self, key: &str) -> Option<&str> {
         let mut marks = self.particulars.as_ref()?.marks.iter();
         marks.find(|(mark, _)| mark == key).map(|(_, value)| &**value)
     }
 
     /// Returns the role of a pod that Spark does not know: see [`Particulars::role`].
-    #[must_use]
     pub fn other_role(&self) -> Option<&str> {
         self.particulars.as_ref()?.role.as_deref()
     }
 
     /// Returns the place of a pod that waits for one, or holds one for another pod.
-    #[must_use]
     pub fn placement(&self) -> Option<&Placement> {
         self.particulars.as_ref()?.placement.as_ref()
     }
 
     /// Whether the pod has ended: it holds no room on its node any more.
-    #[must_use]
     pub const fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
     /// Whether the application with this uid controls the pod.
-    #[must_use]
     pub fn is_controlled_by(&self, uid: &str) -> bool {
         self.controller.as_ref().is_some_and(|controller| controller.uid == uid)
     }

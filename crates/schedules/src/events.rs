@@ -64,7 +64,6 @@ pub(super) fn invalid(why: &str) -> Event {
 
 /// Returns the event that the API server has refused an application, and that its creation is retried. Sent by the
 /// controller, since only the controller receives the refusal.
-#[must_use]
 pub fn not_started(name: &str, why: &str) -> Event {
     let note = format!("SparkApplication {name} could not be created, and is tried again: {why}");
     Event::new(Severity::Warning, "ScheduledRunNotStarted", "Start", note)

@@ -133,7 +133,6 @@ api::words! {
 #[derive(Clone, Debug)]
 pub struct Checked(Result<(Schedule, Zone), String>);
 
-#[must_use]
 pub fn check(schedule: &ScheduledSparkApplication, policy: &Policy) -> Checked {
     let (precision, shortest) = (Some(policy.precision), policy.shortest_period);
     let invalid = validation::examine_schedule(schedule, precision, shortest, Files::Stay).invalid;
@@ -146,7 +145,6 @@ pub fn check(schedule: &ScheduledSparkApplication, policy: &Policy) -> Checked {
 }
 
 /// Returns the facts that have to be found out before [`next`] is called for `schedule`.
-#[must_use]
 pub fn questions(
     schedule: &ScheduledSparkApplication,
     checked: &Checked,

@@ -83,7 +83,6 @@ impl Pass<'_> {
 impl Child {
     /// Reads an application from its metadata and its state. Returns it together with the reference to the schedule
     /// that owns it; none if no schedule owns it.
-    #[must_use]
     pub fn of(metadata: &ObjectMeta, state: State) -> Option<(&OwnerReference, Self)> {
         let kind = ScheduledSparkApplication::kind(&());
         let owner = metadata.owner_references.iter().flatten().find(|owner| owner.kind == kind)?;
@@ -102,7 +101,6 @@ impl Child {
     }
 
     /// Whether the application has ended and will not run again by itself.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Completed | State::Failed)
     }

@@ -13,7 +13,6 @@ pub struct Conf(pub BTreeMap<String, String>, pub Line);
 
 impl Conf {
     /// Returns the value as it is written, without replacing any `${…}`.
-    #[must_use]
     pub fn raw(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
@@ -126,7 +125,6 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
 
 /// Returns the elements of a list that is separated by commas, without blank elements and without the blanks around an
 /// element.
-#[must_use]
 pub fn elements(list: &str) -> Vec<String> {
     list.split(',').map(str::trim).filter(|element| !element.is_empty()).map(str::to_owned).collect()
 }

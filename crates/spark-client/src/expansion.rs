@@ -176,7 +176,6 @@ impl<'a> Adding<'a> {
 ///
 /// The cost of a property is the cost of its own text plus the costs of the properties to which it refers. So each text
 /// is read only once, however many references it has.
-#[must_use]
 pub fn unbounded<'a>(properties: &[Prefixed<'a>]) -> Vec<(usize, &'a str, String)> {
     let mut found = Vec::new();
     let mut known: BTreeMap<Place, Extent> = BTreeMap::new();

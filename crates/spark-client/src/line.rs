@@ -19,7 +19,6 @@ impl Line {
 
     /// Returns the release line of `spark_version`. If that line is not known, returns the nearest one (4.0 if the text
     /// is not a version), and a note for the user about it.
-    #[must_use]
     pub fn nearest(spark_version: &str) -> (Self, Option<String>) {
         let Some(version) = major_minor(spark_version) else {
             let line = Self::V4_0;
@@ -37,19 +36,16 @@ impl Line {
     }
 
     /// Returns an amount of memory in bytes, as [`memory::bytes`] does, with the units that this line knows.
-    #[must_use]
     pub fn bytes(self, text: &str) -> Option<u64> {
         memory::bytes(text, self >= Self::V4_2)
     }
 
     /// Whether `spark_version` is a version before `version`, of major and minor number.
-    #[must_use]
     pub fn is_older(spark_version: &str, version: (u32, u32)) -> bool {
         major_minor(spark_version).is_some_and(|found| found < version)
     }
 
     /// Whether `spark_version` begins with a major and a minor version.
-    #[must_use]
     pub fn is_version(spark_version: &str) -> bool {
         major_minor(spark_version).is_some()
     }

@@ -27,7 +27,6 @@ pub(super) struct Names {
 /// Returns all objects that a submission with `ids` may have created in addition to the driver's pod, whatever its
 /// properties were. Not included are claims, whose names depend on the properties, and the Secrets and the ConfigMap of
 /// `krb5.conf` that are created from the submitter's files: the operator reads no such files.
-#[must_use]
 pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<ObjectKey> {
     let prefix = prefix(app_name, &ids.prefix);
     let prefixed = |suffix: &str| format!("{prefix}-{suffix}");
@@ -42,7 +41,6 @@ pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<ObjectKey> {
 }
 
 /// Returns the name of the ConfigMap with the executors' template of a submission with `ids`.
-#[must_use]
 pub fn template_config_map(app_name: &str, ids: &Ids) -> String {
     format!("{}-{}", prefix(app_name, &ids.prefix), suffix::EXECUTOR_TEMPLATE)
 }

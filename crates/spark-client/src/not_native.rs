@@ -56,7 +56,6 @@ api::words! {
 
 impl NotNative {
     /// Returns the error for a value of `key` that Spark refuses.
-    #[must_use]
     pub fn refused(key: &str, problem: impl fmt::Display) -> Self {
         Self::Refused { field: key.to_owned(), why: problem.to_string() }
     }

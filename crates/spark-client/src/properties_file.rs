@@ -18,7 +18,6 @@ pub fn read_properties(text: &str) -> Result<BTreeMap<String, String>, String> {
 
 /// Returns the keys that are not followed by a separator, for which Spark reads an empty value: such a line is probably
 /// a mistake of the user.
-#[must_use]
 pub fn keys_alone(text: &str) -> Vec<String> {
     let mut lines = logical_lines(text);
     lines.retain(|line| key_end(line.trim_end()).is_none());
@@ -26,7 +25,6 @@ pub fn keys_alone(text: &str) -> Vec<String> {
 }
 
 /// Returns a value without the blanks around it, which Spark removes when it reads a value from a file.
-#[must_use]
 pub fn trimmed(value: &str) -> &str {
     value.trim_matches(|c: char| c <= ' ' && !matches!(c, '\n' | '\r'))
 }

@@ -53,7 +53,6 @@ fn destination(conf: &Conf) -> Result<(), NotNative> {
 }
 
 /// Whether Spark of this release line knows the setting `spark.kubernetes.<setting>`. It ignores all others.
-#[must_use]
 pub fn is_setting(setting: &str, line: Line) -> bool {
     settings(line).any(|name| belongs(setting, name))
 }
@@ -75,7 +74,6 @@ pub fn settings(line: Line) -> impl Iterator<Item = &'static str> {
 }
 
 /// Whether `setting` is `entry`, or begins with it if it ends in a dot.
-#[must_use]
 pub fn belongs(setting: &str, entry: &str) -> bool {
     setting == entry || entry.ends_with('.') && setting.starts_with(entry)
 }

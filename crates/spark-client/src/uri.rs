@@ -51,7 +51,6 @@ impl Uri<'_> {
 }
 
 /// Whether `text` can be the scheme of a URI, which is the text before the first colon of the URI.
-#[must_use]
 pub fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))

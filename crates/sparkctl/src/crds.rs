@@ -54,7 +54,6 @@ const CONNECT_COLUMNS: [Column; 3] = [
 /// The schemas accept everything that Kubeflow's schemas accept, except lists, maps and texts that are larger than
 /// those of any real application (`MOST_ENTRIES`, `LONGEST_TEXT`). So every stored object stays valid when this
 /// operator replaces Kubeflow's, or the reverse.
-#[must_use]
 pub fn custom_resource_definitions() -> [CustomResourceDefinition; 3] {
     [
         finished(SparkApplication::crd(), &APPLICATION_COLUMNS),
@@ -65,7 +64,6 @@ pub fn custom_resource_definitions() -> [CustomResourceDefinition; 3] {
 
 /// Returns the schema of the objects of one kind, as its CustomResourceDefinition has it. Takes less than half of the time of
 /// the definition, because the schema is not read into the types of the Kubernetes API and written again.
-#[must_use]
 pub fn schema<K: JsonSchema>() -> Value {
     // As kube's derive makes it.
     let settings = SchemaSettings::openapi3().with(|settings| {
@@ -81,7 +79,6 @@ pub fn schema<K: JsonSchema>() -> Value {
 }
 
 /// Returns the CustomResourceDefinitions as files: for each, the file name in `manifests/crds` and the content.
-#[must_use]
 pub fn files() -> Vec<(String, String)> {
     let file = |crd: &CustomResourceDefinition| {
         let name = format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural);

@@ -42,7 +42,6 @@ impl Failure {
 }
 
 /// Returns the exit code of the process for `error`.
-#[must_use]
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     error.downcast_ref().map_or(1, Failure::exit_code)
 }

@@ -53,7 +53,6 @@ pub struct Flags {
 
 impl Flags {
     /// Parses the command line of this process. Wrong flags, --help and --version end the process.
-    #[must_use]
     pub fn of_process() -> Self {
         let mut command = Self::command();
         if is_called(PLUGIN) {

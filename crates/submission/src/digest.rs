@@ -5,13 +5,11 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
 /// Returns the SHA-256 of `bytes` as 64 lower-case hexadecimal digits.
-#[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
 /// Returns a hash of `parts`: 16 hexadecimal digits. The same parts in another order have another hash.
-#[must_use]
 pub fn fingerprint(parts: &[&str]) -> String {
     // The lengths are part of the hashed text, so that moving a character from one part to the next gives another hash.
     let joined: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
@@ -25,7 +23,6 @@ pub(crate) fn md5_hex(bytes: &[u8]) -> String {
 }
 
 /// Returns `bytes` as lower-case hexadecimal digits.
-#[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         write!(hex, "{byte:02x}").expect("writing to a String cannot fail");

@@ -34,13 +34,11 @@ impl ExecutorTemplate {
     }
 
     /// Returns the value of the annotation [`annotation::TEMPLATE`] of a driver that has this template.
-    #[must_use]
     pub fn fingerprint(&self) -> String {
         fingerprint(&[self.text.as_str()])
     }
 
     /// Returns the merge patch of the ConfigMap (RFC 7386).
-    #[must_use]
     pub fn patch(&self) -> Value {
         json!({"data": {TEMPLATE_KEY: self.text}})
     }

@@ -4,7 +4,6 @@ use api::excerpt::LONGEST_EXPLANATION;
 
 /// Returns the exception that ended `spark-submit` and its innermost cause. Without an exception, returns the first
 /// line that begins with `Error: `, else the last line; none if stderr is empty.
-#[must_use]
 pub fn cause(stderr: &str) -> Option<String> {
     const THROWN: &str = "Exception in thread \"main\" ";
     let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -51,7 +50,6 @@ fn words(message: &str) -> &str {
 /// Whether `spark-submit` failed because a pod with the driver's name exists already. Spark's Kubernetes client reports
 /// the API server's answer only in the text of its exception. (Other answers with status 409 are failures, for example
 /// when a ResourceQuota is being changed.)
-#[must_use]
 pub fn is_driver_there(stderr: &str) -> bool {
     stderr.lines().any(|line| line.contains("kind=pods") && line.contains("reason=AlreadyExists"))
 }

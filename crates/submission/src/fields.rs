@@ -23,7 +23,6 @@ api::words! {
 
 impl RoleField {
     /// Returns the key of the property.
-    #[must_use]
     pub fn key(self, role: Role) -> String {
         match self {
             Self::Cores => conf::spark(role, conf::CORES),
@@ -36,7 +35,6 @@ impl RoleField {
     }
 
     /// Returns the value that the section states; none if it states none.
-    #[must_use]
     pub fn stated(self, section: &SparkPodSpec) -> Option<Cow<'_, str>> {
         let text = match self {
             Self::Cores => return section.cores.map(|cores| cores.to_string().into()),
@@ -52,7 +50,6 @@ impl RoleField {
 
 /// Returns the path of the field of `spec`, which is at `root` in its object, that sets `property`; `property` itself if no
 /// field sets it. `property` may also be a flag of `spark-submit`, the main class or the main file.
-#[must_use]
 pub fn field_of(spec: &SparkApplicationSpec, root: &str, property: &str) -> String {
     let configured = || spec.spark_conf.contains_key(property).then(|| format!("sparkConf[{property}]"));
     let stated = of_allocation(spec, property)
@@ -64,7 +61,6 @@ pub fn field_of(spec: &SparkApplicationSpec, root: &str, property: &str) -> Stri
 }
 
 /// Returns the field beside `sparkConf` that sets `property`, if any does.
-#[must_use]
 pub fn stated_in(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
     of_allocation(spec, property)
         .or_else(|| of_program(spec, property))

@@ -23,7 +23,6 @@ pub struct Refusal(pub Vec<Invalid>);
 
 impl Refusal {
     /// Returns as many mistakes as a status and an event can hold, and the number of the others.
-    #[must_use]
     pub fn brief(&self) -> String {
         let (mut brief, mut left) = (String::new(), self.0.len());
         for invalid in &self.0 {
@@ -74,7 +73,6 @@ impl Findings {
     }
 
     /// Whether no further warning is listed.
-    #[must_use]
     pub const fn is_full(&self) -> bool {
         self.warnings.len() >= MOST_FINDINGS
     }
@@ -90,7 +88,6 @@ impl Findings {
 
     /// Adds a sentence with the number of mistakes that are not listed, and one with the number of such warnings, if
     /// there are any.
-    #[must_use]
     pub fn told(mut self, root: &str) -> Self {
         if self.unlisted_invalid > 0 {
             let why = format!("{} more mistakes are not listed: correct these first", self.unlisted_invalid);
@@ -121,13 +118,11 @@ pub struct Validated<'a>(&'a SparkApplication);
 
 impl<'a> Validated<'a> {
     /// Vouches that there is no mistake in the application. Only the validation may say so.
-    #[must_use]
     pub const fn vouched(application: &'a SparkApplication) -> Self {
         Self(application)
     }
 
     /// Returns the application with its original lifetime, which `Deref` cannot return.
-    #[must_use]
     pub const fn get(self) -> &'a SparkApplication {
         self.0
     }

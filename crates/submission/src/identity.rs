@@ -9,7 +9,6 @@ use api::{
 
 /// Returns the driver pod's name: `spec.driver.podName`, else `spark.kubernetes.driver.pod.name` in `sparkConf`, else
 /// `<application>-driver`.
-#[must_use]
 pub fn driver_pod_name(application: &SparkApplication) -> String {
     let spec = &application.spec;
     let given = spec.driver.pod_name.as_ref().filter(|name| !name.is_empty());

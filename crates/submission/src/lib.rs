@@ -105,7 +105,6 @@ pub struct Settings {
 
 impl Settings {
     /// Returns the settings with this API server address and the default of every other setting.
-    #[must_use]
     pub fn new(master: impl Into<String>) -> Self {
         Self {
             master: master.into(),
@@ -123,7 +122,6 @@ pub mod file {
     pub(super) const PROPERTIES: &str = "spark.properties";
 
     /// Returns the name of the pod template of `role`.
-    #[must_use]
     pub const fn template(role: Role) -> &'static str {
         match role {
             Role::Driver => "driver-pod-template.yaml",
@@ -165,7 +163,6 @@ fn path(name: &str) -> String {
 
 /// Whether this version of Spark has pod templates: Spark before 3.0 has none. A text that is not a version counts as newer
 /// than all versions.
-#[must_use]
 pub fn has_templates(spark_version: &str) -> bool {
     let major = spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
     major.is_none_or(|major| major >= 3)
@@ -238,7 +235,6 @@ fn properties(context: &Context) -> Properties {
 
 /// Returns the properties that Spark has in the next run of a valid application, with those of a `spark-defaults.conf`,
 /// and for each role the pod template from which Spark creates its pods.
-#[must_use]
 pub fn starting_point(
     application: &SparkApplication,
     defaults: BTreeMap<String, String>,

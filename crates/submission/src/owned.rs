@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 /// Returns `object` with `application` as its owner, and with the labels by which the operator finds what it has created
 /// for the run with this submission id. `by` is one of them: [`label::CREATED_BY`] or [`label::LAUNCHED_BY`].
-#[must_use]
 pub fn owned(
     mut object: Value,
     application: &SparkApplication,

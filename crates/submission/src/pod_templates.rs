@@ -16,7 +16,6 @@ use std::{collections::BTreeSet, fmt::Write, mem};
 /// Spark writes the executors' template into a ConfigMap for the driver by server-side apply, and the API server reads
 /// the request as YAML. Its YAML reader refuses control characters, and silently replaces a Unicode line end by a
 /// blank. Escaped characters arrive unchanged.
-#[must_use]
 pub fn text(template: &Value) -> String {
     let json = template.to_string();
     json.chars().fold(String::with_capacity(json.len()), |mut text, c| {
@@ -34,7 +33,6 @@ pub fn text(template: &Value) -> String {
 /// Returns the pod template of `role`.
 ///
 /// The user's template has been validated: it contains objects where objects are expected.
-#[must_use]
 pub fn template(application: &SparkApplication, spec: &SparkApplicationSpec, role: Role) -> Value {
     let mut template = match &role.pod(spec).template {
         Some(template) => template.json().clone(),
@@ -135,7 +133,6 @@ pub(super) fn customized(
 
 /// Returns the settings of `application` that are lost because Spark overwrites them in the pods that it creates from
 /// the executors' template, by the names of their fields in the spec.
-#[must_use]
 pub fn overwritten(application: &SparkApplication) -> Vec<&'static str> {
     let asked = pod_customization::annotations(application, Role::Executor);
     let decommissions = application.spec.spark_conf.get(conf::DECOMMISSION).is_some_and(|on| on == "true");

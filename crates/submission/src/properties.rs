@@ -36,12 +36,10 @@ impl Properties {
         Self(others)
     }
 
-    #[must_use]
     pub fn into_map(self) -> BTreeMap<String, String> {
         self.0
     }
 
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
@@ -65,7 +63,6 @@ impl Properties {
     /// The result does not contain properties that would not arrive unchanged as arguments either (the script
     /// `spark-class` deletes carriage returns, a JVM in the POSIX locale knows only ASCII, Linux allows no NUL in
     /// arguments), nor properties that would exceed the limit for arguments.
-    #[must_use]
     pub fn for_arguments(&self) -> Vec<String> {
         let mut room = ROOM_IN_ARGUMENTS;
         let cut = self.0.iter().filter(|(_, value)| trimmed(value) != *value);

@@ -18,7 +18,6 @@ use uuid::Uuid;
 pub struct SubmissionId(String);
 
 impl SubmissionId {
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -47,7 +46,6 @@ pub struct Run {
 
 impl Run {
     /// Returns the run that comes after the run recorded in the status.
-    #[must_use]
     pub fn next(application: &SparkApplication) -> Self {
         let recorded = application.status.as_ref().and_then(|status| status.run_ordinal);
         let ordinal = recorded.unwrap_or(0) + 1;
@@ -57,13 +55,11 @@ impl Run {
     }
 
     /// Returns a run whose names have the form and the length of those of any run.
-    #[must_use]
     pub(crate) fn model(application: &SparkApplication) -> Self {
         Self::of(application, SubmissionId(Uuid::nil().to_string()), 1, String::new())
     }
 
     /// Returns the run recorded in the status, if there is one. Spec hash and generation are those of the present spec.
-    #[must_use]
     pub fn recorded(application: &SparkApplication) -> Option<Self> {
         let status = application.status.as_ref()?;
         let id = SubmissionId(status.submission_id.clone()?);
@@ -72,7 +68,6 @@ impl Run {
 
     /// Returns the ids that `spark-submit` would choose at random. Here they are derived from the run, so that a
     /// repeated submission of the run creates the same objects.
-    #[must_use]
     pub fn ids(&self) -> Ids {
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, self.id.as_str().as_bytes());
         let of_id = |what: &str| Uuid::new_v5(&id, what.as_bytes());

@@ -45,19 +45,16 @@ pub const OF_TEMPLATE: [&str; 22] = [
 /// [canonical] JSON of the spec: no white space, and the members of objects in the order of their keys.
 ///
 /// `suspend` and `timeToLiveSeconds` are left out: they affect the present run, but do not require another run.
-#[must_use]
 pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     hashed(VERSION, canonical(spec))
 }
 
 /// Returns the hash that is recorded with a run of `application`.
-#[must_use]
 pub fn hash_of(application: &SparkApplication) -> String {
     hashed(if is_elastic(application) { ELASTIC } else { VERSION }, canonical(&application.spec))
 }
 
 /// Returns the hash that is recorded with a run whose executors' template is written anew after edits.
-#[must_use]
 pub fn partial_hash(spec: &SparkApplicationSpec) -> String {
     hashed(PARTIAL, canonical(spec))
 }
@@ -65,7 +62,6 @@ pub fn partial_hash(spec: &SparkApplicationSpec) -> String {
 /// Whether `recorded` is the hash of `spec`; none if it is of a version that cannot be compared. The comparison is by
 /// the rules under which the hash was recorded: an annotation that was added since does not look like an edit. The first
 /// hashes had the protocol of containers' ports as it was written, so both forms are compared.
-#[must_use]
 pub fn is_hash_of(recorded: &str, spec: &SparkApplicationSpec) -> Option<bool> {
     let (version, _) = recorded.split_once(':')?;
     let is_of = |document| hashed(version, document) == recorded;
@@ -73,13 +69,11 @@ pub fn is_hash_of(recorded: &str, spec: &SparkApplicationSpec) -> Option<bool> {
 }
 
 /// Whether the present run of `application` is that of an elastic job: an edit of `executor.instances` leaves it alone.
-#[must_use]
 pub fn has_elastic_run(application: &SparkApplication) -> bool {
     version_of_run(application) == Some(ELASTIC)
 }
 
 /// Whether an edit of what the executors' template has leaves the present run of `application` alone.
-#[must_use]
 pub fn has_partial_run(application: &SparkApplication) -> bool {
     version_of_run(application) == Some(PARTIAL)
 }
@@ -99,7 +93,6 @@ fn is_elastic(application: &SparkApplication) -> bool {
 
 /// Returns a spec as JSON with its defaults, so that two specs that mean the same are equal. The default protocol of
 /// containers' ports is left out: the API server adds it by the definitions, which have not always had it.
-#[must_use]
 pub fn canonical(spec: &SparkApplicationSpec) -> Value {
     let mut document = document(spec);
     for list in
@@ -118,7 +111,6 @@ pub fn canonical(spec: &SparkApplicationSpec) -> Value {
 
 /// Returns a [canonical] spec without what only the executors' template has. Scratch space stays, which is a property of the
 /// driver, and so does a volume whose name is anywhere in the driver's section.
-#[must_use]
 pub fn without_template(mut document: Value) -> Value {
     let driver = document["driver"].to_string();
     let is_of_driver = |volume: &Value| is_scratch(volume) || driver.contains(&volume["name"].to_string());

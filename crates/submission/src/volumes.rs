@@ -26,7 +26,6 @@ const TYPES: [(&str, &[&str]); 4] = [
 ];
 
 /// Returns the type of `volume` and its options, if Spark can mount it.
-#[must_use]
 pub fn type_of(volume: &Value) -> Option<(&'static str, &'static [&'static str])> {
     TYPES.into_iter().find(|(kind, _)| !volume[kind].is_null())
 }

@@ -50,7 +50,6 @@ pub fn effects() -> impl Iterator<Item = (&'static str, Effect)> {
 
 /// Returns the effect of an edit of `field`, such as `driver.cores`; none if a spec has no such field. The longest of the
 /// [`effects`] that `field` is, or is below, counts.
-#[must_use]
 pub fn effect_of(field: &str) -> Option<Effect> {
     let is_in = |row: &str| {
         field.strip_prefix(row).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -61,7 +60,6 @@ pub fn effect_of(field: &str) -> Option<Effect> {
 
 /// Returns the fields in which the specs of `old` and `new` differ, with what each does in the state of `old`. Specs that
 /// mean the same do not differ: defaults count, and the order of fields does not.
-#[must_use]
 pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> {
     let is_recorded = old.status.as_ref().is_some_and(|status| status.submission_id.is_some());
     let of_run = match old.state() {
@@ -111,7 +109,6 @@ fn compare(field: &str, old: &Value, new: &Value, edits: &mut Vec<Edit>) {
 }
 
 /// Returns the warning that an update ends the run of `old`; none if it does not. A suspension counts before an edit.
-#[must_use]
 pub fn end_of_run(old: &SparkApplication, new: &SparkApplication) -> Option<String> {
     let edits = differences(old, new);
     let is_suspended = new.spec.suspend == Some(true);

@@ -163,7 +163,6 @@ fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> Option<Stri
 }
 
 /// Returns the mistakes and the warnings of an application, including what planning its run finds.
-#[must_use]
 pub fn examine(application: &SparkApplication, files: Files) -> Findings {
     let mut findings = Findings::default();
     if let Some(subject) = checked(application, &mut findings) {
@@ -182,7 +181,6 @@ fn checked<'a>(application: &'a SparkApplication, findings: &mut Findings) -> Op
 /// Returns the mistakes and the warnings of a schedule, including those of the applications that are created from its
 /// template. `precision` is the unit of the times in the names of these applications, if known; `shortest_period` is the
 /// shortest period that the operator allows, zero if that is not known.
-#[must_use]
 pub fn examine_schedule(
     schedule: &ScheduledSparkApplication,
     precision: Option<Precision>,
@@ -217,14 +215,12 @@ pub fn validate(application: &SparkApplication) -> Result<Validated<'_>, Refusal
 
 /// Whether an update does not change the run of an application, so that there is nothing to refuse: the labels,
 /// `suspend` and the finalizers of an invalid application that is already stored can still be changed.
-#[must_use]
 pub fn is_same_run(old: &SparkApplication, new: &SparkApplication) -> bool {
     spec_hash(&old.spec) == spec_hash(&new.spec)
 }
 
 /// Whether an update changes neither the times nor the runs of a schedule, so that there is nothing to refuse: the
 /// counterpart of [`is_same_run`] for a schedule.
-#[must_use]
 pub fn is_same_schedule(old: &ScheduledSparkApplication, new: &ScheduledSparkApplication) -> bool {
     let times = |schedule: &ScheduledSparkApplication| {
         (schedule.spec.schedule.clone(), schedule.spec.time_zone.clone())

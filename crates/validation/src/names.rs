@@ -91,13 +91,11 @@ pub(super) fn is_port_name(name: &str) -> bool {
 }
 
 /// Whether `name` has the form of a DNS-1035 label, which begins with a letter. The length is not checked.
-#[must_use]
 pub fn is_label(name: &str) -> bool {
     is_segment(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
 /// Whether Kubernetes accepts `text` as the value of a label.
-#[must_use]
 pub fn is_label_value(text: &str) -> bool {
     let is_alphanumeric = |c: char| c.is_ascii_alphanumeric();
     text.len() <= LONGEST_LABEL

@@ -22,7 +22,6 @@ api::words! {
 
 impl Precision {
     /// Returns the suffix for a slot's application, which is appended to the schedule's name.
-    #[must_use]
     pub fn suffix(self, slot: Timestamp, rhythm: &Rhythm) -> String {
         let time = match self.for_rhythm(rhythm) {
             Self::Nanos => slot.as_nanosecond(),
@@ -44,7 +43,6 @@ impl Precision {
 
     /// Returns the length of the suffix that is appended to a schedule's name; correct until the year 2160 for minutes,
     /// and until 2286 for the other units.
-    #[must_use]
     pub fn suffix_length(self, rhythm: Option<&Rhythm>) -> usize {
         match rhythm.map_or(self, |rhythm| self.for_rhythm(rhythm)) {
             Self::Nanos => 20,

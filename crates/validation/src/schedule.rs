@@ -54,7 +54,6 @@ pub(super) fn fields(
 }
 
 /// Returns an application of the schedule, with the shortest name that such an application can have.
-#[must_use]
 pub fn shortest_named_run(schedule: &ScheduledSparkApplication) -> SparkApplication {
     let ObjectMeta { name, namespace, labels, .. } = schedule.metadata.clone();
     let name = name.map(|name| name + names::SHORTEST_TIME);

@@ -31,7 +31,6 @@ struct Watch {
 impl Watches {
     /// Begins the record of a watch of `path`. Returns the client for the requests of this watch; the record ends with
     /// the client and its clones.
-    #[must_use]
     pub fn begin(&self, client: &Client, path: String) -> Client {
         let watch = Arc::new(Watch { path, answered: Mutex::new(Instant::now()) });
         let mut watches = self.0.lock();
@@ -51,7 +50,6 @@ impl Watches {
 
     /// Returns the watches that have had no answer for longer than `limit`: what each watches, and the time since its
     /// last answer.
-    #[must_use]
     pub fn silent(&self, limit: Duration) -> Vec<(String, Duration)> {
         let watches = self.0.lock();
         let silences = watches.iter().filter_map(Weak::upgrade);

@@ -31,7 +31,6 @@ pub struct ExposureRights {
 
 impl ExposureRights {
     /// Returns the check. With `refuses`, it refuses changes of users without the permissions; otherwise it only warns.
-    #[must_use]
     pub const fn new(client: Client, refuses: bool) -> Self {
         Self { client, refuses }
     }

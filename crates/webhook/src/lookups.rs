@@ -26,7 +26,6 @@ pub struct Caller {
 
 impl Caller {
     /// Returns the client of a request; an unknown one where there is no connection.
-    #[must_use]
     pub fn of(extension: Option<Extension<Self>>) -> Self {
         extension.map(|Extension(caller)| caller).unwrap_or_default()
     }
@@ -41,7 +40,6 @@ pub struct Lookups {
 
 impl Lookups {
     /// Returns lookups for everybody, or for those alone who present a certificate of an API server's.
-    #[must_use]
     pub fn new(is_for_api_servers: bool) -> Self {
         Self { is_for_api_servers, turns: Turns::with_room(AT_ONCE, WAITING) }
     }

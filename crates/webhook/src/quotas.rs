@@ -31,7 +31,6 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    #[must_use]
     pub const fn new(
         client: Client,
         policy: Policy,

@@ -24,7 +24,6 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    #[must_use]
     pub fn of(tcp: TcpListener) -> Self {
         Self { tcp, is_told: false }
     }

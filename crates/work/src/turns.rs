@@ -70,13 +70,11 @@ impl<K: Clone + Eq + Hash, L: Line> Lines<K, L> {
         })
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
     /// Returns how many items wait in the line with this key.
-    #[must_use]
     pub fn waiting_in(&self, key: &K) -> usize {
         self.lines.get(key).map_or(0, L::waiting)
     }
@@ -146,13 +144,11 @@ type Waiting = Lines<Option<IpAddr>, Lines<String, VecDeque<oneshot::Sender<Turn
 pub struct Turn(Option<Turns>);
 
 impl Turns {
-    #[must_use]
     pub fn new(permits: usize) -> Self {
         Self::with_room(permits, usize::MAX)
     }
 
     /// Returns so many permits, for which not more than `at_most_waiting` may wait.
-    #[must_use]
     pub fn with_room(permits: usize, at_most_waiting: usize) -> Self {
         Self(Arc::new(Mutex::new(Permits { free: permits, at_most_waiting, waiting: Lines::default() })))
     }
@@ -175,7 +171,6 @@ impl Turns {
     }
 
     /// Returns how many permits nobody has.
-    #[must_use]
     pub fn free(&self) -> usize {
         self.0.lock().free
     }

@@ -29,13 +29,11 @@ crate::words! {
 
 impl Role {
     /// Returns the role for the value of a `spark-role` label; none if the value is not a role.
-    #[must_use]
     pub fn from_label(value: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == value)
     }
 
     /// Returns the name of Spark's container since Spark 3.
-    #[must_use]
     pub const fn container(self) -> &'static str {
         match self {
             Self::Driver => container::DRIVER,

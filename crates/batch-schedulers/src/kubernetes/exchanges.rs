@@ -94,7 +94,6 @@ impl Blocker {
 
 impl Exchanges {
     /// Returns the exchanges of an application with these pods.
-    #[must_use]
     pub fn of<'a>(pods: impl Iterator<Item = &'a PodSummary> + Clone) -> Self {
         let mut exchanges = Self::default();
         Blocker::among(pods).into_iter().for_each(|blocker| exchanges.add(blocker));

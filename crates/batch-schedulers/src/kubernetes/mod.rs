@@ -46,7 +46,6 @@ impl PodGroupVersion {
     pub const ALL: [Self; 2] = [Self::V1beta1, Self::V1alpha2];
 
     /// Returns API group and version, with a slash between them.
-    #[must_use]
     pub const fn api_version(self) -> &'static str {
         match self {
             Self::V1alpha2 => batch_scheduler::KUBERNETES_ALPHA_API,

@@ -9,13 +9,11 @@ use pods::{Placement, PodSummary};
 use serde_json::json;
 
 /// Whether the pod is a placeholder: it holds room for an executor.
-#[must_use]
 pub fn is_placeholder(pod: &PodSummary) -> bool {
     pod.other_role() == Some(role::PLACEHOLDER)
 }
 
 /// Whether the gate of gangs still keeps the pod from being placed.
-#[must_use]
 pub fn is_gated(pod: &PodSummary) -> bool {
     pod.placement().is_some_and(|own| own.gate.as_deref() == Some(batch_scheduler::GATE))
 }
@@ -23,7 +21,6 @@ pub fn is_gated(pod: &PodSummary) -> bool {
 /// Returns what an executor at the place `own` asks for beyond what its placeholder holds: `2Gi memory instead of 1408Mi`;
 /// none if it fits. If the operator reserved room for one that does not fit, whoever may create pods would get more room on
 /// a node than they have there.
-#[must_use]
 pub fn excess(own: &Placement, placeholder: &Placement) -> Option<String> {
     let held = |name: &String| placeholder.requests.get(name).copied().unwrap_or(0);
     let (name, asked) = own.requests.iter().find(|(name, asked)| **asked > held(name))?;

@@ -80,7 +80,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 impl Try {
     /// Returns the record of a new attempt that begins now and follows `before`.
-    #[must_use]
     pub fn begun(before: Option<Self>, now: Timestamp) -> Self {
         let recent = before.filter(|before| between(before.last, now) < before.pause() * 2);
         let count = recent.as_ref().map_or(0, |before| before.count).saturating_add(1);
@@ -101,7 +100,6 @@ impl Try {
 impl AuxiliaryObject {
     /// Reads an object of this kind. Returns it together with the name of the application that controls it; none if no
     /// application controls it.
-    #[must_use]
     pub fn of(kind: &ObjectKind, object: &Value, extensions: &Extensions) -> Option<(String, Self)> {
         let metadata = &object["metadata"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -126,7 +124,6 @@ impl AuxiliaryObject {
 }
 
 /// Returns the application that controls an object, of the `owners` of the object.
-#[must_use]
 pub fn controlling_application(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     let application = SparkApplication::kind(&());
     owners.iter().find(|owner| owner.controller == Some(true) && owner.kind == application)
@@ -168,7 +165,6 @@ fn certificates(tls: &Value) -> Value {
 ///
 /// Labels and annotations that other programs have added are kept as long as the run is the same, because cloud
 /// controllers write some. If the object belongs to another run, they are removed.
-#[must_use]
 pub fn mend(wanted: &Value, there: &AuxiliaryObject, extensions: &Extensions) -> Option<Value> {
     let (is, mut should) = (there.content(), content(&there.child.kind, wanted, extensions));
     let run = |content: &Value| content["metadata"]["labels"][label::SUBMISSION_ID].clone();
@@ -204,7 +200,6 @@ fn entries(map: &Value) -> Map<String, Value> {
 /// Returns the actions for the Services and Ingresses of `application` and the objects of extensions, and after which time
 /// to compare them again. `status` is the status that is about to be recorded; `of_extensions` are the objects that its run
 /// should have for extensions.
-#[must_use]
 pub fn plan(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
@@ -270,7 +265,6 @@ fn there<'a>(
 
 impl AuxiliaryObjects {
     /// Returns what an object of an extension waits for, with its kind and name; none if it does not wait or is not known.
-    #[must_use]
     pub fn waiting(&self, object: &ObjectKey) -> Option<String> {
         let there = self.there.iter().find(|there| there.child == *object)?;
         Some(format!("{} {}: {}", object.kind.kind, object.name, there.waiting.as_ref()?))
@@ -317,7 +311,6 @@ pub struct AskedAddresses {
 }
 
 impl AskedAddresses {
-    #[must_use]
     pub fn of(application: &SparkApplication, admins: &Exposure) -> Self {
         // It is looked at in each reconcile, and in most clusters nothing has an address.
         if admins.url_format.is_none() && application.spec.driver_ingress_options.is_empty() {
@@ -338,14 +331,12 @@ impl AskedAddresses {
         }
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.of_ui.is_empty() && self.chosen.is_empty()
     }
 
     /// Whether another application cannot have `address`, which is that of its web UI if `is_of_ui`. An address that the
     /// admin's format gives to a web UI is nothing that others may choose.
-    #[must_use]
     pub fn takes(&self, address: &str, is_of_ui: bool) -> bool {
         let has = |addresses: &[String]| addresses.iter().any(|one| one == address);
         has(&self.of_ui) || !is_of_ui && has(&self.chosen)

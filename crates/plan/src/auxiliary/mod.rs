@@ -14,7 +14,6 @@ use serde_json::Value;
 use submission::owned::owned;
 
 /// Returns the objects that a reconcile has to create itself once a driver called `driver` exists.
-#[must_use]
 pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<Value> {
     let is_asked_for = application.spec.driver_pod_disruption_budget == Some(true);
     let budget = (policy.has_driver_pdb && is_asked_for)
@@ -23,7 +22,6 @@ pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<
 }
 
 /// Returns the objects that may have been created for a driver called `driver`, whatever the spec asks for now.
-#[must_use]
 pub fn possible(driver: &str, policy: &Policy) -> Vec<ObjectKey> {
     let budget = || ObjectKind::POD_DISRUPTION_BUDGET.named(driver);
     Vec::from_iter(policy.has_driver_pdb.then(budget))

@@ -60,7 +60,6 @@ pub struct Questions {
 }
 
 /// Returns which facts about `application` have to be found out before [`next`] is called.
-#[must_use]
 pub fn questions(application: &SparkApplication) -> Questions {
     let spec = &application.spec;
     match application.state() {
@@ -90,7 +89,6 @@ pub fn questions(application: &SparkApplication) -> Questions {
 }
 
 /// Returns the driver of the recorded run, if `driver` shows that this driver has ended.
-#[must_use]
 pub fn ended_driver<'a>(application: &SparkApplication, driver: &'a Driver) -> Option<&'a PodSummary> {
     let Driver::Pod { pod, .. } = driver else { return None };
     Some(&**pod).filter(|pod| has_ended(application, pod))
@@ -104,7 +102,6 @@ pub fn ended_driver<'a>(application: &SparkApplication, driver: &'a Driver) -> O
 /// its run was recorded is created again, for the same run. A later run may have pods that the watch has not reported
 /// yet. Such pods have other names only if the spec was edited, hence the condition on `metadata.generation`; pods with
 /// the same names are looked up at the API server.
-#[must_use]
 pub fn knows_all_pods(
     application: &SparkApplication,
     departed: Option<&PodSummary>,
@@ -357,7 +354,6 @@ fn driver_name(pass: &Pass) -> String {
 /// Returns the actions for `pods` of the application with this uid when the operator stops driving its namespace: the
 /// finalizer is removed from all drivers, because this operator will not record their outcome. A driver may have the
 /// finalizer although its record in the cache does not show it yet.
-#[must_use]
 pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
     let is_own = |pod: &&PodSummary| pod.role == Some(Role::Executor) || pod.is_controlled_by(uid);
     let own: Vec<_> = pods.iter().filter(is_own).collect();
@@ -373,7 +369,6 @@ fn release(driver: &PodSummary) -> Action {
 /// Returns the actions for `pods` of an application that is being deleted or does not exist any more: they are deleted
 /// at once, before Kubernetes' garbage collection would delete them, and the finalizer is removed from drivers, because
 /// their outcome is not recorded any more. `there` is the application that has this name now.
-#[must_use]
 pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &Policy) -> Vec<Action> {
     /// The finalizer on an application that is deleted while its pods are to be kept (`kubectl delete
     /// --cascade=orphan`).

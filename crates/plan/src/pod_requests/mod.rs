@@ -97,7 +97,6 @@ impl PodRequests {
     }
 
     /// Returns what the driver and the executors that it creates at first ask for together.
-    #[must_use]
     pub fn initial_sum(&self) -> Amounts {
         let mut sum = self.driver.claim.requests().clone();
         for (name, amount) in self.executor.claim.requests() {
@@ -155,7 +154,6 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
 
 impl Error {
     /// Returns the mistakes of the application. `asker` is who needs to know what the application asks for.
-    #[must_use]
     pub fn findings(self, asker: &str) -> Vec<Invalid> {
         match self {
             Self::Refused(Refusal(invalid)) => invalid,

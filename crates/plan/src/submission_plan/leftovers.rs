@@ -22,7 +22,6 @@ use validation::validate;
 /// Without `driver`, the names are computed from `submission_environment`: they are exact if it equals that of the
 /// submission, otherwise a best guess. Claims whose name the user has chosen are not returned: they may belong to
 /// another user.
-#[must_use]
 pub fn children(
     application: &SparkApplication,
     run: &Run,

@@ -72,7 +72,6 @@ const LONGEST_NAME: usize = 63;
 const HASH: usize = 8;
 
 /// Returns the port of the web UI; none if the web UI is turned off, has no Service, or has a random port.
-#[must_use]
 pub fn ui<'a>(application: &'a SparkApplication, admins: &'a Exposure) -> Option<ExposedPort<'a>> {
     if is_ui_off(application) || !admins.has_ui_service {
         return None;
@@ -123,7 +122,6 @@ fn other<'a>(
 }
 
 /// Whether the application turns Spark's web UI off.
-#[must_use]
 pub fn is_ui_off(application: &SparkApplication) -> bool {
     application
         .spec
@@ -133,7 +131,6 @@ pub fn is_ui_off(application: &SparkApplication) -> bool {
 }
 
 /// Returns the port that the web UI listens on, according to the application; none if Spark chooses it at random.
-#[must_use]
 pub fn ui_port(application: &SparkApplication) -> Option<i32> {
     let given = application.spec.spark_conf.get(conf::UI_PORT).and_then(|port| port.trim().parse().ok());
     Some(given.unwrap_or(UI_PORT)).filter(|port| is_port(*port))
@@ -201,7 +198,6 @@ impl ExposedPort<'_> {
 
     /// Returns `url` as text. If the format names no scheme, the scheme is `https` if the Ingress has a certificate,
     /// otherwise `http`.
-    #[must_use]
     pub fn address(&self, url: &Url) -> String {
         url.address(if self.ingress_tls().is_empty() { "http" } else { "https" })
     }
@@ -209,14 +205,12 @@ impl ExposedPort<'_> {
 
 /// Returns the path of the web UI outside the cluster; none if the URL has no path, or if the path contains Spark's
 /// application id and `id` is none.
-#[must_use]
 pub fn ui_path(application: &SparkApplication, id: Option<&str>, admins: &Exposure) -> Option<String> {
     let format = ui(application, admins)?.url_format?;
     format.path(variables(application, id))
 }
 
 /// Whether the path of the web UI contains Spark's application id.
-#[must_use]
 pub fn has_id_in_ui_path(application: &SparkApplication, admins: &Exposure) -> bool {
     let format = ui(application, admins).and_then(|exposed| exposed.url_format);
     format.is_some_and(|format| format.has_id_in_path())
@@ -224,7 +218,6 @@ pub fn has_id_in_ui_path(application: &SparkApplication, admins: &Exposure) -> b
 
 /// Returns one sentence for each port of `application` that can have no Ingress because its address is invalid. `id` is
 /// Spark's application id.
-#[must_use]
 pub fn without_address(application: &SparkApplication, id: Option<&str>, admins: &Exposure) -> Vec<String> {
     let all_exposed = ui(application, admins).into_iter().chain(others(application, admins));
     let why = |exposed: ExposedPort| {

@@ -23,7 +23,6 @@ pub struct ExposureRight {
 ///
 /// A Service of the type ClusterIP without annotations needs no right: it only leads to the driver's own port inside
 /// the cluster, which other pods can reach without the Service.
-#[must_use]
 pub fn exposure_rights(
     old: Option<&SparkApplicationSpec>,
     spec: &SparkApplicationSpec,

@@ -20,7 +20,6 @@ const REST: &str = "/$2";
 
 /// Returns all Services and Ingresses that should exist for the present run. A port whose address is invalid gets no
 /// Ingress; [`super::without_address`] returns why.
-#[must_use]
 pub fn wanted(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
@@ -56,7 +55,6 @@ fn service(application: &SparkApplication, exposed: &ExposedPort) -> Value {
 
 /// Returns the Ingress of an exposed port, without its owner and labels; none if the port has no address outside the
 /// cluster.
-#[must_use]
 pub fn ingress(
     application: &SparkApplication,
     status: &SparkApplicationStatus,

@@ -104,20 +104,17 @@ impl UrlFormat {
     }
 
     /// Whether the address contains the application's namespace.
-    #[must_use]
     pub fn has_namespace(&self) -> bool {
         [&self.host, &self.path].iter().any(|part| part.contains(NAMESPACE))
     }
 
     /// Returns the path for an application, as [`Self::url`] returns it; none if the format has no path, or if the path
     /// contains Spark's application id and the id is not known.
-    #[must_use]
     pub fn path(&self, variables: Variables) -> Option<String> {
         filled_in(&self.path, variables).filter(|path| !path.is_empty())
     }
 
     /// Whether the path contains Spark's application id.
-    #[must_use]
     pub fn has_id_in_path(&self) -> bool {
         self.path.contains(ID)
     }
@@ -125,7 +122,6 @@ impl UrlFormat {
 
 impl Url {
     /// Returns the address as text; `scheme` is used if the address has no scheme of its own.
-    #[must_use]
     pub fn address(&self, scheme: &str) -> String {
         let Self { host, path, .. } = self;
         let port = self.port.map_or_else(String::new, |port| format!(":{port}"));

@@ -17,7 +17,6 @@ const DEFAULT_PROPERTIES: &str = include_str!("metrics.properties");
 const DEFAULT_CONFIGURATION: &str = include_str!("prometheus.yaml");
 
 /// Returns the ConfigMap for `run`; none if the image contains every file that is needed.
-#[must_use]
 pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
     let monitoring = Monitoring::of(application)?;
     let mut files = Map::new();
@@ -36,7 +35,6 @@ pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
 }
 
 /// Returns the ConfigMap that may have been created for a run of the application, whatever the spec asks for now.
-#[must_use]
 pub fn possible_child(application: &SparkApplication) -> ObjectKey {
     ObjectKind::CONFIG_MAP.named(config_map_name(application))
 }

@@ -2,7 +2,6 @@
 
 /// Returns an explanation and what to do if `words`, the last output of a container, come from a JVM that could not
 /// load or start the JMX exporter; none if `words` are about something else.
-#[must_use]
 pub fn explained(words: &str) -> Option<String> {
     /// What a JVM prints about an agent whose jar it cannot open.
     const NO_JAR: &str = "Error opening zip file or JAR manifest missing : ";

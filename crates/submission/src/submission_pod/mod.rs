@@ -95,7 +95,6 @@ pub fn objects(
 /// Returns the name of the submission pod of `run` and of its ConfigMap: `<application>-<16 hexadecimal
 /// digits>-submission`. The name depends only on the application and the run's ordinal. So if the spec is edited twice
 /// in a row and neither of the two runs is recorded, only one of them can have a submission pod.
-#[must_use]
 pub fn name(application: &SparkApplication, run: &Run) -> String {
     // Validation limits the length of an application's name, so this name is not too long for a pod.
     let application = application.metadata.name.as_deref().unwrap_or_default();
@@ -103,7 +102,6 @@ pub fn name(application: &SparkApplication, run: &Run) -> String {
 }
 
 /// Returns the ConfigMap of the submission pod called `name`.
-#[must_use]
 pub fn config_map(name: &str) -> ObjectKey {
     ObjectKind::CONFIG_MAP.named(name)
 }

@@ -24,7 +24,6 @@ pub enum State {
 
 impl State {
     /// Whether `spark-submit` may still create a driver.
-    #[must_use]
     pub const fn may_go_on(&self) -> bool {
         matches!(self, Self::Waiting(_) | Self::Working | Self::Leaving)
     }
@@ -36,7 +35,6 @@ const FAILED: &str = "failed to run spark-submit";
 
 /// Returns the progress of the submission of which `pod` is the submission pod. The exit of the container in which
 /// `spark-submit` runs decides, not the pod's phase: an injected sidecar may keep running.
-#[must_use]
 pub fn state(pod: &PodSummary) -> State {
     if pod.ended.as_ref().is_some_and(|ended| ended.exit_code == 0) {
         return State::Succeeded;

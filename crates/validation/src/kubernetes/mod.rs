@@ -48,7 +48,6 @@ impl Display for Place {
 pub type Mistakes = Vec<(Place, String)>;
 
 /// Returns the mistakes of an object.
-#[must_use]
 pub fn mistakes(object: &Value) -> Mistakes {
     let mut mistakes = Vec::new();
     let metadata = &object["metadata"];
