@@ -1,7 +1,7 @@
 //! Checks whether the ResourceQuotas of a namespace have room for a server and its executors, by the sums of applications.
 
 use crate::{Policy, application::as_application, checks::of_server, server_hash, server_pod::server_pod};
-use api::{Role, SparkConnect};
+use api::{Role, SparkConnect, names::conf};
 use k8s_openapi::api::core::v1::ResourceQuota;
 use plan::{
     pod_requests::{Error, PodRequests},
@@ -9,6 +9,9 @@ use plan::{
 };
 use pods::PodClaim;
 use submission::findings::Invalid;
+
+/// How many executors Spark starts if nobody says a number.
+const DEFAULT_INSTANCES: u32 = 2;
 
 /// Whether a change leads to another server, so that the quotas must have room for it.
 pub fn needs_room(old: Option<&SparkConnect>, new: &SparkConnect) -> bool {
@@ -42,8 +45,14 @@ fn claim(connect: &SparkConnect) -> Result<Claim, Error> {
     let server = serde_json::from_value(server_pod(connect, &Policy::new("k8s://")));
     let server = server.map_err(|error| Error::NoPod { role: Role::Driver, why: error.to_string() })?;
     requests.driver.claim = PodClaim::of(server);
-    if connect.spec.executor.instances == Some(0) && !requests.is_dynamic {
-        requests.greatest = 0;
+    if !requests.is_dynamic {
+        let is_property = connect.spec.spark_conf.contains_key(conf::EXECUTOR_INSTANCES);
+        requests.greatest = match connect.spec.executor.instances {
+            Some(0) => 0,
+            // An application that says nothing has one executor, as in Kubeflow's operator.
+            None if !is_property => DEFAULT_INSTANCES,
+            _ => requests.greatest,
+        };
     }
     Ok(Claim::without_submission(requests))
 }
