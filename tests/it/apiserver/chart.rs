@@ -215,7 +215,8 @@ fn the_chart_gives_the_rights_and_the_webhooks_that_the_operators_own_manifests_
         let mut needed = BTreeSet::new();
         let (gateways, halves): (Vec<_>, Vec<_>) =
             arguments(&objects).into_iter().partition(|(_, arguments)| arguments[0] == "connect-gateway");
-        for (deployment, arguments) in halves {
+        // The page has no rights.
+        for (deployment, arguments) in halves.into_iter().filter(|(_, arguments)| arguments[0] != "page") {
             let Settings { election, mut installation, .. } = settings(&arguments);
             if !gateways.is_empty() {
                 needed.extend(rights(&manifests::gateway_roles(&installation, NAMESPACE)));
