@@ -140,7 +140,7 @@ soak: build explore core ## Fuzzing, long outages, kills at random moments, cert
 	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline \
 		--test it -- --ignored --nocapture soak::upgrade::on_a_node
 	PREVIOUS=$(RELEASE) CONNECT_CLIENT=$$($(CLUSTER) connect-client --spark $(SPARK)) tests/tools/level "soak: gateway," tests/tools/in-cluster node \
-		cargo test $(TESTS) --offline --test it -- --ignored --nocapture soak::connect
+		cargo test $(TESTS) --offline --test it -- --ignored --nocapture --test-threads=1 soak::connect
 	tests/tools/level "soak: release," tests/tools/same-release
 	for line in 3.5.6 4.1.4; do \
 		SPARK=$$line tests/tools/level "soak: Spark $$line on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 \

@@ -64,10 +64,8 @@ fn a_client_works_with_a_server_that_is_killed_suspended_resumed_and_deleted() {
     is_deleted();
 }
 
-/// One story, again: three servers, of which the first is Kubeflow's.
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_drained_node_alone() {
+/// One story, again: three servers, of which the first is Kubeflow's. It is for [`crate::soak`], since it takes minutes.
+pub(crate) fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_drained_node() {
     let _alone = install_alone();
     let _gateway = WithGateway::begin(json!({"args": ["connect-gateway", "--report-period=1s"]}));
     // The operator is not there for SparkConnects yet.

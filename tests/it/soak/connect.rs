@@ -1,11 +1,12 @@
-//! Measures the gateway of SparkConnects between a real client and a real server: what it costs beside a connection without it.
+//! Tells the long story of a server behind the gateway, and measures the gateway between a real client and a real server: what it
+//! costs beside a connection without it.
 
 use crate::{
     apiserver::kubectl::{kubectl, kubectl_with},
     node::{
         connect::{
-            WithGateway, address, edits, is_deleted, is_ready_after, leads_to_the_gateway, notebook, python,
-            runs_with, sleeps, status,
+            self, WithGateway, address, edits, is_deleted, is_ready_after, leads_to_the_gateway, notebook,
+            python, runs_with, sleeps, status,
         },
         install_alone, until,
     },
@@ -26,6 +27,13 @@ struct Transfer {
     seconds: f64,
     /// The seconds of CPU that the client has taken.
     cpu: f64,
+}
+
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn a_server_goes_on_sleeps_wakes_and_leaves_a_drained_node() {
+    connect::a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_drained_node();
+    println!("soak: a server of Kubeflow's operator went on, slept, woke and left a drained node");
 }
 
 #[test]
