@@ -10,7 +10,7 @@ use super::{
     Context,
     index::POD,
 };
-use api::{ObjectKey, SparkConnect};
+use api::{ObjectKey, ObjectKind, SparkConnect};
 use connect::Action;
 use jiff::Timestamp;
 use kube::{
@@ -21,7 +21,7 @@ use kube::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 use submission::digest;
-use tracing::info;
+use tracing::{info, warn};
 
 impl Context {
     /// Carries out one action.
@@ -88,19 +88,21 @@ impl Context {
     }
 
     /// Applies those objects of `wanted` that differ from what this process has applied last, or that somebody has changed
-    /// since: `versions` has the present versions.
+    /// since: `versions` has the present versions. Returns whether all are there: no server waits for an Ingress, which the
+    /// admission webhook of another program may refuse. If the API server refuses an object, an event says why.
     ///
     /// # Errors
     ///
-    /// If one cannot be applied. If the API server refuses it, an event says why.
+    /// If another object than an Ingress cannot be applied.
     pub(super) async fn apply(
         &self,
         connect: &SparkConnect,
         wanted: Vec<Value>,
         versions: &BTreeMap<ObjectKey, String>,
         now: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let (namespace, uid) = (connect.namespace().unwrap_or_default(), connect.uid().unwrap_or_default());
+        let mut is_complete = true;
         for object in wanted {
             let key = ObjectKey::of(&object).expect("it was built with kind and name");
             // What it was made from and which version it had then; the present version is that of the watch.
@@ -119,11 +121,20 @@ impl Context {
                 let occasion = connect.metadata.generation.unwrap_or_default().to_string();
                 self.source.cluster.events.send(connect, &occasion, &event, now).await;
             }
-            let there = applied.map_err(Error::api("server-side apply of what belongs to a SparkConnect"))?;
+            let there = match applied {
+                Err(error) if key.kind == ObjectKind::INGRESS => {
+                    warn!(%key, %error, "not applied");
+                    is_complete = false;
+                    continue;
+                }
+                applied => {
+                    applied.map_err(Error::api("server-side apply of what belongs to a SparkConnect"))?
+                }
+            };
             let version = there.resource_version().unwrap_or_default();
             self.source.memory.with(&uid, |note| note.applied.insert(key, (fingerprint, version)));
         }
-        Ok(())
+        Ok(is_complete)
     }
 }
 

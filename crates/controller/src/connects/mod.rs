@@ -34,6 +34,8 @@ use tracing::{Span, debug, info};
 /// How long what a deleted SparkConnect has left keeps a new one of the name waiting: Kubernetes deletes it in a moment,
 /// unless a finalizer keeps it. Then it counts as that of somebody else, which is told.
 const LEFT: Duration = Duration::from_secs(600);
+/// The pause before an Ingress is applied again that could not be: whatever refuses it may take it later.
+const INGRESS_PAUSE: Duration = Duration::from_secs(60);
 
 /// A SparkConnect as the watch delivers it.
 type Watched = Kept<SparkConnect, KeptConnect>;
@@ -159,7 +161,9 @@ impl Context {
         for action in others {
             self.execute(connect, action).await?;
         }
-        self.apply(connect, wanted, &seen.versions, now).await?;
+        if !self.apply(connect, wanted, &seen.versions, now).await? {
+            wake = Some(wake.map_or(INGRESS_PAUSE, |wake| wake.min(INGRESS_PAUSE)));
+        }
         for action in creations {
             self.execute(connect, action).await?;
         }
@@ -193,12 +197,13 @@ mod tests {
     use parking_lot::Mutex;
     use serde_json::{Value, from_slice, from_value, json};
     use std::collections::BTreeMap;
+    use submission::exposure::UrlFormat;
 
-    /// An API server with these objects by their paths, which refuses pods if it is to.
+    /// An API server with these objects by their paths, which refuses those of one kind if it is to.
     #[derive(Clone, Default)]
     struct Server {
         objects: Arc<Mutex<BTreeMap<String, Value>>>,
-        refuses: Arc<Mutex<bool>>,
+        refuses: Arc<Mutex<Option<&'static str>>>,
         asked: Arc<Mutex<Vec<String>>>,
     }
 
@@ -217,11 +222,15 @@ mod tests {
                 let status = json!({"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": code});
                 (code, status)
             };
+            let is_refused = self.refuses.lock().is_some_and(|kind| path.split('/').any(|part| part == kind));
             let (code, answer) = match (method, of_status) {
                 (Method::PATCH, Some(of)) => {
                     let connect = objects.get_mut(&of).unwrap();
                     write_status(connect, &sent["status"]);
                     (200, connect.clone())
+                }
+                (Method::PATCH | Method::POST, None) if is_refused => {
+                    refusal(403, "Forbidden", "exceeded quota")
                 }
                 (Method::PATCH, None) => {
                     let mut applied = sent;
@@ -229,9 +238,6 @@ mod tests {
                     applied["metadata"]["uid"] = json!(path);
                     objects.insert(path, applied.clone());
                     (200, applied)
-                }
-                (Method::POST, _) if path.ends_with("/pods") && *self.refuses.lock() => {
-                    refusal(403, "Forbidden", "exceeded quota")
                 }
                 (Method::POST, _) => {
                     let name = sent["metadata"]["name"].as_str().unwrap_or_default();
@@ -342,16 +348,32 @@ mod tests {
     async fn a_server_that_is_refused_says_why_until_it_is_made() {
         let server = Server::default();
         let context = server.context();
-        *server.refuses.lock() = true;
+        *server.refuses.lock() = Some("pods");
         let reason = || server.objects.lock()[CONNECT]["status"]["conditions"][0]["reason"].clone();
         server.look(&context).await;
         assert_eq!(reason(), "Creating");
         server.look(&context).await;
         assert_eq!(reason(), "PodRefused");
-        *server.refuses.lock() = false;
+        *server.refuses.lock() = None;
         server.look(&context).await;
         assert_eq!(context.source.memory.with("u", |note| note.refusal.clone()), None);
         assert!(server.objects.lock().contains_key(POD));
+    }
+
+    /// Once, a SparkConnect got no server if ingress-nginx refused the Ingress of its web UI, since an application of the name
+    /// had the address.
+    #[tokio::test]
+    async fn a_server_is_made_although_the_ingress_of_its_web_ui_is_refused() {
+        let server = Server::default();
+        let mut context = server.context();
+        context.policy.exposure.url_format =
+            UrlFormat::parse("ui.example.com/{{$appNamespace}}/{{$appName}}").ok();
+        *server.refuses.lock() = Some("ingresses");
+        let asked = server.look(&context).await;
+        assert!(asked.iter().any(|asked| asked == "PATCH pi-server-ui"), "{asked:?}");
+        let objects = server.objects.lock();
+        assert!(objects.contains_key(POD));
+        assert_eq!(objects[CONNECT]["status"]["state"], "Provisioning");
     }
 
     #[tokio::test]
