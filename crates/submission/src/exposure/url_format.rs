@@ -103,9 +103,11 @@ impl UrlFormat {
         Ok(Some(Url { scheme: self.scheme, host, port: self.port, path }))
     }
 
-    /// Whether the address contains the application's namespace.
+    /// Whether no two namespaces have an address in common: the namespace is alone between two dots of the host, or two slashes
+    /// of the path. With `{{$appName}}-{{$appNamespace}}`, `a-b` in `c` has the address of `a` in `b-c`.
     pub fn has_namespace(&self) -> bool {
-        [&self.host, &self.path].iter().any(|part| part.contains(NAMESPACE))
+        let is_alone = |part: &str| part.contains(NAMESPACE) && !part.contains(NAME) && !part.contains(ID);
+        self.host.split('.').chain(self.path.split('/')).any(is_alone)
     }
 
     /// Returns the path for an application, as [`Self::url`] returns it; none if the format has no path, or if the path
@@ -246,5 +248,20 @@ mod tests {
         let by_id = UrlFormat::parse("example.com/{{$appId}}").unwrap();
         assert_eq!((by_id.url(unknown), by_id.path(unknown)), (Ok(None), None));
         assert!(by_id.has_id_in_path() && !joined.has_id_in_path());
+    }
+
+    /// Once, the web UI of a SparkConnect could have the address of an application of another namespace.
+    #[test]
+    fn an_address_is_that_of_one_namespace_where_nothing_else_can_be_taken_for_it() {
+        for (format, expected) in [
+            ("{{$appName}}.{{$appNamespace}}.example.com", true),
+            ("spark-{{$appNamespace}}.example.com/{{$appName}}", true),
+            ("example.com/{{$appNamespace}}/{{$appName}}", true),
+            ("{{$appName}}.example.com", false),
+            ("{{$appName}}-{{$appNamespace}}.example.com", false),
+            ("example.com/{{$appNamespace}}-{{$appName}}", false),
+        ] {
+            assert_eq!(UrlFormat::parse(format).unwrap().has_namespace(), expected, "{format}");
+        }
     }
 }
