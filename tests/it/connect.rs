@@ -336,6 +336,7 @@ fn a_server_without_a_gateway_never_sleeps_and_that_is_told_once() {
     story.after(1);
     let missing = condition(&story.plan.status, GATEWAY_MISSING).unwrap();
     assert_eq!((missing.reason.as_str(), story.plan.actions.len()), ("NoPort", 0));
+    assert!(story.plan.wake.is_some(), "a port may be free later");
     story.seen.gateway_port = Some(20_001);
     assert_eq!(condition(&story.after(1).status, GATEWAY_MISSING), None);
 }

@@ -123,6 +123,10 @@ impl<'a> Pass<'a> {
             self.plan.events.push(events::warning("SparkConnectGatewayMissing", "Expose", why.1.to_owned()));
         }
         conditions::set(status, GATEWAY_MISSING, true, why, self.now);
+        if known {
+            // No watch tells that another SparkConnect has left its port.
+            self.wake_in(LONGEST_PAUSE);
+        }
     }
 
     /// Plans the objects beside the pod. Returns the name of an object of somebody else that stands in the way.
