@@ -5,7 +5,7 @@ use super::{
     Context,
     index::{POD, Part},
 };
-use api::{ObjectKey, ObjectKind, Role, SparkConnect};
+use api::{ObjectKey, ObjectKind, SparkConnect};
 use connect::{Found, Observed, ServerPod, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -112,8 +112,9 @@ impl Context {
 /// labels of an executor.
 fn executors(pods: &[PodSummary], server: Option<&ServerPod>) -> BTreeMap<String, i32> {
     let mut counts = BTreeMap::new();
-    let is_of = |pod: &&PodSummary| server.is_some_and(|server| pod.is_controlled_by(&server.summary.uid));
-    for pod in pods.iter().filter(|pod| pod.role == Some(Role::Executor)).filter(is_of) {
+    let is_of =
+        |pod: &&PodSummary| server.is_some_and(|server| pod.is_executor_of(Some(&server.summary.uid)));
+    for pod in pods.iter().filter(is_of) {
         // The names of the phases are those of Kubernetes.
         *counts.entry(format!("{:?}", pod.phase).to_lowercase()).or_default() += 1;
     }
@@ -123,25 +124,29 @@ fn executors(pods: &[PodSummary], server: Option<&ServerPod>) -> BTreeMap<String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::Role;
     use pods::Phase;
 
     #[test]
     fn executors_count_by_the_uid_of_their_server_and_not_by_labels() {
-        let controlled = |uid: &str, phase| {
-            let owner =
-                Controller { kind: "Pod".to_owned(), name: "pi-server".to_owned(), uid: uid.to_owned() };
+        let owned = |kind: &str, name: &str, uid: &str, phase| {
+            let owner = Controller { kind: kind.to_owned(), name: name.to_owned(), uid: uid.to_owned() };
             PodSummary { role: Some(Role::Executor), controller: Some(owner), phase, ..PodSummary::default() }
         };
+        let controlled = |uid: &str, phase| owned("Pod", "pi-server", uid, phase);
         let pods = [
             controlled("1", Phase::Running),
             controlled("1", Phase::Pending),
             controlled("0", Phase::Running),
             PodSummary { controller: None, ..controlled("1", Phase::Running) },
             PodSummary { role: None, ..controlled("1", Phase::Running) },
+            // Of a set that the server has made, as `spark.kubernetes.allocation.pods.allocator` asks.
+            owned("StatefulSet", "spark-s-1-0", "2", Phase::Running),
+            owned("StatefulSet", "database", "3", Phase::Running),
         ];
         let summary = PodSummary { uid: "1".to_owned(), ..PodSummary::default() };
         let server = ServerPod { summary, ..ServerPod::default() };
-        let expected = [("pending".to_owned(), 1), ("running".to_owned(), 1)];
+        let expected = [("pending".to_owned(), 1), ("running".to_owned(), 2)];
         assert_eq!(executors(&pods, Some(&server)), expected.into());
         assert_eq!(executors(&pods, None).len(), 0);
     }
