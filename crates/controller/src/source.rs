@@ -133,7 +133,10 @@ where
                 return Ok(Some(FRESH_FACTS));
             }
             let wake = reconcile(whole, now).await?;
-            self.memory.with(&uid, |note| note.failures = 0);
+            // Of an object that was deleted meanwhile, nothing is remembered any more.
+            if let Some(note) = self.memory.lock().get_mut(&uid) {
+                note.failures = 0;
+            }
             Ok::<_, Error>(wake)
         };
         let looked = guarded(watched, &self.queue.workload, &self.cluster.events, now, look);
