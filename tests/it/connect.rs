@@ -505,16 +505,15 @@ fn a_service_beyond_the_cluster_needs_a_right() {
 #[test]
 fn a_quota_has_to_have_room_for_a_server_and_its_executors() {
     let connect = |spec: Value| Story::of(spec).connect;
-    let quota: ResourceQuota = serde_json::from_value(json!({
-        "metadata": {"name": "team"},
-        "spec": {"hard": {"requests.cpu": "3"}},
-        "status": {"used": {"requests.cpu": "1"}},
-    }))
-    .unwrap();
-    let said = |old: Option<&SparkConnect>, new: &SparkConnect| {
-        let found = exceeded(old, new, std::slice::from_ref(&quota), true);
+    let said_of = |key: &str, hard: &str, old: Option<&SparkConnect>, new: &SparkConnect| {
+        let quota: ResourceQuota = serde_json::from_value(json!({
+            "metadata": {"name": "team"}, "spec": {"hard": {key: hard}}, "status": {"used": {key: "1"}},
+        }))
+        .unwrap();
+        let found = exceeded(old, new, &[quota], true);
         found.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
+    let said = |old: Option<&SparkConnect>, new: &SparkConnect| said_of("requests.cpu", "3", old, new);
     let expected = "ResourceQuota team: requests.cpu: the SparkConnect asks for 3 (server 1, 2 executors 1 each); of 3, 1 are \
                     used and 2 left: lower spec.executor.instances, or cores of server and executor, or what their templates ask \
                     for, or wait until others have ended";
@@ -526,6 +525,10 @@ fn a_quota_has_to_have_room_for_a_server_and_its_executors() {
     });
     let large = said(None, &connect(large));
     assert!(large[0].contains("asks for 3 (server 3); of 3, "), "{large:?}");
+    let limited = said_of("limits.memory", "1Gi", None, &connect(json!({})));
+    let advice =
+        ": lower spec.executor.instances, or memory of server and executor, or what their templates ask for";
+    assert!(limited[0].ends_with(advice), "{limited:?}");
     // The pods of the present server go before the next one comes.
     let mut present = connect(json!({}));
     present.status = serde_json::from_value(json!({

@@ -17,7 +17,7 @@ use validation::{
 };
 
 /// Texts of findings about an application, and what they are about a server; a later one sees what an earlier one wrote.
-const WORDS: [(&str, &str); 11] = [
+const WORDS: [(&str, &str); 13] = [
     ("spec.driver", "spec.server"),
     ("write spec.server.kubernetesMaster instead", "the operator sets it: take it out"),
     ("spec.server.image", "the image of the container in spec.server.template"),
@@ -28,6 +28,8 @@ const WORDS: [(&str, &str); 11] = [
     ("(driver ", "(server "),
     ("cores or coreRequest of", "cores of"),
     ("memory or memoryOverhead of", "memory of"),
+    ("coreLimit, or cores where there is none, of", "the CPU limits of"),
+    ("memory, memoryOverhead or memoryLimit of", "memory of"),
     (" of driver and executor", " of server and executor, or what their templates ask for"),
 ];
 /// Checks that the server can run with the spec that the user wrote.
