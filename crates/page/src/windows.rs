@@ -6,7 +6,7 @@
 
 use super::{
     callers::Caller,
-    reads::{LARGEST, collected},
+    reads::{self, LARGEST, collected},
     refusal::Refusal,
     secrets::{CallerId, Secrets},
 };
@@ -18,7 +18,7 @@ use http_body_util::Empty;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use std::{collections::HashMap, fmt::Display, sync::Arc, time::Duration};
 use tokio::{
@@ -38,10 +38,17 @@ static IN_MEMORY: Semaphore = Semaphore::const_new(8);
 const OF_ONE: usize = 6;
 /// How long a driver may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a connection to a driver is used. Each new one is asked for with the caller's token, so a window ends this soon
+/// after the token or the right to forward ports.
+const REUSED: Duration = Duration::from_secs(60);
 /// The header from which Spark takes the beginning of all paths in its pages.
 const CONTEXT: &str = "x-forwarded-context";
 
-type Connection = SendRequest<Empty<Bytes>>;
+/// A connection to a driver.
+struct Connection {
+    requests: SendRequest<Empty<Bytes>>,
+    begun: Instant,
+}
 
 /// The port of a driver.
 pub(crate) struct Driver {
@@ -139,7 +146,7 @@ impl Window {
         let request = Request::builder().method(method).uri(target).header(HOST, "localhost");
         let request = request.header(CONTEXT, self.context()).body(Empty::new());
         let request = request.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
-        let answer = connection.send_request(request).await.map_err(|error| self.silence(error))?;
+        let answer = connection.requests.send_request(request).await.map_err(|error| self.silence(error))?;
         let (head, body) = answer.into_parts();
         let body = collected(body, &IN_MEMORY).await.map_err(|error| self.silence(error))?;
         let body = body.ok_or_else(|| {
@@ -155,22 +162,40 @@ impl Window {
         loop {
             let idle = self.idle.lock().pop();
             let Some(mut idle) = idle else { break };
-            if idle.ready().await.is_ok() {
+            if idle.begun.elapsed() < REUSED && idle.requests.ready().await.is_ok() {
                 return Ok(idle);
             }
         }
         let Driver { namespace, pod, port, .. } = &self.driver;
         let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
-        let mut forwarder = pods.portforward(pod, &[*port]).await?;
+        let (begun, mut forwarder) = (Instant::now(), pods.portforward(pod, &[*port]).await?);
+        self.check().await?;
         let stream = forwarder.take_stream(*port).ok_or_else(|| self.silence("no stream"))?;
-        let (sender, connection) =
+        let (requests, connection) =
             handshake(TokioIo::new(stream)).await.map_err(|error| self.silence(error))?;
         tokio::spawn(async move {
             // Its end, in order or not, is seen by whoever waits for an answer.
             connection.await.ok();
             forwarder.abort();
         });
-        Ok(sender)
+        Ok(Connection { requests, begun })
+    }
+
+    /// Checks that the pod is still the driver. It is asked for after the port is forwarded: the port of a successor of the
+    /// same name cannot be forwarded before the driver is gone.
+    ///
+    /// # Errors
+    ///
+    /// If the pod is gone or another one, or may not be read.
+    async fn check(&self) -> Result<(), Refusal> {
+        let Driver { namespace, application, pod, uid, .. } = &self.driver;
+        let (found, _) = reads::object::<Pod>(&self.client, namespace, pod).await?;
+        if found.uid().as_ref() == Some(uid) {
+            return Ok(());
+        }
+        let words =
+            format!("The driver of {application} was replaced by that of another run: load the page again.");
+        Err(Refusal::new(StatusCode::GONE, words))
     }
 
     /// Returns the sentence for a driver that does not answer. The page around the frame says it if it has ended.
@@ -197,10 +222,10 @@ mod tests {
         Driver { namespace, application, pod, uid, port: 4040 }
     }
 
-    /// Returns a client whose server knows everybody.
+    /// Returns a client whose server knows everybody, and the driver `one`.
     fn client() -> Client {
         let service = tower::service_fn(|_: Request<Body>| async {
-            let answer = json!({"metadata": {}}).to_string();
+            let answer = json!({"metadata": {"name": "pi-driver", "uid": "one"}}).to_string();
             Ok::<_, Infallible>(axum::http::Response::new(Body::from(answer.into_bytes())))
         });
         Client::new(service, "default")
@@ -220,5 +245,14 @@ mod tests {
         assert!(windows.get(&first).is_some());
         tokio::time::advance(UNUSED).await;
         assert!(windows.get(&first).is_none());
+    }
+    /// A run that fails is submitted again under the same name, and a window of its driver led to the next one.
+    #[tokio::test(start_paused = true)]
+    async fn a_window_does_not_show_the_driver_that_has_replaced_its_own() {
+        let (windows, secrets, callers) = (Windows::default(), Secrets::new(), Callers::default());
+        let caller = callers.caller([1; 32], client).await.unwrap();
+        windows.open(&secrets, &caller, driver("one")).check().await.unwrap();
+        let refusal = windows.open(&secrets, &caller, driver("before")).check().await.unwrap_err();
+        assert_eq!(refusal.status, StatusCode::GONE);
     }
 }
