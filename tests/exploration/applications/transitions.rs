@@ -24,10 +24,10 @@ macro_rules! transitions {
 transitions! {
     New => Submitted: "driver made", SubmissionFailed: "refused";
     Submitted => Running: "driver runs", Succeeding: "exit code 0", Failing: "exit code not 0, driver gone",
-        Unknown: "node lost";
+        Unknown: "phase Unknown";
     Running => Submitted: "driver starts anew", Succeeding: "exit code 0", Failing: "exit code not 0, driver gone",
-        Unknown: "node lost";
-    Unknown => Submitted: "driver starts anew", Running: "node is back", Succeeding: "exit code 0",
+        Unknown: "phase Unknown";
+    Unknown => Submitted: "driver starts anew", Running: "phase Running", Succeeding: "exit code 0",
         Failing: "exit code not 0, driver gone";
     Succeeding => Completed: "no restart", PendingRerun: "restart Always";
     Failing => Failed: "no retry left", PendingRerun: "retry is due";
