@@ -26,7 +26,7 @@ pub struct InstallationSettings {
     // With its path: clap reads `Option` as a flag that may be missing, and this one has a default.
     pub namespace_selector: std::option::Option<Labelled>,
 
-    /// Whether an application is refused whose pods would exceed a ResourceQuota of its namespace
+    /// Whether an application or a SparkConnect is refused whose pods would exceed a ResourceQuota of its namespace
     #[arg(long)]
     pub enable_resource_quota_enforcement: bool,
 

@@ -89,7 +89,7 @@ pub fn exceeded_by(
     limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref(), says_numbers)).collect()
 }
 
-/// Returns the message that no application is admitted because the quotas of its namespace cannot be read.
+/// Returns the message that nothing is admitted because the quotas of its namespace cannot be read.
 pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
     let help = if is_forbidden {
         "let the operator list them (`spark-operator manifests rbac --enable-resource-quota-enforcement | kubectl apply \

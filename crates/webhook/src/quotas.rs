@@ -1,5 +1,5 @@
-//! Reads the ResourceQuotas of a namespace and checks an application or a SparkConnect against them, if the admin has enabled that
-//! (`--enable-resource-quota-enforcement`).
+//! Reads the ResourceQuotas of a namespace and checks an application or a SparkConnect against them, if the admin has
+//! enabled that (`--enable-resource-quota-enforcement`).
 
 use super::{
     PATIENCE,
@@ -97,7 +97,7 @@ impl Quotas {
         Ok(exceeded.unwrap_or_default())
     }
 
-    /// Returns the quotas of a namespace, or the reason why no application is allowed while the quotas are unknown.
+    /// Returns the quotas of a namespace, or the reason why nothing is allowed while the quotas are unknown.
     async fn read(&self, namespace: &str) -> Result<Vec<ResourceQuota>, String> {
         let api = Api::<Lenient<ResourceQuota>>::namespaced(self.client.clone(), namespace);
         match timeout(PATIENCE, api.list(&ListParams::default())).await {
@@ -117,8 +117,8 @@ impl Quotas {
     }
 }
 
-/// Returns what `ask` says of the versions of an object; none if it cannot be read, which is allowed only because its spec has
-/// not changed or because it is being deleted.
+/// Returns what `ask` says of the versions of an object; none if it cannot be read, which is allowed only because its spec
+/// has not changed or because it is being deleted.
 fn asked<K, T>(change: &Change, ask: impl FnOnce(Option<&K>, &K) -> T) -> Option<T>
 where
     K: DeserializeOwned + Send + Sync + 'static,
