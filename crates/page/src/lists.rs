@@ -25,7 +25,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::watch,
+    sync::{Semaphore, SemaphorePermit, watch},
     time::{Instant, sleep, timeout},
 };
 
@@ -41,15 +41,39 @@ const LOOK: Duration = Duration::from_secs(10);
 /// The most objects of a list. Of more, the first are shown, and it is said.
 const MOST: usize = 50_000;
 
+/// The room for the rows of all lists, which are most of the memory of the process: the soak test has 200,000 of them in less
+/// than 200 MiB, and the chart's limit is 256 MiB. A list that is read anew takes room beside what it had.
+static ROOM: Semaphore = Semaphore::const_new(250_000);
+
 /// Returns what stays of one object.
 pub(crate) type Reduce<R> = fn(&RawValue) -> Reduced<R>;
 
 /// The objects of a kind that a caller may see, in all namespaces or in one.
 pub(crate) struct List<R> {
-    rows: Mutex<BTreeMap<Key, R>>,
+    rows: Mutex<Rows<R>>,
     progress: watch::Sender<Progress>,
     /// When somebody has looked at it last; none if it has ended.
     used: Mutex<Option<Instant>>,
+}
+
+type Rows<R> = BTreeMap<Key, Kept<R>>;
+
+/// A row, and the room that it takes.
+struct Kept<R> {
+    row: R,
+    _room: SemaphorePermit<'static>,
+}
+
+/// Keeps a row if there is `room` for it. Returns whether there is.
+fn keep<R>(room: &'static Semaphore, rows: &mut Rows<R>, key: Key, row: R) -> bool {
+    if let Some(kept) = rows.get_mut(&key) {
+        kept.row = row;
+        return true;
+    }
+    match room.try_acquire() {
+        Ok(room) if rows.len() < MOST => rows.insert(key, Kept { row, _room: room }).is_none(),
+        _ => false,
+    }
 }
 
 #[derive(Clone, Default)]
@@ -104,13 +128,13 @@ impl<R: Send + 'static> List<R> {
     /// Returns what is to be said above the list: why it is not up to date, or that it is cut.
     pub(crate) fn trouble(&self) -> Option<String> {
         let progress = self.progress.borrow();
-        let cut =
-            progress.is_cut.then(|| format!("There are more than {MOST}: choose a namespace to see all."));
-        progress.failure.as_ref().map(|failure| failure.words.clone()).or(cut)
+        let cut = || "There are too many to show all: choose a namespace.".to_owned();
+        progress.failure.as_ref().map(|failure| failure.words.clone()).or_else(|| progress.is_cut.then(cut))
     }
 
-    pub(crate) fn read<T>(&self, look: impl FnOnce(&BTreeMap<Key, R>) -> T) -> T {
-        look(&self.rows.lock())
+    pub(crate) fn read<T>(&self, look: impl FnOnce(Vec<(&Key, &R)>) -> T) -> T {
+        let rows = self.rows.lock();
+        look(rows.iter().map(|(key, kept)| (key, &kept.row)).collect())
     }
 }
 
@@ -167,20 +191,21 @@ impl<R: Send + 'static> Source<R> {
         Some(list)
     }
 
-    /// Reads all objects. Returns the version from which a watch continues.
+    /// Reads all objects. Returns the version from which a watch continues; an empty one if the list is cut.
     async fn listed(&self) -> Result<String, kube::Error> {
-        let mut rows = BTreeMap::new();
-        let (version, is_cut) =
+        let (mut rows, mut has_room) = (Rows::new(), true);
+        let (version, is_longer) =
             reads::list(&self.client, &self.path, ListParams::default(), MOST, |object| {
                 let Reduced { key, row, .. } = (self.reduce)(object);
-                rows.insert(key, row);
+                has_room &= keep(&ROOM, &mut rows, key, row);
             })
             .await?;
+        let is_cut = is_longer || !has_room;
         if let Some(list) = self.list.upgrade() {
             *list.rows.lock() = rows;
             list.progress.send_replace(Progress { is_complete: true, is_cut, failure: None });
         }
-        Ok(version)
+        Ok(if is_cut { String::new() } else { version })
     }
 
     /// Carries changes into the list until nobody needs it any more, or until the watch fails. Without a version, waits for
@@ -206,9 +231,8 @@ impl<R: Send + 'static> Source<R> {
                     Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                         let Reduced { key, version: newest, row } = (self.reduce)(&object);
                         version = newest;
-                        let mut rows = list.rows.lock();
-                        if rows.len() < MOST || rows.contains_key(&key) {
-                            rows.insert(key, row);
+                        if !keep(&ROOM, &mut list.rows.lock(), key, row) {
+                            list.progress.send_modify(|progress| progress.is_cut = true);
                         }
                     }
                     Some(WatchEvent::Deleted(object)) => {
@@ -264,13 +288,13 @@ mod tests {
         let requests = Arc::new(AtomicUsize::new(0));
         let list = List::begin(client(Arc::clone(&requests)), "/apis/x".to_owned(), application);
         list.complete().await.unwrap();
-        let names: Vec<_> = list.read(|rows| rows.keys().map(|key| key.1.to_string()).collect());
+        let names: Vec<_> = list.read(|rows| rows.iter().map(|(key, _)| key.1.to_string()).collect());
         assert_eq!(names, ["a", "b"]);
         assert_eq!(list.trouble(), None);
         sleep(UNUSED / 2).await;
         assert!(list.is_alive());
         sleep(2 * UNUSED).await;
-        assert!(!list.is_alive() && list.read(BTreeMap::is_empty));
+        assert!(!list.is_alive() && list.read(|rows| rows.is_empty()));
         assert_eq!(requests.load(Ordering::Relaxed), 3, "two pages and a watch");
     }
 
@@ -285,5 +309,18 @@ mod tests {
         let refusal = list.complete().await.unwrap_err();
         assert_eq!((refusal.status, &*refusal.words), (StatusCode::FORBIDDEN, "You lack a right: no"));
         assert!(!list.is_alive());
+    }
+
+    /// Sixty people who looked at ten thousand applications each would have filled the memory of the page.
+    #[test]
+    fn a_row_takes_room_until_it_is_gone() {
+        static ONE: Semaphore = Semaphore::const_new(1);
+        let key = |name: &str| -> Key { ("team-a".into(), name.into()) };
+        let mut rows = Rows::new();
+        assert!(keep(&ONE, &mut rows, key("a"), 1) && keep(&ONE, &mut rows, key("a"), 2));
+        assert!(!keep(&ONE, &mut Rows::new(), key("a"), 1) && !keep(&ONE, &mut rows, key("b"), 3));
+        rows.remove(&key("a"));
+        assert!(keep(&ONE, &mut rows, key("b"), 4));
+        assert_eq!(rows.values().map(|kept| kept.row).collect::<Vec<_>>(), [4]);
     }
 }

@@ -47,7 +47,7 @@ pub(crate) async fn show<R: Send + 'static>(
         Err(refusal) => return refusal.into_response(),
     }
     let content = list.read(|rows| {
-        let here = rows.iter().filter(|(key, _)| namespace.is_none_or(|namespace| *key.0 == *namespace));
+        let here = rows.into_iter().filter(|(key, _)| namespace.is_none_or(|namespace| *key.0 == *namespace));
         content(here.collect())
     });
     let content = html! { (trouble(list.trouble().as_deref())) (content) };
