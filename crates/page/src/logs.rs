@@ -91,18 +91,22 @@ async fn read(
     let (found, _) = reads::object::<Pod>(client, namespace, pod).await?;
     let container = spark_container_of(&found).map(|container| container.name.clone());
     let since = which.since_time;
-    let parameters =
-        LogParams { container, previous: query.get("previous") == "true", timestamps: true, ..which };
+    // kube rounds it to the nearest second, which may be later than lines that are new.
+    let since_time = since.and_then(|since| Timestamp::from_second(since.as_second()).ok());
+    let previous = query.get("previous") == "true";
+    let parameters = LogParams { container, previous, since_time, timestamps: true, ..which };
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     let log = in_time(GRACE, pods.log_stream(pod, &parameters)).await.flatten()?;
     let mut bytes = Vec::new();
     in_time(GRACE, log.take(BYTES).read_to_end(&mut bytes)).await?.map_err(kube::Error::ReadEvents)?;
-    Ok(lines(&String::from_utf8_lossy(&bytes), since, query.get("q")))
+    Ok(lines(&String::from_utf8_lossy(&bytes), bytes.len() as u64 == BYTES, since, query.get("q")))
 }
 
 /// Returns the lines of `log` that are later than `since` and contain `wanted`. Each line of `log` begins with its moment,
-/// of which the kubelet regards whole seconds only.
-fn lines(log: &str, since: Option<Timestamp>, wanted: &str) -> Lines {
+/// of which the kubelet regards whole seconds only. If `log` `is_cut`, its last line is not complete, and comes with the next
+/// lines.
+fn lines(log: &str, is_cut: bool, since: Option<Timestamp>, wanted: &str) -> Lines {
+    let log = if is_cut { log.rsplit_once('\n').map_or("", |(complete, _)| complete) } else { log };
     let mut found =
         Lines { after: since.map(|since| since.to_string()).unwrap_or_default(), ..Lines::default() };
     for stamped in log.lines() {
@@ -118,6 +122,13 @@ fn lines(log: &str, since: Option<Timestamp>, wanted: &str) -> Lines {
             writeln!(found.text, "{}", line(text)).expect("writing to a String cannot fail");
         }
     }
+    // More was written in this second than is read at once: without the rest of the second, the next ones can be read.
+    if is_cut
+        && let Some(since) = since.filter(|since| found.after == since.to_string())
+        && let Ok(next) = Timestamp::from_second(since.as_second() + 1)
+    {
+        found.after = next.to_string();
+    }
     found
 }
 
@@ -129,15 +140,23 @@ mod tests {
     fn lines_after_a_moment_come_once_and_control_nothing() {
         let log = "2026-11-21T12:00:00.1Z one\n2026-11-21T12:00:00.25Z \u{1b}[31mtwo\n2026-11-21T12:00:00.300000000Z three\n";
         let since = "2026-11-21T12:00:00.1Z".parse().unwrap();
-        let found = lines(log, Some(since), "");
+        let found = lines(log, false, Some(since), "");
         assert_eq!(found.text, "\u{fffd}[31mtwo\nthree\n");
         assert_eq!(
-            lines(log, Some(found.after.parse().unwrap()), ""),
+            lines(log, false, Some(found.after.parse().unwrap()), ""),
             Lines { text: String::new(), ..found }
         );
-        assert_eq!(lines(log, None, "thr").text, "three\n");
-        assert_eq!(lines("", None, ""), Lines::default());
-        let told = lines("unable to retrieve container logs", None, "");
+        assert_eq!(lines(log, false, None, "thr").text, "three\n");
+        assert_eq!(lines("", false, None, ""), Lines::default());
+        let told = lines("unable to retrieve container logs", false, None, "");
         assert_eq!((&*told.text, &*told.after), ("unable to retrieve container logs\n", ""));
+    }
+    #[test]
+    fn a_log_that_is_cut_goes_on_with_whole_lines_and_does_not_stand_still() {
+        let log = "2026-11-21T12:00:00.1Z one\n2026-11-21T12:00:00.2Z two\n2026-11-21T12:00:00.3Z th";
+        let after = |since: &str| lines(log, true, since.parse().ok(), "").after;
+        assert_eq!(lines(log, true, None, "").text, "one\ntwo\n");
+        assert_eq!(after("2026-11-21T12:00:00.1Z"), "2026-11-21T12:00:00.2Z");
+        assert_eq!(after("2026-11-21T12:00:00.2Z"), "2026-11-21T12:00:01Z");
     }
 }
