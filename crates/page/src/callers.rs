@@ -91,7 +91,7 @@ impl Callers {
         let mut known = self.known.lock();
         known.retain(|_, caller| caller.asked.lock().elapsed() < 2 * UNUSED);
         let silent = known.iter().min_by_key(|(_, caller)| *caller.asked.lock()).map(|(id, _)| *id);
-        if let Some(silent) = silent.filter(|_| known.len() >= MOST) {
+        if let Some(silent) = silent.filter(|_| known.len() >= MOST && !known.contains_key(&id)) {
             known.remove(&silent);
         }
         // Two requests may have asked at once; both have the same caller from then on.
@@ -141,4 +141,37 @@ pub(crate) fn with_header(bare: &Client, value: HeaderValue) -> Client {
         async move { inner.send(request).await }
     });
     Client::new(service, bare.default_namespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::convert::Infallible;
+
+    /// Returns a client whose server knows everybody.
+    fn client() -> Client {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let answer = json!({"metadata": {}}).to_string();
+            Ok::<_, Infallible>(http::Response::new(Body::from(answer.into_bytes())))
+        });
+        Client::new(service, "default")
+    }
+
+    /// Of as many callers as are known at most, each lost its lists once a minute.
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_who_is_known_takes_no_place_of_another() {
+        let callers = Callers::default();
+        let id = |number: usize| -> CallerId { [u8::try_from(number).unwrap(); 32] };
+        let mut first = Vec::new();
+        for number in 0..MOST {
+            first.push(callers.caller(id(number), client).await.unwrap());
+        }
+        tokio::time::advance(UNUSED).await;
+        for (number, known) in first.iter().enumerate() {
+            assert!(Arc::ptr_eq(known, &callers.caller(id(number), client).await.unwrap()), "{number}");
+        }
+        callers.caller(id(MOST), client).await.unwrap();
+        assert_eq!(callers.known.lock().len(), MOST);
+    }
 }
