@@ -2,8 +2,11 @@
 //! for each caller.
 
 use api::{
-    Lenient, ScheduledSparkApplication, SparkApplication, State, excerpt::beginning, names::label, stated,
-    summary,
+    Lenient, ScheduledSparkApplication, SparkApplication, State,
+    excerpt::beginning,
+    names::label,
+    printable::{line, lines},
+    stated, summary,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -58,12 +61,12 @@ pub(crate) struct Schedule {
 const LONGEST_SENTENCE: usize = 240;
 const LONGEST_WORD: usize = 64;
 
-fn sentence(text: String) -> Box<str> {
-    beginning(text, LONGEST_SENTENCE).into()
+fn sentence(text: &str) -> Box<str> {
+    beginning(lines(text), LONGEST_SENTENCE).into()
 }
 
 fn word(text: Option<&String>) -> Box<str> {
-    beginning(text.cloned().unwrap_or_default(), LONGEST_WORD).into()
+    beginning(text.map(|text| line(text)).unwrap_or_default(), LONGEST_WORD).into()
 }
 
 fn time(time: Option<&Time>) -> Option<Timestamp> {
@@ -84,7 +87,7 @@ pub(crate) fn application(object: &RawValue) -> Reduced<Application> {
     let (read, _) = Lenient::<SparkApplication>::parse(object);
     let row = match &read.0 {
         Ok(application) => of_application(application),
-        Err(invalid) => Application { why: sentence(invalid.error.clone()), ..Application::default() },
+        Err(invalid) => Application { why: sentence(&invalid.error), ..Application::default() },
     };
     let created = time(read.meta().creation_timestamp.as_ref());
     reduced(read.meta(), Application { created, owner: owner(read.meta()), ..row })
@@ -110,7 +113,7 @@ fn of_application(application: &SparkApplication) -> Application {
         failed: count(api::ExecutorState::Failed),
         submitted: time(status.last_submission_attempt_time.as_ref()),
         ended: time(status.termination_time.as_ref()),
-        why: sentence(summary::why(application).unwrap_or_default()),
+        why: sentence(&summary::why(application).unwrap_or_default()),
         reason: word(status.runs.last().and_then(|run| run.reason.as_ref())),
         ..Application::default()
     }
@@ -138,10 +141,10 @@ pub(crate) fn schedule(object: &RawValue) -> Reduced<Schedule> {
                 last: time(status.last_run.as_ref()),
                 last_name: word(status.last_run_name.as_ref()),
                 next: time(status.next_run.as_ref()).filter(|_| !is_suspended),
-                why: sentence(status.reason.unwrap_or_default()),
+                why: sentence(&status.reason.unwrap_or_default()),
             }
         }
-        Err(invalid) => Schedule { why: sentence(invalid.error.clone()), ..Schedule::default() },
+        Err(invalid) => Schedule { why: sentence(&invalid.error), ..Schedule::default() },
     };
     reduced(read.meta(), row)
 }
@@ -162,7 +165,7 @@ mod tests {
     #[test]
     fn an_application_is_reduced_to_what_lists_show() {
         let spec = json!({
-            "type": "Python", "sparkVersion": "4.0.1", "batchSchedulerOptions": {"queue": "data"},
+            "type": "Python", "sparkVersion": "4.0.1", "batchSchedulerOptions": {"queue": "data\u{202e}"},
             "driver": {}, "executor": {"instances": 3},
         });
         let status = json!({
@@ -172,7 +175,10 @@ mod tests {
         });
         let Reduced { key, version, row } = application(&object(&spec, &status));
         assert_eq!((&*key.0, &*key.1, &*version, &*row.owner), ("team-a", "pi", "7", "nightly"));
-        assert_eq!((row.state, &*row.queue, &*row.reason), (Some(State::Failed), "data", "OOMKilled"));
+        assert_eq!(
+            (row.state, &*row.queue, &*row.reason),
+            (Some(State::Failed), "data\u{fffd}", "OOMKilled")
+        );
         assert_eq!((row.attempts, row.wanted, row.running, row.failed), (2, 3, 1, 2));
         assert!(row.why.len() <= LONGEST_SENTENCE && row.why.starts_with("no luck\n"), "{}", row.why);
     }
