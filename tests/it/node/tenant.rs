@@ -23,7 +23,8 @@ impl Tenant {
         let manifest = fs::read_to_string("manifests/rbac/spark.yaml").unwrap();
         for mut object in serde_saphyr::from_multiple::<Value>(&manifest).unwrap() {
             object["metadata"]["namespace"] = json!(name);
-            for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+            let subjects = object.get_mut("subjects").and_then(Value::as_array_mut);
+            for subject in subjects.into_iter().flatten() {
                 subject["namespace"] = json!(name);
             }
             apply(&object);
