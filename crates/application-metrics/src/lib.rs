@@ -52,8 +52,8 @@ pub struct Snapshot(Ledger);
 /// Numbers by the values of the labels, with the namespace that brought these values first.
 type Labelled<T> = BTreeMap<Vec<String>, (String, T)>;
 
-/// How many combinations each namespace has brought, once that was asked: whoever looks up the values of all applications,
-/// while nobody else can count, does not count anew for each.
+/// The number of combinations that each namespace has brought, once that was asked: a snapshot looks up the values of all
+/// applications, and does not count anew for each.
 type Brought = Option<BTreeMap<String, usize>>;
 
 #[derive(Clone, Debug, Default)]
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(value(&text, "spark_application_count{run=\"b-0001\"}"), 1.0);
         assert_eq!(value(&text, "spark_application_count{run=\"Other\"}"), 20.0);
 
-        // What there is has the same limits.
+        // Executors that run have the same limits.
         let there = |namespace: &'static str, runs| (0..runs).map(move |run| (values(namespace, run), 1));
         let executors = there("a", 2 * MOST_LABELLED).chain(there("b", 2)).collect();
         let mut fresh = self::ledger(&["run"]);

@@ -47,7 +47,7 @@ impl Foreign {
     ///
     /// # Errors
     ///
-    /// Why they are not used, here and below; those that were in use stay in use.
+    /// The reason why the certificates are not used; those that were in use stay in use.
     pub(super) fn in_secret(name: &str, secret: Option<&Secret>) -> Result<Self, String> {
         let secret = secret.ok_or_else(|| {
             format!(

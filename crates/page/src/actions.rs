@@ -25,7 +25,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 api::words! {
-    /// What a button does, by its word in the form.
+    /// The effect of a button, by its word in the form.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Action {
         Suspend = "suspend",

@@ -15,8 +15,8 @@ use spark_operator_client::patience::{GRACE, in_time};
 use std::{collections::HashMap, sync::Arc};
 use tokio::time::Instant;
 
-/// The most callers that have lists at once. Of more, the one about whom the API server was asked first is forgotten, and only
-/// has to wait for its lists again.
+/// The most callers that have lists at once. Of more, the one about whom the API server was asked first is forgotten, and
+/// only has to wait for its lists again.
 const MOST: usize = 64;
 /// The most lists of a kind that a caller has: that of all namespaces, and of some.
 const MOST_LISTS: usize = 4;
@@ -24,12 +24,12 @@ const MOST_LISTS: usize = 4;
 /// Somebody whom the API server knows.
 pub(crate) struct Caller {
     pub id: CallerId,
-    /// How the API server calls the caller.
+    /// The API server's name for the caller.
     pub name: String,
     pub client: Client,
     applications: Mutex<Lists<Application>>,
     schedules: Mutex<Lists<Schedule>>,
-    /// When the API server was asked last whether it knows the caller.
+    /// The time at which the API server was asked last whether it knows the caller.
     asked: Mutex<Instant>,
 }
 
@@ -127,7 +127,7 @@ async fn name(client: &Client) -> Result<String, Refusal> {
 /// Returns the header that carries `token`; none if no token is like that.
 pub(crate) fn bearer(token: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
-    // Where requests are printed, this header is not.
+    // Keeps the header out of requests that are printed.
     value.set_sensitive(true);
     Some(value)
 }

@@ -28,11 +28,11 @@ use kube::Client;
 use maud::html;
 use std::{iter, sync::Arc};
 
-/// How long a cookie lasts.
+/// The life of a cookie.
 const LASTS: SignedDuration = SignedDuration::from_hours(12);
 /// The longest token, in bytes: a browser keeps cookies of 4 KiB, and encrypted it is a third longer.
 const LONGEST_COOKIE: usize = 2_900;
-/// What the cookie of the user of this machine contains, and what the address to enter by is signed for.
+/// The content of the cookie of the user of this machine, for which the address to enter by is signed, too.
 const OWN: &str = "own";
 /// The headers by which a browser says from where a request comes, and whether a link has led to it.
 const FETCH_SITE: &str = "sec-fetch-site";
@@ -43,7 +43,7 @@ pub(crate) struct Session {
     pub page: Arc<Page>,
     pub caller: Arc<Caller>,
     pub visitor: Visitor,
-    /// What the address says behind its path.
+    /// The query of the address.
     pub query: Query,
 }
 

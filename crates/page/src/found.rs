@@ -15,12 +15,12 @@ use std::cmp::Reverse;
 /// The most pods and events that are shown of one application.
 const MOST: usize = 500;
 
-/// What is shown of a pod.
+/// A pod as it is shown.
 pub(crate) struct PodRow {
     pub name: String,
     pub role: String,
     pub phase: String,
-    /// Why it waits or has ended.
+    /// The reason why it waits or has ended.
     pub why: String,
     pub node: String,
     pub restarts: i32,

@@ -19,11 +19,11 @@ use axum::{
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
-/// What a page may load and do: nothing but what this server serves, and no script in its text.
+/// Lets a page load and do nothing but what this server serves, and run no script in its text.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// Who looks at the page.
+/// The person who looks at the page.
 pub(crate) struct Visitor {
     pub name: String,
     /// The hidden field of the visitor's forms.

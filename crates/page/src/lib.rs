@@ -50,7 +50,7 @@ use secrets::Secrets;
 use std::sync::Arc;
 use windows::Windows;
 
-/// With whose credentials requests are made.
+/// The credentials with which requests are made.
 #[derive(Clone)]
 pub enum Credentials {
     /// With those of this client, for the user of this machine, who comes in by [`Page::entrance`].
@@ -59,7 +59,7 @@ pub enum Credentials {
     Tokens(Client),
 }
 
-/// What a page has beside what it shows.
+/// The admin's or user's choices about a page.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Whether there are buttons that suspend, resume, run again, trigger and delete.
@@ -86,7 +86,7 @@ impl Page {
         let cookie = match credentials {
             // A browser does not tell the ports of this machine apart, on which there may be several.
             Credentials::Own(_) => format!("page-{}", secrets.unguessable()),
-            // Where there is TLS, a browser takes a cookie with this name from nobody else.
+            // A browser takes a cookie with this name from nobody else, if there is TLS.
             Credentials::Tokens(_) => "__Host-page".to_owned(),
         };
         let (callers, windows) = (Callers::default(), Windows::default());

@@ -29,13 +29,13 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// How long a list is kept that nobody looks at.
+/// The time for which a list is kept that nobody looks at.
 pub(crate) const UNUSED: Duration = Duration::from_secs(60);
-/// How long a page waits for a list that is not complete yet.
+/// The longest time for which a page waits for a list that is not complete yet.
 const FIRST: Duration = Duration::from_secs(10);
-/// How often a list that is cut is read anew: it has no version from which a watch could continue.
+/// The pause before a list that is cut is read anew: it has no version from which a watch could continue.
 const AGAIN: Duration = Duration::from_secs(20);
-/// How long one request of a watch lasts, in seconds, and how often the watch looks whether it is still needed.
+/// The length of one request of a watch, in seconds, and the time after which the watch looks whether it is still needed.
 const WATCH: u32 = 240;
 const LOOK: Duration = Duration::from_secs(10);
 /// The most objects of a list. Of more, the first are shown, and it is said.
@@ -52,7 +52,7 @@ pub(crate) type Reduce<R> = fn(&RawValue) -> Reduced<R>;
 pub(crate) struct List<R> {
     rows: Mutex<Rows<R>>,
     progress: watch::Sender<Progress>,
-    /// When somebody has looked at it last; none if it has ended.
+    /// The time at which somebody has looked at it last; none if it has ended.
     used: Mutex<Option<Instant>>,
 }
 
@@ -81,7 +81,7 @@ struct Progress {
     is_complete: bool,
     /// Whether there are more objects than are kept.
     is_cut: bool,
-    /// Why it is not up to date.
+    /// The reason why it is not up to date.
     failure: Option<Refusal>,
 }
 
@@ -138,7 +138,7 @@ impl<R: Send + 'static> List<R> {
     }
 }
 
-/// What fills a list. It does not keep the list alive.
+/// Fills a list, and does not keep it alive.
 struct Source<R> {
     client: Client,
     path: String,
@@ -162,7 +162,7 @@ impl<R: Send + 'static> Source<R> {
             let is_final = !can_pass(&error);
             if let Some(list) = self.list.upgrade() {
                 if is_final {
-                    // What the caller may not see any more is not shown any more.
+                    // Rows that the caller may not see any more are not shown any more.
                     *list.used.lock() = None;
                     list.rows.lock().clear();
                 }

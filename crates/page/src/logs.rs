@@ -17,7 +17,7 @@ use std::fmt::Write;
 /// The most lines and bytes of a log that are shown at once.
 const LINES: i64 = 1_000;
 const BYTES: u64 = 1 << 20;
-/// How many of the last lines are shown beside a failure; as many as `sparkctl status` shows.
+/// The number of lines that are shown beside a failure; as many as `sparkctl status` shows.
 const WORDS: i64 = 15;
 /// The header with the moment of the last line, after which the next lines are asked for.
 const AFTER: &str = "x-after";
@@ -115,7 +115,7 @@ fn lines(log: &str, is_cut: bool, since: Option<Timestamp>, wanted: &str) -> Lin
         if moment.zip(since).is_some_and(|(moment, since)| moment <= since) {
             continue;
         }
-        // What the kubelet itself says has no moment.
+        // Words of the kubelet itself have no moment.
         let text = if moment.is_some() { rest } else { stamped };
         found.after = moment.map_or(found.after, |moment| moment.to_string());
         if text.contains(wanted) {

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use std::{cmp::Reverse, collections::BTreeMap};
 
-/// How long ago a failure counts as new.
+/// The age up to which a failure counts as new.
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
 /// The most rows of each table.
 const MOST: usize = 12;

@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 /// The most bytes of one answer. An object has up to 1.5 MB, which is etcd's limit, an ordinary application 5 KB, and a page
 /// of Spark's UI with a thousand tasks 2 MB.
 pub(crate) const LARGEST: usize = 8 << 20;
-/// How many objects are asked for at once: their answer is of some 2 MB if they are ordinary. If it exceeds [`LARGEST`],
+/// The number of objects that are asked for at once: an answer of some 2 MB if they are ordinary. If it exceeds [`LARGEST`],
 /// fewer are asked for.
 const PAGE: u32 = 500;
 /// The right to have an answer in memory, of all callers together.

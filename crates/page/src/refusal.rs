@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use kube::core::Status;
 use std::error::Error;
 
-/// Why the caller does not get what was asked for. It becomes a page with this sentence.
+/// The reason why the caller does not get what was asked for. It becomes a page with this sentence.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub status: StatusCode,

@@ -16,14 +16,14 @@ use serde_json::value::RawValue;
 /// Namespace and name of an object.
 pub(crate) type Key = (Box<str>, Box<str>);
 
-/// What stays of one object of a list.
+/// An object of a list, reduced.
 pub(crate) struct Reduced<R> {
     pub key: Key,
     pub version: String,
     pub row: R,
 }
 
-/// What lists show of an application.
+/// An application as lists show it.
 #[derive(Default)]
 pub(crate) struct Application {
     /// None if the application cannot be read.
@@ -38,13 +38,13 @@ pub(crate) struct Application {
     pub created: Option<Timestamp>,
     pub submitted: Option<Timestamp>,
     pub ended: Option<Timestamp>,
-    /// Why it is as it is, in one sentence or the beginning of it.
+    /// The reason for its state, in one sentence or the beginning of it.
     pub why: Box<str>,
     /// The reason of its last end, as a word.
     pub reason: Box<str>,
 }
 
-/// What lists show of a schedule.
+/// A schedule as lists show it.
 #[derive(Default)]
 pub(crate) struct Schedule {
     /// None if the schedule cannot be read.

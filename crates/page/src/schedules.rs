@@ -22,7 +22,7 @@ use std::iter::successors;
 const PATH: &str = "/schedules";
 /// The most rows that are shown. More are found by their namespace.
 const ROWS: usize = 500;
-/// How many times to come are shown.
+/// The number of times to come that are shown.
 const TIMES: usize = 5;
 
 pub(crate) async fn list(session: Session) -> Response {

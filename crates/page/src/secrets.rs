@@ -17,12 +17,12 @@ pub(crate) struct Secrets {
     random: SystemRandom,
 }
 
-/// Which caller it is, without the caller's token: the same for the same token.
+/// Tells callers apart without their tokens: the same for the same token.
 pub(crate) type CallerId = [u8; 32];
 
-/// What the encryption of a cookie binds it to.
+/// The purpose to which the encryption of a cookie binds it.
 const COOKIE: &[u8] = b"page cookie 1";
-/// What is signed is about one of these, so that one signature is never taken for another.
+/// The beginnings of signed texts, by which one signature is never taken for another.
 const CALLER: &[u8] = b"caller\0";
 const FORM: &[u8] = b"form\0";
 

@@ -1,7 +1,8 @@
 //! Spark's own UI inside the page: a frame for it, and the answers in the frame.
 //!
-//! What a driver answers is the text of a tenant. It is confined in the frame: the browser gives it no origin, so its scripts
-//! reach neither the page nor its cookie. The right to see it is in the path of the frame, which is why no cookie is needed.
+//! The answer of a driver is the text of a tenant. It is confined in the frame: the browser gives it no origin, so its
+//! scripts reach neither the page nor its cookie. The right to see it is in the path of the frame, which is why no cookie is
+//! needed.
 
 use super::{
     Page,
@@ -32,11 +33,11 @@ use pods::{Phase, PodSummary};
 use std::{collections::HashMap, sync::Arc};
 use submission::exposure::{is_ui_off, ui_port};
 
-/// What the frame may do: run Spark's scripts, which are partly in its pages, without an origin; load and send nothing from
-/// or to elsewhere; and be in a frame of this page only.
+/// Lets the frame run Spark's scripts, which are partly in its pages, without an origin; load and send nothing from or to
+/// elsewhere; and be in a frame of this page only.
 const CONFINED: &str = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads; default-src 'self' \
     'unsafe-inline' 'unsafe-eval' data: blob:; form-action 'self'; frame-ancestors 'self'; base-uri 'none'";
-/// What Spark's scripts need in a frame without an origin: see docs/design/decisions/0015-page-without-rights.md.
+/// The storage that Spark's scripts need in a frame without an origin: see docs/design/decisions/0015-page-without-rights.md.
 const STORAGE: &str = "<head><script src=\"/assets/storage.js\"></script>";
 
 /// Shows the UI of the application's driver in a frame, or says why there is none.

@@ -28,18 +28,18 @@ use tokio::{
 
 /// The most windows. Of more, the one that has not been used for longest is closed.
 const MOST: usize = 256;
-/// How long a window stays open that nobody uses. An open page of a UI asks for nothing while it is read.
+/// The time for which a window stays open that nobody uses. An open page of a UI asks for nothing while it is read.
 const UNUSED: Duration = Duration::from_secs(30 * 60);
-/// How long a window stays open at most: as long as a cookie.
+/// The longest time for which a window stays open: as long as a cookie.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 /// The right to have an answer of a driver in memory, of all windows together. No driver holds up the API server's answers.
 static IN_MEMORY: Semaphore = Semaphore::const_new(8);
-/// How many requests one window sends at once: a browser sends six.
+/// The number of requests that one window sends at once: a browser sends six.
 const OF_ONE: usize = 6;
-/// How long a driver may take for an answer.
+/// The longest time that a driver may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a connection to a driver is used. Each new one is asked for with the caller's token, so a window ends this soon
-/// after the token or the right to forward ports.
+/// The time for which a connection to a driver is used. Each new one is asked for with the caller's token, so a window ends
+/// this soon after the token or the right to forward ports.
 const REUSED: Duration = Duration::from_secs(60);
 /// The header from which Spark takes the beginning of all paths in its pages.
 const CONTEXT: &str = "x-forwarded-context";

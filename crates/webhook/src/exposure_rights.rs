@@ -37,8 +37,8 @@ impl ExposureRights {
 
     /// Returns `decision`, with a refusal or warnings if `user` may not create the Services and Ingresses that the change
     /// asks for, or if nobody knows. The API server is asked only if `decision` allows the object and the change exposes
-    /// anything (`needed`), once that is `permitted`. Applications that the operator creates for a schedule pass, because the operator
-    /// has these permissions. The schedule itself was checked when a user applied it.
+    /// anything (`needed`), once that is `permitted`. Applications that the operator creates for a schedule pass, because the
+    /// operator has these permissions. The schedule itself was checked when a user applied it.
     pub(super) async fn decided(
         &self,
         decision: Decision,
