@@ -21,7 +21,7 @@ pub(super) fn path(connect: &SparkConnect, admins: &Exposure) -> Option<String> 
 }
 
 /// Returns the application whose web UI has the address of the server's; none if there is no format of addresses in which
-/// each namespace has its own: the operator tells whose an address is that two applications ask for, not two kinds.
+/// each namespace has its own: the operator compares only addresses of applications, to give one to a single namespace.
 fn application(connect: &SparkConnect, admins: &Exposure) -> Option<SparkApplication> {
     admins.url_format.as_ref().filter(|format| format.has_namespace())?;
     let mut application = as_application(connect);
