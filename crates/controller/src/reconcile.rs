@@ -181,10 +181,11 @@ impl Context {
             self.cluster.events.send(application, &occasion, event, now).await;
         }
         self.auxiliary_worker.start(application, &run, auxiliary, now);
-        self.memory.with(&uid, |note| {
+        // Of an application that was deleted meanwhile, nothing is remembered any more.
+        if let Some(note) = self.memory.lock().get_mut(&uid) {
             note.deleted.clear();
             note.failures = 0;
-        });
+        }
         Ok(wake)
     }
 
