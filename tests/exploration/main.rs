@@ -1,6 +1,6 @@
 //! Checks that the decisions of `crates/plan`, `crates/schedules` and `crates/connect` keep their invariants whatever
-//! happens. Models of the API server, the cluster, the operator's memory and its user are explored: exhaustively within
-//! some bounds, and at random beyond these bounds.
+//! happens. Models of the API server, the cluster, the operator's memory and its user are explored exhaustively within
+//! some bounds.
 //!
 //! These tests are a package of their own, so that Cargo compiles them with optimization, which their millions of
 //! states need. The package compiles nothing of the operator except the decisions.
@@ -21,8 +21,6 @@ mod exchanges;
 mod explorer;
 /// Explores all that can happen to one schedule.
 mod schedules;
-/// Simulates years of schedules with random events.
-mod simulation;
 
 use std::io::{Write, stderr};
 

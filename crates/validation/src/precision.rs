@@ -53,3 +53,24 @@ impl Precision {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suffix_is_the_slot_in_the_unit_and_as_long_as_is_said() {
+        let slot = Timestamp::from_second(1_767_225_600).unwrap();
+        for (precision, time) in [
+            (Precision::Nanos, "1767225600000000000"),
+            (Precision::Micros, "1767225600000000"),
+            (Precision::Millis, "1767225600000"),
+            (Precision::Seconds, "1767225600"),
+            (Precision::Minutes, "29453760"),
+        ] {
+            let suffix = precision.suffix(slot, &Rhythm::Every(Duration::from_secs(60)));
+            assert_eq!(suffix, format!("-{time}"));
+            assert_eq!(suffix.len(), precision.suffix_length(None));
+        }
+    }
+}

@@ -36,10 +36,12 @@ pub enum Mutation {
     HandledNotRecorded,
     /// After a lost response, the operator does not check whether the application was created.
     LostAnswerForgotten,
+    /// What becomes of a slot or a trigger is not counted.
+    NotCounted,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NamedByNow,
         Self::NotCheckedLive,
         Self::UnrecordedPruned,
@@ -54,12 +56,15 @@ impl Mutation {
         Self::UnrecordedReplaced,
         Self::HandledNotRecorded,
         Self::LostAnswerForgotten,
+        Self::NotCounted,
     ];
 
     /// Returns the name of the exploration that finds the bug.
     pub const fn shows_in(self) -> &'static str {
         match self {
-            Self::NamedByNow | Self::StatusBeforeActions | Self::ForeignTakenForOurs => "Allow",
+            Self::NamedByNow | Self::StatusBeforeActions | Self::ForeignTakenForOurs | Self::NotCounted => {
+                "Allow"
+            }
             Self::SuspensionForgotten | Self::HandledNotRecorded => "its user",
             Self::UnrecordedPruned | Self::DepartedForgotten | Self::NotCheckedLive => "nothing kept",
             Self::LostAnswerForgotten => "Forbid",
@@ -115,6 +120,7 @@ impl Mutation {
             Self::EditedFromNow if plan.status.observed_schedule != before.observed_schedule => {
                 plan.status.handled_until = Some(Time(now));
             }
+            Self::NotCounted => plan.outcomes.clear(),
             Self::TriggerNotNoted => plan.status.last_trigger = before.last_trigger,
             Self::HandledNotRecorded if before.handled_until.is_some() => {
                 plan.status.handled_until = before.handled_until;

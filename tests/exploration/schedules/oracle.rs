@@ -13,7 +13,7 @@ use api::{
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use kube_core::ResourceExt;
 use schedules::{
-    Action, Checked, Child, Observed, Plan, Policy, Precision, Questions, check, next, questions,
+    Action, Checked, Child, Observed, Outcome, Plan, Policy, Precision, Questions, check, next, questions,
 };
 use serde_json::{Value, json};
 use std::{collections::HashMap, hash::BuildHasherDefault, time::Duration};
@@ -187,29 +187,74 @@ impl Oracle {
         if let Some(mutation) = self.mutation {
             mutation.of_plan(&real, &observed, now, &mut plan);
         }
-        let wrong = self.is_wrong(&real, now, &plan).err();
+        let wrong = Self::is_wrong(schedule.text, &real, now, &plan).err();
         let acts = plan.actions.iter().map(|action| self.act(action, seen)).collect();
         let status = self.number(plan.status);
         Decision { acts, status, writes: status != schedule.status, wrong }
     }
 
     /// Checks a plan for mistakes that are mistakes in every state of the cluster.
-    fn is_wrong(&self, real: &ScheduledSparkApplication, now: Timestamp, plan: &Plan) -> Result<(), String> {
-        let before = real.status.clone().unwrap_or_default();
+    fn is_wrong(
+        text: u8,
+        real: &ScheduledSparkApplication,
+        now: Timestamp,
+        plan: &Plan,
+    ) -> Result<(), String> {
+        let wrong = |why: &str| Err(why.to_owned());
+        let (before, after) = (real.status.clone().unwrap_or_default(), &plan.status);
         let is_idle = |status: &Status| status.suspended || status.reason.is_some();
-        let but_for_time = Status { handled_until: before.handled_until.clone(), ..plan.status.clone() };
-        if is_idle(&before) && is_idle(&plan.status) && plan.status != before && but_for_time == before {
-            return Err("nothing but the time is written".to_owned());
+        let but_for_time = Status { handled_until: before.handled_until.clone(), ..after.clone() };
+        if is_idle(&before) && is_idle(after) && *after != before && but_for_time == before {
+            return wrong("nothing but the time is written");
         }
+        let is_in_force = real.spec.suspend != Some(true) && real.spec.schedule != TEXTS[2];
+        let due = |after: Timestamp| {
+            let of_text = (0..SLOTS).filter(|run| is_in_force && has_slot(text, *run)).map(slot);
+            of_text.filter(|slot| *slot > after && *slot <= now).count()
+        };
+        let is_edited = before.observed_schedule.as_ref() != Some(&real.spec.schedule);
+        let since = match before.handled_until.as_ref().map(|until| until.0) {
+            None => at(CREATED),
+            Some(until) if is_edited || is_idle(&before) => until.max(now),
+            Some(until) => until,
+        };
         for action in &plan.actions {
             let Action::Start(application) = action else { continue };
             let Some(slot) = slot_of(application) else { continue };
             if slot > now {
-                return Err("a slot is started before it is there".to_owned());
+                return wrong("a slot is started before it is there");
             }
-            if real.spec.suspend == Some(true) || real.spec.schedule == TEXTS[2] {
-                return Err("a slot is started though the schedule is suspended or invalid".to_owned());
+            if !is_in_force {
+                return wrong("a slot is started though the schedule is suspended or invalid");
             }
+            if slot <= since || due(slot) > 0 {
+                return wrong("another slot is started than the latest");
+            }
+        }
+        let count = |outcome: &Outcome| match outcome {
+            Outcome::Started { .. } => 1,
+            Outcome::Skipped { count, .. } | Outcome::Missed { count } => *count as usize,
+        };
+        let outcomes: usize = plan.outcomes.iter().map(count).sum();
+        let is_triggered = before.observed_schedule.is_some() && after.last_trigger != before.last_trigger;
+        let until = after.handled_until.as_ref().unwrap().0;
+        let left = due(until);
+        if left != usize::from(after.pending_run.is_some()) {
+            return wrong("a slot that is left does not wait");
+        }
+        if due(since) + usize::from(is_triggered) != outcomes + left {
+            return wrong("a slot is counted twice or never");
+        }
+        if outcomes > 0 && *after == before {
+            return wrong("what is counted is not recorded");
+        }
+        let next = is_in_force.then(|| slot_after(text, now.max(until)));
+        if after.next_run.as_ref().map(|next| next.0) != next {
+            return wrong("nextRun is not true");
+        }
+        let sleep = plan.wake.map_or(SignedDuration::MAX, |wake| SignedDuration::try_from(wake).unwrap());
+        if next.is_some_and(|next| sleep > next.duration_since(now) + SignedDuration::from_millis(1)) {
+            return wrong("the operator sleeps when a slot is due");
         }
         Ok(())
     }
