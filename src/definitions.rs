@@ -11,7 +11,7 @@ use api::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, CustomResourceExt, Resource, ResourceExt,
-    api::{DynamicObject, ListParams, ObjectList, PostParams},
+    api::{DynamicObject, GetParams, ListParams, ObjectList, PostParams},
     core::{PartialObjectMeta, Request},
 };
 use std::{sync::LazyLock, time::Duration};
@@ -35,24 +35,24 @@ const MOST_NAMED: u32 = 50;
 /// When a definition or a field is missing, with the command that installs it, or when a definition cannot be read.
 pub async fn check(client: &Client, serves_connect: bool) -> anyhow::Result<()> {
     static STATUSES: LazyLock<[StatusSchema; 3]> = LazyLock::new(crds::status_schemas);
-    let definitions = Api::<Lenient<CustomResourceDefinition>>::all(client.clone());
+    let definitions = Request::new(CustomResourceDefinition::url_path(&(), None));
     let is_used = |ours: &&StatusSchema| serves_connect || ours.definition != SparkConnect::crd_name();
     for ours in STATUSES.iter().filter(is_used) {
         let name = ours.definition;
-        let installed = definitions.get_opt(name).await;
-        let installed = installed.map_err(|error| anyhow!("CustomResourceDefinition {name}: {error}"))?;
-        match installed.map(|found| found.0) {
-            None => bail!("CustomResourceDefinition {name} is not installed; run: {APPLY_CRDS}"),
-            Some(Err(invalid)) => {
-                bail!("CustomResourceDefinition {name} cannot be read: {}; run: {APPLY_CRDS}", invalid.error)
+        let request = definitions.get(name, &GetParams::default()).expect("the name can be part of a path");
+        let installed = match client.request_text(request).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                bail!("CustomResourceDefinition {name} is not installed; run: {APPLY_CRDS}")
             }
-            Some(Ok(installed)) => match ours.missing_in(&installed) {
-                fields if fields.is_empty() => {}
-                fields => bail!(
-                    "CustomResourceDefinition {name} is not this version's: the API server would drop {}; run: {APPLY_CRDS}",
-                    fields.join(", ")
-                ),
-            },
+            installed => installed.map_err(|error| anyhow!("CustomResourceDefinition {name}: {error}"))?,
+        };
+        match ours.missing_in(&installed) {
+            Ok(fields) if fields.is_empty() => {}
+            Ok(fields) => bail!(
+                "CustomResourceDefinition {name} is not this version's: the API server would drop {}; run: {APPLY_CRDS}",
+                fields.join(", ")
+            ),
+            Err(error) => bail!("CustomResourceDefinition {name} cannot be read: {error}; run: {APPLY_CRDS}"),
         }
     }
     Ok(())
