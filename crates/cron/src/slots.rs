@@ -200,54 +200,13 @@ fn seconds(period: &Duration) -> i64 {
 mod tests {
     use super::*;
 
-    fn slots(text: &str, zone: &str) -> Slots {
-        let (schedule, zone) = (Schedule::parse(text).unwrap(), Zone::parse(zone).unwrap());
-        Slots::new(&schedule, &zone, &TimeZone::UTC, at("2026-01-01T00:00:00.9Z"))
+    fn slots(text: &str) -> Slots {
+        let schedule = Schedule::parse(text).unwrap();
+        Slots::new(&schedule, &Zone::Local, &TimeZone::UTC, at("2026-01-01T00:00:00.9Z"))
     }
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
-    }
-
-    /// Returns the slots after `since` that are not after `until`, found by repeated calls of `after`.
-    fn walk(slots: &Slots, since: Timestamp, until: Timestamp) -> Vec<Timestamp> {
-        let next = |slot: &Timestamp| slots.after(*slot).inspect(|next| assert!(next > slot));
-        let all = iter::successors(slots.after(since), next);
-        all.take_while(|slot| *slot <= until).collect()
-    }
-
-    #[test]
-    fn a_time_that_the_clock_skips_is_none_and_one_that_it_shows_twice_is_two() {
-        for (zone, text, day, days, shown) in [
-            ("Europe/Berlin", "30 2 * * *", "2026-03-28", 3, "28 02:30+01, 30 02:30+02"),
-            ("Europe/Berlin", "30 2 * * *", "2026-10-25", 1, "25 02:30+02, 25 02:30+01"),
-            ("America/New_York", "59 1,2,3 * * *", "2026-03-08", 1, "08 01:59-05, 08 03:59-04"),
-            ("America/New_York", "0 1 1 * *", "2026-11-01", 1, "01 01:00-04, 01 01:00-05"),
-            ("America/Havana", "0 0 * * *", "2026-03-07", 2, "07 00:00-05, 09 00:00-04"),
-            ("America/Havana", "0 0 * * *", "2026-11-01", 1, "01 00:00-04, 01 00:00-05"),
-            // In these zones the clock is changed by half an hour, over midnight (so that a part of Saturday comes
-            // again), or by a whole day.
-            ("Australia/Lord_Howe", "0,30 2 * * *", "2026-10-04", 1, "04 02:30+11"),
-            (
-                "Australia/Lord_Howe",
-                "20,45 1 * * *",
-                "2026-04-05",
-                1,
-                "05 01:20+11, 05 01:45+11, 05 01:45+10:30",
-            ),
-            ("America/Asuncion", "30 23,0 * * 6", "2024-03-23", 2, "23 00:30-03, 23 23:30-03, 23 23:30-04"),
-            ("Pacific/Apia", "0 12 * * *", "2011-12-29", 2, "29 12:00-10, 31 12:00+14"),
-        ] {
-            let slots = slots(text, zone);
-            let begin = day.parse::<Date>().unwrap().to_zoned(slots.zone.clone()).unwrap();
-            let end =
-                begin.timestamp() + SignedDuration::from_hours(24 * days) - SignedDuration::from_nanos(1);
-            let before = begin.timestamp() - SignedDuration::from_nanos(1);
-            let clock =
-                |slot: &Timestamp| slot.to_zoned(slots.zone.clone()).strftime("%d %H:%M%:::z").to_string();
-            let found: Vec<_> = walk(&slots, before, end).iter().map(clock).collect();
-            assert_eq!(found.join(", "), shown, "{zone} {text}");
-        }
     }
 
     #[test]
@@ -258,7 +217,7 @@ mod tests {
             ("@every 90m", "2026-01-01T01:30:00Z", "2026-01-01T03:00:00Z"),
             ("@every 2562047h", "2026-01-01T01:30:00Z", "2318-04-12T23:00:00Z"),
         ] {
-            assert_eq!(slots(text, "").after(at(moment)), Some(at(next)), "{text} {moment}");
+            assert_eq!(slots(text).after(at(moment)), Some(at(next)), "{text} {moment}");
         }
         // The parser returns no such schedule.
         let endless = Schedule { zone: None, rhythm: Rhythm::Every(Duration::ZERO) };
@@ -273,13 +232,13 @@ mod tests {
             ("2026-01-01T00:00:00Z", "2026-01-01T00:01Z"),
             ("1969-12-31T23:58:59.5Z", "1969-12-31T23:59Z"),
         ] {
-            assert_eq!(slots("* * * * *", "").after(at(moment)), Some(at(next)), "{moment}");
+            assert_eq!(slots("* * * * *").after(at(moment)), Some(at(next)), "{moment}");
         }
     }
 
     #[test]
     fn a_rare_day_is_found_and_one_that_never_comes_is_not() {
-        let next = |text| slots(text, "").after(at("2026-01-01T00:00Z"));
+        let next = |text| slots(text).after(at("2026-01-01T00:00Z"));
         assert_eq!(next("0 0 29 2 *"), Some(at("2028-02-29T00:00Z")));
         assert_eq!(next("0 0 13 11 5"), Some(at("2026-11-06T00:00Z")));
         assert_eq!(
