@@ -33,6 +33,20 @@ pub trait Model {
     fn tell(&self, before: &Self::World, edge: &EdgeOf<Self>) -> String;
 }
 
+/// The outcome of a request of the operator to the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    Answered,
+    /// The request did not reach the API server.
+    Failed,
+    /// The API server carried out the request, but the response was lost.
+    Unheard,
+}
+
+impl Call {
+    pub const ALL: [Self; 3] = [Self::Answered, Self::Failed, Self::Unheard];
+}
+
 /// A step and the world that it leads to.
 #[derive(Clone, Debug)]
 pub struct Edge<S, W> {

@@ -6,7 +6,7 @@ use super::{
     cluster::{goes, heard_of_application, heard_of_driver, heard_of_executor, without_executor},
     configs::Config,
     mutation::Mutation,
-    operator::{self, Call},
+    operator,
     oracle::{Act, Facts, Oracle},
     submission_pods::{collected, heard_of_pods, without_submission_pod},
     world::{
@@ -14,7 +14,7 @@ use super::{
         SUBMISSION_PODS, SubmissionPod, Trouble, World,
     },
 };
-use crate::explorer;
+use crate::explorer::{self, Call};
 use api::{RestartPolicyType, State};
 use std::{cell::RefCell, collections::BTreeSet, fmt::Write};
 
@@ -289,7 +289,7 @@ impl explorer::Model for Model {
                 }
             }
         }
-        for call in [Call::Answered, Call::Failed, Call::Unheard] {
+        for call in Call::ALL {
             out.extend(self.go_on(world, call));
         }
         self.happenings(world, out);

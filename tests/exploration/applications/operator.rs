@@ -11,16 +11,7 @@ use super::{
         SUBMISSION_PODS, Stage, Submission, SubmissionPod, Trouble, World,
     },
 };
-
-/// The outcome of a request of the operator to the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    Answered,
-    /// The request did not reach the API server.
-    Failed,
-    /// The API server carried out the request, but the response was lost.
-    Unheard,
-}
+use crate::explorer::Call;
 
 impl Model {
     /// Begins a reconcile: the operator observes and decides. Returns none if there is nothing to do.

@@ -12,7 +12,7 @@ use super::{
         Placeholder, Trouble, Wake, World, places,
     },
 };
-use crate::explorer;
+use crate::explorer::{self, Call};
 
 pub struct Config {
     pub name: &'static str,
@@ -40,16 +40,6 @@ pub enum Step {
     Crash,
     ExecutorDeleted(Place),
     PlaceholderEvicted(Place),
-}
-
-/// The outcome of a request of the operator to the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    Answered,
-    /// The request did not reach the API server.
-    Failed,
-    /// The API server carried out the request, but the response was lost.
-    Unheard,
 }
 
 type Edge = explorer::Edge<Step, World>;
@@ -290,7 +280,7 @@ impl explorer::Model for Model<'_> {
 
     fn edges(&mut self, world: &World, out: &mut Vec<Edge>) {
         for application in 0..APPLICATIONS {
-            for call in [Call::Answered, Call::Failed, Call::Unheard] {
+            for call in Call::ALL {
                 out.extend(self.goes_on(world, application, call));
             }
             let elapsed = Elapsed::Nothing;

@@ -2,13 +2,12 @@
 
 use super::{
     mutation::Mutation,
-    operator::Call,
     oracle::{Act, Oracle, has_slot, slot, slot_after},
     world::{
         Application, Budget, Doing, End, Operator, Past, RUNS, SLOTS, Schedule, TRIGGERS, Trouble, World, bit,
     },
 };
-use crate::explorer;
+use crate::explorer::{self, Call};
 use api::ScheduleState;
 use serde_json::{Value, json};
 use std::{cmp::Reverse, fmt::Write};
@@ -211,7 +210,7 @@ impl explorer::Model for Model {
         if let Some(next) = self.pass(world) {
             out.push(edge(Step::Pass, next));
         }
-        for call in [Call::Answered, Call::Failed, Call::Unheard] {
+        for call in Call::ALL {
             out.extend(self.go_on(world, call));
         }
         self.happenings(world, out);

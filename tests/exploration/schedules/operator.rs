@@ -7,17 +7,8 @@ use super::{
     oracle::{Act, Seen},
     world::{Application, Doing, End, RUNS, Trouble, World, bit},
 };
+use crate::explorer::Call;
 use serde_json::json;
-
-/// The outcome of a request of the operator to the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    Answered,
-    /// The request did not reach the API server.
-    Failed,
-    /// The API server carried out the request, but the response was lost.
-    Unheard,
-}
 
 #[derive(Clone, Copy)]
 enum Todo {
