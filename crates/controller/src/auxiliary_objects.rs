@@ -213,12 +213,13 @@ impl Inner {
             return None;
         }
         let others = notes.iter().filter(|(other, _)| *other != uid);
-        let mut claims = others
-            .flat_map(|(_, other)| other.attempts.values())
-            .filter_map(|attempt| attempt.claim.as_ref());
-        let claimed = claims.find_map(|claim| {
+        let mut claims = others.flat_map(|(other, note)| {
+            note.attempts.values().filter_map(move |attempt| Some((other, attempt.claim.as_ref()?)))
+        });
+        let claimed = claims.find_map(|(other, claim)| {
             let address = addresses.iter().find(|address| claim.addresses.takes(address, is_of_ui))?;
-            Some((address.clone(), claim.application.clone()))
+            let is_driven = self.is_driven(&claim.application, other);
+            is_driven.then(|| (address.clone(), claim.application.clone()))
         });
         let takes = |key: &ApplicationKey, other: &str, address: &str| {
             let asked = notes.get(other).and_then(|other| other.asked.as_ref());
@@ -331,6 +332,46 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Setup;
+    use api::ObjectKind;
+    use http::{Request as HttpRequest, Response};
+    use kube::{
+        Client,
+        client::Body,
+        runtime::{reflector, watcher::Event},
+    };
+    use serde_json::{from_value, json};
+    use std::future::pending;
+
+    /// Once, an application that was deleted while its Ingress was made kept the address from the next one of its name.
+    #[tokio::test]
+    async fn an_address_is_claimed_as_long_as_its_application_is_there() {
+        let service = tower::service_fn(|_: HttpRequest<Body>| pending::<kube::Result<Response<Body>>>());
+        let setup = Setup::of_tests(Client::new(service, "default"), "ours");
+        let (applications, mut writer) = reflector::store();
+        let (cluster, memory) = (Cluster::new(&setup, applications), ReconcileMemory::default());
+        let queue = Queue::new(setup.workloads.applications.clone());
+        let inner = Inner { cluster, slots: Turns::new(1), memory: memory.clone(), queue };
+        let addresses = ["ui.example.com/pi".to_owned()];
+        let claim = Claim {
+            addresses: AskedAddresses { of_ui: addresses.to_vec(), ..Default::default() },
+            application: ("ours".to_owned(), "pi".to_owned()),
+        };
+        let attempt =
+            Attempt { tried: Try::begun(None, Timestamp::UNIX_EPOCH), told: None, claim: Some(claim) };
+        memory.with("1", |note| note.attempts.insert(ObjectKind::INGRESS.named("pi-ui-ingress"), attempt));
+        let is_taken = || inner.holder(&memory.lock(), &addresses, true, "2").is_some();
+        assert!(!is_taken());
+        let pi: Watched = from_value(json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "metadata": {"name": "pi", "namespace": "ours", "uid": "1"},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+        }))
+        .unwrap();
+        writer.apply_watcher_event(&Event::Apply(pi));
+        assert!(is_taken());
+    }
 
     #[test]
     fn what_has_the_name_of_an_object_is_read_within_bounds() {
