@@ -18,16 +18,16 @@ pub fn state_name(state: State) -> &'static str {
 }
 
 crate::words! {
-    /// How a state is: states of one tone have one colour.
+    /// The tone of a state: states of one tone have one colour.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Tone {
-        /// It has ended well.
+        /// The application has ended well.
         Good = "good",
-        /// It works.
+        /// The application works.
         Busy = "busy",
-        /// It has failed.
+        /// The application has failed.
         Bad = "bad",
-        /// It waits, or is stopped.
+        /// The application waits, or is stopped.
         Wait = "wait",
     }
 }

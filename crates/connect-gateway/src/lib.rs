@@ -53,8 +53,8 @@ pub const SERVER_PORT: u16 = 15002;
 /// namespaces, one page is in memory at a time.
 const PAGE: u32 = 20;
 
-/// How many events are applied before ports and addresses are assigned anew, if so many are there: that is work for each
-/// SparkConnect.
+/// The number of events that are applied before ports and addresses are assigned anew, if so many are there: assigning is
+/// work for each SparkConnect.
 const EVENTS: usize = 32;
 
 /// Serves SparkConnects until `stop`, and then their open connections for the termination grace. Calls `synced` once

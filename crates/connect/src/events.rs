@@ -8,7 +8,7 @@ pub(super) const FAILED: &str = "SparkConnectFailed";
 pub(super) const RESUMED: &str = "SparkConnectResumed";
 pub(super) const WAKING: &str = "SparkConnectWaking";
 
-/// Why the fields that need a gateway have no effect: the reason and the message of the condition `GatewayMissing`.
+/// The reason and the message of the condition `GatewayMissing`, which explain that fields have no effect.
 pub(super) const NO_GATEWAY: (&str, &str) = (
     "NoGateway",
     "sleepAfterIdleSeconds and ttlSecondsAfterIdle have no effect: the operator has no gateway (--connect-gateway)",

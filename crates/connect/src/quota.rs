@@ -10,7 +10,7 @@ use plan::{
 use pods::PodClaim;
 use submission::findings::Invalid;
 
-/// How many executors Spark starts if nobody says a number.
+/// The number of executors that Spark starts if nobody says one.
 const DEFAULT_INSTANCES: u32 = 2;
 
 /// Whether a change leads to another server, so that the quotas must have room for it.

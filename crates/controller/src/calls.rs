@@ -19,8 +19,8 @@ use work::Turns;
 /// The owner of the fields that the operator applies.
 const FIELD_MANAGER: &str = "spark-operator";
 
-/// How many pages of lists are in memory at once, beside the one of the watches. A page has up to 30 MB, and each reconcile
-/// may need a list.
+/// The number of pages of lists that are in memory at once, beside the one of the watches. A page has up to 30 MB, and each
+/// reconcile may need a list.
 pub(super) const PAGES: usize = 2;
 
 /// The metadata of an object.

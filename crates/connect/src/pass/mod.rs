@@ -25,9 +25,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// How long a server has to be ready before the next pause is the first one again.
 const STABLE: Duration = Duration::from_secs(600);
-/// How many servers in a row have to end by themselves until that is told as `Failed`: programs that wait for `Ready`, such as
-/// Kubeflow's SDK, give up then, and one crash may be that of a node or of a package that could not be fetched. Three servers
-/// that end at once do so within a minute.
+/// The number of servers in a row that have to end by themselves until the state is `Failed`: programs that wait for `Ready`,
+/// such as Kubeflow's SDK, give up then, and one crash may be that of a node or of a package that could not be fetched. Three
+/// servers that end at once do so within a minute.
 const FAILURES: i32 = 3;
 /// How much later than its time of deletion a pod is deleted by force: its node is lost, and only that one can be made anew
 /// under the name.

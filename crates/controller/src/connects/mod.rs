@@ -31,8 +31,8 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug, info};
 
-/// How long what a deleted SparkConnect has left keeps a new one of the name waiting: Kubernetes deletes it in a moment,
-/// unless a finalizer keeps it. Then it counts as that of somebody else, which is told.
+/// The longest time for which a new SparkConnect waits for the end of objects that a deleted one of its name has left:
+/// Kubernetes deletes them in a moment, unless a finalizer keeps them. Then they count as those of somebody else.
 const LEFT: Duration = Duration::from_secs(600);
 /// The pause before an Ingress is applied again that could not be: whatever refuses it may take it later.
 const INGRESS_PAUSE: Duration = Duration::from_secs(60);

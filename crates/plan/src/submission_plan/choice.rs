@@ -97,7 +97,7 @@ pub fn choose(
     let coming = ComingRun { submission_id: run.id.as_str(), served, defaults };
     let Prepared { application: prepared, objects: before, copies } =
         policy.prepared(application, &coming)?;
-    // What an extension has changed was made for these executors, not for others.
+    // The change of an extension was made for these executors, not for others.
     let is_renewable = has_partial_restart(application, defaults, policy)
         && *prepared == *policy.with_default_account(application);
     let application = &*prepared;
