@@ -9,7 +9,10 @@ use super::{
     watch::Watching,
 };
 use api::{ObjectKey, ObjectKind, names::label};
-use futures::{Stream, StreamExt, stream};
+use futures::{
+    Stream, StreamExt, future,
+    stream::{self, BoxStream},
+};
 use kube::{
     Resource,
     core::PartialObjectMeta,
@@ -113,14 +116,15 @@ impl AuxiliaryIndex {
 
     /// Follows all kinds; yields the applications whose objects have changed.
     pub(super) fn follow(&self, watching: &Watching) -> impl Stream<Item = ApplicationRef> + Send + use<> {
-        let created_by_operator = format!("{}=true", label::CREATED_BY);
         let all = self.kinds.iter().map(|kind| {
             // The label of the submission id is the only label by which the Ingresses of Kubeflow's operator differ from
             // Ingresses of other owners.
             let is_ingress = kind.kind == ObjectKind::INGRESS;
-            let selector: &str = if is_ingress { label::SUBMISSION_ID } else { &created_by_operator };
-            changes(watching.events::<Object>(&kind.kind.resource(), Some(selector)), Arc::clone(kind))
-                .boxed()
+            let created_by_operator = format!("{}=true", label::CREATED_BY);
+            let selector = if is_ingress { label::SUBMISSION_ID.to_owned() } else { created_by_operator };
+            let (watching, resource) = (watching.clone(), kind.kind.resource());
+            let watch = move || watching.events::<Object>(&resource, Some(selector.as_str())).boxed();
+            changes(watch, Arc::clone(kind)).boxed()
         });
         stream::select_all(all)
     }
@@ -128,23 +132,24 @@ impl AuxiliaryIndex {
 
 /// An object as the watch reads it: its text.
 type Object = Kept<PartialObjectMeta, Box<str>>;
+type Events = BoxStream<'static, watcher::Result<Event<Object>>>;
 
-/// Applies the events of a watch to `kind`; yields the applications whose objects have changed.
-fn changes(
-    events: impl Stream<Item = watcher::Result<Event<Object>>> + Send,
-    kind: Arc<Kind>,
-) -> impl Stream<Item = ApplicationRef> + Send {
-    let missing = Arc::clone(&kind);
-    let events = events.filter_map(move |event| {
-        let unwatched = event.as_ref().is_err_and(|error| missing.is_missing(error));
-        async move {
-            if unwatched {
-                // The watch is not polled again before this pause is over.
-                sleep(LOOK_AGAIN).await;
-            }
-            event.ok()
+/// Applies the events of the watch that `watch` begins to `kind`; yields the applications whose objects have changed. Where the
+/// kind cannot be watched, the watch is begun anew after a pause.
+fn changes(watch: impl Fn() -> Events + Send, kind: Arc<Kind>) -> impl Stream<Item = ApplicationRef> + Send {
+    let begin = (watch, Arc::clone(&kind), None::<Events>);
+    let events = stream::unfold(begin, async |(watch, kind, running)| {
+        let mut running = running.unwrap_or_else(&watch);
+        let event = running.next().await?;
+        if event.as_ref().is_err_and(|error| kind.is_missing(error)) {
+            // The watch of another namespace, if nobody polls it, keeps the page for which all lists of the process wait.
+            drop(running);
+            sleep(LOOK_AGAIN).await;
+            return Some((None, (watch, kind, None)));
         }
+        Some((event.ok(), (watch, kind, Some(running))))
     });
+    let events = events.filter_map(future::ready);
     events.flat_map(move |event| stream::iter(references(kind.apply(event))))
 }
 
@@ -203,13 +208,41 @@ impl Kind {
 mod tests {
     use super::*;
     use kube::core::Status as ApiStatus;
+    use parking_lot::Mutex;
+    use std::{pin::pin, sync::Weak};
+    use tokio::time::timeout;
+
+    fn failed(code: u16) -> watcher::Error {
+        let status = ApiStatus { code, ..ApiStatus::failure("404 page not found", "in no known words") };
+        watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
+    }
+
+    /// Once, where several namespaces were named and one kind was not installed, each page of each list took a minute.
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_left_of_a_watch_in_the_pause_before_the_next_one() {
+        let watches = Arc::<Mutex<Vec<Weak<()>>>>::default();
+        let begun = Arc::clone(&watches);
+        let watch = move || {
+            let mark = Arc::new(());
+            begun.lock().push(Arc::downgrade(&mark));
+            let events = stream::iter([Err(failed(404))]).chain(stream::pending());
+            events.zip(stream::repeat(mark)).map(|(event, _)| event).boxed()
+        };
+        let kind = Arc::new(Kind::new(ObjectKind::INGRESS, Extensions::default()));
+        let mut changes = pin!(changes(watch, kind));
+        for count in 1..=3 {
+            let pause = if count == 1 { LOOK_AGAIN / 2 } else { LOOK_AGAIN };
+            assert!(timeout(pause, changes.next()).await.is_err());
+            let watches = watches.lock();
+            assert_eq!(
+                (watches.len(), watches.iter().any(|watch| watch.upgrade().is_some())),
+                (count, false)
+            );
+        }
+    }
 
     #[test]
     fn a_kind_that_is_not_there_is_waited_for_by_nobody_and_a_busy_api_server_by_all() {
-        let failed = |code: u16| {
-            let status = ApiStatus { code, ..ApiStatus::failure("404 page not found", "in no known words") };
-            watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
-        };
         let kind = Kind::new(ObjectKind::INGRESS, Extensions::default());
         assert!(!kind.is_missing(&failed(503)));
         assert_eq!(*kind.state.borrow(), State::Begins);
