@@ -4,7 +4,7 @@ use super::ApplicationRef;
 use kube::{Resource, runtime::watcher::Event};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     hash::{BuildHasher, RandomState},
     mem,
 };
@@ -82,14 +82,16 @@ impl<R: Record> ApplicationIndex<R> {
             Event::InitDone => {
                 let listed = mem::take(&mut *self.listed.lock());
                 let mut records = self.records.write();
+                // Whichever application an object names now, it is there.
+                let uids: HashSet<_> = listed.values().flat_map(BTreeMap::values).map(R::uid).collect();
                 for (key, record) in
                     records.iter().flat_map(|(key, of)| of.values().map(move |record| (key, record)))
                 {
-                    let now = listed.get(key).and_then(|of| of.get(record.name()));
-                    if now.is_none_or(|now| now.uid() != record.uid()) {
+                    if !uids.contains(record.uid()) {
                         is_going(key, record);
                     }
                 }
+                drop(uids);
                 let before = mem::replace(&mut *records, listed);
                 *self.places.lock() = self.places_of(&records);
                 let differs = |key: &&ApplicationKey| before.get(*key) != records.get(*key);
@@ -273,6 +275,12 @@ mod tests {
         applied(&index, Event::InitDone);
         assert_eq!(applied(&index, Event::Apply((Some("e"), object(1)))).0, ["d", "e"]);
         assert_eq!((index.read().len(), index.places.lock().len()), (1, 1));
+        applied(&index, Event::InitApply((Some("f"), object(1))));
+        assert_eq!(
+            applied(&index, Event::InitDone),
+            (names(&["e", "f"]), vec![]),
+            "a list finds it elsewhere"
+        );
     }
 
     #[test]
