@@ -168,6 +168,7 @@ clients: ## Other programs' own code against this operator, on a node: Airflow's
 	cargo test $(TESTS) --no-run
 	$(CLUSTER) build --tests --level node
 	AIRFLOW=$$($(CLUSTER) python-client airflow) KUBEFLOW_SDK=$$($(CLUSTER) python-client kubeflow-sdk) KUEUE=$$($(CLUSTER) kueue) \
+		CONNECT_CLIENT=$$($(CLUSTER) connect-client --spark $(SPARK)) \
 		tests/tools/level clients tests/tools/in-cluster node cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture soak::clients
 
 # The operator that is measured is the released one. Results go to bench-results.json as well.

@@ -101,17 +101,20 @@ fn a_whole_airflow_defers_tasks_and_goes_on_with_the_driver_of_a_killed_worker()
 
 #[test]
 #[ignore = "needs a node and Kubeflow's SDK: make clients"]
-fn a_job_of_kubeflows_sdk_ends_as_its_application_does() {
+fn jobs_and_sessions_of_kubeflows_sdk_end_as_their_objects_do() {
     let _alone = install_alone();
     let output = Command::new("timeout")
         .args(["600", "python3", "tests/tools/clients/kubeflow_sdk.py", &image(), &spark_version()])
-        .env("PYTHONPATH", folder("KUBEFLOW_SDK"))
+        // The client is of the server's version, which the SDK leaves to its user.
+        .env("PYTHONPATH", format!("{}:{}", folder("CONNECT_CLIENT"), folder("KUBEFLOW_SDK")))
         .env_remove("SPARK_HOME")
         .output()
         .unwrap();
     let [said, why] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert_eq!(said, "function: Completed sum: 4950\nlisted: True\nfile that is missing: Failed\n", "{why}");
-    assert_eq!(kubectl(&["get", "sparkapp", "--output=name"]), "");
+    let jobs = "function: Completed sum: 4950\nlisted: True\nfile that is missing: Failed\n";
+    let session = "session: 100\nits server: Ready True\n";
+    assert_eq!(said, format!("{jobs}{session}"), "{why}");
+    assert_eq!(kubectl(&["get", "sparkapp,sparkconnect", "--output=name"]), "");
     println!("soak: clients: Kubeflow's SDK: as it should be");
 }
 
