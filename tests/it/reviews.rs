@@ -75,7 +75,7 @@ async fn an_application_that_may_work_is_let_in_with_its_warnings() {
 }
 
 #[tokio::test]
-async fn an_edit_that_ends_a_run_is_let_in_with_a_warning() {
+async fn an_edit_is_let_in_with_a_warning_of_what_it_does_to_the_run() {
     let mut old = pi(json!({}));
     old["status"] = json!({"applicationState": {"state": "RUNNING"}, "submissionID": "1"});
     let mut expected = allowed();
@@ -89,6 +89,11 @@ async fn an_edit_that_ends_a_run_is_let_in_with_a_warning() {
         "spec.driver.envVars: is deprecated: write spec.driver.env",
     ]);
     assert_eq!(answer("/validate", &review("UPDATE", &edited, &old)).await, expected);
+    old["status"]["specHash"] = json!("v1-partial:1");
+    let moved = pi(json!({"executor": {"nodeSelector": {"pool": "new"}}}));
+    expected["warnings"] =
+        json!(["an edit of spec.executor.nodeSelector is for the next executor, and this run goes on"]);
+    assert_eq!(answer("/validate", &review("UPDATE", &moved, &old)).await, expected);
 }
 
 #[tokio::test]

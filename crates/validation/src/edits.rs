@@ -108,17 +108,26 @@ fn compare(field: &str, old: &Value, new: &Value, edits: &mut Vec<Edit>) {
     }
 }
 
-/// Returns the warning that an update ends the run of `old`; none if it does not. A suspension counts before an edit.
-pub fn end_of_run(old: &SparkApplication, new: &SparkApplication) -> Option<String> {
+/// Returns the warning of an update that ends the run of `old`, or that leaves it alone and is for its next executors; none if
+/// it is neither. A suspension counts before an edit.
+pub fn effect_on_run(old: &SparkApplication, new: &SparkApplication) -> Option<String> {
+    if new.spec.suspend == Some(true) {
+        return None;
+    }
     let edits = differences(old, new);
-    let is_suspended = new.spec.suspend == Some(true);
-    let mut ending = edits.iter().filter(|edit| edit.effect == Effect::EndsRun && !is_suspended);
-    let field = excerpt::beginning(ending.next()?.field.clone(), LONGEST_FIELD);
-    let others = match ending.count() {
-        0 => String::new(),
-        count => format!(" (and {count} more)"),
-    };
-    Some(format!("an edit of {field}{others} ends this run and starts another"))
+    let warnings = [
+        (Effect::EndsRun, "ends this run and starts another"),
+        (Effect::NextExecutor, "is for the next executor, and this run goes on"),
+    ];
+    warnings.into_iter().find_map(|(effect, what)| {
+        let mut fields = edits.iter().filter(|edit| edit.effect == effect);
+        let field = excerpt::beginning(fields.next()?.field.clone(), LONGEST_FIELD);
+        let others = match fields.count() {
+            0 => String::new(),
+            count => format!(" (and {count} more)"),
+        };
+        Some(format!("an edit of {field}{others} {what}"))
+    })
 }
 
 #[cfg(test)]
@@ -155,10 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_run_is_foretold_where_there_is_a_run_to_end() {
+    fn the_effect_on_a_run_is_foretold_where_there_is_a_run() {
         let told = |state: &str, hash: &str, edit: Value| {
             let old = application(state, hash, json!({"executor": {"instances": 2}}));
-            end_of_run(&old, &application("", "", edit))
+            effect_on_run(&old, &application("", "", edit))
         };
         let words = |field: &str| Some(format!("an edit of {field} ends this run and starts another"));
         let (three, cores) =
@@ -181,6 +190,12 @@ mod tests {
             differences(&old, &application("", "", edit)).iter().map(|edit| edit.effect).collect::<Vec<_>>()
         };
         let selector = json!({"executor": {"instances": 2, "nodeSelector": {"pool": "a"}}});
+        let of_partial = |state: &str, edit: &Value| told(state, "v1-partial:1", edit.clone());
+        let goes_on = "an edit of spec.executor.nodeSelector is for the next executor, and this run goes on";
+        assert_eq!(of_partial("RUNNING", &selector).unwrap(), goes_on);
+        assert_eq!(of_partial("COMPLETED", &selector), None);
+        let with_cores = json!({"executor": {"instances": 2, "cores": 2, "nodeSelector": {"pool": "a"}}});
+        assert_eq!(of_partial("RUNNING", &with_cores), words("spec.executor.cores"));
         assert_eq!(partial("RUNNING", selector.clone()), [Effect::NextExecutor]);
         assert_eq!(partial("COMPLETED", selector), [Effect::NextRun]);
         assert_eq!(partial("RUNNING", three), [Effect::EndsRun]);
@@ -188,7 +203,7 @@ mod tests {
         assert_eq!(partial("RUNNING", volumes), [Effect::NextExecutor]);
         let long =
             |value: &str| application("RUNNING", "v1:1", json!({"sparkConf": {"spark.".repeat(99): value}}));
-        let warning = end_of_run(&long("1"), &long("2")).unwrap();
+        let warning = effect_on_run(&long("1"), &long("2")).unwrap();
         assert!(warning.len() <= 160 && warning.contains("… ends"), "{warning}");
     }
 }

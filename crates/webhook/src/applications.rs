@@ -55,7 +55,7 @@ fn defaulted(spec: &Value) -> Value {
 
 pub(super) fn validated(change: &Change) -> Decision {
     let examine = |application: &_| validation::examine(application, Files::Stay);
-    decided(change, examine, validation::is_same_run, validation::end_of_run)
+    decided(change, examine, validation::is_same_run, validation::effect_on_run)
 }
 
 pub(super) fn validated_schedule(change: &Change) -> Decision {

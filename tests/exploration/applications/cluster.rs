@@ -4,8 +4,8 @@
 use super::{
     model::{Edge, Model, Step},
     world::{
-        EXECUTORS, Executor, Life, Made, NAMES, Orphan, Phase, Pod, Progress, RunNo, Submission, Trouble,
-        World,
+        Application, EXECUTORS, Executor, Life, Made, NAMES, Orphan, Phase, Pod, Progress, RunNo, Submission,
+        Trouble, World,
     },
 };
 
@@ -225,23 +225,22 @@ impl Model {
         if world.application.life != Life::Alive {
             return;
         }
-        let mut user = |trouble, step, change: fn(&mut World)| {
+        let before = world.application;
+        let mut user = |trouble, step, application: Application| {
             if let Some(mut next) = world.troubled(trouble) {
-                change(&mut next);
+                next.application = application;
                 next.changed();
                 out.push(edge(step, next));
             }
         };
-        user(Trouble::Edit, Step::SpecEdited, |world| {
-            world.application.spec = 1 - world.application.spec;
-            world.application.generation += 1;
-        });
-        user(Trouble::Suspend, Step::SuspendFlipped, |world| {
-            world.application.suspend = !world.application.suspend;
-            world.application.generation += 1;
-        });
-        user(Trouble::Rerun, Step::RerunAskedFor, |world| world.application.rerun += 1);
-        user(Trouble::Deletion, Step::ApplicationDeleted, |world| world.application.life = Life::Deleted);
+        let generation = before.generation + 1;
+        for spec in (0..self.oracle.spec_count()).filter(|spec| *spec != before.spec) {
+            user(Trouble::Edit, Step::SpecEdited, Application { spec, generation, ..before });
+        }
+        let suspend = !before.suspend;
+        user(Trouble::Suspend, Step::SuspendFlipped, Application { suspend, generation, ..before });
+        user(Trouble::Rerun, Step::RerunAskedFor, Application { rerun: before.rerun + 1, ..before });
+        user(Trouble::Deletion, Step::ApplicationDeleted, Application { life: Life::Deleted, ..before });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     oracle::Setting,
-    world::{Budget, Trouble},
+    world::{Budget, SPECS, Trouble},
 };
 use api::RestartPolicyType;
 use batch_schedulers::BatchSchedulers;
@@ -52,6 +52,7 @@ const GROUPED: [(Trouble, u8); 7] =
     [(Edit, 1), (Suspend, 2), (Kill, 1), (NodeLoss, 1), (Crash, 1), (Fault, 1), (Refusal, 1)];
 const GROUPED_BY_POD: [(Trouble, u8); 6] =
     [(Edit, 1), (Suspend, 2), (Kill, 1), (Crash, 1), (Refusal, 1), (Eviction, 1)];
+const PARTIAL: [(Trouble, u8); 5] = [(Edit, 2), (Suspend, 1), (Kill, 1), (Crash, 1), (Fault, 1)];
 const LOST: [(Trouble, u8); 3] = [(NodeLoss, 1), (Edit, 1), (Suspend, 1)];
 /// Troubles after which a driver is deleted before its run is recorded, and is therefore created again.
 const ANEW: [(Trouble, u8); 3] = [(Kill, 1), (Crash, 1), (NodeLoss, 1)];
@@ -83,12 +84,15 @@ fn natively(more: u8) -> Vec<Config> {
     );
     grouped.setting.policy.extensions = Extensions::of(BatchSchedulers::default());
     let mut renamed_natively = config("renamed driver", (Native, Never), &none, renamed);
-    renamed_natively.setting.names = [0, 1];
+    renamed_natively.setting.names = [0, 1, 0];
+    let mut partial = config("partial restart", (Native, Never), &none, Budget::new(2 + more, &PARTIAL));
+    partial.setting.policy.partial_restart = true;
     let troubles = if more == 0 { &QUEUED[..2] } else { &QUEUED };
     let mut queued = config("in a queue of Kueue", (Native, OnFailure), &none, Budget::new(2, troubles));
     queued.setting.is_queued = true;
     vec![
         Config { runs: 2, ..queued },
+        Config { runs: 2, ..partial },
         Config {
             runs: 2,
             ..config("suspended and resumed", (Native, Never), &none, Budget::new(3, &RESUMED))
@@ -125,7 +129,7 @@ fn by_pod(more: u8) -> Vec<Config> {
         ..config(name, (SparkSubmit, restart), &json!({}), Budget::new(count + more, troubles))
     };
     let mut renamed = of("renamed driver, by spark-submit", Never, 1, &OF_RENAMED_BY_POD);
-    renamed.setting.names = [0, 1];
+    renamed.setting.names = [0, 1, 0];
     let mut grouped = of("in a group, by spark-submit", OnFailure, 1, &GROUPED_BY_POD);
     grouped.setting.spec["batchScheduler"] = json!("volcano");
     grouped.setting.policy.extensions = Extensions::of(BatchSchedulers::default());
@@ -184,7 +188,7 @@ fn config(
     let policy = Policy { submitter, ..Policy::new("k8s://https://10.96.0.1:443") };
     let setting = Setting {
         spec: fields,
-        names: [0, 0],
+        names: [0; SPECS],
         policy,
         is_queued: false,
         has_sidecar: false,

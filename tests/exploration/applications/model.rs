@@ -134,7 +134,7 @@ impl Model {
     fn follows(&self, world: &World, before: &Facts, after: &Facts) -> Result<(), String> {
         let wrong = |why: &str| Err(why.to_owned());
         let application = &world.application;
-        let is_edited = before.spec.is_some_and(|spec| spec != application.spec);
+        let is_edited = before.specs != 0 && !before.is_of(application.spec);
         let is_rerun = application.rerun != before.rerun;
         let is_retried = after.state == State::SubmissionFailed && before.run != after.run;
         let moves = before.state != after.state || is_retried;
@@ -254,6 +254,7 @@ impl explorer::Model for Model {
             terminating: false,
             protected: false,
             complete: true,
+            template: 0,
         };
         World {
             application,
@@ -416,8 +417,17 @@ impl explorer::Model for Model {
             State::Suspended if application.suspend => return Ok(()),
             _ => return wrong("it is stuck"),
         }
-        if facts.spec != Some(application.spec) || facts.run.is_none_or(|run| run.spec != application.spec) {
+        if !facts.is_of(application.spec) || facts.run.is_none_or(|run| !facts.is_of(run.spec)) {
             return wrong("the last edit is lost");
+        }
+        let template = self.oracle.template(application.spec);
+        let is_renewed = |pod: &Pod| {
+            let run = pod.run.map_or(0, |run| usize::from(run.ordinal));
+            let file = world.config_maps[run].map(|spec| self.oracle.template(spec));
+            pod.template == template && (file == Some(template) || !self.oracle.is_partial())
+        };
+        if is_followed && !ours().filter(|pod| !pod.phase.has_ended()).all(is_renewed) {
+            return wrong("executors are made from the template of an earlier spec");
         }
         if facts.generation != Some(application.generation) {
             return wrong("the last edit was not taken note of");

@@ -50,6 +50,8 @@ pub enum Mutation {
     SubmissionPodsLeft,
     /// The group of a run is not deleted with the run.
     GroupLeft,
+    /// The template of the executors stays as it is after an edit that leaves the run alone.
+    TemplateNotRenewed,
     /// The outcome of a submission is the outcome of the pod, whatever the pod's container reports.
     OutcomeOfPodCounts,
     /// A submission pod that was evicted counts as succeeded.
@@ -65,7 +67,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::OldExecutorsIgnored,
         Self::CachedDriverTrusted,
         Self::EmptyCacheTrusted,
@@ -87,6 +89,7 @@ impl Mutation {
         Self::OldSubmissionPodsIgnored,
         Self::SubmissionPodsLeft,
         Self::GroupLeft,
+        Self::TemplateNotRenewed,
         Self::OutcomeOfPodCounts,
         Self::EvictedTakenForSuccess,
         Self::FailureCountsMoreThanDriver,
@@ -106,6 +109,7 @@ impl Mutation {
             | Self::RevocableAdopted
             | Self::HalfMadeReplaced => "faults, by spark-submit",
             Self::GroupLeft => "in a group",
+            Self::TemplateNotRenewed => "partial restart",
             Self::OldSubmissionPodsIgnored => "its user, by spark-submit",
             Self::FailureCountsMoreThanDriver => "renamed driver, by spark-submit",
             Self::OutcomeOfPodCounts => "submission pods with a sidecar",
@@ -215,6 +219,9 @@ impl Mutation {
                         children.retain(|child| GroupApi::of(&child.kind).is_none());
                     }
                 }
+            }
+            Self::TemplateNotRenewed => {
+                plan.actions.retain(|action| !matches!(action, Action::RenewTemplate { .. }));
             }
             Self::EndWithoutTime => plan.status.termination_time = None,
             Self::RerunNotNoted => plan.status.last_rerun = before.last_rerun,

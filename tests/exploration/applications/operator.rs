@@ -219,8 +219,15 @@ impl Model {
         };
         let mut broken = None;
         let goes_on = if call == Call::Failed {
+            // Of two requests, the first one has reached the API server.
+            if let Todo::Act(Act::RenewTemplate { name, uid, template }) = now {
+                write_template(&mut world, name, uid, template);
+            }
             // An object that a driver can run without does not keep the driver from running.
-            matches!(now, Todo::Act(Act::Make | Act::DeleteGroup(_) | Act::RestoreGroup(_)))
+            matches!(
+                now,
+                Todo::Act(Act::Make | Act::DeleteGroup(_) | Act::RestoreGroup(_) | Act::RenewTemplate { .. })
+            )
         } else {
             match now {
                 Todo::Check => doing.is_current,
@@ -306,6 +313,11 @@ impl Model {
             }
             Act::DeleteGroup(run) => world.group = world.group.filter(|of| *of != run),
             Act::RestoreGroup(run) => world.group = Some(run),
+            Act::RenewTemplate { name, uid, template } => {
+                if let Some(pod) = write_template(world, name, uid, template) {
+                    pod.template = template;
+                }
+            }
             Act::Protect { name, uid, protect } => {
                 let pods = &mut world.drivers[usize::from(name)];
                 if let Some(pod) = pods.as_mut().filter(|pod| pod.uid == uid) {
@@ -366,6 +378,14 @@ impl Model {
 /// driver was made.
 fn is_waited_for(pod: &SubmissionPod) -> bool {
     pod.may_go_on() || pod.terminating && pod.stage != Stage::Ended(Exit::Done)
+}
+
+/// Writes the template of the executors into the ConfigMap of this driver. Returns the driver, if it is there.
+fn write_template(world: &mut World, name: u8, uid: u8, template: u8) -> Option<&mut Pod> {
+    let pod = world.drivers[usize::from(name)].as_mut().filter(|pod| pod.uid == uid)?;
+    let config_map = &mut world.config_maps[usize::from(pod.run?.ordinal)];
+    *config_map = config_map.map(|_| template);
+    Some(pod)
 }
 
 /// Returns an operator that has just started.

@@ -8,13 +8,13 @@ use super::{
     mutation::Mutation,
     records::{config_map, name_of, number_of},
     world::{
-        Application, Departed, EXECUTORS, Executor, NAMES, Pod, Progress, RunNo, SUBMISSION_PODS,
+        Application, Departed, EXECUTORS, Executor, NAMES, Pod, Progress, RunNo, SPECS, SUBMISSION_PODS,
         SubmissionPod,
     },
 };
 use crate::{decision::Decision, explorer::Folding};
 use api::{
-    ObjectKey, SparkApplication, SparkApplicationStatus, State,
+    ObjectKey, SparkApplication, SparkApplicationSpec, SparkApplicationStatus, State,
     names::{annotation, label},
 };
 use batch_schedulers::GroupApi;
@@ -36,10 +36,12 @@ use std::{
 };
 use submission::{
     SubmissionEnvironment, driver_pod_name,
+    executor_template::ExecutorTemplate,
     run::{Run, SubmissionId},
-    spec_hash::spec_hash,
+    spec_hash::is_hash_of,
     submission_pod,
 };
+use validation::validate;
 
 pub const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 /// The uid of a pod of another owner.
@@ -102,6 +104,11 @@ pub enum Act {
     DeleteGroup(RunNo),
     /// Makes the group of a run that lasts, or changes it to that of this run.
     RestoreGroup(RunNo),
+    RenewTemplate {
+        name: u8,
+        uid: u8,
+        template: u8,
+    },
     Protect {
         name: u8,
         uid: u8,
@@ -118,11 +125,18 @@ pub struct Facts {
     pub ordinal: u8,
     pub executions: i32,
     pub submissions: i32,
-    /// The spec whose hash is recorded.
-    pub spec: Option<u8>,
+    /// The specs that have the recorded hash, one bit each.
+    pub specs: u8,
     pub generation: Option<u8>,
     pub rerun: u8,
     pub has_time: bool,
+}
+
+impl Facts {
+    /// Returns whether the recorded hash is that of this spec.
+    pub const fn is_of(&self, spec: u8) -> bool {
+        self.specs & (1 << spec) != 0
+    }
 }
 
 /// The facts that the controller derives from an application before it observes other objects.
@@ -139,8 +153,8 @@ pub struct Asked {
 pub struct Setting {
     /// The fields that all specs have.
     pub spec: Value,
-    /// The numbers of the driver's names: with the first spec, and with the second.
-    pub names: [u8; 2],
+    /// The numbers of the driver's names, by the numbers of specs.
+    pub names: [u8; SPECS],
     pub policy: Policy,
     /// Whether the application is in a queue of Kueue.
     pub is_queued: bool,
@@ -168,7 +182,9 @@ pub struct Oracle {
     /// The names of ConfigMaps by the ordinals of runs: of the driver if it is made natively, otherwise of the
     /// submission pod.
     pub config_maps: BTreeMap<u8, String>,
-    hashes: [String; 2],
+    specs: Vec<SparkApplicationSpec>,
+    /// The fingerprints of the executors' templates, by the numbers of specs.
+    pub templates: Vec<String>,
 }
 
 impl Oracle {
@@ -187,11 +203,17 @@ impl Oracle {
             runs: BTreeMap::new(),
             ids: BTreeMap::new(),
             config_maps: BTreeMap::new(),
-            hashes: [String::new(), String::new()],
+            specs: Vec::new(),
+            templates: Vec::new(),
         };
         oracle.number(SparkApplicationStatus::default());
-        for spec in 0..2 {
-            oracle.hashes[usize::from(spec)] = spec_hash(&oracle.real(&super::model::fresh(spec)).spec);
+        for spec in 0..oracle.spec_count() {
+            let fresh = oracle.real(&super::model::fresh(spec));
+            let settings = &oracle.setting.policy.submission;
+            let template =
+                ExecutorTemplate::of(validate(&fresh).unwrap(), &Run::next(&fresh), settings).unwrap();
+            oracle.templates.push(template.fingerprint());
+            oracle.specs.push(fresh.spec);
             for ordinal in 1..=ORDINALS + 1 {
                 let mut application = oracle.real(&super::model::fresh(spec));
                 let before = (ordinal > 1).then(|| i64::from(ordinal - 1));
@@ -214,6 +236,25 @@ impl Oracle {
 
     pub fn is_native(&self) -> bool {
         self.setting.policy.submitter == Submitter::Native
+    }
+
+    /// Whether edits of what executors have from their template leave a run alone.
+    pub const fn is_partial(&self) -> bool {
+        self.setting.policy.partial_restart
+    }
+
+    /// Returns how many specs the application may have.
+    pub const fn spec_count(&self) -> u8 {
+        if self.is_partial() { 3 } else { 2 }
+    }
+
+    /// Returns the number of the executors' template of a spec: that of the first spec that has the same template.
+    pub fn template(&self, spec: u8) -> u8 {
+        self.template_number(&self.templates[usize::from(spec)])
+    }
+
+    fn template_number(&self, fingerprint: &str) -> u8 {
+        (0..).zip(&self.templates).find(|(_, known)| *known == fingerprint).unwrap().0
     }
 
     /// Whether a batch scheduler places the pods of the application as a group.
@@ -385,8 +426,13 @@ impl Oracle {
                 Act::Protect { name: number_of(name), uid: uid[1..].parse().unwrap(), protect: *protect }
             }
             Action::DeleteApplication => Act::DeleteApplication,
-            Action::MakeCopies { .. } | Action::PatchPod { .. } | Action::RenewTemplate { .. } => {
-                unreachable!("no application of the model is in a gang or has a partial restart: {action:?}")
+            Action::RenewTemplate { template, driver, uid } => Act::RenewTemplate {
+                name: number_of(driver),
+                uid: uid[1..].parse().unwrap(),
+                template: self.template_number(&template.fingerprint()),
+            },
+            Action::MakeCopies { .. } | Action::PatchPod { .. } => {
+                unreachable!("no application of the model is in a gang of Kubernetes: {action:?}")
             }
         }
     }
@@ -431,13 +477,17 @@ impl Oracle {
             return *number;
         }
         let id = status.submission_id.as_ref().map(|id| serde_json::from_value(id.as_str().into()).unwrap());
+        let has_hash = |spec: &&SparkApplicationSpec| {
+            status.spec_hash.as_ref().and_then(|recorded| is_hash_of(recorded, spec)) == Some(true)
+        };
+        let specs = (0..).zip(&self.specs).filter(|(_, spec)| has_hash(spec));
         let facts = Facts {
             state: status.application_state.state,
             run: id.map(|id: SubmissionId| self.runs[&id]),
             ordinal: u8::try_from(status.run_ordinal.unwrap_or_default()).unwrap(),
             executions: status.execution_attempts,
             submissions: status.submission_attempts,
-            spec: (0..2).find(|spec| status.spec_hash.as_ref() == Some(&self.hashes[usize::from(*spec)])),
+            specs: specs.map(|(number, _)| 1 << number).sum(),
             generation: status.observed_generation.map(|generation| u8::try_from(generation).unwrap()),
             rerun: status.last_rerun.as_ref().map_or(0, |value| value.parse().unwrap()),
             has_time: status.termination_time.is_some(),
@@ -461,7 +511,10 @@ impl Oracle {
     fn real(&self, application: &Application) -> SparkApplication {
         let Application { spec, generation, suspend, rerun, life: _, status } = *application;
         let mut fields = crate::template();
-        fields["arguments"] = json!([spec.to_string()]);
+        fields["arguments"] = json!([(spec % 2).to_string()]);
+        if spec == 2 {
+            fields["executor"] = json!({"nodeSelector": {"pool": "other"}});
+        }
         fields["driver"] = json!({"podName": name_of(self.setting.names[usize::from(spec)])});
         fields["suspend"] = json!(suspend);
         json_patch::merge(&mut fields, &self.setting.spec);

@@ -4,7 +4,10 @@ use super::{
     oracle::{FOREIGN, Oracle, UID, then},
     world::{Executor, Exit, Made, Phase, Pod, RunNo, Stage, SubmissionPod},
 };
-use api::{Role, SparkApplication, names::batch_scheduler};
+use api::{
+    Role, SparkApplication,
+    names::{annotation, batch_scheduler},
+};
 use plan::Policy;
 use pods::{Controller, Ended, Particulars, Phase as PodPhase, PodSummary, Waiting};
 use submission::{self, SubmissionEnvironment, run::Run};
@@ -19,16 +22,18 @@ impl Oracle {
         } else {
             format!("spark-drv-{}-conf-map", pod.uid)
         };
+        let group = self.is_grouped().then_some((batch_scheduler::VOLCANO_GROUP, "spark-pi-pg"));
+        let template = (annotation::TEMPLATE, self.templates[usize::from(pod.template)].as_str());
+        let marks = group.into_iter().chain(self.is_partial().then_some(template));
+        let marks: Box<[_]> = marks.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         PodSummary {
             application: Some("pi".to_owned()),
             role: Some(Role::Driver),
             submission_id: Some(self.ids[&run].to_string()),
             controller: Some(controller("SparkApplication", "pi", UID)),
             protected: pod.protected,
-            particulars: self.is_grouped().then(|| {
-                let mark = (batch_scheduler::VOLCANO_GROUP.to_owned(), "spark-pi-pg".to_owned());
-                Box::new(Particulars { marks: [mark].into(), ..Particulars::default() })
-            }),
+            particulars: (!marks.is_empty())
+                .then(|| Box::new(Particulars { marks, ..Particulars::default() })),
             driver_config_map: Some(config_map),
             ..record
         }

@@ -221,6 +221,7 @@ impl Model {
             terminating: false,
             protected: false,
             complete: false,
+            template: self.oracle.template(run.spec),
         });
         (uid, broken)
     }

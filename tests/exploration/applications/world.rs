@@ -7,6 +7,8 @@ use crate::budget::{self, Kind};
 
 /// The number of names that drivers may have: an edit may change the name.
 pub const NAMES: usize = 2;
+/// The number of specs that an application may have: see [`Application::spec`].
+pub const SPECS: usize = 3;
 /// The largest number of executors at the same time, of all runs together.
 pub const EXECUTORS: usize = 2;
 /// The largest number of submission pods at the same time: those of two consecutive runs.
@@ -27,8 +29,8 @@ pub struct World {
     pub executors: [Option<Executor>; EXECUTORS],
     /// Each submission pod, in the place of its run: see [`RunNo::place`].
     pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
-    /// The ConfigMaps that the operator has made, by the ordinals of runs: the spec that each was made for. A ConfigMap
-    /// belongs to the driver or to the submission pod.
+    /// The ConfigMaps that the operator has made, by the ordinals of runs: the spec that each was made for, or whose executors'
+    /// template was written into it since. A ConfigMap belongs to the driver or to the submission pod.
     pub config_maps: [Option<u8>; 8],
     /// The run of the group by which a batch scheduler places pods. All runs have the same name for it.
     pub group: Option<RunNo>,
@@ -46,7 +48,8 @@ pub struct World {
 /// A SparkApplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Application {
-    /// The number of the spec, 0 or 1.
+    /// The number of the spec, 0 or 1; where edits may be for the next executor alone, 2 too, which differs from 0 in what only
+    /// the executors' template has.
     pub spec: u8,
     pub generation: u8,
     pub suspend: bool,
@@ -83,6 +86,8 @@ pub struct Pod {
     pub protected: bool,
     /// Whether `spark-submit` has made the pod's ConfigMap.
     pub complete: bool,
+    /// The number of the executors' template that the driver is marked with: see [`super::oracle::Oracle::template`].
+    pub template: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -263,7 +268,7 @@ pub struct Past {
 
 impl RunNo {
     pub const fn bit(self) -> u32 {
-        1 << (self.ordinal * 2 + self.spec)
+        1 << (self.ordinal * SPECS as u8 + self.spec)
     }
 
     /// Returns the index of the run's submission pod in [`World::submission_pods`].

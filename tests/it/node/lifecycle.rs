@@ -54,7 +54,7 @@ fn a_driver_that_takes_too_much_memory_says_so() {
 fn executors_that_a_policy_refuses_are_told_of_and_a_killed_one_is_replaced() {
     let _shared = install();
     let name = "executor-killed";
-    let refused = refusing_executors_of(name);
+    let refused = refusing("executor", name);
     runs(&job(name, "replace"));
     let why = || {
         let conditions = application(name)["status"]["conditions"].take();
@@ -195,9 +195,9 @@ fn job(name: &str, what: &str) -> Value {
     job
 }
 
-/// Refuses each executor of the application called `name`, as an admin's policy would.
-fn refusing_executors_of(name: &str) -> AdmissionPolicy {
-    let labels = json!({"sparkoperator.k8s.io/app-name": name, "spark-role": "executor"});
+/// Refuses each pod of `role` of the application called `name`, as an admin's policy would.
+pub(crate) fn refusing(role: &str, name: &str) -> AdmissionPolicy {
+    let labels = json!({"sparkoperator.k8s.io/app-name": name, "spark-role": role});
     let pods =
         json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
     let spec = json!({
@@ -210,14 +210,14 @@ fn refusing_executors_of(name: &str) -> AdmissionPolicy {
         &spec,
         json!({"validationActions": ["Deny"]}),
     );
-    let executor = json!({
+    let refused = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": labels},
         "spec": {"containers": [{"name": "a", "image": "a"}]},
     });
     until("the policy holds", || {
-        let tried = try_kubectl_with(&executor, &["create", "--dry-run=server", "-f", "-"]);
+        let tried = try_kubectl_with(&refused, &["create", "--dry-run=server", "-f", "-"]);
         tried.is_err_and(|why| why.contains("none today"))
     });
     policy

@@ -20,7 +20,7 @@ pub(crate) mod handover;
 /// A foreign webhook that adds sidecars.
 mod injector;
 /// What can happen to an application, and how its status reports it.
-mod lifecycle;
+pub(crate) mod lifecycle;
 /// Metrics, read by a real Prometheus.
 mod monitoring;
 /// Drivers that the operator has created itself.
@@ -67,7 +67,8 @@ use std::{
 /// A job of these tests takes about 15 s; a job that takes longer than this counts as never ending.
 const PATIENCE: &str = "240s";
 /// The path in the API of the applications of these tests.
-const APPLICATIONS: &str = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/default/sparkapplications";
+pub(crate) const APPLICATIONS: &str =
+    "/apis/sparkoperator.k8s.io/v1beta2/namespaces/default/sparkapplications";
 
 #[test]
 #[ignore = "needs a node: make test"]
@@ -313,7 +314,7 @@ pub(crate) fn kept(name: &str) -> PathBuf {
 }
 
 /// A child process that is killed when this value is dropped.
-struct EndedOnDrop(Child);
+pub(crate) struct EndedOnDrop(pub(crate) Child);
 
 impl Drop for EndedOnDrop {
     fn drop(&mut self) {
@@ -326,16 +327,16 @@ impl Drop for EndedOnDrop {
 // seconds of a driver.
 
 /// Applies an object, which is in the namespace `default` unless it names another one.
-fn apply(object: &Value) {
+pub(crate) fn apply(object: &Value) {
     calls::apply(object, Some(object["metadata"]["namespace"].as_str().unwrap_or("default")));
 }
 
 /// Deletes the application `name`, and waits until it is gone.
-fn delete(name: &str) {
+pub(crate) fn delete(name: &str) {
     calls::delete(&format!("{APPLICATIONS}/{name}"));
 }
 
-fn application(name: &str) -> Value {
+pub(crate) fn application(name: &str) -> Value {
     calls::get(&format!("{APPLICATIONS}/{name}")).expect(name)
 }
 
@@ -359,12 +360,12 @@ fn left_of(application: &str) -> Vec<String> {
 }
 
 /// Returns the objects of a list.
-fn listed(path: &str) -> Vec<Value> {
+pub(crate) fn listed(path: &str) -> Vec<Value> {
     calls::get(path).expect(path)["items"].as_array().unwrap().clone()
 }
 
 /// Returns the node's address, at which pods reach the servers of tests.
-fn node_address() -> String {
+pub(crate) fn node_address() -> String {
     let path = r#"--output=jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}"#;
     kubectl(&["get", "nodes", path])
 }

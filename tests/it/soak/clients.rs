@@ -1,17 +1,22 @@
 //! Runs the code of other programs that submit applications and follow them, as PyPI has it: Airflow's provider in a real
 //! Airflow, and Kubeflow's SDK. `docs/user/clients.md` has what came of it.
 
+/// Kueue, which comes from its Go modules.
+mod kueue;
+
 use crate::{
-    apiserver::kubectl::kubectl,
+    apiserver::{calls, kubectl::kubectl},
     node::{
-        install_alone, kept,
+        APPLICATIONS, application, install_alone, kept,
         native::{image, python_job, spark_version},
+        state_is, until,
     },
 };
 use std::{
-    env, fs,
+    env,
+    fs::{self, File},
     path::PathBuf,
-    process::{Command, Output},
+    process::{Child, Command, Output},
 };
 
 #[test]
@@ -27,6 +32,9 @@ fn a_task_of_airflow_ends_as_its_application_does() {
         ("is-retried", false, "IndexError", 2),
         ("is-deferred", true, "first executor:", 0),
         ("has-additions", true, "first executor:", 0),
+        ("is-mortal", true, "first executor:", 1),
+        ("is-by-spark-submit", true, "first executor:", 0),
+        ("has-sidecar", true, "first executor:", 0),
         ("waits-for-success", true, "first executor:", 1),
         ("waits-for-failure", false, "Spark application failed with state: FAILED", 1),
         // The DAG of docs/user/airflow.md.
@@ -51,26 +59,70 @@ fn a_task_of_airflow_ends_as_its_application_does() {
     }
     let drivers = kubectl(&["get", "pods", "--selector=spark-role=driver", "--output=name"]);
     assert!(!drivers.contains("is-suspended"), "{drivers}");
+    until("its time to live is over", || calls::get(&format!("{APPLICATIONS}/is-mortal")).is_none());
     kubectl(&["delete", "sparkapp", "--all"]);
 }
 
 #[test]
+#[ignore = "needs a node and Airflow: make clients"]
+fn a_whole_airflow_defers_tasks_and_goes_on_with_the_driver_of_a_killed_worker() {
+    let _alone = install_alone();
+    let airflow = Airflow::start();
+    let _parts = ["api-server", "dag-processor", "scheduler", "triggerer"].map(|name| airflow.part(name));
+    let begins = |dag: &str| {
+        let trigger = ["dags", "trigger", dag, "--run-id", RUN];
+        until(&format!("Airflow knows {dag}"), || airflow.run(&trigger).status.success());
+    };
+    let succeeds = |dag: &str| until(&format!("{dag} succeeds"), || airflow.state_of(dag) == "success");
+    begins("is-deferred");
+    let drivers = ["get", "pods", "--selector=spark-role=driver,dag_id=is-deferred", "--output=name"];
+    until("the task has a driver", || !kubectl(&drivers).is_empty());
+    succeeds("is-deferred");
+
+    let name = "is-reattached";
+    begins(name);
+    until("the application is there", || calls::get(&format!("{APPLICATIONS}/{name}")).is_some());
+    state_is(name, "RUNNING");
+    let log = ["logs", "is-reattached-driver", "--container=spark-kubernetes-driver"];
+    until("the executor works", || kubectl(&log).contains("first executor:"));
+    let tries = || fs::read_to_string(airflow.home.join("tries")).unwrap();
+    let killed = Command::new("kill").arg("-KILL").args(tries().split_whitespace()).status().unwrap();
+    assert!(killed.success(), "{}", tries());
+    until("another worker has the task", || tries().lines().count() == 2);
+    kubectl(&["delete", "pod", "--selector=sparkoperator.k8s.io/app-name=is-reattached,spark-role=executor"]);
+    succeeds(name);
+    let status = application(name)["status"].take();
+    assert_eq!(status["runOrdinal"], 1, "{status}");
+    assert_eq!(status["applicationState"]["state"], "COMPLETED", "{status}");
+    assert_eq!(kubectl(&["get", "sparkapp", "--output=name"]).lines().count(), 1);
+    kubectl(&["delete", "sparkapp", "--all"]);
+    println!("soak: clients: a whole Airflow: as it should be");
+}
+
+#[test]
 #[ignore = "needs a node and Kubeflow's SDK: make clients"]
-fn a_job_of_kubeflows_sdk_ends_as_its_application_does() {
+fn jobs_and_sessions_of_kubeflows_sdk_end_as_their_objects_do() {
     let _alone = install_alone();
     let output = Command::new("timeout")
         .args(["600", "python3", "tests/tools/clients/kubeflow_sdk.py", &image(), &spark_version()])
-        .env("PYTHONPATH", folder("KUBEFLOW_SDK"))
+        // The client is of the server's version, which the SDK leaves to its user.
+        .env("PYTHONPATH", format!("{}:{}", folder("CONNECT_CLIENT"), folder("KUBEFLOW_SDK")))
         .env_remove("SPARK_HOME")
         .output()
         .unwrap();
     let [said, why] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert_eq!(said, "function: Completed sum: 4950\nlisted: True\nfile that is missing: Failed\n", "{why}");
-    assert_eq!(kubectl(&["get", "sparkapp", "--output=name"]), "");
+    let jobs = "function: Completed sum: 4950\nlisted: True\nfile that is missing: Failed\n";
+    let session = "session: 100\nits server: Ready True\n";
+    assert_eq!(said, format!("{jobs}{session}"), "{why}");
+    assert_eq!(kubectl(&["get", "sparkapp,sparkconnect", "--output=name"]), "");
     println!("soak: clients: Kubeflow's SDK: as it should be");
 }
 
-/// An Airflow without a web server: a command runs a DAG, its tasks and its triggers in one process.
+/// The run of each DAG in a whole Airflow.
+const RUN: &str = "once";
+
+/// An Airflow. The command `dags test` runs a DAG, its tasks and its triggers in one process; in a whole Airflow each has a process
+/// of its own.
 struct Airflow {
     home: PathBuf,
     /// The application from which the DAGs start, as JSON.
@@ -96,23 +148,55 @@ impl Airflow {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Starts a part of a whole Airflow.
+    fn part(&self, name: &str) -> Part {
+        let log = File::create(self.home.join(format!("{name}.log"))).unwrap();
+        Part(self.command(&[name]).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
+    }
+
+    /// Returns the state of the run of this DAG in a whole Airflow.
+    fn state_of(&self, dag: &str) -> String {
+        let output = self.run(&["dags", "state", dag, RUN]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.lines().last().unwrap_or_default().to_owned()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let kubeconfig = env::var("KUBECONFIG").expect("`tests/tools/cluster/cluster exec` sets it");
         let connection =
             format!(r#"{{"conn_type": "kubernetes", "extra": {{"kube_config_path": "{kubeconfig}"}}}}"#);
-        Command::new("timeout")
-            .args(["600", "python3", "-m", "airflow"])
+        let mut command = Command::new("timeout");
+        command
+            .args(["--kill-after=20", "900", "python3", "-m", "airflow"])
             .args(arguments)
             .env("PYTHONPATH", folder("AIRFLOW"))
             .env("AIRFLOW_HOME", &self.home)
             .env("AIRFLOW__CORE__DAGS_FOLDER", self.home.join("dags"))
             .env("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
+            .env("AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION", "False")
+            .env("AIRFLOW__CORE__PARALLELISM", "4")
+            .env("AIRFLOW__API_AUTH__JWT_SECRET", "all parts of this Airflow have the same words")
+            // A worker that says nothing for so many seconds counts as dead.
+            .env("AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT", "20")
             .env("AIRFLOW__USAGE_DATA_COLLECTION__ENABLED", "False")
             .env("AIRFLOW_CONN_KUBERNETES_DEFAULT", connection)
             .env("APPLICATION", &self.application)
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env_remove("SPARK_HOME")
-            .output()
-            .unwrap()
+            .env_remove("SPARK_HOME");
+        command
+    }
+}
+
+/// A process of a whole Airflow, which ends with its children when this value is dropped: `timeout` passes the signal on.
+struct Part(Child);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        Command::new("kill").arg(self.0.id().to_string()).status().ok();
+        self.0.wait().ok();
     }
 }
 

@@ -13,9 +13,10 @@ from airflow.sdk import DAG
 APPLICATION = json.loads(os.environ["APPLICATION"])
 
 
-def submits(dag, arguments, spec=None, kubernetes=None, **options):
+def submits(dag, arguments, spec=None, kubernetes=None, annotations=None, **options):
     application = copy.deepcopy(APPLICATION)
     application["spec"].update(arguments=arguments, **(spec or {}))
+    application["metadata"]["annotations"] = annotations or {}
     body = {"spark": application, **({"kubernetes": kubernetes} if kubernetes else {})}
     with DAG(dag, schedule=None):
         SparkKubernetesOperator(task_id="submits", name=dag, namespace="default", template_spec=body, **options)
@@ -28,12 +29,32 @@ def waits_for(dag, application):
         )
 
 
+def notes_processes(_):
+    """Adds a line for this try: the worker that watches it, and the process that runs it."""
+    with open(os.path.join(os.environ["AIRFLOW_HOME"], "tries"), "a") as file:
+        print(os.getppid(), os.getpid(), file=file)
+
+
 submits("succeeds", ["end"])
 submits("is-kept", ["end"], delete_on_termination=False, random_name_suffix=False)
 submits("fails", [], delete_on_termination=False, random_name_suffix=False)
 submits("is-retried", [], delete_on_termination=False, retries=1, retry_delay=datetime.timedelta(seconds=1))
 submits("is-deferred", ["end"], deferrable=True)
 submits("is-suspended", ["end"], spec={"suspend": True})
+submits("is-mortal", ["end"], spec={"timeToLiveSeconds": 60}, delete_on_termination=False, random_name_suffix=False)
+submits("is-by-spark-submit", ["end"], annotations={"sparkoperator.k8s.io/submitter": "spark-submit"})
+# Its worker is killed while the driver waits for another executor.
+submits(
+    "is-reattached",
+    ["replace"],
+    delete_on_termination=False,
+    random_name_suffix=False,
+    retries=1,
+    retry_delay=datetime.timedelta(seconds=1),
+    pre_execute=notes_processes,
+)
+SIDECAR = {"name": "companion", "image": APPLICATION["spec"]["image"], "command": ["sleep", "3600"], "restartPolicy": "Always"}
+submits("has-sidecar", ["end"], spec={"driver": {**APPLICATION["spec"]["driver"], "initContainers": [SIDECAR]}})
 # What the provider adds from its own section: lists and maps that are empty, and labels that no field of a spec has.
 submits(
     "has-additions",

@@ -1,6 +1,6 @@
 """Where do the programs of a cluster come from, and are they here already?
 
-Kubernetes, etcd, CoreDNS, Helm and Prometheus are built from their Go modules, because a registry of Go modules is reachable
+Kubernetes, etcd, CoreDNS, Helm, Prometheus and Kueue are built from their Go modules, because a registry of Go modules is reachable
 from more places than release downloads are; the rest are Debian packages. What is built is kept under the
 cache by version, so only the first run on a machine pays for it.
 
@@ -27,6 +27,7 @@ ETCD = "3.6.4"
 COREDNS = "1.12.4"
 HELM = "3.19.4"
 PROMETHEUS = "0.313.5"  # That is release 3.13.5: its module's versions begin with a zero.
+KUEUE = "0.17.0"
 
 LEVELS = ("api", "node")
 
@@ -34,13 +35,6 @@ API_PROGRAMS = ("kube-apiserver", "etcd", "kubectl")
 NODE_PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns")
 # Only tests run these, so a demonstration does not build them.
 TEST_PROGRAMS = ("json-patch", "helm")
-# A Prometheus that discovers pods, which Debian's does not.
-PROMETHEUS_PROGRAMS = ("prometheus",)
-
-# Prometheus' commands have a main in its module. Of all that it can find its targets by, only Kubernetes is
-# compiled in.
-PROMETHEUS_TAGS = "netgo,remove_all_sd,enable_kubernetes_sd"
-
 # Applies JSON patches as the API server does, for tests.
 JSON_PATCH = (pathlib.Path(__file__).resolve().parents[1] / "json-patch" / "main.go").read_text()
 
@@ -82,6 +76,33 @@ BESIDE = {
     ),
     "json-patch": Beside("gopkg.in/evanphx/json-patch.v4", "4.12.0", JSON_PATCH),
     "helm": Beside("helm.sh/helm/v3", HELM),
+}
+
+@dataclasses.dataclass(frozen=True)
+class Alone:
+    """A program that is built in a module of its own, from `cmd` of somebody else's module."""
+
+    module: str
+    version: str
+    # Where the program has its version from, and what that is.
+    said: str
+    tags: str = ""
+    # The oldest Go that the module takes.
+    go: str = "1.24.0"
+    # A folder of the module that is kept beside the program.
+    kept: str | None = None
+
+
+ALONE = {
+    # It discovers pods, which Debian's does not. Of all that it can find its targets by, only Kubernetes is compiled in.
+    "prometheus": Alone(
+        "github.com/prometheus/prometheus",
+        PROMETHEUS,
+        f"github.com/prometheus/common/version.Version={PROMETHEUS.replace('0.3', '3.', 1)}",
+        tags="netgo,remove_all_sd,enable_kubernetes_sd",
+    ),
+    # With its manifests.
+    "kueue": Alone("sigs.k8s.io/kueue", KUEUE, f"sigs.k8s.io/kueue/pkg/version.GitVersion=v{KUEUE}", go="1.25.0", kept="config"),
 }
 
 # program (or file) that must exist → Debian package that brings it. Looked up by program and not by package,
@@ -126,8 +147,8 @@ def program(name: str, kubernetes: str = KUBERNETES) -> pathlib.Path:
     if name in BESIDE:
         beside = BESIDE[name]
         version = "-".join(filter(None, (name, beside.version, beside.edition)))
-    elif name in PROMETHEUS_PROGRAMS:
-        version = f"prometheus-{PROMETHEUS}"
+    elif name in ALONE:
+        version = f"{name}-{ALONE[name].version}"
     else:
         version = f"kubernetes-{kubernetes}"
     return cache() / "programs" / version / name
@@ -156,18 +177,18 @@ def ensure(level: str, kubernetes: str = KUBERNETES, tests: bool = False) -> Non
         drop_what_go_keeps()
 
 
-def ensure_prometheus() -> pathlib.Path:
-    """The path of a Prometheus that discovers pods, built if it is missing."""
-    (name,) = PROMETHEUS_PROGRAMS
-    target = program(name)
+def ensure_alone(name: str) -> pathlib.Path:
+    """The path of one of the programs in ALONE, built if it is missing."""
+    alone, target = ALONE[name], program(name)
     with locked(go_folder() / ".lock", f"build of {name}"):
         if not target.exists():
-            module = "github.com/prometheus/prometheus"
             folder = go_folder() / target.parent.name
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "go.mod").write_text(f"module local/{name}\n\ngo 1.24.0\n\nrequire {module} v{PROMETHEUS}\n")
-            version = f"-X github.com/prometheus/common/version.Version={PROMETHEUS.replace('0.3', '3.', 1)}"
-            build(folder, {name: f"{module}/cmd/{name}"}, version, KUBERNETES, tags=PROMETHEUS_TAGS)
+            (folder / "go.mod").write_text(f"module local/{name}\n\ngo {alone.go}\n\nrequire {alone.module} v{alone.version}\n")
+            if alone.kept:
+                module = downloaded(alone.module, alone.version, folder)
+                shutil.copytree(pathlib.Path(module["Dir"]) / alone.kept, target.parent / alone.kept, dirs_exist_ok=True)
+            build(folder, {name: f"{alone.module}/cmd/{name}"}, f"-X {alone.said}", KUBERNETES, tags=alone.tags)
             drop_what_go_keeps()
     return target
 
@@ -303,17 +324,23 @@ def kubernetes_go_mod(version: str, folder: pathlib.Path, beside: dict[str, Besi
     Kubernetes takes its staging modules from folders of its repository, which is why it cannot simply be `go
     install`ed. The same modules are published as v0.minor.patch.
     """
-    result = go(folder, "mod", "download", "-json", f"k8s.io/kubernetes@v{version}")
-    if result.returncode != 0:
-        raise SystemExit(f"Kubernetes {version} cannot be fetched:\n{result.stderr or result.stdout}")
+    kubernetes = downloaded("k8s.io/kubernetes", version, folder)
     published = "v0." + version.partition(".")[2]
-    staging = staging_modules(pathlib.Path(json.loads(result.stdout)["GoMod"]).read_text())
+    staging = staging_modules(pathlib.Path(kubernetes["GoMod"]).read_text())
     required = "".join(f"\t{wanted.module} v{wanted.version}\n" for wanted in beside.values())
     replaced = "".join(f"\t{module} => {module} {published}\n" for module in staging)
     return (
         f"module local/kubernetes\n\ngo 1.24.0\n\nrequire (\n\tk8s.io/kubernetes v{version}\n{required})\n\n"
         f"replace (\n{replaced})\n"
     )
+
+
+def downloaded(module: str, version: str, folder: pathlib.Path) -> dict[str, str]:
+    """Where the files of a module are, by the names that Go has for that."""
+    result = go(folder, "mod", "download", "-json", f"{module}@v{version}")
+    if result.returncode != 0:
+        raise SystemExit(f"{module} {version} cannot be fetched:\n{result.stderr or result.stdout}")
+    return json.loads(result.stdout)
 
 
 def staging_modules(go_mod: str) -> list[str]:
