@@ -1,6 +1,6 @@
 //! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
 
-use super::{entry::Session, layout::page, query::Query, reads, refusal::Refusal};
+use super::{Query, Refusal, Session, page, reads};
 use api::{printable::line, spark_container_of};
 use axum::{
     extract::Path,
