@@ -46,7 +46,7 @@ pub(crate) async fn show(
             }
         }
         p { small { "The last " (LINES) " lines at most." } }
-        pre #log tabindex="0" aria-label={ "Log of " (pod) } data-tail=[tail] data-after=(log.after) { (log.text) }
+        pre #log tabindex="0" role="region" aria-label={ "Log of " (pod) } data-tail=[tail] data-after=(log.after) { (log.text) }
     };
     Ok(page(Some(&session.visitor), &pod, false, &content))
 }
