@@ -1,9 +1,6 @@
 //! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
 
-use super::{
-    Query, Refusal, Right, Session, hidden, lack, now,
-    reads::{named, send},
-};
+use super::{Query, Refusal, Right, Session, hidden, lack, now, reads};
 use api::names::annotation;
 use axum::{
     body::Bytes,
@@ -107,7 +104,7 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
         let words = "This page only shows: the admin has not allowed actions (--allow-actions).";
         return Err(Refusal::new(StatusCode::FORBIDDEN, words));
     }
-    named(&namespace, &name)?;
+    reads::named(&namespace, &name)?;
     let action = Action::ALL.into_iter().find(|action| action.as_str() == form.get("action"));
     let action = action.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "There is no such action."))?;
     let objects = Request::new(K::url_path(&(), Some(&namespace)));
@@ -115,7 +112,7 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
         Some(patch) => objects.patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
         None => objects.delete(&name, &DeleteParams::default()),
     };
-    send(&session.caller.client, request.map_err(kube::Error::BuildRequest)?).await?;
+    reads::send(&session.caller.client, request.map_err(kube::Error::BuildRequest)?).await?;
     // What is deleted leads to the list of its kind: the address without namespace and name.
     let list = uri.path().rsplitn(3, '/').last().filter(|_| action == Action::Delete);
     Ok(Redirect::to(list.unwrap_or(uri.path())).into_response())

@@ -1,13 +1,7 @@
 //! The list of applications, filtered, sorted and cut into pages by the server, so that it can have ten thousand rows. The
 //! address has the filter, and can be sent to a colleague.
 
-use super::{
-    Application, Key, Query, Session,
-    layout::wide,
-    name_of, now,
-    overview::{link, times},
-    scope, state,
-};
+use super::{Application, Key, Query, Session, link, name_of, now, scope, state, times, wide};
 use api::{ApplicationType, State, summary};
 use axum::response::Response;
 use jiff::Timestamp;

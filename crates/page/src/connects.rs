@@ -1,11 +1,8 @@
 //! The list of servers of Spark Connect, and the page of one.
 
 use super::{
-    Action, Refusal, Session, ago,
-    application::{conditions, log_of, spec, traces},
-    buttons, page, reads,
-    rows::Connect,
-    scope, word,
+    Action, Connect, Refusal, Session, ago, buttons, conditions, log_of, page, reads, scope, spec, traces,
+    word,
 };
 use api::{SparkConnect, names::label, summary::Tone};
 use axum::{extract::Path, response::Response};

@@ -5,10 +5,8 @@
 //! from elsewhere gets a page that leads to the same address again.
 
 use super::{
-    Caller, CallerId, Credentials, Page, Query, Refusal, address,
-    callers::{bearer, with_header},
-    layout::Visitor,
-    now, page, trouble,
+    Caller, CallerId, Credentials, Page, Query, Refusal, Visitor, address, bearer, now, page, trouble,
+    with_header,
 };
 use axum::{
     body::Bytes,

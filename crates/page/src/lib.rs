@@ -49,19 +49,24 @@ use kube::Client;
 use serde_json::Value;
 use std::sync::Arc;
 
-// What several modules use, so that each imports it from here.
+// What modules use of each other, so that each imports it from here.
 use actions::{Action, buttons};
-use callers::{Caller, Callers};
+use application::{conditions, log_of, spec, traces};
+use callers::{Caller, Callers, bearer, with_header};
 use entry::Session;
 use found::PodRow;
-use layout::{ago, duration, hidden, name_of, page, state, table, tone, trouble, word};
+use layout::{
+    POLICY, Visitor, ago, duration, hidden, name_of, page, state, table, tone, trouble, wide, word,
+};
 use lists::List;
+use overview::{link, times};
 use query::{Query, address};
 use reads::{LARGEST, Right, lack};
 use refusal::Refusal;
-use rows::{Application, Key, Row};
+use rows::{Application, Connect, Key, Reduced, Row, Schedule, reduced};
 use secrets::{CallerId, Secrets};
-use windows::Windows;
+use timeline::outcomes;
+use windows::{Driver, Window, Windows};
 
 /// With whose credentials requests are made.
 #[derive(Clone)]

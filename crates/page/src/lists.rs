@@ -3,10 +3,7 @@
 //! A [`List`] belongs to one caller and is filled by that caller's client, so it contains what RBAC shows to the caller and
 //! nothing else. It ends, and gives its memory back, when nobody has looked at it for a minute.
 
-use super::{
-    Key, Refusal, Row, reads,
-    rows::{Reduced, reduced},
-};
+use super::{Key, Reduced, Refusal, Row, reads, reduced};
 use axum::http::StatusCode;
 use futures::TryStreamExt;
 use kube::{

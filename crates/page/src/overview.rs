@@ -147,7 +147,7 @@ mod tests {
             let metadata = json!({"name": name, "namespace": "team-a"});
             let object =
                 to_raw_value(&json!({"metadata": metadata, "spec": spec, "status": status})).unwrap();
-            let reduced = reduced(&object);
+            let reduced = reduced::<Application>(&object);
             (reduced.key, reduced.row)
         };
         let rows = [

@@ -1,8 +1,8 @@
 //! The list of schedules, and the page of one: how it is and when it is due.
 
 use super::{
-    Action, Application, Key, Refusal, Session, address, ago, buttons, now, page, reads, rows::Schedule,
-    scope, timeline::outcomes, trouble, word,
+    Action, Application, Key, Refusal, Schedule, Session, address, ago, buttons, now, outcomes, page, reads,
+    scope, trouble, word,
 };
 use api::{ScheduledSparkApplication, printable::lines, summary::Tone};
 use axum::{extract::Path, response::Response};

@@ -4,10 +4,7 @@
 //! reach neither the page nor its cookie. The right to see it is in the path of the frame, which is why no cookie is needed.
 
 use super::{
-    LARGEST, Page, Query, Refusal, Right, Session, hidden, lack,
-    layout::POLICY,
-    page, reads,
-    windows::{Driver, Window},
+    Driver, LARGEST, POLICY, Page, Query, Refusal, Right, Session, Window, hidden, lack, page, reads,
 };
 use api::{SparkApplication, SparkConnect, summary};
 use axum::{

@@ -4,7 +4,7 @@
 //! A window is known by a key that nobody can guess. Whoever has the key sees that one UI for as long as the window is used,
 //! and nothing else: see docs/design/decisions/0015-page-without-rights.md.
 
-use super::{Caller, CallerId, LARGEST, Refusal, reads::collected, secrets::Secrets};
+use super::{Caller, CallerId, LARGEST, Refusal, Secrets, reads::collected};
 use axum::{
     body::Bytes,
     http::{Method, Request, StatusCode, header::HOST, response::Parts},
