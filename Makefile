@@ -107,7 +107,7 @@ test-api: ## Against a real API server; the test plays kubelet
 test-node: ## On a real node, where Spark really runs
 	cargo test $(TESTS) --no-run
 	$(CLUSTER) build --tests --level node --watching
-	CONNECT_CLIENT=$$($(CLUSTER) connect-client --spark $(SPARK)) tests/tools/level node tests/tools/node-level
+	AXE=$$($(CLUSTER) axe-core) CONNECT_CLIENT=$$($(CLUSTER) connect-client --spark $(SPARK)) tests/tools/level node tests/tools/node-level
 
 # A new test counts once it has passed so often while other tests run: make repeat TEST=apiserver::budget
 repeat: ## Run tests against a real API server again and again, TEST=prefix of their names TIMES=20

@@ -31,6 +31,8 @@ pub async fn run(settings: &PageSettings) -> anyhow::Result<()> {
     let shown = Settings {
         allows_actions: settings.allow_actions,
         history_server: settings.history_server.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
+        dashboard: settings.dashboard.clone(),
+        render: None,
     };
     let page = Arc::new(Page::new(Credentials::Tokens(client), shown));
     let listener = listen("--bind-address", settings.bind_address)?;

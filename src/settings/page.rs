@@ -28,6 +28,10 @@ pub struct PageSettings {
     #[arg(long, value_name = "URL", value_parser = web_address)]
     pub history_server: Option<String>,
 
+    /// The address of a dashboard with the metrics of an application; {namespace} and {name} in it stand for the application's
+    #[arg(long, value_name = "URL", value_parser = web_address)]
+    pub dashboard: Option<String>,
+
     #[command(flatten)]
     pub log: LogSettings,
 }

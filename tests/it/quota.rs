@@ -6,7 +6,7 @@ use api::SparkApplication;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use plan::{
     Policy,
-    quota::{exceeded, needs_room},
+    quota::{exceeded, needs_room, present_sum},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -86,6 +86,18 @@ fn what_the_present_run_uses_is_left_for_the_one_after_an_edit() {
     let mut broken = two_executors(&Map::new(), &run("RUNNING"));
     broken.spec.driver.pod.memory = Some("lots".to_owned());
     assert_eq!(super::quota::said(Some(&broken), &edited, &[full]).len(), 1);
+}
+
+#[test]
+fn what_an_application_asks_for_at_present_is_the_sum_of_the_pods_that_it_has() {
+    let sum = |state: &str| {
+        let executors = json!({"pi-exec-1": "RUNNING", "pi-exec-2": "PENDING", "pi-exec-3": "COMPLETED"});
+        let run = json!({"applicationState": {"state": state}, "executorState": executors});
+        let sum = present_sum(&two_executors(&Map::new(), &run))?;
+        Some(["cpu", "memory"].map(|name| api::quantity::of_resource(name, sum[name])))
+    };
+    assert_eq!(sum("RUNNING"), Some(["3", "4224Mi"].map(str::to_owned)));
+    assert_eq!(sum("COMPLETED"), None);
 }
 
 #[test]

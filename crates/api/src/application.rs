@@ -129,18 +129,20 @@ pub struct SparkApplicationSpec {
 
 reads_null_as_absent!("spec": SparkApplicationSpec);
 
-/// Language of a program. Spark gives Python and R more memory beside the heap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ApplicationType {
-    /// A jar, with a main class.
-    Java,
-    /// A `.py` file.
-    Python,
-    /// A jar, with a main class.
-    #[default]
-    Scala,
-    /// A `.R` file.
-    R,
+crate::words! {
+    /// Language of a program. Spark gives Python and R more memory beside the heap.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    pub enum ApplicationType {
+        /// A jar, with a main class.
+        Java = "Java",
+        /// A `.py` file.
+        Python = "Python",
+        /// A jar, with a main class.
+        #[default]
+        Scala = "Scala",
+        /// A `.R` file.
+        R = "R",
+    }
 }
 
 /// Where the driver runs. Becomes `--deploy-mode`.

@@ -1,18 +1,11 @@
 //! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
 
-use super::{
-    entry::Session,
-    layout::hidden,
-    now,
-    query::Query,
-    reads::{Right, lack, named, send},
-    refusal::Refusal,
-};
-use api::{SparkApplication, names::annotation};
+use super::{Query, Refusal, Right, Session, hidden, lack, now, reads};
+use api::names::annotation;
 use axum::{
     body::Bytes,
     extract::Path,
-    http::StatusCode,
+    http::{StatusCode, Uri},
     response::{IntoResponse, Redirect, Response},
 };
 use futures::future::join;
@@ -101,6 +94,7 @@ fn button(action: Action, missing: Option<&str>) -> Markup {
 /// Does what a form of the page of an object of the kind `K` asks for.
 pub(crate) async fn act<K: Resource<DynamicType = ()>>(
     session: Session,
+    uri: Uri,
     Path((namespace, name)): Path<(String, String)>,
     body: Bytes,
 ) -> Result<Response, Refusal> {
@@ -110,7 +104,7 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
         let words = "This page only shows: the admin has not allowed actions (--allow-actions).";
         return Err(Refusal::new(StatusCode::FORBIDDEN, words));
     }
-    named(&namespace, &name)?;
+    reads::named(&namespace, &name)?;
     let action = Action::ALL.into_iter().find(|action| action.as_str() == form.get("action"));
     let action = action.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "There is no such action."))?;
     let objects = Request::new(K::url_path(&(), Some(&namespace)));
@@ -118,11 +112,10 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
         Some(patch) => objects.patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
         None => objects.delete(&name, &DeleteParams::default()),
     };
-    send(&session.caller.client, request.map_err(kube::Error::BuildRequest)?).await?;
-    let is_application = K::kind(&()) == SparkApplication::kind(&());
-    let lists = if is_application { "/applications" } else { "/schedules" };
-    let to = if action == Action::Delete { lists.to_owned() } else { format!("{lists}/{namespace}/{name}") };
-    Ok(Redirect::to(&to).into_response())
+    reads::send(&session.caller.client, request.map_err(kube::Error::BuildRequest)?).await?;
+    // What is deleted leads to the list of its kind: the address without namespace and name.
+    let list = uri.path().rsplitn(3, '/').last().filter(|_| action == Action::Delete);
+    Ok(Redirect::to(list.unwrap_or(uri.path())).into_response())
 }
 
 #[cfg(test)]

@@ -1,19 +1,23 @@
 //! The page of one application: first a sentence that says how it is and what to do, then what led there.
 
 use super::{
-    actions::{Action, buttons},
-    entry::Session,
-    found::{self, PodRow},
-    layout::{ago, duration, page, state, table, tone, trouble},
-    logs, now, reads,
-    refusal::Refusal,
-    timeline::timeline,
+    Action, PodRow, Refusal, Session, ago, buttons, duration, found, logs, now, page, reads, state, table,
+    timeline::timeline, tone, trouble,
 };
-use api::{SparkApplication, SparkApplicationStatus, State, excerpt::beginning, printable::lines, summary};
+use api::{
+    SparkApplication, SparkApplicationStatus, State,
+    excerpt::beginning,
+    names::label,
+    printable::{line, lines},
+    summary,
+};
 use axum::{extract::Path, response::Response};
-use futures::future::join3;
+use futures::future::{join, join3};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::{
+    api::core::v1::Event,
+    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
+};
 use kube::ResourceExt;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -28,20 +32,15 @@ pub(crate) async fn show(
     let client = &session.caller.client;
     let (application, text) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
     let application = &application;
-    let (pods, events, words) = join3(
-        found::pods(&session, application),
-        found::events(&session, &application.metadata),
-        last_words(&session, application),
-    )
-    .await;
     let pause = if application.spec.suspend == Some(true) { Action::Resume } else { Action::Suspend };
     let actions = [pause, Action::Rerun];
-    let buttons = buttons::<SparkApplication>(&session, &namespace, &name, &actions).await;
+    let ((pods, traces), words, buttons) = join3(
+        traces(&session, &application.metadata, label::APP_NAME),
+        last_words(&session, application),
+        buttons::<SparkApplication>(&session, &namespace, &name, &actions),
+    )
+    .await;
     let now = now();
-    let (pods, pods_trouble) = match pods {
-        Ok((pods, is_cut)) => (pods, is_cut.then(|| "There are more pods.".to_owned())),
-        Err(refusal) => (Vec::new(), Some(refusal.words)),
-    };
     let content = html! {
         (sentence(application, now))
         (links(&session, application))
@@ -53,17 +52,47 @@ pub(crate) async fn show(
             h2 { "The driver's last words" }
             pre tabindex="0" { (lines(&words)) }
         }
+        (conditions(application.status.as_ref().map_or(&[][..], |status| status.conditions.as_slice())))
+        (traces)
+        (spec(&text))
+    };
+    Ok(page(Some(&session.visitor), &name, true, &content))
+}
+
+/// Reads what an object leaves: its pods, which have its name in this label, and its events. Returns the pods, and what is
+/// shown of both.
+pub(crate) async fn traces(session: &Session, of: &ObjectMeta, label: &str) -> (Vec<PodRow>, Markup) {
+    let (pods, events) = join(found::pods(session, of, label), found::events(session, of)).await;
+    let (pods, lack) = match pods {
+        Ok((pods, is_cut)) => (pods, is_cut.then(|| "There are more pods.".to_owned())),
+        Err(refusal) => (Vec::new(), Some(refusal.words)),
+    };
+    let shown = html! {
         h2 { "Pods" }
-        (trouble(pods_trouble.as_deref()))
-        (table_of_pods(&namespace, &pods))
+        (trouble(lack.as_deref()))
+        (table_of_pods(of.namespace.as_deref().unwrap_or_default(), &pods))
         h2 { "Events" }
         @match &events {
             Ok(events) => (table_of_events(events)),
             Err(refusal) => (trouble(Some(&refusal.words))),
         }
-        (spec(&text))
     };
-    Ok(page(Some(&session.visitor), &name, true, &content))
+    (pods, shown)
+}
+
+/// Returns the conditions of a status; nothing if there are none.
+pub(crate) fn conditions(of: &[Condition]) -> Markup {
+    let rows = html! {
+        @for condition in of { tr {
+            th scope="row" { (line(&condition.type_)) }
+            td { (line(&condition.status)) }
+            td.number { (ago(Some(condition.last_transition_time.0))) }
+            td { (line(&condition.reason)) }
+            td { (lines(&condition.message)) }
+        } }
+    };
+    let titles = ["Condition", "Status", "Since", "Reason", "Message"];
+    html! { @if !of.is_empty() { (table("Conditions", &titles, &rows)) } }
 }
 
 /// Returns the end of the driver's log, if the application has failed and nothing better is known.
@@ -95,7 +124,8 @@ fn sentence(application: &SparkApplication, now: Timestamp) -> Markup {
 
 /// Returns the links to what belongs to the application and is elsewhere.
 fn links(session: &Session, application: &SparkApplication) -> Markup {
-    let namespace = application.namespace().unwrap_or_default();
+    let (name, namespace) = (application.name_any(), application.namespace().unwrap_or_default());
+    let settings = &session.page.settings;
     let status = application.status.as_ref();
     let driver = status.and_then(|status| status.driver_info.pod_name.as_ref());
     let is_running = application.state() == State::Running;
@@ -103,16 +133,20 @@ fn links(session: &Session, application: &SparkApplication) -> Markup {
     html! {
         p.links {
             @if let Some(pod) = driver { a href=(log_of(&namespace, pod)) { "Log of the driver" } }
-            @if is_running { a href={ "/ui/" (namespace) "/" (application.name_any()) "/" } { "Spark UI" } }
-            @if let (Some(server), Some(id)) = (&session.page.settings.history_server, id) {
+            @if is_running { a href={ "/ui/" (namespace) "/" (name) "/" } { "Spark UI" } }
+            @if let (Some(server), Some(id)) = (&settings.history_server, id) {
                 a href={ (server) "/history/" (id) "/jobs/" } rel="noreferrer" { "History server" }
             }
+            @if let Some(address) = &settings.dashboard {
+                a href=(address.replace("{namespace}", &namespace).replace("{name}", &name)) rel="noreferrer" { "Metrics" }
+            }
+            a href={ "/applications/" (namespace) "/" (name) "/edit" } { "What an edit would do" }
         }
     }
 }
 
 /// Returns the address of the log of a pod.
-fn log_of(namespace: &str, pod: &str) -> String {
+pub(crate) fn log_of(namespace: &str, pod: &str) -> String {
     format!("/logs/{namespace}/{pod}")
 }
 
@@ -209,8 +243,9 @@ fn table_of_events(events: &[Event]) -> Markup {
     table("Latest first", &["When", "Type", "Reason", "Message"], &rows)
 }
 
-fn spec(application: &str) -> Markup {
-    let whole: Value = serde_json::from_str(application).unwrap_or_default();
+/// Returns the spec of an object, as YAML.
+pub(crate) fn spec(object: &str) -> Markup {
+    let whole: Value = serde_json::from_str(object).unwrap_or_default();
     let text = serde_saphyr::to_string(&whole["spec"]).unwrap_or_default();
     html! {
         details #spec {
@@ -244,6 +279,17 @@ mod tests {
         );
         let runs = runs(&application, now).into_string();
         assert!(runs.contains("<td>&lt;/td&gt;&lt;script&gt;, exit code 1</td>"), "{runs}");
+    }
+
+    #[test]
+    fn conditions_are_a_table_in_which_text_of_others_stays_text() {
+        let condition = json!({
+            "type": "Ready", "status": "False", "reason": "<b>", "message": "a\nb", "lastTransitionTime": "2026-11-21T12:00:00Z",
+        });
+        let text = conditions(&[from_value(condition).unwrap()]).into_string();
+        assert!(text.contains("<th scope=\"row\">Ready</th><td>False</td>"), "{text}");
+        assert!(text.contains("<td>&lt;b&gt;</td><td>a\nb</td>"), "{text}");
+        assert_eq!(conditions(&[]).into_string(), "");
     }
 
     #[test]

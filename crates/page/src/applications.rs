@@ -1,17 +1,8 @@
 //! The list of applications, filtered, sorted and cut into pages by the server, so that it can have ten thousand rows. The
 //! address has the filter, and can be sent to a colleague.
 
-use super::{
-    callers::Caller,
-    entry::Session,
-    layout::state,
-    now,
-    overview::{link, times},
-    query::Query,
-    rows::{Application, Key},
-    scope,
-};
-use api::{State, summary};
+use super::{Application, Key, Query, Session, link, name_of, now, scope, state, times, wide};
+use api::{ApplicationType, State, summary};
 use axum::response::Response;
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -28,6 +19,7 @@ api::words! {
         Name = "name",
         Namespace = "namespace",
         State = "state",
+        Type = "type",
         Owner = "owner",
         Attempts = "attempts",
         Executors = "executors",
@@ -46,7 +38,8 @@ impl Column {
         match self {
             Self::Name => a_key.1.cmp(&b_key.1),
             Self::Namespace => a_key.cmp(b_key),
-            Self::State => name_of(a).cmp(name_of(b)),
+            Self::State => name_of(a.state).cmp(name_of(b.state)),
+            Self::Type => a.language.cmp(&b.language),
             Self::Owner => a.owner.cmp(&b.owner),
             Self::Attempts => a.attempts.cmp(&b.attempts),
             Self::Executors => (a.running, a.wanted, a.failed).cmp(&(b.running, b.wanted, b.failed)),
@@ -59,14 +52,15 @@ impl Column {
 
 type Row<'r> = (&'r Key, &'r Application);
 
-fn name_of(row: &Application) -> &'static str {
-    row.state.map_or("UNREADABLE", summary::state_name)
-}
-
 /// Whether the query wants the row: each of its values has to be that of the row, and its text in one of the row's.
 fn is_wanted(query: &Query, (key, row): &Row<'_>) -> bool {
-    let exact =
-        [("namespace", &*key.0), ("state", name_of(row)), ("owner", &*row.owner), ("queue", &*row.queue)];
+    let exact = [
+        ("namespace", &*key.0),
+        ("state", name_of(row.state)),
+        ("type", row.language.as_str()),
+        ("owner", &*row.owner),
+        ("queue", &*row.queue),
+    ];
     let has = |text: &str| {
         [&*key.1, &*key.0, &*row.owner, &*row.queue, &*row.reason, &*row.why]
             .iter()
@@ -96,7 +90,7 @@ fn order(query: &Query) -> (Column, bool) {
 
 pub(crate) async fn show(session: Session) -> Response {
     let query = &session.query;
-    scope::show(&session, PATH, "Applications", Caller::applications, |rows| {
+    scope::show::<Application>(&session, PATH, "Applications", |rows| {
         let now = now();
         let table = table(query, &wanted(query, rows.into_iter(), now), now);
         html! { (filter(query)) (table) }
@@ -110,19 +104,22 @@ fn filter(query: &Query) -> Markup {
             span { label for=(name) { (title) } " " input id=(name) name=(name) value=(query.get(name)) size="12"; }
         }
     };
+    let choice = |name: &str, title: &str, words: &[&str]| {
+        html! {
+            span {
+                label for=(name) { (title) } " "
+                select id=(name) name=(name) {
+                    option value="" { "all" }
+                    @for word in words { option value=(word) selected[query.get(name) == *word] { (word) } }
+                }
+            }
+        }
+    };
     html! {
         form action=(PATH) role="search" {
             (field("q", "Search")) (field("namespace", "Namespace"))
-            span {
-                label for="state" { "State" } " "
-                select #state name="state" {
-                    option value="" { "all" }
-                    @for state in State::ALL {
-                        @let name = summary::state_name(state);
-                        option value=(name) selected[query.get("state") == name] { (name) }
-                    }
-                }
-            }
+            (choice("state", "State", &State::ALL.map(summary::state_name)))
+            (choice("type", "Type", &ApplicationType::ALL.map(ApplicationType::as_str)))
             (field("owner", "Owner or schedule")) (field("queue", "Queue"))
             @for name in ["sort", "order"] {
                 @if let Some(value) = query.given(name) { input type="hidden" name=(name) value=(value); }
@@ -149,30 +146,26 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
             }
         }
     };
-    html! {
-        div.wide tabindex="0" role="group" aria-label="Applications" {
-            table {
-                caption { (rows.len()) " applications" @if pages > 1 { ", page " (number) " of " (pages) } }
-                thead { tr { @for column in Column::ALL { (header(column)) } } }
-                tbody {
-                    @for (key, row) in rows.iter().skip((number - 1) * ROWS).take(ROWS) {
-                        tr {
-                            th scope="row" { (link(key)) }
-                            td { (key.0) }
-                            td { (state(row.state)) @if !row.why.is_empty() { br; small { (row.why) } } }
-                            td { (row.owner) }
-                            td.number { (row.attempts) }
-                            td.number {
-                                (row.running) " of " (row.wanted)
-                                @if row.failed > 0 { ", " span.bad { (row.failed) " failed" } }
-                            }
-                            (times(row, now))
-                            td { (row.queue) }
-                        }
-                    }
-                }
+    let of_pages = if pages > 1 { format!(", page {number} of {pages}") } else { String::new() };
+    let headers = html! { @for column in Column::ALL { (header(column)) } };
+    let shown = html! {
+        @for (key, row) in rows.iter().skip((number - 1) * ROWS).take(ROWS) { tr {
+            th scope="row" { (link(key)) }
+            td { (key.0) }
+            td { (state(row.state)) @if !row.why.is_empty() { br; small { (row.why) } } }
+            td { (row.language.as_str()) }
+            td { (row.owner) }
+            td.number { (row.attempts) }
+            td.number {
+                (row.running) " of " (row.wanted)
+                @if row.failed > 0 { ", " span.bad { (row.failed) " failed" } }
             }
-        }
+            (times(row, now))
+            td { (row.queue) }
+        } }
+    };
+    html! {
+        (wide(&format!("{} applications{of_pages}", rows.len()), &headers, &shown))
         @if pages > 1 {
             nav aria-label="Pages of the list" {
                 @if number > 1 { a rel="prev" href=(query.with(PATH, "page", &(number - 1).to_string())) { "← Previous" } " " }
@@ -185,19 +178,19 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::application;
+    use crate::rows::reduced;
     use serde_json::{json, value::to_raw_value};
 
     fn row(number: u32, state: &str) -> (Key, Application) {
-        let spec = json!({"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {"instances": number}});
+        let language = if number == 2 { "Python" } else { "Scala" };
+        let spec = json!({"type": language, "sparkVersion": "4.0.1", "driver": {}, "executor": {"instances": number}});
         let status = json!({
             "applicationState": {"state": state}, "driverInfo": {},
             "lastSubmissionAttemptTime": format!("2026-11-21T11:{number:02}:00Z"),
         });
         let metadata = json!({"name": format!("pi-{number}"), "namespace": "team-a"});
-        let reduced = application(
-            &to_raw_value(&json!({"metadata": metadata, "spec": spec, "status": status})).unwrap(),
-        );
+        let object = json!({"metadata": metadata, "spec": spec, "status": status});
+        let reduced = reduced(&to_raw_value(&object).unwrap());
         (reduced.key, reduced.row)
     }
 
@@ -214,6 +207,8 @@ mod tests {
         assert_eq!(names(&rows, "state=RUNNING&sort=name"), ["pi-1", "pi-2"]);
         assert_eq!(names(&rows, "sort=executors&order=down"), ["pi-3", "pi-2", "pi-1"]);
         assert_eq!(names(&rows, "sort=took&q=pi-"), ["pi-3", "pi-2", "pi-1"]);
+        assert_eq!(names(&rows, "type=Python"), ["pi-2"]);
+        assert_eq!(names(&rows, "sort=type"), ["pi-2", "pi-1", "pi-3"]);
         assert_eq!(names(&rows, "namespace=team-b"), [""; 0]);
         for column in Column::ALL {
             assert_eq!(names(&rows, &format!("sort={column}")).len(), 3, "{column}");

@@ -1,25 +1,19 @@
 //! Knows who is asking, and keeps a client and lists for each caller. Nothing is shared between two tokens.
 
-use super::{
-    lists::{List, Reduce, UNUSED},
-    refusal::Refusal,
-    rows::{self, Application, Schedule},
-    secrets::CallerId,
-};
-use api::{ScheduledSparkApplication, SparkApplication};
+use super::{CallerId, List, Refusal, Row, lists::UNUSED};
 use http::{HeaderValue, Request, header::AUTHORIZATION};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, Resource, api::PostParams, client::Body};
 use parking_lot::Mutex;
 use spark_operator_client::patience::{GRACE, in_time};
-use std::{collections::HashMap, sync::Arc};
+use std::{any::Any, collections::HashMap, sync::Arc};
 use tokio::time::Instant;
 
 /// The most callers that have lists at once. Of more, the one about whom the API server was asked first is forgotten, and
 /// only has to wait for its lists again.
 const MOST: usize = 64;
-/// The most lists of a kind that a caller has: that of all namespaces, and of some.
-const MOST_LISTS: usize = 4;
+/// The most lists that a caller has: of each kind that of all namespaces, or of some.
+const MOST_LISTS: usize = 8;
 
 /// Somebody whom the API server knows.
 pub(crate) struct Caller {
@@ -27,14 +21,11 @@ pub(crate) struct Caller {
     /// The API server's name for the caller.
     pub name: String,
     pub client: Client,
-    applications: Mutex<Lists<Application>>,
-    schedules: Mutex<Lists<Schedule>>,
+    /// The lists, each a [`List`] of its kind, by their paths.
+    lists: Mutex<HashMap<String, Arc<dyn Any + Send + Sync>>>,
     /// The time at which the API server was asked last whether it knows the caller.
     asked: Mutex<Instant>,
 }
-
-/// The lists of one kind by their paths.
-type Lists<R> = HashMap<String, Arc<List<R>>>;
 
 /// All callers of the last minutes.
 #[derive(Default)]
@@ -43,27 +34,19 @@ pub(crate) struct Callers {
 }
 
 impl Caller {
-    /// Returns the list of applications in all namespaces, or in one.
-    pub(crate) fn applications(&self, namespace: Option<&str>) -> Arc<List<Application>> {
-        let path = SparkApplication::url_path(&(), namespace);
-        self.list(&mut self.applications.lock(), path, rows::application)
-    }
-
-    /// Returns the list of schedules in all namespaces, or in one.
-    pub(crate) fn schedules(&self, namespace: Option<&str>) -> Arc<List<Schedule>> {
-        let path = ScheduledSparkApplication::url_path(&(), namespace);
-        self.list(&mut self.schedules.lock(), path, rows::schedule)
-    }
-
-    fn list<R: Send + 'static>(&self, lists: &mut Lists<R>, path: String, reduce: Reduce<R>) -> Arc<List<R>> {
-        if let Some(list) = lists.get(&path).filter(|list| list.is_alive()) {
-            return Arc::clone(list);
+    /// Returns the list of the objects of a kind in all namespaces, or in one.
+    pub(crate) fn list<R: Row>(&self, namespace: Option<&str>) -> Arc<List<R>> {
+        let path = R::Kind::url_path(&(), namespace);
+        let mut lists = self.lists.lock();
+        let known = lists.get(&path).and_then(|list| Arc::clone(list).downcast::<List<R>>().ok());
+        if let Some(list) = known.filter(|list| list.is_alive()) {
+            return list;
         }
         if lists.len() >= MOST_LISTS {
             lists.clear();
         }
-        let list = List::begin(self.client.clone(), path.clone(), reduce);
-        lists.insert(path, Arc::clone(&list));
+        let list = List::begin(self.client.clone(), path.clone());
+        lists.insert(path, list.clone());
         list
     }
 }
@@ -95,9 +78,8 @@ impl Callers {
             known.remove(&silent);
         }
         // Two requests may have asked at once; both have the same caller from then on.
-        let (applications, schedules) = (Mutex::default(), Mutex::default());
-        let asked = Mutex::new(Instant::now());
-        let new = Arc::new(Caller { id, name, client, applications, schedules, asked });
+        let (lists, asked) = (Mutex::default(), Mutex::new(Instant::now()));
+        let new = Arc::new(Caller { id, name, client, lists, asked });
         let caller = known.entry(id).or_insert(new);
         *caller.asked.lock() = Instant::now();
         Ok(Arc::clone(caller))

@@ -5,13 +5,8 @@
 //! from elsewhere gets a page that leads to the same address again.
 
 use super::{
-    Credentials, Page,
-    callers::{Caller, bearer, with_header},
-    layout::{self, Visitor, page},
-    now,
-    query::{Query, address},
-    refusal::Refusal,
-    secrets::CallerId,
+    Caller, CallerId, Credentials, Page, Query, Refusal, Visitor, address, bearer, now, page, trouble,
+    with_header,
 };
 use axum::{
     body::Bytes,
@@ -186,7 +181,7 @@ fn form(state: &Page, to: &str, wrong: Option<&str>) -> Response {
         return Redirect::to("/").into_response();
     }
     let content = html! {
-        (layout::trouble(wrong))
+        (trouble(wrong))
         form.login method="post" action="/login" {
             input type="hidden" name="to" value=(to);
             p {

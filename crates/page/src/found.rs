@@ -1,7 +1,7 @@
-//! Reads the pods and events of an application, with the caller's rights.
+//! Reads the pods and events of an application or a server, with the caller's rights.
 
-use super::{entry::Session, reads, refusal::Refusal};
-use api::{Lenient, SparkApplication, names::label, spark_container_of, summary::last_seen};
+use super::{Refusal, Session, reads};
+use api::{Lenient, names::label, spark_container_of, summary::last_seen};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{Event, Pod},
@@ -12,7 +12,7 @@ use pods::PodSummary;
 use serde::de::DeserializeOwned;
 use std::cmp::Reverse;
 
-/// The most pods and events that are shown of one application.
+/// The most pods and events that are shown of one object.
 const MOST: usize = 500;
 
 /// A pod as it is shown.
@@ -29,17 +29,20 @@ pub(crate) struct PodRow {
     pub ended: Option<Timestamp>,
 }
 
-/// Reads the pods of the application: the driver first, then executors by their numbers. Says whether there are more.
+/// Reads the pods of an object, whose name they have in this label: the driver first, then executors by their numbers. Says
+/// whether there are more.
 ///
 /// # Errors
 ///
 /// If they may not be listed.
 pub(crate) async fn pods(
     session: &Session,
-    application: &SparkApplication,
+    of: &ObjectMeta,
+    label: &str,
 ) -> Result<(Vec<PodRow>, bool), Refusal> {
-    let which = ListParams::default().labels(&format!("{}={}", label::APP_NAME, application.name_any()));
-    let (mut pods, is_cut) = list::<Pod>(session, application.namespace().as_deref(), which).await?;
+    let name = of.name.as_deref().unwrap_or_default();
+    let which = ListParams::default().labels(&format!("{label}={name}"));
+    let (mut pods, is_cut) = list::<Pod>(session, of.namespace.as_deref(), which).await?;
     pods.sort_by_cached_key(|pod| PodSummary::of(pod).executor_id);
     Ok((pods.iter().map(row).collect(), is_cut))
 }

@@ -1,6 +1,6 @@
 //! The frame that all pages have, the headers of all answers, and the small pieces that pages consist of.
 
-use super::{now, refusal::Refusal};
+use super::{Refusal, now};
 use api::{
     State,
     summary::{self, Tone},
@@ -32,8 +32,12 @@ pub(crate) struct Visitor {
 }
 
 /// The pages that each page leads to.
-const PLACES: [(&str, &str); 3] =
-    [("/", "Overview"), ("/applications", "Applications"), ("/schedules", "Schedules")];
+const PLACES: [(&str, &str); 4] = [
+    ("/", "Overview"),
+    ("/applications", "Applications"),
+    ("/schedules", "Schedules"),
+    ("/connects", "Spark Connect"),
+];
 
 /// Returns a whole page. One that is live is made anew as long as it is open.
 pub(crate) fn page(visitor: Option<&Visitor>, title: &str, is_live: bool, content: &Markup) -> Response {
@@ -129,10 +133,19 @@ pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response, Refusal>
     Ok(([(CONTENT_TYPE, kind), (CACHE_CONTROL, "max-age=300")], text).into_response())
 }
 
-/// Returns the state of an application: a word, and a colour that means the same.
+/// Returns how something is: a word, and a colour that means the same.
+pub(crate) fn word(tone: Tone, word: &str) -> Markup {
+    html! { span class={ "state " (tone.as_str()) } { (word) } }
+}
+
+/// Returns the state of an application, as a word with its colour.
 pub(crate) fn state(state: Option<State>) -> Markup {
-    let name = state.map_or("UNREADABLE", summary::state_name);
-    html! { span class={ "state " (tone(state)) } { (name) } }
+    word(state.map_or(Tone::Bad, Tone::of), name_of(state))
+}
+
+/// Returns the word for the state of an application; that of one that cannot be read without a state.
+pub(crate) fn name_of(state: Option<State>) -> &'static str {
+    state.map_or("UNREADABLE", summary::state_name)
 }
 
 /// Returns the class of a state, which is its colour.
@@ -160,12 +173,17 @@ pub(crate) fn duration(from: Timestamp, to: Timestamp) -> String {
     summary::short(to.duration_since(from).as_secs())
 }
 
-/// Returns a table. Its rows may be wider than a narrow window.
+/// Returns a table.
 pub(crate) fn table(caption: &str, titles: &[&str], rows: &Markup) -> Markup {
+    wide(caption, &html! { @for title in titles { th scope="col" { (title) } } }, rows)
+}
+
+/// Returns a table with these headers. Its rows may be wider than a narrow window.
+pub(crate) fn wide(caption: &str, headers: &Markup, rows: &Markup) -> Markup {
     html! {
         div.wide tabindex="0" role="group" aria-label=(caption) { table {
             caption { (caption) }
-            thead { tr { @for title in titles { th scope="col" { (title) } } } }
+            thead { tr { (headers) } }
             tbody { (rows) }
         } }
     }

@@ -18,6 +18,8 @@ mod actions;
 mod application;
 mod applications;
 mod callers;
+mod connects;
+mod edits;
 mod entry;
 mod found;
 mod layout;
@@ -35,20 +37,36 @@ mod spark_ui;
 mod timeline;
 mod windows;
 
-use api::{ScheduledSparkApplication, SparkApplication};
+use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use axum::{
     Router,
     extract::DefaultBodyLimit,
     middleware::map_response,
     routing::{any, get, post},
 };
-use callers::Callers;
 use jiff::Timestamp;
 use kube::Client;
-use refusal::Refusal;
-use secrets::Secrets;
+use serde_json::Value;
 use std::sync::Arc;
-use windows::Windows;
+
+// What modules use of each other, so that each imports it from here.
+use actions::{Action, buttons};
+use application::{conditions, log_of, spec, traces};
+use callers::{Caller, Callers, bearer, with_header};
+use entry::Session;
+use found::PodRow;
+use layout::{
+    POLICY, Visitor, ago, duration, hidden, name_of, page, state, table, tone, trouble, wide, word,
+};
+use lists::List;
+use overview::{link, times};
+use query::{Query, address};
+use reads::{LARGEST, Right, lack};
+use refusal::Refusal;
+use rows::{Application, Connect, Key, Reduced, Row, Schedule, reduced};
+use secrets::{CallerId, Secrets};
+use timeline::outcomes;
+use windows::{Driver, Window, Windows};
 
 /// The credentials with which requests are made.
 #[derive(Clone)]
@@ -66,7 +84,15 @@ pub struct Settings {
     pub allows_actions: bool,
     /// The address of Spark's history server, to which applications that have ended lead.
     pub history_server: Option<String>,
+    /// The address of a dashboard with the metrics of an application: `{namespace}` and `{name}` in it stand for the
+    /// application's.
+    pub dashboard: Option<String>,
+    /// Writes what the next run of an application is made of.
+    pub render: Option<Render>,
 }
+
+/// Returns what the next run of this application is made of, or why that is not known.
+pub type Render = fn(&Value) -> Result<String, String>;
 
 /// A page, with the callers that it knows.
 pub struct Page {
@@ -102,6 +128,10 @@ impl Page {
                 "/applications/{namespace}/{name}",
                 get(application::show).post(actions::act::<SparkApplication>),
             )
+            .route(
+                "/applications/{namespace}/{name}/edit",
+                get(edits::show).post(edits::show).layer(DefaultBodyLimit::max(query::LONGEST_SPEC)),
+            )
             .route("/logs/{namespace}/{pod}", get(logs::show))
             .route("/logs/{namespace}/{pod}/tail", get(logs::tail))
             .route("/schedules", get(schedules::list))
@@ -109,6 +139,9 @@ impl Page {
                 "/schedules/{namespace}/{name}",
                 get(schedules::show).post(actions::act::<ScheduledSparkApplication>),
             )
+            .route("/connects", get(connects::list))
+            .route("/connects/{namespace}/{name}", get(connects::show).post(actions::act::<SparkConnect>))
+            .route("/connects/{namespace}/{name}/ui/", get(spark_ui::show_server))
             .route("/ui/{namespace}/{name}/", get(spark_ui::show))
             .route("/spark/{key}/", any(spark_ui::window))
             .route("/spark/{key}/{*path}", any(spark_ui::window))
@@ -141,7 +174,7 @@ mod tests {
     };
     use futures::stream::pending;
     use parking_lot::Mutex;
-    use serde_json::{Value, json};
+    use serde_json::json;
     use std::convert::Infallible;
     use tower::ServiceExt;
 
@@ -232,6 +265,10 @@ mod tests {
             APPLICATION,
             "/schedules",
             "/schedules/a/b",
+            "/connects",
+            "/connects/a/b",
+            "/connects/a/b/ui/",
+            "/applications/a/b/edit",
             "/logs/a/b",
             "/logs/a/b/tail",
             "/ui/a/b/",
@@ -300,6 +337,11 @@ mod tests {
             let (answer, _) = ask(&page, Method::POST, APPLICATION, one, &wrong).await;
             assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{wrong}");
         }
+        let edit = format!("{APPLICATION}/edit");
+        let (answer, _) = ask(&page, Method::POST, &edit, one, "spec=type: Scala").await;
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+        let (_, told) = ask(&page, Method::POST, &edit, one, &format!("form={form}&spec=type:+Python")).await;
+        assert!(told.contains("<td>Scala</td><td>Python</td>"), "{told}");
         let changes = || requests.lock().iter().filter(|request| request.starts_with("PATCH")).count();
         assert_eq!(changes(), 0);
         let (answer, _) =

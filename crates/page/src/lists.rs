@@ -3,11 +3,7 @@
 //! A [`List`] belongs to one caller and is filled by that caller's client, so it contains what RBAC shows to the caller and
 //! nothing else. It ends, and gives its memory back, when nobody has looked at it for a minute.
 
-use super::{
-    reads,
-    refusal::Refusal,
-    rows::{Key, Reduced},
-};
+use super::{Key, Reduced, Refusal, Row, reads, reduced};
 use axum::http::StatusCode;
 use futures::TryStreamExt;
 use kube::{
@@ -44,9 +40,6 @@ const MOST: usize = 50_000;
 /// The room for the rows of all lists, which are most of the memory of the process: the soak test has 200,000 of them in less
 /// than 200 MiB, and the chart's limit is 256 MiB. A list that is read anew takes room beside what it had.
 static ROOM: Semaphore = Semaphore::const_new(250_000);
-
-/// Returns what stays of one object.
-pub(crate) type Reduce<R> = fn(&RawValue) -> Reduced<R>;
 
 /// The objects of a kind that a caller may see, in all namespaces or in one.
 pub(crate) struct List<R> {
@@ -85,15 +78,15 @@ struct Progress {
     failure: Option<Refusal>,
 }
 
-impl<R: Send + 'static> List<R> {
+impl<R: Row> List<R> {
     /// Begins to read the objects at `path` with the client of a caller.
-    pub(crate) fn begin(client: Client, path: String, reduce: Reduce<R>) -> Arc<Self> {
+    pub(crate) fn begin(client: Client, path: String) -> Arc<Self> {
         let list = Arc::new(Self {
             rows: Mutex::default(),
             progress: watch::Sender::new(Progress::default()),
             used: Mutex::new(Some(Instant::now())),
         });
-        let source = Source { client, path, reduce, list: Arc::downgrade(&list) };
+        let source = Source { client, path, list: Arc::downgrade(&list) };
         tokio::spawn(source.follow());
         list
     }
@@ -142,11 +135,10 @@ impl<R: Send + 'static> List<R> {
 struct Source<R> {
     client: Client,
     path: String,
-    reduce: Reduce<R>,
     list: Weak<List<R>>,
 }
 
-impl<R: Send + 'static> Source<R> {
+impl<R: Row> Source<R> {
     async fn follow(self) {
         let mut patience = Patience::default();
         while let Some(list) = self.needed() {
@@ -196,7 +188,7 @@ impl<R: Send + 'static> Source<R> {
         let (mut rows, mut has_room) = (Rows::new(), true);
         let (version, is_longer) =
             reads::list(&self.client, &self.path, ListParams::default(), MOST, |object| {
-                let Reduced { key, row, .. } = (self.reduce)(object);
+                let Reduced { key, row, .. } = reduced::<R>(object);
                 has_room &= keep(&ROOM, &mut rows, key, row);
             })
             .await?;
@@ -229,14 +221,14 @@ impl<R: Send + 'static> Source<R> {
                 };
                 match event {
                     Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
-                        let Reduced { key, version: newest, row } = (self.reduce)(&object);
+                        let Reduced { key, version: newest, row } = reduced::<R>(&object);
                         version = newest;
                         if !keep(&ROOM, &mut list.rows.lock(), key, row) {
                             list.progress.send_modify(|progress| progress.is_cut = true);
                         }
                     }
                     Some(WatchEvent::Deleted(object)) => {
-                        let Reduced { key, version: newest, .. } = (self.reduce)(&object);
+                        let Reduced { key, version: newest, .. } = reduced::<R>(&object);
                         version = newest;
                         list.rows.lock().remove(&key);
                     }
@@ -254,7 +246,7 @@ impl<R: Send + 'static> Source<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::application;
+    use crate::rows::Application;
     use axum::body::{Body as Answer, Bytes};
     use futures::stream::pending;
     use http::{Request, Response};
@@ -286,7 +278,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_is_read_page_by_page_and_ends_when_nobody_looks() {
         let requests = Arc::new(AtomicUsize::new(0));
-        let list = List::begin(client(Arc::clone(&requests)), "/apis/x".to_owned(), application);
+        let list = List::<Application>::begin(client(Arc::clone(&requests)), "/apis/x".to_owned());
         list.complete().await.unwrap();
         let names: Vec<_> = list.read(|rows| rows.iter().map(|(key, _)| key.1.to_string()).collect());
         assert_eq!(names, ["a", "b"]);
@@ -305,7 +297,7 @@ mod tests {
             let answer = Response::builder().status(StatusCode::FORBIDDEN);
             Ok::<_, Infallible>(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
         });
-        let list = List::begin(Client::new(service, "default"), "/apis/x".to_owned(), application);
+        let list = List::<Application>::begin(Client::new(service, "default"), "/apis/x".to_owned());
         let refusal = list.complete().await.unwrap_err();
         assert_eq!((refusal.status, &*refusal.words), (StatusCode::FORBIDDEN, "You lack a right: no"));
         assert!(!list.is_alive());

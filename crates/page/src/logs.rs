@@ -1,6 +1,6 @@
 //! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
 
-use super::{entry::Session, layout::page, query::Query, reads, refusal::Refusal};
+use super::{Query, Refusal, Session, page, reads};
 use api::{printable::line, spark_container_of};
 use axum::{
     extract::Path,
@@ -46,7 +46,7 @@ pub(crate) async fn show(
             }
         }
         p { small { "The last " (LINES) " lines at most." } }
-        pre #log tabindex="0" aria-label={ "Log of " (pod) } data-tail=[tail] data-after=(log.after) { (log.text) }
+        pre #log tabindex="0" role="region" aria-label={ "Log of " (pod) } data-tail=[tail] data-after=(log.after) { (log.text) }
     };
     Ok(page(Some(&session.visitor), &pod, false, &content))
 }

@@ -1,34 +1,60 @@
-//! The first page: how many applications are in each state, what has failed, and what waits longest.
+//! The first page: how many applications are in each state, what has failed, what waits longest, and what is asked for.
 
-use super::{
-    callers::Caller,
-    entry::Session,
-    layout::{ago, duration, state, table},
-    now,
-    query::address,
-    rows::{Application, Key},
-    scope,
-};
-use api::State;
+use super::{Application, Key, Session, address, ago, duration, name_of, now, reads, scope, state, table};
+use api::{State, quantity::of_resource};
 use axum::response::Response;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::{Resource, api::ListParams};
 use maud::{Markup, html};
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// The age up to which a failure counts as new.
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
-/// The most rows of each table.
+/// The most rows of the tables of what waits and has failed.
 const MOST: usize = 12;
+/// The most quotas that are read.
+const MOST_QUOTAS: usize = 1_000;
+
+/// What is used of the quotas of each namespace, in words: `requests.cpu 3 of 10`.
+type Quotas = BTreeMap<String, Vec<String>>;
 
 pub(crate) async fn show(session: Session) -> Response {
-    scope::show(&session, "/", "Overview", Caller::applications, |rows| content(&rows, now())).await
+    let quotas = quotas(&session).await;
+    scope::show::<Application>(&session, "/", "Overview", |rows| content(&rows, &quotas, now())).await
 }
 
-fn content(rows: &[(&Key, &Application)], now: Timestamp) -> Markup {
+/// Reads the quotas of cores and memory; none if the caller may not see them.
+async fn quotas(session: &Session) -> Quotas {
+    let mut quotas = Quotas::new();
+    let path = ResourceQuota::url_path(&(), scope::namespace(session));
+    let read = reads::list(&session.caller.client, &path, ListParams::default(), MOST_QUOTAS, |object| {
+        let quota = serde_json::from_str::<ResourceQuota>(object.get()).unwrap_or_default();
+        let status = quota.status.unwrap_or_default();
+        let used = status.used.unwrap_or_default();
+        for (key, hard) in status.hard.unwrap_or_default() {
+            if ["cpu", "memory", "requests.cpu", "requests.memory"].contains(&&*key) {
+                let used = used.get(&key).map_or("0", |used| used.0.as_str());
+                let of = quotas.entry(quota.metadata.namespace.clone().unwrap_or_default()).or_default();
+                of.push(format!("{key} {used} of {}", hard.0));
+            }
+        }
+    });
+    // The overview is complete without them.
+    read.await.ok();
+    quotas
+}
+
+fn content(rows: &[(&Key, &Application)], quotas: &Quotas, now: Timestamp) -> Markup {
     let mut states = BTreeMap::<Option<State>, usize>::new();
     let mut reasons = BTreeMap::<&str, usize>::new();
+    let mut requested = BTreeMap::<(&str, &str), (usize, [i128; 2])>::new();
     let mut waiting = Vec::new();
     for (key, row) in rows {
+        if let Some([cores, memory]) = row.requested {
+            let (count, sum) = requested.entry((&*key.0, &*row.queue)).or_default();
+            (*count, *sum) = (*count + 1, [sum[0].saturating_add(cores), sum[1].saturating_add(memory)]);
+        }
         *states.entry(row.state).or_default() += 1;
         let has_failed = matches!(row.state, Some(State::Failed | State::SubmissionFailed));
         if has_failed && row.ended.or(row.submitted).is_some_and(|end| now.duration_since(end) < LATELY) {
@@ -45,8 +71,11 @@ fn content(rows: &[(&Key, &Application)], now: Timestamp) -> Markup {
         @if rows.is_empty() { p { "There are no applications." } }
         ul.states {
             @for (of, count) in &states {
-                @let name = of.map_or("UNREADABLE", api::summary::state_name);
-                li { a href=(address("/applications", [("state", name)].into_iter())) { strong { (count) } " " (state(*of)) } }
+                li {
+                    a href=(address("/applications", [("state", name_of(*of))].into_iter())) {
+                        strong { (count) } " " (state(*of))
+                    }
+                }
             }
         }
         @if !waiting.is_empty() {
@@ -65,6 +94,19 @@ fn content(rows: &[(&Key, &Application)], now: Timestamp) -> Markup {
                     @let words = if reason.is_empty() { "without a reason" } else { *reason };
                     th scope="row" { a href=(address("/applications", [("state", "FAILED"), ("q", *reason)].into_iter())) { (words) } }
                     td.number { (count) }
+                } }
+            }))
+        }
+        @if !requested.is_empty() {
+            (table("Asked for at present", &["Namespace", "Queue", "Applications", "Cores", "Memory", "Used of the namespace's quotas"], &html! {
+                @for ((namespace, queue), (count, [cores, memory])) in &requested { tr {
+                    @let of = [("namespace", *namespace), ("queue", *queue)].into_iter().filter(|(_, name)| !name.is_empty());
+                    th scope="row" { a href=(address("/applications", of)) { (namespace) } }
+                    td { (queue) }
+                    td.number { (count) }
+                    td.number { (of_resource("cpu", *cores)) }
+                    td.number { (of_resource("memory", *memory)) }
+                    td { (quotas.get(*namespace).map(|quotas| quotas.join(", ")).unwrap_or_default()) }
                 } }
             }))
         }
@@ -88,13 +130,16 @@ pub(crate) fn times(row: &Application, now: Timestamp) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::application;
+    use crate::rows::reduced;
     use serde_json::{json, value::to_raw_value};
 
     #[test]
     fn an_overview_counts_states_and_reasons_and_names_what_waits() {
         let row = |name: &str, state: &str, ended: &str| {
-            let spec = json!({"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}});
+            let spec = json!({
+                "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///app.jar", "driver": {}, "executor": {},
+                "batchSchedulerOptions": {"queue": "<data>"},
+            });
             let status = json!({
                 "applicationState": {"state": state, "errorMessage": "no <room>"}, "driverInfo": {}, "terminationTime": ended,
                 "lastSubmissionAttemptTime": "2026-11-21T11:00:00Z", "runs": [{"ordinal": 1, "reason": "OOMKilled"}],
@@ -102,7 +147,7 @@ mod tests {
             let metadata = json!({"name": name, "namespace": "team-a"});
             let object =
                 to_raw_value(&json!({"metadata": metadata, "spec": spec, "status": status})).unwrap();
-            let reduced = application(&object);
+            let reduced = reduced::<Application>(&object);
             (reduced.key, reduced.row)
         };
         let rows = [
@@ -111,14 +156,21 @@ mod tests {
             row("pi", "SUBMITTED", "2026-11-01T11:59:00Z"),
         ];
         let rows: Vec<_> = rows.iter().map(|(key, row)| (key, row)).collect();
-        let text = content(&rows, "2026-11-21T12:00:00Z".parse().unwrap()).into_string();
+        let quotas = [("team-a".to_owned(), vec!["cpu 3 of <10>".to_owned()])].into();
+        let text = content(&rows, &quotas, "2026-11-21T12:00:00Z".parse().unwrap()).into_string();
         for part in [
             r#"<a href="/applications?state=FAILED"><strong>2</strong> <span class="state bad">FAILED</span></a>"#,
             r#"<td class="number">1h</td><td>no &lt;room&gt;</td>"#,
             r#"<a href="/applications?state=FAILED&amp;q=OOMKilled">OOMKilled</a></th><td class="number">1</td>"#,
+            r#"<a href="/applications?namespace=team-a&amp;queue=%3Cdata%3E">team-a</a></th><td>&lt;data&gt;</td><td class="number">1</td>"#,
+            r#"<td class="number">1</td><td class="number">1408Mi</td><td>cpu 3 of &lt;10&gt;</td>"#,
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(content(&[], Timestamp::UNIX_EPOCH).into_string().contains("There are no applications."));
+        assert!(
+            content(&[], &Quotas::new(), Timestamp::UNIX_EPOCH)
+                .into_string()
+                .contains("There are no applications.")
+        );
     }
 }

@@ -2,8 +2,10 @@
 
 use form_urlencoded::{Serializer, parse};
 
-/// The most bytes of a query or form. A token of a login has up to 8 KiB.
+/// The most bytes of a form. A token of a login has up to 8 KiB.
 pub(crate) const LONGEST: usize = 16 << 10;
+/// The most bytes of a form with the spec of an application, in which letters may be three bytes each.
+pub(crate) const LONGEST_SPEC: usize = 1 << 20;
 /// The most pairs of a query or form.
 const MOST: usize = 32;
 
@@ -13,7 +15,7 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn of(text: &[u8]) -> Self {
-        let text = text.get(..text.len().min(LONGEST)).unwrap_or_default();
+        let text = text.get(..text.len().min(LONGEST_SPEC)).unwrap_or_default();
         Self(parse(text).take(MOST).map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
     }
 

@@ -1,7 +1,7 @@
 //! Reads from the API server what any user of the cluster may have written: never more bytes than a limit, and one object
 //! at a time. Asks it what a caller may do.
 
-use super::refusal::Refusal;
+use super::Refusal;
 use api::{Lenient, is_object_name, is_segment};
 use axum::{
     BoxError,

@@ -1,16 +1,18 @@
-//! Reduces applications and schedules to what lists show of them, some 400 bytes each: lists of ten thousand are in memory
-//! for each caller.
+//! Reduces objects to what lists show of them, some 400 bytes each: lists of ten thousand are in memory for each caller.
 
 use api::{
-    Lenient, ScheduledSparkApplication, SparkApplication, State,
+    ApplicationType, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State,
     excerpt::beginning,
     names::label,
     printable::{line, lines},
-    stated, summary,
+    stated,
+    summary::{self, Tone},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
+use plan::quota::present_sum;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 /// Namespace and name of an object.
@@ -23,11 +25,32 @@ pub(crate) struct Reduced<R> {
     pub row: R,
 }
 
+/// What lists show of the objects of a kind.
+pub(crate) trait Row: Sized + Send + 'static {
+    type Kind: Resource<DynamicType = ()> + DeserializeOwned;
+
+    /// Returns what lists show of an object, which perhaps cannot be read.
+    fn of(object: &Lenient<Self::Kind>) -> Self;
+}
+
+/// Reduces an object of a list.
+pub(crate) fn reduced<R: Row>(object: &RawValue) -> Reduced<R> {
+    let (read, _) = Lenient::<R::Kind>::parse(object);
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let metadata = read.meta();
+    Reduced {
+        key: (text(&metadata.namespace).into(), text(&metadata.name).into()),
+        version: text(&metadata.resource_version),
+        row: R::of(&read),
+    }
+}
+
 /// An application as lists show it.
 #[derive(Default)]
 pub(crate) struct Application {
     /// None if the application cannot be read.
     pub state: Option<State>,
+    pub language: ApplicationType,
     /// The schedule that has made it, or its owner.
     pub owner: Box<str>,
     pub queue: Box<str>,
@@ -35,6 +58,8 @@ pub(crate) struct Application {
     pub wanted: i32,
     pub running: i32,
     pub failed: i32,
+    /// The cores and the memory that its pods ask for, in thousandths; none if it has no driver.
+    pub requested: Option<[i128; 2]>,
     pub created: Option<Timestamp>,
     pub submitted: Option<Timestamp>,
     pub ended: Option<Timestamp>,
@@ -57,6 +82,17 @@ pub(crate) struct Schedule {
     pub why: Box<str>,
 }
 
+/// What lists show of a server of Spark Connect.
+#[derive(Default)]
+pub(crate) struct Connect {
+    /// None if the SparkConnect cannot be read.
+    pub state: Option<(&'static str, Tone)>,
+    pub executors: Box<str>,
+    pub restarts: i32,
+    pub last_connection: Option<Timestamp>,
+    pub why: Box<str>,
+}
+
 /// The most bytes of a sentence in a list, and of a word in it.
 const LONGEST_SENTENCE: usize = 240;
 const LONGEST_WORD: usize = 64;
@@ -73,24 +109,17 @@ fn time(time: Option<&Time>) -> Option<Timestamp> {
     time.map(|time| time.0)
 }
 
-fn reduced<R>(metadata: &ObjectMeta, row: R) -> Reduced<R> {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    Reduced {
-        key: (text(&metadata.namespace).into(), text(&metadata.name).into()),
-        version: text(&metadata.resource_version),
-        row,
-    }
-}
+impl Row for Application {
+    type Kind = SparkApplication;
 
-/// Returns what lists show of the application in `object`.
-pub(crate) fn application(object: &RawValue) -> Reduced<Application> {
-    let (read, _) = Lenient::<SparkApplication>::parse(object);
-    let row = match &read.0 {
-        Ok(application) => of_application(application),
-        Err(invalid) => Application { why: sentence(&invalid.error), ..Application::default() },
-    };
-    let created = time(read.meta().creation_timestamp.as_ref());
-    reduced(read.meta(), Application { created, owner: owner(read.meta()), ..row })
+    fn of(object: &Lenient<SparkApplication>) -> Self {
+        let row = match &object.0 {
+            Ok(application) => of_application(application),
+            Err(invalid) => Self { why: sentence(&invalid.error), ..Self::default() },
+        };
+        let created = time(object.meta().creation_timestamp.as_ref());
+        Self { created, owner: owner(object.meta()), ..row }
+    }
 }
 
 fn of_application(application: &SparkApplication) -> Application {
@@ -106,11 +135,14 @@ fn of_application(application: &SparkApplication) -> Application {
     let options = spec.batch_scheduler_options.as_ref();
     Application {
         state: Some(application.state()),
+        language: spec.application_type,
         queue: word(options.and_then(|options| stated(&options.queue))),
         attempts: status.submission_attempts,
         wanted,
         running: count(api::ExecutorState::Running),
         failed: count(api::ExecutorState::Failed),
+        requested: present_sum(application)
+            .map(|sum| ["cpu", "memory"].map(|name| sum.get(name).copied().unwrap_or_default())),
         submitted: time(status.last_submission_attempt_time.as_ref()),
         ended: time(status.termination_time.as_ref()),
         why: sentence(&summary::why(application).unwrap_or_default()),
@@ -127,26 +159,44 @@ fn owner(metadata: &ObjectMeta) -> Box<str> {
     word(schedule.cloned().or_else(|| owner.map(|owner| format!("{} {}", owner.kind, owner.name))).as_ref())
 }
 
-/// Returns what lists show of the schedule in `object`.
-pub(crate) fn schedule(object: &RawValue) -> Reduced<Schedule> {
-    let (read, _) = Lenient::<ScheduledSparkApplication>::parse(object);
-    let row = match &read.0 {
-        Ok(schedule) => {
-            let status = schedule.status.clone().unwrap_or_default();
-            let is_suspended = schedule.spec.suspend == Some(true);
-            Schedule {
-                when: Some(word(Some(&schedule.spec.schedule))),
-                zone: word(schedule.spec.time_zone.as_ref()),
-                is_suspended,
-                last: time(status.last_run.as_ref()),
-                last_name: word(status.last_run_name.as_ref()),
-                next: time(status.next_run.as_ref()).filter(|_| !is_suspended),
-                why: sentence(&status.reason.unwrap_or_default()),
-            }
+impl Row for Schedule {
+    type Kind = ScheduledSparkApplication;
+
+    fn of(object: &Lenient<ScheduledSparkApplication>) -> Self {
+        let schedule = match &object.0 {
+            Ok(schedule) => schedule,
+            Err(invalid) => return Self { why: sentence(&invalid.error), ..Self::default() },
+        };
+        let status = schedule.status.clone().unwrap_or_default();
+        let is_suspended = schedule.spec.suspend == Some(true);
+        Self {
+            when: Some(word(Some(&schedule.spec.schedule))),
+            zone: word(schedule.spec.time_zone.as_ref()),
+            is_suspended,
+            last: time(status.last_run.as_ref()),
+            last_name: word(status.last_run_name.as_ref()),
+            next: time(status.next_run.as_ref()).filter(|_| !is_suspended),
+            why: sentence(&status.reason.unwrap_or_default()),
         }
-        Err(invalid) => Schedule { why: sentence(&invalid.error), ..Schedule::default() },
-    };
-    reduced(read.meta(), row)
+    }
+}
+
+impl Row for Connect {
+    type Kind = SparkConnect;
+
+    fn of(object: &Lenient<SparkConnect>) -> Self {
+        let connect = match &object.0 {
+            Ok(connect) => connect,
+            Err(invalid) => return Self { why: sentence(&invalid.error), ..Self::default() },
+        };
+        Self {
+            state: Some((connect::summary::state(connect), connect::summary::tone(connect))),
+            executors: word(connect::summary::executors(connect).as_ref()),
+            restarts: connect.status.as_ref().map_or(0, |status| status.restarts),
+            last_connection: time(connect.last_connection().as_ref()),
+            why: sentence(&connect::summary::why(connect).unwrap_or_default()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -173,21 +223,37 @@ mod tests {
             "executorState": {"a": "RUNNING", "b": "FAILED", "c": "FAILED"}, "submissionAttempts": 2,
             "runs": [{"ordinal": 1, "reason": "OOMKilled"}],
         });
-        let Reduced { key, version, row } = application(&object(&spec, &status));
+        let Reduced { key, version, row } = reduced::<Application>(&object(&spec, &status));
         assert_eq!((&*key.0, &*key.1, &*version, &*row.owner), ("team-a", "pi", "7", "nightly"));
         assert_eq!(
             (row.state, &*row.queue, &*row.reason),
             (Some(State::Failed), "data\u{fffd}", "OOMKilled")
         );
         assert_eq!((row.attempts, row.wanted, row.running, row.failed), (2, 3, 1, 2));
+        assert_eq!((row.language, row.requested), (ApplicationType::Python, None), "it has no driver");
         assert!(row.why.len() <= LONGEST_SENTENCE && row.why.starts_with("no luck\n"), "{}", row.why);
     }
 
     #[test]
     fn an_application_that_cannot_be_read_is_a_row_that_says_why() {
-        let row = application(&object(&json!({"type": "Ruby"}), &json!({}))).row;
+        let row = reduced::<Application>(&object(&json!({"type": "Ruby"}), &json!({}))).row;
         assert_eq!((row.state, row.created.is_some(), &*row.owner), (None, true, "nightly"));
         assert!(row.why.contains("Ruby"), "{}", row.why);
+    }
+
+    #[test]
+    fn a_server_is_reduced_to_what_lists_show() {
+        let spec = json!({"sparkVersion": "4.0.1", "server": {}, "executor": {}});
+        let row = |spec: &Value| {
+            let status = json!({"state": "Ready", "executors": {"running": 2}, "restarts": 1});
+            reduced::<Connect>(&object(spec, &status)).row
+        };
+        let read = row(&spec);
+        assert_eq!(
+            (read.state, &*read.executors, read.restarts),
+            (Some(("Ready", Tone::Good)), "2 running", 1)
+        );
+        assert_eq!(row(&json!({"server": 1})).state, None);
     }
 
     #[test]
@@ -196,7 +262,7 @@ mod tests {
         let is_next_known = |suspend| {
             let template = json!({"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}});
             let spec = json!({"schedule": "@hourly", "suspend": suspend, "template": template});
-            schedule(&object(&spec, &status)).row.next.is_some()
+            reduced::<Schedule>(&object(&spec, &status)).row.next.is_some()
         };
         assert_eq!((is_next_known(false), is_next_known(true)), (true, false));
     }

@@ -1,66 +1,39 @@
 //! The list of schedules, and the page of one: how it is and when it is due.
 
 use super::{
-    actions::{Action, buttons},
-    callers::Caller,
-    entry::Session,
-    layout::{ago, page, table},
-    now,
-    query::address,
-    reads,
-    refusal::Refusal,
-    rows::{Key, Schedule},
-    scope::{self, chooser},
+    Action, Application, Key, Refusal, Schedule, Session, address, ago, buttons, now, outcomes, page, reads,
+    scope, trouble, word,
 };
-use api::{ScheduledSparkApplication, printable::lines};
+use api::{ScheduledSparkApplication, printable::lines, summary::Tone};
 use axum::{extract::Path, response::Response};
 use cron::{Slots, Zone};
+use futures::future::join;
 use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
 use std::iter::successors;
 
-const PATH: &str = "/schedules";
-/// The most rows that are shown. More are found by their namespace.
-const ROWS: usize = 500;
 /// The number of times to come that are shown.
 const TIMES: usize = 5;
 
 pub(crate) async fn list(session: Session) -> Response {
-    let namespace = session.query.get("namespace");
-    scope::show(&session, PATH, "Schedules", Caller::schedules, |rows| {
-        html! { (chooser(PATH, namespace)) (schedules(&rows[..rows.len().min(ROWS)])) }
-    })
-    .await
+    let titles = ["When", "Last", "Last application", "Next", "State"];
+    scope::table::<Schedule>(&session, "/schedules", "Schedules", &titles, cells).await
 }
 
-fn schedules(rows: &[(&Key, &Schedule)]) -> Markup {
-    let titles = ["Name", "Namespace", "When", "Last", "Last application", "Next", "State"];
-    table(
-        "Schedules",
-        &titles,
-        &html! {
-            @for (key, row) in rows { tr {
-                th scope="row" { a href={ "/schedules/" (key.0) "/" (key.1) } { (key.1) } }
-                td { (key.0) }
-                td { code { (row.when.as_deref().unwrap_or_default()) } " " small { (row.zone) } }
-                td.number { (ago(row.last)) }
-                td { (row.last_name) }
-                td.number { (ago(row.next)) }
-                td { (word(row)) @if !row.why.is_empty() { br; small { (row.why) } } }
-            } }
-        },
-    )
-}
-
-/// Returns how the schedule is: a word, and a colour that means the same.
-fn word(row: &Schedule) -> Markup {
-    let (tone, word) = match row {
-        Schedule { when: None, .. } => ("bad", "UNREADABLE"),
-        Schedule { is_suspended: true, .. } => ("wait", "SUSPENDED"),
-        Schedule { why, .. } if !why.is_empty() => ("bad", "FAILED VALIDATION"),
-        Schedule { .. } => ("good", "SCHEDULED"),
+fn cells(row: &Schedule) -> Markup {
+    let (tone, state) = match row {
+        Schedule { when: None, .. } => (Tone::Bad, "UNREADABLE"),
+        Schedule { is_suspended: true, .. } => (Tone::Wait, "SUSPENDED"),
+        Schedule { why, .. } if !why.is_empty() => (Tone::Bad, "FAILED VALIDATION"),
+        Schedule { .. } => (Tone::Good, "SCHEDULED"),
     };
-    html! { span class={ "state " (tone) } { (word) } }
+    html! {
+        td { code { (row.when.as_deref().unwrap_or_default()) } " " small { (row.zone) } }
+        td.number { (ago(row.last)) }
+        td { (row.last_name) }
+        td.number { (ago(row.next)) }
+        td { (word(tone, state)) @if !row.why.is_empty() { br; small { (row.why) } } }
+    }
 }
 
 pub(crate) async fn show(
@@ -71,15 +44,28 @@ pub(crate) async fn show(
         reads::object::<ScheduledSparkApplication>(&session.caller.client, &namespace, &name).await?;
     let pause = if schedule.spec.suspend == Some(true) { Action::Resume } else { Action::Suspend };
     let actions = [pause, Action::Trigger];
-    let buttons = buttons::<ScheduledSparkApplication>(&session, &namespace, &name, &actions).await;
+    let (buttons, applications) = join(
+        buttons::<ScheduledSparkApplication>(&session, &namespace, &name, &actions),
+        scope::list::<Application>(&session, Some(&namespace)),
+    )
+    .await;
+    let now = now();
     let content = html! {
         (sentence(&schedule))
         (buttons)
         h2 { "Next times" }
-        (next(&schedule, now()))
+        (next(&schedule, now))
+        h2 { "What became of its applications" }
+        @match applications {
+            Ok(list) => (list.read(|rows| {
+                let its = |(key, row): &(&Key, &Application)| *key.0 == *namespace && *row.owner == *name;
+                outcomes(rows.iter().filter(its).collect(), now)
+            })),
+            Err(refusal) => (trouble(Some(&refusal.words))),
+        }
         p {
             a href=(address("/applications", [("namespace", &*namespace), ("owner", &*name)].into_iter())) {
-                "Its applications, and what became of them"
+                "All of them"
             }
         }
     };
@@ -98,7 +84,8 @@ fn sentence(schedule: &ScheduledSparkApplication) -> Markup {
     };
     html! {
         p class={ "sentence " (class) } {
-            "Due at " code { (lines(&schedule.spec.schedule)) }
+            @if let Ok(parsed) = cron::Schedule::parse(&schedule.spec.schedule) { "Due " (parsed.rhythm.to_string()) ": " }
+            code { (lines(&schedule.spec.schedule)) }
             @if let Some(zone) = &schedule.spec.time_zone { ", " (lines(zone)) }
             @if is_suspended { ": suspended, so nothing is made" }
             @if !reason.is_empty() { ": " (lines(reason)) }

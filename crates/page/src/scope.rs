@@ -1,17 +1,8 @@
 //! Shows the list that a caller may see: that of all namespaces, else that of the namespace that was chosen. Whoever may
 //! see neither is offered the namespaces in which it is allowed.
 
-use super::{
-    callers::Caller,
-    entry::Session,
-    layout::{page, trouble},
-    lists::List,
-    query::address,
-    reads::{self, Right, lack},
-    refusal::Refusal,
-    rows::Key,
-};
-use api::{Lenient, SparkApplication, is_segment};
+use super::{Key, List, Refusal, Right, Row, Session, address, lack, layout, page, reads, trouble};
+use api::{Lenient, is_segment};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Namespace;
@@ -22,30 +13,44 @@ use std::{iter, sync::Arc};
 /// The most namespaces about which the API server is asked, and how many of the questions are under way at once.
 const MOST: usize = 200;
 const AT_ONCE: usize = 8;
+/// The most rows of a list without pages. More are found by their namespace.
+const ROWS: usize = 500;
 
-/// Shows the page `title` with the `content` for those rows of the list that `of` a caller is there that are in the namespace
-/// of the query, or for all; else the page on which a namespace is chosen.
-pub(crate) async fn show<R: Send + 'static>(
+/// Returns the list of a kind that the caller may see: that of all namespaces, else that of this one.
+///
+/// # Errors
+///
+/// If the caller may see neither, or if the list cannot be read in time.
+pub(crate) async fn list<R: Row>(
+    session: &Session,
+    namespace: Option<&str>,
+) -> Result<Arc<List<R>>, Refusal> {
+    let list = session.caller.list::<R>(None);
+    match (list.complete().await, namespace) {
+        (Err(refusal), Some(_)) if refusal.is_forbidden() => {
+            let list = session.caller.list::<R>(namespace);
+            list.complete().await.map(|()| list)
+        }
+        (complete, _) => complete.map(|()| list),
+    }
+}
+
+/// Shows the page `title` with the `content` for those rows of the caller's list that are in the namespace of the query, or
+/// for all; else the page on which a namespace is chosen.
+pub(crate) async fn show<R: Row>(
     session: &Session,
     path: &str,
     title: &str,
-    of: fn(&Caller, Option<&str>) -> Arc<List<R>>,
     content: impl FnOnce(Vec<(&Key, &R)>) -> Markup,
 ) -> Response {
-    let namespace = session.query.given("namespace").filter(|namespace| is_segment(namespace));
-    let mut list = of(&session.caller, None);
-    let mut complete = list.complete().await;
-    if complete.as_ref().is_err_and(Refusal::is_forbidden) && namespace.is_some() {
-        list = of(&session.caller, namespace);
-        complete = list.complete().await;
-    }
-    match complete {
-        Ok(()) => {}
+    let namespace = namespace(session);
+    let list = match list::<R>(session, namespace).await {
+        Ok(list) => list,
         Err(refusal) if refusal.is_forbidden() => {
-            return choice(session, path, namespace.map(|_| &*refusal.words)).await;
+            return choice::<R>(session, path, namespace.map(|_| &*refusal.words)).await;
         }
         Err(refusal) => return refusal.into_response(),
-    }
+    };
     let content = list.read(|rows| {
         let here = rows.into_iter().filter(|(key, _)| namespace.is_none_or(|namespace| *key.0 == *namespace));
         content(here.collect())
@@ -54,12 +59,41 @@ pub(crate) async fn show<R: Send + 'static>(
     page(Some(&session.visitor), title, true, &content)
 }
 
+/// Shows a list as a table: name and namespace of each object, and behind them the `cells` of its row.
+pub(crate) async fn table<R: Row>(
+    session: &Session,
+    path: &str,
+    title: &str,
+    titles: &[&str],
+    cells: fn(&R) -> Markup,
+) -> Response {
+    show::<R>(session, path, title, |rows| {
+        let rows = html! {
+            @for (key, row) in rows.iter().take(ROWS) { tr {
+                th scope="row" { a href={ (path) "/" (key.0) "/" (key.1) } { (key.1) } }
+                td { (key.0) }
+                (cells(row))
+            } }
+        };
+        html! {
+            (chooser(path, session.query.get("namespace")))
+            (layout::table(title, &[&["Name", "Namespace"][..], titles].concat(), &rows))
+        }
+    })
+    .await
+}
+
+/// Returns the namespace of the query, if it can be one.
+pub(crate) fn namespace(session: &Session) -> Option<&str> {
+    session.query.given("namespace").filter(|namespace| is_segment(namespace))
+}
+
 /// Returns the page on which a namespace is chosen.
-async fn choice(session: &Session, path: &str, wrong: Option<&str>) -> Response {
-    let allowed = allowed(session).await;
+async fn choice<R: Row>(session: &Session, path: &str, wrong: Option<&str>) -> Response {
+    let allowed = allowed::<R>(session).await;
     let content = html! {
         (trouble(wrong))
-        p { "You may not list the applications of all namespaces. Choose one:" }
+        p { "You may not list the " (R::Kind::plural(&())) " of all namespaces. Choose one:" }
         @match &allowed {
             Ok(names) if !names.is_empty() => ul {
                 @for name in names {
@@ -75,7 +109,7 @@ async fn choice(session: &Session, path: &str, wrong: Option<&str>) -> Response 
 }
 
 /// Returns the form for a namespace.
-pub(crate) fn chooser(path: &str, namespace: &str) -> Markup {
+fn chooser(path: &str, namespace: &str) -> Markup {
     html! {
         form action=(path) role="search" {
             label for="namespace" { "Namespace" } " "
@@ -85,21 +119,21 @@ pub(crate) fn chooser(path: &str, namespace: &str) -> Markup {
     }
 }
 
-/// Returns the namespaces whose applications the caller may list.
-async fn allowed(session: &Session) -> Result<Vec<String>, Refusal> {
+/// Returns the namespaces whose objects of the kind the caller may list.
+async fn allowed<R: Row>(session: &Session) -> Result<Vec<String>, Refusal> {
     let client = &session.caller.client;
     let mut names = Vec::new();
     reads::list(client, &Namespace::url_path(&(), None), ListParams::default(), MOST, |object| {
         names.push(Lenient::<PartialObjectMeta>::parse(object).0.name_any());
     })
     .await?;
-    let asked: Vec<_> = names.into_iter().map(|name| listable(client.clone(), name)).collect();
+    let asked: Vec<_> = names.into_iter().map(|name| listable::<R>(client.clone(), name)).collect();
     Ok(stream::iter(asked).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().flatten().collect())
 }
 
-/// Returns the namespace if the caller may list its applications.
-async fn listable(client: Client, namespace: String) -> Option<String> {
-    let (group, resource) = (SparkApplication::group(&()), SparkApplication::plural(&()));
+/// Returns the namespace if the caller may list its objects of the kind.
+async fn listable<R: Row>(client: Client, namespace: String) -> Option<String> {
+    let (group, resource) = (R::Kind::group(&()), R::Kind::plural(&()));
     let right = Right { verb: "list", group: &group, resource: &resource, namespace: &namespace, name: "" };
     let is_allowed = lack(&client, right).await.is_none();
     is_allowed.then_some(namespace)

@@ -5,15 +5,9 @@
 //! needed.
 
 use super::{
-    Page,
-    entry::Session,
-    layout::{POLICY, hidden, page},
-    query::Query,
-    reads::{self, LARGEST, Right, lack},
-    refusal::Refusal,
-    windows::{Driver, Window},
+    Driver, LARGEST, POLICY, Page, Query, Refusal, Right, Session, Window, hidden, lack, page, reads,
 };
-use api::{SparkApplication, summary};
+use api::{SparkApplication, SparkConnect, summary};
 use axum::{
     body::{Body, Bytes},
     extract::{Path, State},
@@ -48,10 +42,33 @@ pub(crate) async fn show(
     let client = &session.caller.client;
     let (application, _) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
     let driver = driver(&session, &application).await?;
+    Ok(framed(&session, &name, &format!("/applications/{namespace}/{name}"), driver))
+}
+
+/// Shows the UI of a server of Spark Connect in a frame, or says why there is none.
+pub(crate) async fn show_server(
+    session: Session,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let client = &session.caller.client;
+    let (connect, _) = reads::object::<SparkConnect>(client, &namespace, &name).await?;
+    let none = format!("{name} has no server: it is {}", connect::summary::state_and_why(&connect));
+    let back = format!("/connects/{namespace}/{name}");
+    let pod = connect::names::server(&connect);
+    let (resource, port) = (SparkConnect::plural(&()), u16::try_from(connect::UI_PORT).unwrap_or_default());
+    let driver = Driver { namespace, resource, name, pod, uid: String::new(), port };
+    let uid = connect.uid().unwrap_or_default();
+    let name = connect.name_any();
+    let driver = running(&session, driver, none, |pod| pod.is_controlled_by(&uid)).await?;
+    Ok(framed(&session, &name, &back, driver))
+}
+
+/// Returns the page with a frame for the UI of a driver, or with the sentence that says why there is none.
+fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver, String>) -> Response {
     let window =
         driver.map(|driver| session.page.windows.open(&session.page.secrets, &session.caller, driver));
     let content = html! {
-        p { a href={ "/applications/" (namespace) "/" (name) } { "← " (name) } }
+        p { a href=(back) { "← " (name) } }
         @match &window {
             Ok(window) => iframe title={ "Spark UI of " (name) } src={ (window.context()) "/jobs/" }
                 sandbox="allow-scripts allow-forms allow-modals allow-popups allow-downloads" {},
@@ -61,7 +78,7 @@ pub(crate) async fn show(
     let mut answer = page(Some(&session.visitor), &format!("Spark UI of {name}"), true, &content);
     let policy = HeaderValue::try_from(format!("{POLICY}; frame-src 'self'")).expect("its letters are ASCII");
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
-    Ok(answer)
+    answer
 }
 
 /// Returns the port of the application's driver, or the sentence that says why there is none.
@@ -78,23 +95,34 @@ async fn driver(
             "{name} lets Spark draw the port of its web UI (spark.ui.port), so nobody knows it."
         )));
     };
-    let none = || Ok(Err(format!("{name} has no driver: it is {}", summary::state_and_why(application))));
-    let Some(status) = &application.status else { return none() };
-    let Some(pod) = &status.driver_info.pod_name else { return none() };
-    let found = match reads::object::<Pod>(&session.caller.client, &namespace, pod).await {
-        Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return none(),
-        found => PodSummary::of(&found?.0),
+    let none = format!("{name} has no driver: it is {}", summary::state_and_why(application));
+    let Some(status) = &application.status else { return Ok(Err(none)) };
+    let Some(pod) = status.driver_info.pod_name.clone() else { return Ok(Err(none)) };
+    let resource = SparkApplication::plural(&());
+    let driver = Driver { namespace, resource, name, pod, uid: String::new(), port };
+    let id = &status.submission_id;
+    running(session, driver, none, |pod| id.is_none() || *id == pod.submission_id).await
+}
+
+/// Returns the driver with the uid of its pod, if that runs; else the sentence that says why not, which is `none` if there is
+/// no such pod. A pod that is not `ours` may have the same name.
+async fn running(
+    session: &Session,
+    driver: Driver,
+    none: String,
+    is_ours: impl Fn(&PodSummary) -> bool,
+) -> Result<Result<Driver, String>, Refusal> {
+    let pod = match reads::object::<Pod>(&session.caller.client, &driver.namespace, &driver.pod).await {
+        Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return Ok(Err(none)),
+        pod => PodSummary::of(&pod?.0),
     };
-    // A pod that does not belong to the run may have the same name.
-    let is_of_run = status.submission_id.is_none() || status.submission_id == found.submission_id;
-    Ok(match found.phase {
-        Phase::Running if is_of_run => {
-            Ok(Driver { namespace, application: name, pod: found.name, uid: found.uid, port })
+    Ok(match pod.phase {
+        Phase::Running if is_ours(&pod) => Ok(Driver { uid: pod.uid, ..driver }),
+        Phase::Pending | Phase::Unknown if is_ours(&pod) => {
+            let (name, phase) = (driver.name, pod.phase);
+            Err(format!("The driver of {name} starts: its pod is {phase:?}. Its UI appears here."))
         }
-        Phase::Pending | Phase::Unknown if is_of_run => {
-            Err(format!("The driver of {name} starts: its pod is {:?}. Its UI appears here.", found.phase))
-        }
-        _ => return none(),
+        _ => Err(none),
     })
 }
 
@@ -177,9 +205,8 @@ async fn kill(
     if !page.settings.allows_actions {
         return refused("This page only shows: the admin has not allowed actions (--allow-actions).");
     }
-    let (group, resource) = (SparkApplication::group(&()), SparkApplication::plural(&()));
-    let Driver { namespace, application, .. } = &window.driver;
-    let right = Right { verb: "patch", group: &group, resource: &resource, namespace, name: application };
+    let (group, Driver { namespace, resource, name, .. }) = (SparkApplication::group(&()), &window.driver);
+    let right = Right { verb: "patch", group: &group, resource, namespace, name };
     if let Some(words) = lack(&window.client, right).await {
         return refused(&words);
     }

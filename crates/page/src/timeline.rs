@@ -1,9 +1,7 @@
-//! Draws the runs of an application and its pods along a line of time. The tables beside it say the same in words.
+//! Draws the runs of an application and its pods along a line of time, and the applications of a schedule as bars. The tables
+//! and lists that a page has or leads to say the same in words.
 
-use super::{
-    found::PodRow,
-    layout::{duration, tone},
-};
+use super::{Application, Key, PodRow, duration, name_of, tone};
 use api::{SparkApplication, State, summary};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -82,10 +80,67 @@ fn of_pod(pod: &PodRow, now: Timestamp) -> Option<Bar> {
     Some(Bar { name, title, tone, from, to: pod.ended.unwrap_or(now).max(from) })
 }
 
+/// Returns how long the latest applications of a schedule took, and what became of them: a bar each, the latest at the right.
+pub(crate) fn outcomes(mut rows: Vec<(&Key, &Application)>, now: Timestamp) -> Markup {
+    rows.sort_by_key(|(_, row)| row.created);
+    let rows = &rows[rows.len().saturating_sub(MOST)..];
+    let took = |row: &Application| match row.submitted {
+        Some(submitted) => row.ended.unwrap_or(now).duration_since(submitted).as_secs().max(0),
+        None => 0,
+    };
+    let (longest, width) =
+        (rows.iter().map(|(_, row)| took(row)).max().unwrap_or_default().max(1), WIDTH / 40);
+    let failed = rows.iter().filter(|(_, row)| tone(row.state) == "bad").count();
+    html! {
+        @if !rows.is_empty() {
+            svg.timeline viewBox={ "0 0 " (WIDTH) " 120" } role="img"
+                aria-label={ "The last " (rows.len()) " applications, of which " (failed) " have failed" } {
+                @for (place, (key, row)) in (0_i64..).zip(rows) {
+                    @let height = 4 + 110 * took(row) / longest;
+                    rect class=(tone(row.state)) x=(place * width + 2) y=(118 - height) width=(width - 4) height=(height) rx="2" {
+                        title { (key.1) ": " (name_of(row.state)) " in " (summary::short(took(row))) }
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::{from_value, json};
+
+    #[test]
+    fn outcomes_are_bars_as_high_as_the_applications_were_long() {
+        let now = "2026-11-21T12:00:00Z".parse().unwrap();
+        let row = |state, submitted: &str, ended: &str| {
+            let [created, submitted] = [submitted, submitted].map(|time| time.parse().ok());
+            Application {
+                state: Some(state),
+                created,
+                submitted,
+                ended: ended.parse().ok(),
+                ..Application::default()
+            }
+        };
+        let key = |name: &str| -> Key { ("team-a".into(), name.into()) };
+        let rows = [
+            (key("nightly-2"), row(State::Failed, "2026-11-21T11:30:00Z", "2026-11-21T11:45:00Z")),
+            (key("nightly-1"), row(State::Completed, "2026-11-21T10:00:00Z", "2026-11-21T10:30:00Z")),
+            (key("nightly-3"), row(State::New, "", "")),
+        ];
+        let picture = outcomes(rows.iter().map(|(key, row)| (key, row)).collect(), now).into_string();
+        for part in [
+            r#"aria-label="The last 3 applications, of which 1 have failed""#,
+            r#"<rect class="wait" x="2" y="114" width="21" height="4" rx="2"><title>nightly-3: NEW in 0s</title></rect>"#,
+            r#"<rect class="good" x="27" y="4" width="21" height="114" rx="2"><title>nightly-1: COMPLETED in 30m</title></rect>"#,
+            r#"<rect class="bad" x="52" y="59" width="21" height="59" rx="2">"#,
+        ] {
+            assert!(picture.contains(part), "{part}: {picture}");
+        }
+        assert_eq!(outcomes(Vec::new(), now).into_string(), "");
+    }
 
     #[test]
     fn a_run_is_a_bar_from_its_beginning_to_its_end() {

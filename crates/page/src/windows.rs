@@ -5,10 +5,8 @@
 //! and nothing else: see docs/design/decisions/0015-page-without-rights.md.
 
 use super::{
-    callers::Caller,
-    reads::{self, LARGEST, collected},
-    refusal::Refusal,
-    secrets::{CallerId, Secrets},
+    Caller, CallerId, LARGEST, Refusal, Secrets,
+    reads::{self, collected},
 };
 use axum::{
     body::Bytes,
@@ -20,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
-use std::{collections::HashMap, fmt::Display, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::HashMap, fmt::Display, sync::Arc, time::Duration};
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
@@ -50,11 +48,12 @@ struct Connection {
     begun: Instant,
 }
 
-/// The port of a driver.
+/// The port of a driver, or of a server of Spark Connect.
 pub(crate) struct Driver {
     pub namespace: String,
-    /// The name of its application.
-    pub application: String,
+    /// The kind of the object whose driver it is, as a resource of the API, and its name.
+    pub resource: Cow<'static, str>,
+    pub name: String,
     pub pod: String,
     pub uid: String,
     pub port: u16,
@@ -200,9 +199,9 @@ impl Window {
 
     /// Returns the sentence for a driver that does not answer. The page around the frame says it if it has ended.
     fn silence(&self, error: impl Display) -> Refusal {
-        let Driver { application, port, .. } = &self.driver;
+        let Driver { name, port, .. } = &self.driver;
         let words = format!(
-            "The driver of {application} does not answer on port {port} ({error}). Spark's UI begins with the \
+            "The driver of {name} does not answer on port {port} ({error}). Spark's UI begins with the \
              SparkContext, which a program creates first: try again in a moment."
         );
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, words)
@@ -218,8 +217,8 @@ mod tests {
     use std::convert::Infallible;
 
     fn driver(uid: &str) -> Driver {
-        let [namespace, application, pod, uid] = ["team-a", "pi", "pi-driver", uid].map(str::to_owned);
-        Driver { namespace, application, pod, uid, port: 4040 }
+        let [namespace, name, pod, uid] = ["team-a", "pi", "pi-driver", uid].map(str::to_owned);
+        Driver { namespace, resource: "sparkapplications".into(), name, pod, uid, port: 4040 }
     }
 
     /// Returns a client whose server knows everybody, and the driver `one`.

@@ -12,7 +12,7 @@ use super::{
 use api::{ExecutorState, SparkApplication, State, quantity};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::ResourceQuota, apimachinery::pkg::api::resource::Quantity};
-use pods::{PodClaim, is_counted};
+use pods::{Amounts, PodClaim, is_counted};
 use submission::{SubmissionEnvironment, findings::Invalid, run::Run};
 use validation::is_same_run;
 
@@ -112,6 +112,27 @@ pub fn unknown(namespace: &str, problem: &str) -> String {
     )
 }
 
+/// Returns what the pods that the application has at present ask for, according to its spec and status; none if it has no
+/// driver, or if that cannot be determined. The admin's `spark-defaults.conf` is not known.
+pub fn present_sum(application: &SparkApplication) -> Option<Amounts> {
+    let requests = has_driver(application).then(|| PodRequests::of(application, "").ok())??;
+    Some(requests.sum(live_executors(application)))
+}
+
+fn has_driver(application: &SparkApplication) -> bool {
+    matches!(
+        application.state(),
+        State::Submitted | State::Running | State::Unknown | State::Invalidating | State::Suspending
+    )
+}
+
+/// Returns the number of executors that have not ended.
+fn live_executors(application: &SparkApplication) -> u32 {
+    let executors = application.status.iter().flat_map(|status| status.executor_state.values());
+    let live = executors.filter(|state| matches!(state, ExecutorState::Pending | ExecutorState::Running));
+    u32::try_from(live.count()).unwrap_or(u32::MAX)
+}
+
 impl Claim {
     /// Returns the pods that the application can have, with its greatest number of executors.
     fn of(
@@ -138,13 +159,7 @@ impl Claim {
 
     /// Reduces the claim to the pods that `application` has at present, according to its status.
     fn of_run(self, application: &SparkApplication) -> Self {
-        let has_driver = matches!(
-            application.state(),
-            State::Submitted | State::Running | State::Unknown | State::Invalidating | State::Suspending
-        );
-        let executors = application.status.iter().flat_map(|status| status.executor_state.values());
-        let live = executors.filter(|state| matches!(state, ExecutorState::Pending | ExecutorState::Running));
-        self.at_present(has_driver, u32::try_from(live.count()).unwrap_or(u32::MAX))
+        self.at_present(has_driver(application), live_executors(application))
     }
 
     /// Reduces the claim to the pods that there are.

@@ -18,7 +18,6 @@ mod names;
 mod page;
 mod render;
 mod schema;
-mod server_state;
 mod show;
 mod status;
 mod top;

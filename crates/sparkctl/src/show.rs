@@ -59,18 +59,17 @@ impl Style {
     }
 
     pub(super) fn state(self, state: State) -> String {
-        let name = name(state);
-        let colour = match Tone::of(state) {
+        self.coloured(Tone::of(state), name(state))
+    }
+
+    /// Returns `text` in the colour of this tone, where states have colours.
+    pub(super) fn coloured(self, tone: Tone, text: &str) -> String {
+        let colour = match tone {
             Tone::Good => "32",
             Tone::Busy => "36",
             Tone::Bad => "31",
             Tone::Wait => "33",
         };
-        self.coloured(colour, name)
-    }
-
-    /// Returns `text` in the colour of this number, where states have colours.
-    pub(super) fn coloured(self, colour: &str, text: &str) -> String {
         if self.colours { format!("\u{1b}[{colour}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 }

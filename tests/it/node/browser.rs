@@ -105,6 +105,12 @@ impl Browser {
         fs::write(kept(name), png).unwrap();
     }
 
+    /// Makes the window so many pixels wide.
+    pub(super) fn is_wide(&mut self, width: u32) {
+        let metrics = json!({"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": false});
+        self.asks("Emulation.setDeviceMetricsOverride", &metrics);
+    }
+
     fn asks(&mut self, method: &str, parameters: &Value) -> Value {
         self.tries(method, parameters).unwrap_or_else(|message| panic!("{method}: {message:#}"))
     }

@@ -6,6 +6,7 @@ use crate::{
     golden::{data, yaml},
 };
 use serde_json::{Value, json};
+use std::{env, fs};
 
 const DRIVER: &str = "page-runs-driver";
 /// A script that returns what a reader who does not see the page would miss.
@@ -34,16 +35,54 @@ fn the_page_leads_from_a_failure_to_its_cure_and_shows_the_log_and_the_ui_of_a_d
     let mut browser = Browser::start("127.0.0.1");
     browser.open(&entrance).unwrap();
     shows(&mut browser, "FAILED");
-    browser.keeps_picture("page-overview.png");
+    is_for_everybody(&mut browser, "page-overview.png");
     clicks(&mut browser, "a[href='/applications?state=FAILED']", "page-fails");
     clicks(&mut browser, "a[href='/applications/default/page-fails']", "ExitCode: 3");
     shows(&mut browser, "exiting with 3");
-    browser.keeps_picture("page-application.png");
+    is_for_everybody(&mut browser, "page-application.png");
+    edit_is_told(&mut browser, address);
+    browser.open(&format!("{address}/applications/default/page-fails")).unwrap();
     clicks(&mut browser, "button[value=rerun]", "RerunRequested");
 
+    for (place, words) in
+        [("applications?type=Python", "page-runs"), ("schedules", "Next"), ("connects", "Last connection")]
+    {
+        browser.open(&format!("{address}/{place}")).unwrap();
+        shows(&mut browser, words);
+        let name = place.split('?').next().unwrap();
+        is_for_everybody(&mut browser, &format!("page-{name}.png"));
+    }
     log_follows(&mut browser, address);
+    is_for_everybody(&mut browser, "page-log.png");
     ui_is_confined(&mut browser, address);
     kubectl(&["delete", "sparkapp", "page-fails", "page-runs"]);
+}
+
+/// Asserts that axe-core finds nothing, in a wide window and in one of 400 pixels, and keeps a picture of the wide one.
+fn is_for_everybody(browser: &mut Browser, picture: &str) {
+    browser.keeps_picture(picture);
+    let axe = fs::read_to_string(env::var("AXE").expect("the Makefile sets AXE")).unwrap();
+    // A frame has a page of Spark's.
+    let found = "axe.run(document, {iframes: false}).then(found => found.violations.map(
+        rule => `${rule.id}: ${rule.nodes.map(node => node.html).join(' ')}`))";
+    for width in [400, 1280] {
+        browser.is_wide(width);
+        assert_eq!(browser.evaluate(&format!("{axe}\n;{found}")), json!([]), "{picture}");
+        let overflows = "document.documentElement.scrollWidth > innerWidth";
+        assert_eq!(browser.evaluate(overflows), false, "{picture} at {width} pixels");
+    }
+}
+
+/// Asserts that the page tells what an edit would do, and that it does nothing.
+fn edit_is_told(browser: &mut Browser, address: &str) {
+    browser.open(&format!("{address}/applications/default/page-fails/edit")).unwrap();
+    shows(browser, "It means the same as the present spec.");
+    browser.evaluate("document.getElementById('spec').value += '\\ntimeToLiveSeconds: 3600\\n'");
+    clicks(browser, "main form button", "takes effect now");
+    shows(browser, "What the next run would be made of");
+    is_for_everybody(browser, "page-edit.png");
+    let spec = kubectl(&["get", "sparkapp", "page-fails", "-o", "jsonpath={.spec.timeToLiveSeconds}"]);
+    assert_eq!(spec, "");
 }
 
 fn log_follows(browser: &mut Browser, address: &str) {

@@ -128,6 +128,7 @@ DEBIAN = {
     },
     "lines": {"cloc": "cloc"},
     "python": {"pip3": "python3-pip"},
+    "node-packages": {"npm": "npm"},
     "images": {
         "buildah": "buildah",
         "mmdebstrap": "mmdebstrap",

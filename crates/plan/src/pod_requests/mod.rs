@@ -98,9 +98,14 @@ impl PodRequests {
 
     /// Returns what the driver and the executors that it creates at first ask for together.
     pub fn initial_sum(&self) -> Amounts {
+        self.sum(self.initial)
+    }
+
+    /// Returns what the driver and this number of executors ask for together.
+    pub fn sum(&self, executors: u32) -> Amounts {
         let mut sum = self.driver.claim.requests().clone();
         for (name, amount) in self.executor.claim.requests() {
-            let of_all = amount.saturating_mul(self.initial.into());
+            let of_all = amount.saturating_mul(executors.into());
             let entry = sum.entry(name.clone()).or_default();
             *entry = entry.saturating_add(of_all);
         }

@@ -4,13 +4,12 @@ use crate::{
     cluster::Cluster,
     events,
     list::Selection,
-    server_state::{coloured, condition, why},
-    show::{NONE, Output, Style, columns, or_none, print},
+    show::{Output, Style, columns, or_none, print},
     status::for_programs,
     yaml::line,
 };
 use api::{ConnectFailure, Lenient, SparkConnect, names::connect_condition::GATEWAY_MISSING};
-use connect::CONNECT_PORT;
+use connect::summary::{address, condition, executors, state, tone, why};
 use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt;
 use std::fmt::Write;
@@ -38,7 +37,7 @@ pub(super) fn table(
             [
                 guarded.name_any(),
                 connect.map_or_else(|| "UNREADABLE".to_owned(), |connect| coloured(connect, style)),
-                connect.map_or_else(|| NONE.to_owned(), executors),
+                or_none(connect.and_then(executors).as_ref()),
                 or_none(status.map(|status| status.restarts).as_ref()),
                 style.age(guarded.creation_timestamp().as_ref()),
             ],
@@ -52,17 +51,9 @@ pub(super) fn table(
     columns(&rows)
 }
 
-/// Returns the number of executors by the phase of their pods: `1 pending, 2 running`.
-fn executors(connect: &SparkConnect) -> String {
-    let counts = connect.status.iter().flat_map(|status| &status.executors);
-    let told: Vec<_> = counts.map(|(phase, count)| format!("{count} {}", line(phase))).collect();
-    if told.is_empty() { NONE.to_owned() } else { told.join(", ") }
-}
-
-/// Returns the address for clients in the cluster, once there is a Service.
-fn address(connect: &SparkConnect) -> Option<String> {
-    let service = connect.status.as_ref()?.server.service_name.as_ref()?;
-    Some(format!("sc://{service}.{}.svc:{CONNECT_PORT}", connect.namespace().unwrap_or_default()))
+/// Returns the state in its colour.
+fn coloured(connect: &SparkConnect, style: Style) -> String {
+    style.coloured(tone(connect), state(connect))
 }
 
 pub(super) async fn status(cluster: &Cluster, name: &str, output: Option<Output>) -> anyhow::Result<()> {
@@ -91,7 +82,7 @@ fn text(connect: &SparkConnect, events: &[Event], style: Style) -> anyhow::Resul
         ("Address", Some(or_none(address(connect).as_ref()))),
         ("Server", Some(or_none(status.server.pod_name.as_ref()))),
         ("Made", ago(status.last_restart_time.as_ref())),
-        ("Executors", Some(executors(connect))),
+        ("Executors", Some(or_none(executors(connect).as_ref()))),
         ("Restarts", Some(status.restarts.to_string())),
         ("Last failure", status.last_failure.as_ref().map(|failure| told(failure, style))),
         ("Last connection", ago(connect.last_connection().as_ref())),

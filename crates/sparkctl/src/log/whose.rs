@@ -4,12 +4,13 @@
 use crate::{
     cluster::{Cluster, readable},
     failure::of_call,
-    server_state, show,
+    show,
 };
 use api::{
     SparkApplication, SparkConnect, State,
     names::{label, role},
 };
+use connect::summary;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use spark_operator_client::patience::{GRACE, in_time};
@@ -93,8 +94,8 @@ impl Facts {
         Self {
             pod: Some(connect::names::server(connect)),
             mark: (label::CONNECT_NAME, Some(connect.name_any())),
-            has_ended: server_state::rests(connect),
-            state: server_state::state_and_why(connect),
+            has_ended: summary::rests(connect),
+            state: summary::state_and_why(connect),
         }
     }
 

@@ -23,6 +23,7 @@ use plan::{
     submission_plan::{Chosen, Submitter, choose},
 };
 pub use predicted::predicted;
+use serde_json::Value;
 use spark_client::{Environment, NotNative, Objects};
 use submission::{Settings, SubmissionEnvironment, run::Run, spark_submit};
 use validation::validate;
@@ -80,13 +81,15 @@ pub(super) struct Flags {
     default_service_account: Option<String>,
 
     /// The API server as Spark is to reach it
-    #[arg(long, default_value = "k8s://https://kubernetes.default.svc:443")]
+    #[arg(long, default_value = MASTER)]
     master: String,
 }
 
 /// The time at which applications are taken to be submitted. The output is compared with other output, so it must not
 /// depend on the present time.
 const TIME: Timestamp = Timestamp::UNIX_EPOCH;
+/// The API server as Spark reaches it where nothing else is said.
+const MASTER: &str = "k8s://https://kubernetes.default.svc:443";
 /// The user name that drivers run as if no other is configured: that of the public Spark images.
 const OPERATOR: &str = "spark";
 
@@ -96,6 +99,29 @@ pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<(
     let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtWhatRuns)?.into_iter();
     let texts = manifest::all(found.map(|found| flags.rendered(&found?)))?;
     print(&texts.join("\n"))
+}
+
+/// Returns what is created and run for an application of the cluster in its next run, by an operator without settings.
+///
+/// # Errors
+///
+/// When the application cannot be read or submitted.
+pub(super) fn of_object(application: &Value) -> anyhow::Result<String> {
+    let flags = Flags {
+        manifest: Manifest::default(),
+        submitter: None,
+        diff: false,
+        webhook: true,
+        #[cfg(feature = "batch-schedulers")]
+        enable_batch_scheduler: true,
+        default_service_account: None,
+        master: MASTER.to_owned(),
+    };
+    let found = manifest::of_object(application)?;
+    match &found.subject {
+        Subject::Application(application) => flags.of_application(&found, application),
+        Subject::Connect(connect) => flags.of_connect(&found, connect),
+    }
 }
 
 impl Flags {

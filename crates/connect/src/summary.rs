@@ -1,20 +1,23 @@
-//! Says how a server of Spark Connect is, and why, from the status of its SparkConnect.
+//! Says how a server is, and why, in the words of `sparkctl` and of the page.
 
-use super::{show::Style, yaml::line};
+use crate::CONNECT_PORT;
 use api::{
     ConnectState, SparkConnect,
     names::connect_condition::{SERVER_POD_READY, SLEEPING, SUSPENDED},
+    printable::line,
+    summary::Tone,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube_core::ResourceExt;
 
 /// Returns the condition of this type, if it is true.
-pub(super) fn condition<'a>(connect: &'a SparkConnect, type_: &str) -> Option<&'a Condition> {
+pub fn condition<'a>(connect: &'a SparkConnect, type_: &str) -> Option<&'a Condition> {
     connect.status.as_ref()?.true_condition(type_)
 }
 
 /// Returns the state; for a server that is suspended or sleeps, that word, where the status has `NotReady` as Kubeflow's
 /// operator has it.
-pub(super) fn state(connect: &SparkConnect) -> &'static str {
+pub fn state(connect: &SparkConnect) -> &'static str {
     match connect.state() {
         ConnectState::NotReady if condition(connect, SUSPENDED).is_some() => "Suspended",
         ConnectState::NotReady if condition(connect, SLEEPING).is_some() => "Sleeping",
@@ -23,35 +26,47 @@ pub(super) fn state(connect: &SparkConnect) -> &'static str {
     }
 }
 
-/// Returns the state in its colour.
-pub(super) fn coloured(connect: &SparkConnect, style: Style) -> String {
-    let colour = match connect.state() {
-        ConnectState::Ready => "32",
-        ConnectState::Failed => "31",
-        ConnectState::New | ConnectState::Provisioning | ConnectState::NotReady => "33",
-    };
-    style.coloured(colour, state(connect))
+/// Returns the tone of the state.
+pub fn tone(connect: &SparkConnect) -> Tone {
+    match connect.state() {
+        ConnectState::Ready => Tone::Good,
+        ConnectState::Failed => Tone::Bad,
+        ConnectState::New | ConnectState::Provisioning | ConnectState::NotReady => Tone::Wait,
+    }
 }
 
 /// Returns why clients cannot connect; none if they can.
-pub(super) fn why(connect: &SparkConnect) -> Option<String> {
+pub fn why(connect: &SparkConnect) -> Option<String> {
     let ready =
         connect.status.as_ref()?.condition(SERVER_POD_READY).filter(|ready| ready.status != "True")?;
     Some(line(ready.message.trim_end()))
 }
 
 /// Returns the state, and why: `Failed: Server pod is not ready: no such image`.
-pub(super) fn state_and_why(connect: &SparkConnect) -> String {
+pub fn state_and_why(connect: &SparkConnect) -> String {
     why(connect).map_or_else(|| state(connect).to_owned(), |why| format!("{}: {why}", state(connect)))
 }
 
 /// Whether there is no server until a user resumes it or a client wakes it.
-pub(super) fn rests(connect: &SparkConnect) -> bool {
+pub fn rests(connect: &SparkConnect) -> bool {
     // A connection since then wakes the server once the operator has seen it.
     let wakes = |since: &Condition| {
         connect.last_connection().is_some_and(|last| last.0 > since.last_transition_time.0)
     };
     connect.spec.suspend || condition(connect, SLEEPING).is_some_and(|since| !wakes(since))
+}
+
+/// Returns the number of executors by the phase of their pods: `1 pending, 2 running`; none if there are none.
+pub fn executors(connect: &SparkConnect) -> Option<String> {
+    let counts = connect.status.iter().flat_map(|status| &status.executors);
+    let told: Vec<_> = counts.map(|(phase, count)| format!("{count} {}", line(phase))).collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// Returns the address for clients in the cluster, once there is a Service.
+pub fn address(connect: &SparkConnect) -> Option<String> {
+    let service = connect.status.as_ref()?.server.service_name.as_ref()?;
+    Some(format!("sc://{service}.{}.svc:{CONNECT_PORT}", connect.namespace().unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,102 @@
+//! Says in words when a schedule is due: `at 02:30 on Monday to Friday`.
+
+use crate::{Rhythm, Times, Values};
+use std::fmt;
+
+const DAYS: &str = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday";
+const MONTHS: &str = "January February March April May June July August September October November December";
+/// The most times of a day that are listed one by one.
+const MOST_TIMES: u32 = 6;
+
+impl fmt::Display for Rhythm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Every(interval) => {
+                let seconds = interval.as_secs();
+                let units = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+                f.write_str("every ")?;
+                units
+                    .iter()
+                    .filter(|(amount, _)| *amount > 0)
+                    .try_for_each(|(amount, unit)| write!(f, "{amount}{unit}"))
+            }
+            Self::At(times) => write!(f, "{}{}", time_of_day(times), days(times)),
+        }
+    }
+}
+
+fn time_of_day(Times { minutes, hours, .. }: &Times) -> String {
+    let is_always = |values: &Values, count: u32| values.bits.count_ones() == count;
+    if minutes.bits.count_ones() * hours.bits.count_ones() <= MOST_TIMES {
+        let times = numbers(*hours)
+            .flat_map(|hour| numbers(*minutes).map(move |minute| format!("{hour:02}:{minute:02}")));
+        return format!("at {}", listed(times.collect()));
+    }
+    let of_hours = match is_always(hours, 24) {
+        true => "every hour".to_owned(),
+        false => format!("the hours {}", ranges(*hours, |hour| hour.to_string())),
+    };
+    let of_minutes = match is_always(minutes, 60) {
+        true => "every minute".to_owned(),
+        false => format!("at minute {}", ranges(*minutes, |minute| minute.to_string())),
+    };
+    format!("{of_minutes} of {of_hours}")
+}
+
+/// Returns the days; nothing for all of them. As in cron, either field will do if both name days.
+fn days(times: &Times) -> String {
+    let Times { days_of_month, months, days_of_week, .. } = times;
+    let named = |values: &Values, prefix: &str, word: &dyn Fn(u32) -> String| {
+        (!values.is_whole).then(|| format!("{prefix}{}", ranges(*values, word)))
+    };
+    let of_month = named(days_of_month, " on day ", &|day| day.to_string());
+    let of_week = named(days_of_week, " on ", &|day| name(DAYS, day));
+    let days = [of_month, of_week].into_iter().flatten().collect::<Vec<_>>().join(" or");
+    let months = named(months, " in ", &|month| name(MONTHS, month - 1));
+    days + &months.unwrap_or_default()
+}
+
+fn name(names: &str, place: u32) -> String {
+    names.split(' ').nth(place as usize).unwrap_or_default().to_owned()
+}
+
+fn numbers(values: Values) -> impl Iterator<Item = u32> {
+    (0..u64::BITS).filter(move |value| values.bits >> value & 1 == 1)
+}
+
+/// Returns the values in words, three and more in a row as a range: `1, 3 to 5 and 9`.
+fn ranges(values: Values, word: impl Fn(u32) -> String) -> String {
+    let numbers: Vec<_> = numbers(values).collect();
+    let in_a_row = numbers.chunk_by(|one, next| one + 1 == *next);
+    let words = in_a_row.flat_map(|row| match row {
+        [first, _, .., last] => vec![format!("{} to {}", word(*first), word(*last))],
+        few => few.iter().map(|value| word(*value)).collect(),
+    });
+    listed(words.collect())
+}
+
+fn listed(mut words: Vec<String>) -> String {
+    let last = words.pop().unwrap_or_else(|| "no time".to_owned());
+    if words.is_empty() { last } else { format!("{} and {last}", words.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Schedule;
+
+    #[test]
+    fn schedules_are_told_in_words() {
+        for (schedule, words) in [
+            ("30 2 * * *", "at 02:30"),
+            ("0 6,18 * * 1-5", "at 06:00 and 18:00 on Monday to Friday"),
+            ("*/15 * * * *", "at minute 0, 15, 30 and 45 of every hour"),
+            ("* 9-17 * * 0,6", "every minute of the hours 9 to 17 on Sunday and Saturday"),
+            ("0 0 1 1,7 *", "at 00:00 on day 1 in January and July"),
+            ("0 0 1 * 1", "at 00:00 on day 1 or on Monday"),
+            ("@hourly", "at minute 0 of every hour"),
+            ("@every 90m", "every 1h30m"),
+        ] {
+            assert_eq!(Schedule::parse(schedule).unwrap().rhythm.to_string(), words, "{schedule}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The list of servers of Spark Connect, and the page of one.
+
+use super::{
+    Action, Connect, Refusal, Session, ago, buttons, conditions, log_of, page, reads, scope, spec, traces,
+    word,
+};
+use api::{SparkConnect, names::label, summary::Tone};
+use axum::{extract::Path, response::Response};
+use connect::summary;
+use futures::future::join;
+use maud::{Markup, html};
+
+pub(crate) async fn list(session: Session) -> Response {
+    let titles = ["State", "Executors", "Restarts", "Last connection"];
+    scope::table::<Connect>(&session, "/connects", "Spark Connect", &titles, cells).await
+}
+
+fn cells(row: &Connect) -> Markup {
+    let (state, tone) = row.state.unwrap_or(("UNREADABLE", Tone::Bad));
+    html! {
+        td { (word(tone, state)) @if !row.why.is_empty() { br; small { (row.why) } } }
+        td { (row.executors) }
+        td.number { (row.restarts) }
+        td.number { (ago(row.last_connection)) }
+    }
+}
+
+pub(crate) async fn show(
+    session: Session,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let (connect, text) = reads::object::<SparkConnect>(&session.caller.client, &namespace, &name).await?;
+    let actions = [if connect.spec.suspend { Action::Resume } else { Action::Suspend }];
+    let ((_, traces), buttons) = join(
+        traces(&session, &connect.metadata, label::CONNECT_NAME),
+        buttons::<SparkConnect>(&session, &namespace, &name, &actions),
+    )
+    .await;
+    let (status, tone) = (connect.status.clone().unwrap_or_default(), summary::tone(&connect));
+    let content = html! {
+        p class={ "sentence " (tone.as_str()) } {
+            (name) " is " (word(tone, summary::state(&connect)))
+            @if let Some(why) = summary::why(&connect) { ": " (why) }
+        }
+        @if let Some(server) = &status.server.pod_name {
+            p.links {
+                a href=(log_of(&namespace, server)) { "Log of the server" }
+                a href={ "/connects/" (namespace) "/" (name) "/ui/" } { "Spark UI" }
+            }
+        }
+        (buttons)
+        dl {
+            dt { "Namespace" } dd { (namespace) }
+            dt { "Address" } dd { code { (summary::address(&connect).unwrap_or_default()) } }
+            dt { "Executors" } dd { (summary::executors(&connect).unwrap_or_default()) }
+            dt { "Restarts" } dd { (status.restarts) }
+            dt { "Last connection" } dd { (ago(connect.last_connection().map(|time| time.0))) }
+        }
+        (conditions(&status.conditions))
+        (traces)
+        (spec(&text))
+    };
+    Ok(page(Some(&session.visitor), &name, true, &content))
+}

@@ -1,0 +1,126 @@
+//! What an edit of an application would do to its run, and what the next run would be made of. Nothing is changed.
+
+use super::{Query, Refusal, Render, Session, hidden, page, reads, table, trouble};
+use api::{
+    SparkApplication,
+    excerpt::beginning,
+    printable::{line, lines},
+};
+use axum::{body::Bytes, extract::Path, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+use validation::{differences, validate};
+
+/// The most bytes of a value that are shown.
+const LONGEST_VALUE: usize = 240;
+
+/// Shows the form for a spec, and what that spec would do: the present one, or the one in the form.
+pub(crate) async fn show(
+    session: Session,
+    Path((namespace, name)): Path<(String, String)>,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let (old, text) = reads::object::<SparkApplication>(&session.caller.client, &namespace, &name).await?;
+    let whole: Value = serde_json::from_str(&text).unwrap_or_default();
+    let form = Query::of(&body);
+    let edited = match form.given("spec") {
+        Some(edited) => {
+            session.check(&form)?;
+            edited.to_owned()
+        }
+        None => serde_saphyr::to_string(&whole["spec"]).unwrap_or_default(),
+    };
+    let effect = effect(&old, whole, &edited, session.page.settings.render);
+    let content = html! {
+        p { a href={ "/applications/" (namespace) "/" (name) } { "← " (name) } }
+        form method="post" {
+            (hidden(&session.visitor.form))
+            label for="spec" { "The spec, as it would be" }
+            textarea #spec name="spec" rows="24" spellcheck="false" { (edited) }
+            button { "What would that do?" } small { "Nothing is changed." }
+        }
+        (effect.unwrap_or_else(|why| trouble(Some(&why))))
+    };
+    Ok(page(Some(&session.visitor), &format!("An edit of {name}"), false, &content))
+}
+
+/// Returns what an edit would do to the application `old`, which is `whole` as it is stored.
+///
+/// # Errors
+///
+/// If the text cannot be the spec of an application.
+fn effect(
+    old: &SparkApplication,
+    mut whole: Value,
+    edited: &str,
+    render: Option<Render>,
+) -> Result<Markup, String> {
+    // As kubectl reads it: see `sparkctl diff`.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    whole["spec"] = serde_saphyr::from_str_with_options(edited, options)
+        .map_err(|error| format!("This is not YAML: {error}"))?;
+    let new: SparkApplication = serde_json::from_value(whole.clone())
+        .map_err(|error| format!("This cannot be the spec of an application: {error}"))?;
+    let refusal = validate(&new).err().map(|refusal| format!("It would be refused: {}", refusal.brief()));
+    let edits = differences(old, &new);
+    let rows = html! {
+        @for edit in &edits { tr {
+            th scope="row" { (line(&edit.field)) }
+            td { (value(&edit.old)) }
+            td { (value(&edit.new)) }
+            td { (edit.effect.as_str()) }
+        } }
+    };
+    Ok(html! {
+        (trouble(refusal.as_deref()))
+        @if edits.is_empty() { p { "It means the same as the present spec." } }
+        @else { (table("What would change", &["Field", "Now", "Then", "Effect"], &rows)) }
+        @if let Some(render) = render {
+            h2 { "What the next run would be made of" }
+            @match render(&whole) {
+                Ok(text) => pre tabindex="0" { (lines(&text)) },
+                Err(why) => (trouble(Some(&why))),
+            }
+        }
+    })
+}
+
+fn value(value: &Value) -> String {
+    let text = match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    beginning(line(&text), LONGEST_VALUE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn an_edit_is_told_by_field_with_its_effect_and_what_it_would_be_made_of() {
+        let whole = json!({
+            "metadata": {"name": "pi"},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///app.jar", "driver": {"cores": 1}},
+            "status": {"applicationState": {"state": "RUNNING"}, "driverInfo": {}, "submissionID": "1"},
+        });
+        let old: SparkApplication = from_value(whole.clone()).unwrap();
+        let render: Render = |object| Err(format!("<no> {}", object["spec"]["driver"]["cores"]));
+        let told = |edited: &str| effect(&old, whole.clone(), edited, Some(render)).map(Markup::into_string);
+        let spec = "type: Scala\r\nsparkVersion: 4.0.1\r\nmainApplicationFile: local:///app.jar\r\n";
+        let text = told(&format!("{spec}driver: {{cores: 2}}\r\n")).unwrap();
+        for part in [
+            r#"<th scope="row">spec.driver.cores</th><td>1</td><td>2</td><td>ends the run</td>"#,
+            "&lt;no&gt; 2",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(told(&format!("{spec}driver: {{cores: 1}}\n")).unwrap().contains("the same as the present"));
+        let refused = told("type: Scala\nsparkVersion: 4.0.1\ndriver: {cores: -1}\n").unwrap();
+        assert!(refused.contains("It would be refused: spec."), "{refused}");
+        assert!(told("{").unwrap_err().starts_with("This is not YAML"));
+        assert!(told("7").unwrap_err().starts_with("This cannot be the spec"));
+    }
+}
