@@ -58,8 +58,8 @@ pub(crate) async fn show(
         h2 { "What became of its applications" }
         @match applications {
             Ok(list) => (list.read(|rows| {
-                let its = |(key, row): &(&Key, &Application)| *key.0 == *namespace && *row.owner == *name;
-                outcomes(rows.iter().filter(its).collect(), now)
+                let its = |(key, row): &&(&Key, &Application)| *key.0 == *namespace && *row.owner == *name;
+                outcomes(rows.iter().filter(its).copied().collect(), now)
             })),
             Err(refusal) => (trouble(Some(&refusal.words))),
         }

@@ -187,13 +187,12 @@ impl Window {
     ///
     /// If the pod is gone or another one, or may not be read.
     async fn check(&self) -> Result<(), Refusal> {
-        let Driver { namespace, application, pod, uid, .. } = &self.driver;
+        let Driver { namespace, name, pod, uid, .. } = &self.driver;
         let (found, _) = reads::object::<Pod>(&self.client, namespace, pod).await?;
         if found.uid().as_ref() == Some(uid) {
             return Ok(());
         }
-        let words =
-            format!("The driver of {application} was replaced by that of another run: load the page again.");
+        let words = format!("The driver of {name} was replaced by that of another run: load the page again.");
         Err(Refusal::new(StatusCode::GONE, words))
     }
 
