@@ -159,7 +159,7 @@ fn facts(application: &SparkApplication) -> Markup {
             dt { "Namespace" } dd { (application.namespace().unwrap_or_default()) }
             dt { "Submitted" } dd { (ago(submitted)) }
             dt { "Attempts" } dd { (status.execution_attempts) " of the driver, " (status.submission_attempts) " submissions" }
-            dt { "Executors" } dd { (summary::executors(application).unwrap_or_default()) }
+            @if let Some(executors) = summary::executors(application) { dt { "Executors" } dd { (executors) } }
             @if let Some(scheduler) = summary::batch_scheduler(application) {
                 dt { "Scheduler" } dd { (scheduler) }
             }

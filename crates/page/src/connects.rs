@@ -52,7 +52,7 @@ pub(crate) async fn show(
         dl {
             dt { "Namespace" } dd { (namespace) }
             dt { "Address" } dd { code { (summary::address(&connect).unwrap_or_default()) } }
-            dt { "Executors" } dd { (summary::executors(&connect).unwrap_or_default()) }
+            @if let Some(executors) = summary::executors(&connect) { dt { "Executors" } dd { (executors) } }
             dt { "Restarts" } dd { (status.restarts) }
             dt { "Last connection" } dd { (ago(connect.last_connection().map(|time| time.0))) }
         }
