@@ -126,7 +126,7 @@ pub(crate) async fn send(
 ) -> Result<Option<Bytes>, kube::Error> {
     let answer = in_time(GRACE, client.send(request.map(Body::from))).await??;
     let code = answer.status();
-    let body = in_time(GRACE, collected(answer.into_body(), &IN_MEMORY)).await?;
+    let body = in_time(GRACE, collected(answer.into_body(), IN_MEMORY.acquire())).await?;
     match body.map_err(kube::Error::Service)? {
         Some(body) if !code.is_success() => {
             let status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| Status {
@@ -140,16 +140,16 @@ pub(crate) async fn send(
     }
 }
 
-/// Returns all of a body, as soon as there is room for it; none if it has more than [`LARGEST`] bytes.
+/// Returns all of a body, as soon as there is `room` for it; none if it has more than [`LARGEST`] bytes.
 ///
 /// # Errors
 ///
 /// If it breaks off.
-pub(crate) async fn collected<B>(body: B, room: &Semaphore) -> Result<Option<Bytes>, BoxError>
+pub(crate) async fn collected<B>(body: B, room: impl Future) -> Result<Option<Bytes>, BoxError>
 where
     B: HttpBody<Data = Bytes, Error: Into<BoxError>>,
 {
-    let _room = room.acquire().await.expect("nobody closes it");
+    let _room = room.await;
     match Limited::new(body, LARGEST).collect().await {
         Ok(body) => Ok(Some(body.to_bytes())),
         Err(error) if error.is::<LengthLimitError>() => Ok(None),
