@@ -54,7 +54,7 @@ use std::sync::Arc;
 use actions::{Action, buttons};
 use application::{conditions, log_of, spec, traces};
 use callers::{Caller, Callers, bearer, with_header};
-use entry::Session;
+use entry::{Session, is_part};
 use found::PodRow;
 use layout::{
     POLICY, Visitor, ago, duration, hidden, name_of, page, state, table, tone, trouble, wide, word,
@@ -290,6 +290,12 @@ mod tests {
         ] {
             let (answer, _) = ask(&page, Method::GET, path, ("x", "y"), "").await;
             assert!(header(&answer, CONTENT_SECURITY_POLICY).starts_with(policy), "{path}");
+        }
+        // A page into which a tenant has smuggled an element finds no script of a driver's.
+        for (site, status) in [("same-origin", StatusCode::FORBIDDEN), ("cross-site", StatusCode::GONE)] {
+            let header = ("sec-fetch-site", site);
+            let (answer, _) = ask(&page, Method::GET, "/spark/key/x.js", header, "").await;
+            assert_eq!(answer.status(), status, "{site}");
         }
         let (_, body) = ask(&page, Method::GET, "/", ("sec-fetch-site", "cross-site"), "").await;
         assert!(body.contains("Another page has sent this"), "{body}");

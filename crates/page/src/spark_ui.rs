@@ -5,7 +5,7 @@
 //! needed.
 
 use super::{
-    Driver, LARGEST, POLICY, Page, Query, Refusal, Right, Session, Window, hidden, lack, page, reads,
+    Driver, LARGEST, POLICY, Page, Query, Refusal, Right, Session, Window, hidden, is_part, lack, page, reads,
 };
 use api::{SparkApplication, SparkConnect, summary};
 use axum::{
@@ -132,11 +132,17 @@ pub(crate) async fn window(
     Path(path): Path<HashMap<String, String>>,
     method: Method,
     uri: Uri,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     // The path of the UI's first page is empty.
     let part = |name: &str| path.get(name).map_or("", String::as_str);
-    let answer = answer(&page, part("key"), part("path"), &method, &uri, &body).await;
+    let answer = if is_part(&headers) {
+        // To the policy of our pages, its scripts would be ours: the origin in their addresses is the same.
+        Err(Refusal::new(StatusCode::FORBIDDEN, "What a driver answers is for its frame alone."))
+    } else {
+        answer(&page, part("key"), part("path"), &method, &uri, &body).await
+    };
     let mut answer = answer.unwrap_or_else(|refusal| (refusal.status, refusal.words).into_response());
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONFINED));
     answer
