@@ -65,8 +65,8 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
     if !session.page.settings.allows_actions {
         return Markup::default();
     }
-    let (client, group, resource) = (&session.caller.client, K::group(&()), K::plural(&()));
-    let right = |verb| Right { verb, group: &group, resource: &resource, namespace, name };
+    let (client, resource) = (&session.caller.client, K::plural(&()));
+    let right = |verb| Right { verb, resource: &resource, namespace, name };
     let (patch, delete) = join(lack(client, right("patch")), lack(client, right("delete"))).await;
     html! {
         form method="post" {

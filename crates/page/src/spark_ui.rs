@@ -211,8 +211,8 @@ async fn kill(
     if !page.settings.allows_actions {
         return refused("This page only shows: the admin has not allowed actions (--allow-actions).");
     }
-    let (group, Driver { namespace, resource, name, .. }) = (SparkApplication::group(&()), &window.driver);
-    let right = Right { verb: "patch", group: &group, resource, namespace, name };
+    let Driver { namespace, resource, name, .. } = &window.driver;
+    let right = Right { verb: "patch", resource, namespace, name };
     if let Some(words) = lack(&window.client, right).await {
         return refused(&words);
     }
