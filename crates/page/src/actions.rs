@@ -1,6 +1,6 @@
 //! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
 
-use super::{Query, Refusal, Right, Session, hidden, lack, now, reads};
+use super::{Named, Query, Refusal, Right, Session, hidden, lack, now, reads};
 use api::names::annotation;
 use axum::{
     body::Bytes,
@@ -95,7 +95,7 @@ fn button(action: Action, missing: Option<&str>) -> Markup {
 pub(crate) async fn act<K: Resource<DynamicType = ()>>(
     session: Session,
     uri: Uri,
-    Path((namespace, name)): Path<(String, String)>,
+    Path((namespace, name)): Named,
     body: Bytes,
 ) -> Result<Response, Refusal> {
     let form = Query::of(&body);

@@ -1,8 +1,8 @@
 //! The page of one application: first a sentence that says how it is and what to do, then what led there.
 
 use super::{
-    Action, PodRow, Refusal, Session, ago, buttons, duration, found, logs, now, page, reads, state, table,
-    timeline::timeline, tone, trouble,
+    Action, Named, PodRow, Refusal, Session, ago, buttons, duration, found, logs, now, page, reads, state,
+    table, timeline::timeline, tone, trouble,
 };
 use api::{
     SparkApplication, SparkApplicationStatus, State,
@@ -25,10 +25,7 @@ use serde_json::Value;
 /// The most bytes of a spec that are shown.
 const LONGEST_SPEC: usize = 256 << 10;
 
-pub(crate) async fn show(
-    session: Session,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
     let client = &session.caller.client;
     let (application, text) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
     let application = &application;

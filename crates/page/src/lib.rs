@@ -41,7 +41,7 @@ mod windows;
 use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use axum::{
     Router,
-    extract::DefaultBodyLimit,
+    extract::{DefaultBodyLimit, Path},
     middleware::map_response,
     routing::{any, get, post},
 };
@@ -65,10 +65,13 @@ use places::Places;
 use query::{Query, address};
 use reads::{LARGEST, Right, lack};
 use refusal::Refusal;
-use rows::{Application, Connect, Key, Reduced, Row, Schedule, reduced};
+use rows::{Application, Connect, Key, Row, Schedule, reduced};
 use secrets::{CallerId, Secrets};
 use timeline::outcomes;
 use windows::{Driver, Window, Windows};
+
+/// The namespace and the name in the path of a request.
+type Named = Path<(String, String)>;
 
 /// The credentials with which requests are made.
 #[derive(Clone)]

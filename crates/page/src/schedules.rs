@@ -1,8 +1,8 @@
 //! The list of schedules, and the page of one: how it is and when it is due.
 
 use super::{
-    Action, Application, Key, Refusal, Schedule, Session, address, ago, buttons, now, outcomes, page, reads,
-    scope, trouble, word,
+    Action, Application, Key, Named, Refusal, Schedule, Session, address, ago, buttons, now, outcomes, page,
+    reads, scope, trouble, word,
 };
 use api::{ScheduledSparkApplication, printable::lines, summary::Tone};
 use axum::{extract::Path, response::Response};
@@ -36,10 +36,7 @@ fn cells(row: &Schedule) -> Markup {
     }
 }
 
-pub(crate) async fn show(
-    session: Session,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
     let (schedule, _) =
         reads::object::<ScheduledSparkApplication>(&session.caller.client, &namespace, &name).await?;
     let pause = if schedule.spec.suspend == Some(true) { Action::Resume } else { Action::Suspend };

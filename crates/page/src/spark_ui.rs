@@ -5,7 +5,8 @@
 //! needed.
 
 use super::{
-    Driver, LARGEST, POLICY, Page, Query, Refusal, Right, Session, Window, hidden, is_part, lack, page, reads,
+    Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Right, Session, Window, hidden, is_part, lack,
+    page, reads,
 };
 use api::{SparkApplication, SparkConnect, summary};
 use axum::{
@@ -35,10 +36,7 @@ const CONFINED: &str = "sandbox allow-scripts allow-forms allow-modals allow-pop
 const STORAGE: &str = "<head><script src=\"/assets/storage.js\"></script>";
 
 /// Shows the UI of the application's driver in a frame, or says why there is none.
-pub(crate) async fn show(
-    session: Session,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
     let client = &session.caller.client;
     let (application, _) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
     let driver = driver(&session, &application).await?;
@@ -48,7 +46,7 @@ pub(crate) async fn show(
 /// Shows the UI of a server of Spark Connect in a frame, or says why there is none.
 pub(crate) async fn show_server(
     session: Session,
-    Path((namespace, name)): Path<(String, String)>,
+    Path((namespace, name)): Named,
 ) -> Result<Response, Refusal> {
     let client = &session.caller.client;
     let (connect, _) = reads::object::<SparkConnect>(client, &namespace, &name).await?;
