@@ -5,7 +5,7 @@ use super::{
     table, timeline::timeline, tone, trouble,
 };
 use api::{
-    SparkApplication, SparkApplicationStatus, State,
+    SparkApplication, State,
     excerpt::beginning,
     names::label,
     printable::{line, lines},
@@ -29,12 +29,11 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
     let client = &session.caller.client;
     let (application, text) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
     let application = &application;
-    let pause = if application.spec.suspend == Some(true) { Action::Resume } else { Action::Suspend };
-    let actions = [pause, Action::Rerun];
+    let (is_suspended, rerun) = (application.spec.suspend == Some(true), Some(Action::Rerun));
     let ((pods, traces), words, buttons) = join3(
         traces(&session, &application.metadata, label::APP_NAME),
         last_words(&session, application),
-        buttons::<SparkApplication>(&session, &namespace, &name, &actions),
+        buttons::<SparkApplication>(&session, &namespace, &name, is_suspended, rerun),
     )
     .await;
     let now = now();
@@ -148,8 +147,7 @@ pub(crate) fn log_of(namespace: &str, pod: &str) -> String {
 }
 
 fn facts(application: &SparkApplication) -> Markup {
-    let empty = SparkApplicationStatus::default();
-    let status = application.status.as_ref().unwrap_or(&empty);
+    let status = application.status.clone().unwrap_or_default();
     let submitted = status.last_submission_attempt_time.as_ref().map(|time| time.0);
     html! {
         dl {
