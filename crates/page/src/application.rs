@@ -2,7 +2,9 @@
 
 use super::{
     Action, Named, PodRow, Refusal, Session, ago, buttons, duration, found, logs, now, page, reads, state,
-    table, timeline::timeline, tone, trouble,
+    table,
+    timeline::{phase, timeline},
+    tone, trouble,
 };
 use api::{
     SparkApplication, State,
@@ -169,18 +171,13 @@ fn runs(application: &SparkApplication, now: Timestamp) -> Markup {
     };
     let rows = html! {
         @for run in status.runs.iter().rev() {
-            @let is_present = status.run_ordinal == Some(run.ordinal);
-            @let end = run.finished_time.as_ref().map(|time| time.0).or(is_present.then_some(now));
+            @let (is, from, end) = phase(status, run, now);
             tr {
                 th scope="row" { (run.ordinal) }
                 td { (run.cause.as_deref().unwrap_or_default()) }
-                td {
-                    @if let Some(is) = run.state.or(is_present.then_some(status.application_state.state)) {
-                        (state(Some(is)))
-                    }
-                }
-                td.number { (ago(run.submitted_time.as_ref().map(|time| time.0))) }
-                td.number { @if let (Some(from), Some(end)) = (&run.submitted_time, end) { (duration(from.0, end)) } }
+                td { @if is.is_some() { (state(is)) } }
+                td.number { (ago(from)) }
+                td.number { @if let (Some(from), Some(end)) = (from, end) { (duration(from, end)) } }
                 td {
                     (summary::why_it_ended(run))
                     @if let Some(message) = &run.message {
