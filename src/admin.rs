@@ -210,6 +210,22 @@ mod tests {
         server.await.unwrap().unwrap();
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_request_whose_body_does_not_come_is_given_up() {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut stream = TcpStream::connect(tcp.local_addr().unwrap()).await.unwrap();
+        let stop = CancellationToken::new();
+        let probes = probes(Arc::new(Vec::new), Readiness::waiting_for([]));
+        let server = tokio::spawn(serve(tcp, probes, stop.clone()));
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nslow").await.unwrap();
+        let mut said = [0; 12];
+        stream.read_exact(&mut said).await.unwrap();
+        assert_eq!(&said, b"HTTP/1.1 408");
+        drop(stream);
+        stop.cancel();
+        server.await.unwrap().unwrap();
+    }
+
     #[tokio::test]
     async fn what_stands_still_is_named_to_the_liveness_probe() {
         let stuck = || vec!["the watch of pods".to_owned(), "work".to_owned()];

@@ -4,7 +4,7 @@
 use crate::golden::{Golden, cases, yaml};
 use api::{
     ConnectAccess, ConnectState, ObjectKey, ObjectKind, SparkConnect, SparkConnectStatus,
-    names::connect_condition::{GATEWAY_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
+    names::connect_condition::{GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
 };
 use connect::{
     Action, Found, Gateway, Observed, Plan, Policy, ServerPod, examine, exposure_rights, next,
@@ -605,4 +605,24 @@ fn the_web_ui_has_an_ingress_where_each_namespace_has_addresses_of_its_own() {
     ] {
         assert_eq!(of_kind(&plan(format, spec), "Ingress"), Value::Null, "{format}");
     }
+}
+
+/// Once, there was no Ingress, and nobody said why.
+#[test]
+fn a_web_ui_whose_address_is_invalid_has_no_ingress_and_that_is_told_once() {
+    let mut story = Story::of(json!({}));
+    // Valid for a namespace of one or two letters.
+    let format = format!("{{{{$appNamespace}}}}-{}.example.com", "x".repeat(60));
+    story.policy.exposure.url_format = Some(UrlFormat::parse(&format).unwrap());
+    story.after(0);
+    assert_eq!(story.told().2, ["SparkConnectIngressMissing", "SparkConnectProvisioning"]);
+    assert!(story.plan.wanted.iter().all(|object| object["kind"] != "Ingress"));
+    let missing = condition(&story.plan.status, INGRESS_MISSING).unwrap();
+    assert!(
+        missing.message.starts_with("there is no Ingress pi-server-ui: of its address, `team-a-xx"),
+        "{missing:?}"
+    );
+    assert!(story.after(1).events.is_empty());
+    story.policy.exposure.url_format = None;
+    assert_eq!(condition(&story.after(1).status, INGRESS_MISSING), None);
 }

@@ -15,6 +15,13 @@ pub(super) fn ingress(connect: &SparkConnect, admins: &Exposure) -> Option<Value
     exposure::ingress(&application, &SparkApplicationStatus::default(), &exposed)
 }
 
+/// Returns the sentence that says why the web UI has no Ingress, if that is because its address is invalid.
+pub(super) fn without_address(connect: &SparkConnect, admins: &Exposure) -> Option<String> {
+    let application = application(connect, admins)?;
+    let why = exposure::ui(&application, admins)?.url(&application, None).err()?;
+    Some(format!("there is no Ingress {}: of its address, {why}", names::ui_ingress(connect)))
+}
+
 /// Returns the path of the web UI outside the cluster, if its address has one.
 pub(super) fn path(connect: &SparkConnect, admins: &Exposure) -> Option<String> {
     ui_path(&application(connect, admins)?, None, admins)

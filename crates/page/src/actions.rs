@@ -1,6 +1,6 @@
 //! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
 
-use super::{Query, Refusal, Right, Session, hidden, lack, now, reads};
+use super::{Named, Query, Refusal, Right, Session, hidden, lack, now, reads};
 use api::names::annotation;
 use axum::{
     body::Bytes,
@@ -54,24 +54,26 @@ impl Action {
     }
 }
 
-/// Returns the buttons that change the object `name` of the kind `K`, and that which deletes it. One that may not be pressed
-/// says which right is missing.
+/// Returns the buttons that suspend the object `name` of the kind `K`, or resume one that `is_suspended`, that take the
+/// `other` action, and that delete it. One that may not be pressed says which right is missing.
 pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
     session: &Session,
     namespace: &str,
     name: &str,
-    actions: &[Action],
+    is_suspended: bool,
+    other: Option<Action>,
 ) -> Markup {
     if !session.page.settings.allows_actions {
         return Markup::default();
     }
-    let (client, group, resource) = (&session.caller.client, K::group(&()), K::plural(&()));
-    let right = |verb| Right { verb, group: &group, resource: &resource, namespace, name };
+    let (client, resource) = (&session.caller.client, K::plural(&()));
+    let right = |verb| Right { verb, resource: &resource, namespace, name };
+    let pause = if is_suspended { Action::Resume } else { Action::Suspend };
     let (patch, delete) = join(lack(client, right("patch")), lack(client, right("delete"))).await;
     html! {
         form method="post" {
             (hidden(&session.visitor.form))
-            @for action in actions { (button(*action, patch.as_deref())) }
+            @for action in [Some(pause), other].into_iter().flatten() { (button(action, patch.as_deref())) }
         }
         details #delete {
             summary { "Delete" }
@@ -95,7 +97,7 @@ fn button(action: Action, missing: Option<&str>) -> Markup {
 pub(crate) async fn act<K: Resource<DynamicType = ()>>(
     session: Session,
     uri: Uri,
-    Path((namespace, name)): Path<(String, String)>,
+    Path((namespace, name)): Named,
     body: Bytes,
 ) -> Result<Response, Refusal> {
     let form = Query::of(&body);

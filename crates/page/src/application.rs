@@ -1,11 +1,13 @@
 //! The page of one application: first a sentence that says how it is and what to do, then what led there.
 
 use super::{
-    Action, PodRow, Refusal, Session, ago, buttons, duration, found, logs, now, page, reads, state, table,
-    timeline::timeline, tone, trouble,
+    Action, Named, PodRow, Refusal, Session, ago, buttons, duration, found, logs, now, page, reads, state,
+    table,
+    timeline::{phase, timeline},
+    tone, trouble,
 };
 use api::{
-    SparkApplication, SparkApplicationStatus, State,
+    SparkApplication, State,
     excerpt::beginning,
     names::label,
     printable::{line, lines},
@@ -25,19 +27,15 @@ use serde_json::Value;
 /// The most bytes of a spec that are shown.
 const LONGEST_SPEC: usize = 256 << 10;
 
-pub(crate) async fn show(
-    session: Session,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
     let client = &session.caller.client;
     let (application, text) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
     let application = &application;
-    let pause = if application.spec.suspend == Some(true) { Action::Resume } else { Action::Suspend };
-    let actions = [pause, Action::Rerun];
+    let (is_suspended, rerun) = (application.spec.suspend == Some(true), Some(Action::Rerun));
     let ((pods, traces), words, buttons) = join3(
         traces(&session, &application.metadata, label::APP_NAME),
         last_words(&session, application),
-        buttons::<SparkApplication>(&session, &namespace, &name, &actions),
+        buttons::<SparkApplication>(&session, &namespace, &name, is_suspended, rerun),
     )
     .await;
     let now = now();
@@ -151,8 +149,7 @@ pub(crate) fn log_of(namespace: &str, pod: &str) -> String {
 }
 
 fn facts(application: &SparkApplication) -> Markup {
-    let empty = SparkApplicationStatus::default();
-    let status = application.status.as_ref().unwrap_or(&empty);
+    let status = application.status.clone().unwrap_or_default();
     let submitted = status.last_submission_attempt_time.as_ref().map(|time| time.0);
     html! {
         dl {
@@ -174,18 +171,13 @@ fn runs(application: &SparkApplication, now: Timestamp) -> Markup {
     };
     let rows = html! {
         @for run in status.runs.iter().rev() {
-            @let is_present = status.run_ordinal == Some(run.ordinal);
-            @let end = run.finished_time.as_ref().map(|time| time.0).or(is_present.then_some(now));
+            @let (is, from, end) = phase(status, run, now);
             tr {
                 th scope="row" { (run.ordinal) }
                 td { (run.cause.as_deref().unwrap_or_default()) }
-                td {
-                    @if let Some(is) = run.state.or(is_present.then_some(status.application_state.state)) {
-                        (state(Some(is)))
-                    }
-                }
-                td.number { (ago(run.submitted_time.as_ref().map(|time| time.0))) }
-                td.number { @if let (Some(from), Some(end)) = (&run.submitted_time, end) { (duration(from.0, end)) } }
+                td { @if is.is_some() { (state(is)) } }
+                td.number { (ago(from)) }
+                td.number { @if let (Some(from), Some(end)) = (from, end) { (duration(from, end)) } }
                 td {
                     (summary::why_it_ended(run))
                     @if let Some(message) = &run.message {

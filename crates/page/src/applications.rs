@@ -190,8 +190,8 @@ mod tests {
         });
         let metadata = json!({"name": format!("pi-{number}"), "namespace": "team-a"});
         let object = json!({"metadata": metadata, "spec": spec, "status": status});
-        let reduced = reduced(&to_raw_value(&object).unwrap());
-        (reduced.key, reduced.row)
+        let (key, _, row) = reduced(&to_raw_value(&object).unwrap());
+        (key, row)
     }
 
     fn names(rows: &[(Key, Application)], query: &str) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! The list of servers of Spark Connect, and the page of one.
 
 use super::{
-    Action, Connect, Refusal, Session, ago, buttons, conditions, log_of, page, reads, scope, spec, traces,
+    Connect, Named, Refusal, Session, ago, buttons, conditions, log_of, page, reads, scope, spec, traces,
     word,
 };
 use api::{SparkConnect, names::label, summary::Tone};
@@ -25,15 +25,11 @@ fn cells(row: &Connect) -> Markup {
     }
 }
 
-pub(crate) async fn show(
-    session: Session,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
     let (connect, text) = reads::object::<SparkConnect>(&session.caller.client, &namespace, &name).await?;
-    let actions = [if connect.spec.suspend { Action::Resume } else { Action::Suspend }];
     let ((_, traces), buttons) = join(
         traces(&session, &connect.metadata, label::CONNECT_NAME),
-        buttons::<SparkConnect>(&session, &namespace, &name, &actions),
+        buttons::<SparkConnect>(&session, &namespace, &name, connect.spec.suspend, None),
     )
     .await;
     let (status, tone) = (connect.status.clone().unwrap_or_default(), summary::tone(&connect));

@@ -1,6 +1,6 @@
 //! What an edit of an application would do to its run, and what the next run would be made of. Nothing is changed.
 
-use super::{Query, Refusal, Render, Session, hidden, page, reads, table, trouble};
+use super::{Named, Query, Refusal, Render, Session, hidden, page, reads, table, trouble};
 use api::{
     SparkApplication,
     excerpt::beginning,
@@ -17,7 +17,7 @@ const LONGEST_VALUE: usize = 240;
 /// Shows the form for a spec, and what that spec would do: the present one, or the one in the form.
 pub(crate) async fn show(
     session: Session,
-    Path((namespace, name)): Path<(String, String)>,
+    Path((namespace, name)): Named,
     body: Bytes,
 ) -> Result<Response, Refusal> {
     let (old, text) = reads::object::<SparkApplication>(&session.caller.client, &namespace, &name).await?;

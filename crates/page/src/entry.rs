@@ -140,6 +140,12 @@ fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
     !is_ours && (method != Method::GET || header(headers, FETCH_MODE) != Some("navigate"))
 }
 
+/// Whether a page of this server loads the answer as a part of itself: a script, a style or a picture. What a document
+/// without an origin loads comes from another site for the browser, and what a frame shows was navigated to.
+pub(crate) fn is_part(headers: &HeaderMap) -> bool {
+    header(headers, FETCH_SITE) == Some("same-origin") && header(headers, FETCH_MODE) != Some("navigate")
+}
+
 /// Returns the answer to somebody who has to come in first.
 fn outside(state: &Page, parts: &Parts) -> Response {
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -251,6 +257,19 @@ mod tests {
         assert!(!is_foreign(Method::GET, Some("cross-site"), "navigate"));
         assert!(is_foreign(Method::GET, Some("same-site"), "no-cors"));
         assert!(is_foreign(Method::POST, Some("cross-site"), "navigate"));
+    }
+
+    #[test]
+    fn what_a_page_loads_is_told_from_what_a_frame_shows_and_loads() {
+        let is_part = |site: &str, mode: &str| {
+            let headers = [(FETCH_SITE, site), (FETCH_MODE, mode)];
+            let headers =
+                headers.map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+            is_part(&headers.into_iter().collect())
+        };
+        assert!(is_part("same-origin", "no-cors") && is_part("same-origin", "cors"));
+        assert!(!is_part("same-origin", "navigate"), "the frame");
+        assert!(!is_part("cross-site", "no-cors") && !is_part("none", "navigate"));
     }
 
     #[test]

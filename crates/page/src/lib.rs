@@ -26,6 +26,7 @@ mod layout;
 mod lists;
 mod logs;
 mod overview;
+mod places;
 mod query;
 mod reads;
 mod refusal;
@@ -40,7 +41,7 @@ mod windows;
 use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use axum::{
     Router,
-    extract::DefaultBodyLimit,
+    extract::{DefaultBodyLimit, Path},
     middleware::map_response,
     routing::{any, get, post},
 };
@@ -53,20 +54,24 @@ use std::sync::Arc;
 use actions::{Action, buttons};
 use application::{conditions, log_of, spec, traces};
 use callers::{Caller, Callers, bearer, with_header};
-use entry::Session;
+use entry::{Session, is_part};
 use found::PodRow;
 use layout::{
     POLICY, Visitor, ago, duration, hidden, name_of, page, state, table, tone, trouble, wide, word,
 };
 use lists::List;
 use overview::{link, times};
+use places::Places;
 use query::{Query, address};
 use reads::{LARGEST, Right, lack};
 use refusal::Refusal;
-use rows::{Application, Connect, Key, Reduced, Row, Schedule, reduced};
+use rows::{Application, Connect, Key, Row, Schedule, reduced};
 use secrets::{CallerId, Secrets};
 use timeline::outcomes;
 use windows::{Driver, Window, Windows};
+
+/// The namespace and the name in the path of a request.
+type Named = Path<(String, String)>;
 
 /// The credentials with which requests are made.
 #[derive(Clone)]
@@ -288,6 +293,12 @@ mod tests {
         ] {
             let (answer, _) = ask(&page, Method::GET, path, ("x", "y"), "").await;
             assert!(header(&answer, CONTENT_SECURITY_POLICY).starts_with(policy), "{path}");
+        }
+        // A page into which a tenant has smuggled an element finds no script of a driver's.
+        for (site, status) in [("same-origin", StatusCode::FORBIDDEN), ("cross-site", StatusCode::GONE)] {
+            let header = ("sec-fetch-site", site);
+            let (answer, _) = ask(&page, Method::GET, "/spark/key/x.js", header, "").await;
+            assert_eq!(answer.status(), status, "{site}");
         }
         let (_, body) = ask(&page, Method::GET, "/", ("sec-fetch-site", "cross-site"), "").await;
         assert!(body.contains("Another page has sent this"), "{body}");

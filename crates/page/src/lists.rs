@@ -3,7 +3,7 @@
 //! A [`List`] belongs to one caller and is filled by that caller's client, so it contains what RBAC shows to the caller and
 //! nothing else. It ends, and gives its memory back, when nobody has looked at it for a minute.
 
-use super::{Key, Reduced, Refusal, Row, reads, reduced};
+use super::{Key, Refusal, Row, reads, reduced};
 use axum::http::StatusCode;
 use futures::TryStreamExt;
 use kube::{
@@ -188,7 +188,7 @@ impl<R: Row> Source<R> {
         let (mut rows, mut has_room) = (Rows::new(), true);
         let (version, is_longer) =
             reads::list(&self.client, &self.path, ListParams::default(), MOST, |object| {
-                let Reduced { key, row, .. } = reduced::<R>(object);
+                let (key, _, row) = reduced::<R>(object);
                 has_room &= keep(&ROOM, &mut rows, key, row);
             })
             .await?;
@@ -221,14 +221,14 @@ impl<R: Row> Source<R> {
                 };
                 match event {
                     Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
-                        let Reduced { key, version: newest, row } = reduced::<R>(&object);
+                        let (key, newest, row) = reduced::<R>(&object);
                         version = newest;
                         if !keep(&ROOM, &mut list.rows.lock(), key, row) {
                             list.progress.send_modify(|progress| progress.is_cut = true);
                         }
                     }
                     Some(WatchEvent::Deleted(object)) => {
-                        let Reduced { key, version: newest, .. } = reduced::<R>(&object);
+                        let (key, newest, _) = reduced::<R>(&object);
                         version = newest;
                         list.rows.lock().remove(&key);
                     }

@@ -1,6 +1,6 @@
 //! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
 
-use super::{Query, Refusal, Session, page, reads};
+use super::{Named, Query, Refusal, Session, page, reads};
 use api::{printable::line, spark_container_of};
 use axum::{
     extract::Path,
@@ -22,10 +22,7 @@ const WORDS: i64 = 15;
 /// The header with the moment of the last line, after which the next lines are asked for.
 const AFTER: &str = "x-after";
 
-pub(crate) async fn show(
-    session: Session,
-    Path((namespace, pod)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Result<Response, Refusal> {
     let query = &session.query;
     let is_previous = query.get("previous") == "true";
     let which = LogParams { tail_lines: Some(LINES), ..LogParams::default() };
@@ -52,7 +49,7 @@ pub(crate) async fn show(
 }
 
 /// Returns the lines that have come after the moment in the query, and in a header the moment of the last one.
-pub(crate) async fn tail(session: Session, Path((namespace, pod)): Path<(String, String)>) -> Response {
+pub(crate) async fn tail(session: Session, Path((namespace, pod)): Named) -> Response {
     // Without a moment the log had no line yet.
     let since_time = session.query.get("after").parse::<Timestamp>().ok();
     let which = LogParams { since_time, ..LogParams::default() };

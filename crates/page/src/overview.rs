@@ -147,8 +147,8 @@ mod tests {
             let metadata = json!({"name": name, "namespace": "team-a"});
             let object =
                 to_raw_value(&json!({"metadata": metadata, "spec": spec, "status": status})).unwrap();
-            let reduced = reduced::<Application>(&object);
-            (reduced.key, reduced.row)
+            let (key, _, row) = reduced::<Application>(&object);
+            (key, row)
         };
         let rows = [
             row("old", "FAILED", "2026-11-01T11:59:00Z"),

@@ -2,7 +2,7 @@
 //! at a time. Asks it what a caller may do.
 
 use super::Refusal;
-use api::{Lenient, is_object_name, is_segment};
+use api::{Lenient, SparkApplication, is_object_name, is_segment};
 use axum::{
     BoxError,
     body::{Bytes, HttpBody},
@@ -10,8 +10,7 @@ use axum::{
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use k8s_openapi::{
-    api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
-    apimachinery::pkg::apis::meta::v1::ListMeta,
+    api::authorization::v1::SelfSubjectAccessReview, apimachinery::pkg::apis::meta::v1::ListMeta,
 };
 use kube::{
     Api, Client, Resource,
@@ -20,9 +19,9 @@ use kube::{
     core::{Request, Status},
 };
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 use spark_operator_client::patience::{GRACE, in_time};
-use std::{fmt, io};
+use std::io;
 use tokio::sync::Semaphore;
 
 /// The most bytes of one answer. An object has up to 1.5 MB, which is etcd's limit, an ordinary application 5 KB, and a page
@@ -126,7 +125,7 @@ pub(crate) async fn send(
 ) -> Result<Option<Bytes>, kube::Error> {
     let answer = in_time(GRACE, client.send(request.map(Body::from))).await??;
     let code = answer.status();
-    let body = in_time(GRACE, collected(answer.into_body(), &IN_MEMORY)).await?;
+    let body = in_time(GRACE, collected(answer.into_body(), IN_MEMORY.acquire())).await?;
     match body.map_err(kube::Error::Service)? {
         Some(body) if !code.is_success() => {
             let status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| Status {
@@ -140,16 +139,16 @@ pub(crate) async fn send(
     }
 }
 
-/// Returns all of a body, as soon as there is room for it; none if it has more than [`LARGEST`] bytes.
+/// Returns all of a body, as soon as there is `room` for it; none if it has more than [`LARGEST`] bytes.
 ///
 /// # Errors
 ///
 /// If it breaks off.
-pub(crate) async fn collected<B>(body: B, room: &Semaphore) -> Result<Option<Bytes>, BoxError>
+pub(crate) async fn collected<B>(body: B, room: impl Future) -> Result<Option<Bytes>, BoxError>
 where
     B: HttpBody<Data = Bytes, Error: Into<BoxError>>,
 {
-    let _room = room.acquire().await.expect("nobody closes it");
+    let _room = room.await;
     match Limited::new(body, LARGEST).collect().await {
         Ok(body) => Ok(Some(body.to_bytes())),
         Err(error) if error.is::<LengthLimitError>() => Ok(None),
@@ -161,44 +160,28 @@ fn too_large() -> kube::Error {
     kube::Error::ReadEvents(io::Error::other("an object is larger than etcd stores"))
 }
 
-/// A right in a namespace.
+/// A right to objects of the operator's kinds in a namespace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Right<'a> {
     pub verb: &'a str,
-    pub group: &'a str,
     pub resource: &'a str,
     pub namespace: &'a str,
     /// The name of the object; empty for all.
     pub name: &'a str,
 }
 
-impl fmt::Display for Right<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { verb, resource, namespace, .. } = self;
-        write!(f, "the right to {verb} {resource} in the namespace {namespace}")
-    }
-}
-
 /// Returns the sentence that says why the caller whose client it is does not have the right; none if the caller has it.
 pub(crate) async fn lack(client: &Client, right: Right<'_>) -> Option<String> {
-    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let attributes = ResourceAttributes {
-        verb: some(right.verb),
-        group: some(right.group),
-        resource: some(right.resource),
-        namespace: some(right.namespace),
-        name: some(right.name),
-        ..ResourceAttributes::default()
-    };
-    let spec = SelfSubjectAccessReviewSpec {
-        resource_attributes: Some(attributes),
-        ..SelfSubjectAccessReviewSpec::default()
-    };
-    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let Right { verb, resource, namespace, name } = right;
+    let group = SparkApplication::group(&());
+    let of =
+        json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name});
+    let review = json!({"metadata": {}, "spec": {"resourceAttributes": of}});
+    let review = serde_json::from_value(review).expect("these are the fields of a review");
     let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
     match in_time(GRACE, reviews.create(&PostParams::default(), &review)).await.flatten() {
         Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => None,
-        Ok(_) => Some(format!("You lack {right}.")),
+        Ok(_) => Some(format!("You lack the right to {verb} {resource} in the namespace {namespace}.")),
         Err(error) => Some(Refusal::from(error).words),
     }
 }

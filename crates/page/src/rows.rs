@@ -18,13 +18,6 @@ use serde_json::value::RawValue;
 /// Namespace and name of an object.
 pub(crate) type Key = (Box<str>, Box<str>);
 
-/// An object of a list, reduced.
-pub(crate) struct Reduced<R> {
-    pub key: Key,
-    pub version: String,
-    pub row: R,
-}
-
 /// What lists show of the objects of a kind.
 pub(crate) trait Row: Sized + Send + 'static {
     type Kind: Resource<DynamicType = ()> + DeserializeOwned;
@@ -33,16 +26,13 @@ pub(crate) trait Row: Sized + Send + 'static {
     fn of(object: &Lenient<Self::Kind>) -> Self;
 }
 
-/// Reduces an object of a list.
-pub(crate) fn reduced<R: Row>(object: &RawValue) -> Reduced<R> {
+/// Reduces an object of a list. Returns its key, its version and its row.
+pub(crate) fn reduced<R: Row>(object: &RawValue) -> (Key, String, R) {
     let (read, _) = Lenient::<R::Kind>::parse(object);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let metadata = read.meta();
-    Reduced {
-        key: (text(&metadata.namespace).into(), text(&metadata.name).into()),
-        version: text(&metadata.resource_version),
-        row: R::of(&read),
-    }
+    let key = (text(&metadata.namespace).into(), text(&metadata.name).into());
+    (key, text(&metadata.resource_version), R::of(&read))
 }
 
 /// An application as lists show it.
@@ -223,7 +213,7 @@ mod tests {
             "executorState": {"a": "RUNNING", "b": "FAILED", "c": "FAILED"}, "submissionAttempts": 2,
             "runs": [{"ordinal": 1, "reason": "OOMKilled"}],
         });
-        let Reduced { key, version, row } = reduced::<Application>(&object(&spec, &status));
+        let (key, version, row) = reduced::<Application>(&object(&spec, &status));
         assert_eq!((&*key.0, &*key.1, &*version, &*row.owner), ("team-a", "pi", "7", "nightly"));
         assert_eq!(
             (row.state, &*row.queue, &*row.reason),
@@ -236,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_application_that_cannot_be_read_is_a_row_that_says_why() {
-        let row = reduced::<Application>(&object(&json!({"type": "Ruby"}), &json!({}))).row;
+        let (.., row) = reduced::<Application>(&object(&json!({"type": "Ruby"}), &json!({})));
         assert_eq!((row.state, row.created.is_some(), &*row.owner), (None, true, "nightly"));
         assert!(row.why.contains("Ruby"), "{}", row.why);
     }
@@ -246,7 +236,7 @@ mod tests {
         let spec = json!({"sparkVersion": "4.0.1", "server": {}, "executor": {}});
         let row = |spec: &Value| {
             let status = json!({"state": "Ready", "executors": {"running": 2}, "restarts": 1});
-            reduced::<Connect>(&object(spec, &status)).row
+            reduced::<Connect>(&object(spec, &status)).2
         };
         let read = row(&spec);
         assert_eq!(
@@ -262,7 +252,7 @@ mod tests {
         let is_next_known = |suspend| {
             let template = json!({"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}});
             let spec = json!({"schedule": "@hourly", "suspend": suspend, "template": template});
-            reduced::<Schedule>(&object(&spec, &status)).row.next.is_some()
+            reduced::<Schedule>(&object(&spec, &status)).2.next.is_some()
         };
         assert_eq!((is_next_known(false), is_next_known(true)), (true, false));
     }

@@ -1,8 +1,8 @@
 //! The list of schedules, and the page of one: how it is and when it is due.
 
 use super::{
-    Action, Application, Key, Refusal, Schedule, Session, address, ago, buttons, now, outcomes, page, reads,
-    scope, trouble, word,
+    Action, Application, Key, Named, Refusal, Schedule, Session, address, ago, buttons, now, outcomes, page,
+    reads, scope, trouble, word,
 };
 use api::{ScheduledSparkApplication, printable::lines, summary::Tone};
 use axum::{extract::Path, response::Response};
@@ -21,12 +21,8 @@ pub(crate) async fn list(session: Session) -> Response {
 }
 
 fn cells(row: &Schedule) -> Markup {
-    let (tone, state) = match row {
-        Schedule { when: None, .. } => (Tone::Bad, "UNREADABLE"),
-        Schedule { is_suspended: true, .. } => (Tone::Wait, "SUSPENDED"),
-        Schedule { why, .. } if !why.is_empty() => (Tone::Bad, "FAILED VALIDATION"),
-        Schedule { .. } => (Tone::Good, "SCHEDULED"),
-    };
+    let read = row.when.as_ref().map(|_| state(row.is_suspended, &row.why));
+    let (tone, state) = read.unwrap_or((Tone::Bad, "UNREADABLE"));
     html! {
         td { code { (row.when.as_deref().unwrap_or_default()) } " " small { (row.zone) } }
         td.number { (ago(row.last)) }
@@ -36,16 +32,21 @@ fn cells(row: &Schedule) -> Markup {
     }
 }
 
-pub(crate) async fn show(
-    session: Session,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+/// Returns how a schedule is: a colour and a word.
+fn state(is_suspended: bool, why: &str) -> (Tone, &'static str) {
+    match (is_suspended, why) {
+        (true, _) => (Tone::Wait, "SUSPENDED"),
+        (false, "") => (Tone::Good, "SCHEDULED"),
+        (false, _) => (Tone::Bad, "FAILED VALIDATION"),
+    }
+}
+
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
     let (schedule, _) =
         reads::object::<ScheduledSparkApplication>(&session.caller.client, &namespace, &name).await?;
-    let pause = if schedule.spec.suspend == Some(true) { Action::Resume } else { Action::Suspend };
-    let actions = [pause, Action::Trigger];
+    let (is_suspended, trigger) = (schedule.spec.suspend == Some(true), Some(Action::Trigger));
     let (buttons, applications) = join(
-        buttons::<ScheduledSparkApplication>(&session, &namespace, &name, &actions),
+        buttons::<ScheduledSparkApplication>(&session, &namespace, &name, is_suspended, trigger),
         scope::list::<Application>(&session, Some(&namespace)),
     )
     .await;
@@ -75,15 +76,8 @@ pub(crate) async fn show(
 fn sentence(schedule: &ScheduledSparkApplication) -> Markup {
     let reason = schedule.status.as_ref().and_then(|status| status.reason.as_deref()).unwrap_or_default();
     let is_suspended = schedule.spec.suspend == Some(true);
-    let class = if !reason.is_empty() {
-        "bad"
-    } else if is_suspended {
-        "wait"
-    } else {
-        "good"
-    };
     html! {
-        p class={ "sentence " (class) } {
+        p class={ "sentence " (state(is_suspended, reason).0.as_str()) } {
             @if let Ok(parsed) = cron::Schedule::parse(&schedule.spec.schedule) { "Due " (parsed.rhythm.to_string()) ": " }
             code { (lines(&schedule.spec.schedule)) }
             @if let Some(zone) = &schedule.spec.time_zone { ", " (lines(zone)) }

@@ -133,8 +133,8 @@ async fn allowed<R: Row>(session: &Session) -> Result<Vec<String>, Refusal> {
 
 /// Returns the namespace if the caller may list its objects of the kind.
 async fn listable<R: Row>(client: Client, namespace: String) -> Option<String> {
-    let (group, resource) = (R::Kind::group(&()), R::Kind::plural(&()));
-    let right = Right { verb: "list", group: &group, resource: &resource, namespace: &namespace, name: "" };
+    let resource = R::Kind::plural(&());
+    let right = Right { verb: "list", resource: &resource, namespace: &namespace, name: "" };
     let is_allowed = lack(&client, right).await.is_none();
     is_allowed.then_some(namespace)
 }

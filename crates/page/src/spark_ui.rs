@@ -5,7 +5,8 @@
 //! needed.
 
 use super::{
-    Driver, LARGEST, POLICY, Page, Query, Refusal, Right, Session, Window, hidden, lack, page, reads,
+    Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Right, Session, Window, hidden, is_part, lack,
+    page, reads,
 };
 use api::{SparkApplication, SparkConnect, summary};
 use axum::{
@@ -35,20 +36,17 @@ const CONFINED: &str = "sandbox allow-scripts allow-forms allow-modals allow-pop
 const STORAGE: &str = "<head><script src=\"/assets/storage.js\"></script>";
 
 /// Shows the UI of the application's driver in a frame, or says why there is none.
-pub(crate) async fn show(
-    session: Session,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
     let client = &session.caller.client;
     let (application, _) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
-    let driver = driver(&session, &application).await?;
+    let driver = driver(&session, &application).await;
     Ok(framed(&session, &name, &format!("/applications/{namespace}/{name}"), driver))
 }
 
 /// Shows the UI of a server of Spark Connect in a frame, or says why there is none.
 pub(crate) async fn show_server(
     session: Session,
-    Path((namespace, name)): Path<(String, String)>,
+    Path((namespace, name)): Named,
 ) -> Result<Response, Refusal> {
     let client = &session.caller.client;
     let (connect, _) = reads::object::<SparkConnect>(client, &namespace, &name).await?;
@@ -59,12 +57,12 @@ pub(crate) async fn show_server(
     let driver = Driver { namespace, resource, name, pod, uid: String::new(), port };
     let uid = connect.uid().unwrap_or_default();
     let name = connect.name_any();
-    let driver = running(&session, driver, none, |pod| pod.is_controlled_by(&uid)).await?;
+    let driver = running(&session, driver, none, |pod| pod.is_controlled_by(&uid)).await;
     Ok(framed(&session, &name, &back, driver))
 }
 
 /// Returns the page with a frame for the UI of a driver, or with the sentence that says why there is none.
-fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver, String>) -> Response {
+fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver, Refusal>) -> Response {
     let window =
         driver.map(|driver| session.page.windows.open(&session.page.secrets, &session.caller, driver));
     let content = html! {
@@ -72,7 +70,7 @@ fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver, Stri
         @match &window {
             Ok(window) => iframe title={ "Spark UI of " (name) } src={ (window.context()) "/jobs/" }
                 sandbox="allow-scripts allow-forms allow-modals allow-popups allow-downloads" {},
-            Err(words) => p.sentence { (words) },
+            Err(refusal) => p.sentence { (refusal.words) },
         }
     };
     let mut answer = page(Some(&session.visitor), &format!("Spark UI of {name}"), true, &content);
@@ -81,49 +79,54 @@ fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver, Stri
     answer
 }
 
-/// Returns the port of the application's driver, or the sentence that says why there is none.
-async fn driver(
-    session: &Session,
-    application: &SparkApplication,
-) -> Result<Result<Driver, String>, Refusal> {
+/// Returns the port of the application's driver.
+///
+/// # Errors
+///
+/// Why there is none.
+async fn driver(session: &Session, application: &SparkApplication) -> Result<Driver, Refusal> {
     let (name, namespace) = (application.name_any(), application.namespace().unwrap_or_default());
     if is_ui_off(application) {
-        return Ok(Err(format!("{name} has no web UI: its sparkConf turns it off (spark.ui.enabled).")));
+        let words = format!("{name} has no web UI: its sparkConf turns it off (spark.ui.enabled).");
+        return Err(Refusal::not_found(words));
     }
-    let Some(port) = ui_port(application).and_then(|port| u16::try_from(port).ok()) else {
-        return Ok(Err(format!(
-            "{name} lets Spark draw the port of its web UI (spark.ui.port), so nobody knows it."
-        )));
-    };
+    let port = ui_port(application).and_then(|port| u16::try_from(port).ok()).ok_or_else(|| {
+        let why = "lets Spark draw the port of its web UI (spark.ui.port), so nobody knows it";
+        Refusal::not_found(format!("{name} {why}."))
+    })?;
     let none = format!("{name} has no driver: it is {}", summary::state_and_why(application));
-    let Some(status) = &application.status else { return Ok(Err(none)) };
-    let Some(pod) = status.driver_info.pod_name.clone() else { return Ok(Err(none)) };
+    let id = application.status.as_ref().and_then(|status| status.submission_id.clone());
+    let pod = application.status.as_ref().and_then(|status| status.driver_info.pod_name.clone());
+    let pod = pod.ok_or_else(|| Refusal::not_found(none.as_str()))?;
     let resource = SparkApplication::plural(&());
     let driver = Driver { namespace, resource, name, pod, uid: String::new(), port };
-    let id = &status.submission_id;
-    running(session, driver, none, |pod| id.is_none() || *id == pod.submission_id).await
+    running(session, driver, none, |pod| id.is_none() || id == pod.submission_id).await
 }
 
-/// Returns the driver with the uid of its pod, if that runs; else the sentence that says why not, which is `none` if there is
-/// no such pod. A pod that is not `ours` may have the same name.
+/// Returns the driver with the uid of its pod, if that runs. A pod that is not `ours` may have the same name.
+///
+/// # Errors
+///
+/// Why there is none, which is `none` if there is no such pod.
 async fn running(
     session: &Session,
     driver: Driver,
     none: String,
     is_ours: impl Fn(&PodSummary) -> bool,
-) -> Result<Result<Driver, String>, Refusal> {
+) -> Result<Driver, Refusal> {
     let pod = match reads::object::<Pod>(&session.caller.client, &driver.namespace, &driver.pod).await {
-        Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return Ok(Err(none)),
+        Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return Err(Refusal::not_found(none)),
         pod => PodSummary::of(&pod?.0),
     };
-    Ok(match pod.phase {
+    match pod.phase {
         Phase::Running if is_ours(&pod) => Ok(Driver { uid: pod.uid, ..driver }),
         Phase::Pending | Phase::Unknown if is_ours(&pod) => {
             let (name, phase) = (driver.name, pod.phase);
-            Err(format!("The driver of {name} starts: its pod is {phase:?}. Its UI appears here."))
+            let words = format!("The driver of {name} starts: its pod is {phase:?}. Its UI appears here.");
+            Err(Refusal::not_found(words))
         }
-        _ => Err(none),
-    })
+        _ => Err(Refusal::not_found(none)),
+    }
 }
 
 /// Answers a request of a frame.
@@ -132,11 +135,17 @@ pub(crate) async fn window(
     Path(path): Path<HashMap<String, String>>,
     method: Method,
     uri: Uri,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     // The path of the UI's first page is empty.
     let part = |name: &str| path.get(name).map_or("", String::as_str);
-    let answer = answer(&page, part("key"), part("path"), &method, &uri, &body).await;
+    let answer = if is_part(&headers) {
+        // To the policy of our pages, its scripts would be ours: the origin in their addresses is the same.
+        Err(Refusal::new(StatusCode::FORBIDDEN, "What a driver answers is for its frame alone."))
+    } else {
+        answer(&page, part("key"), part("path"), &method, &uri, &body).await
+    };
     let mut answer = answer.unwrap_or_else(|refusal| (refusal.status, refusal.words).into_response());
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONFINED));
     answer
@@ -205,8 +214,8 @@ async fn kill(
     if !page.settings.allows_actions {
         return refused("This page only shows: the admin has not allowed actions (--allow-actions).");
     }
-    let (group, Driver { namespace, resource, name, .. }) = (SparkApplication::group(&()), &window.driver);
-    let right = Right { verb: "patch", group: &group, resource, namespace, name };
+    let Driver { namespace, resource, name, .. } = &window.driver;
+    let right = Right { verb: "patch", resource, namespace, name };
     if let Some(words) = lack(&window.client, right).await {
         return refused(&words);
     }

@@ -2,7 +2,7 @@
 //! and lists that a page has or leads to say the same in words.
 
 use super::{Application, Key, PodRow, duration, name_of, tone};
-use api::{SparkApplication, State, summary};
+use api::{RunRecord, SparkApplication, SparkApplicationStatus, State, summary};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use maud::{Markup, html};
@@ -24,9 +24,9 @@ struct Bar {
 
 /// Returns the picture; nothing if nothing has begun yet.
 pub(crate) fn timeline(application: &SparkApplication, pods: &[PodRow], now: Timestamp) -> Markup {
-    let mut bars: Vec<_> =
-        runs(application, now).chain(pods.iter().filter_map(|pod| of_pod(pod, now))).collect();
-    bars.truncate(MOST);
+    let status = application.status.iter();
+    let runs = status.flat_map(|status| status.runs.iter().filter_map(move |run| of_run(status, run, now)));
+    let bars: Vec<_> = runs.chain(pods.iter().filter_map(|pod| of_pod(pod, now))).take(MOST).collect();
     let Some(begin) = bars.iter().map(|bar| bar.from).min() else { return Markup::default() };
     let end = bars.iter().map(|bar| bar.to).max().unwrap_or(now);
     let all = end.duration_since(begin).as_millis().max(1);
@@ -51,20 +51,23 @@ pub(crate) fn timeline(application: &SparkApplication, pods: &[PodRow], now: Tim
     }
 }
 
-fn runs(application: &SparkApplication, now: Timestamp) -> impl Iterator<Item = Bar> {
-    let status = application.status.as_ref();
+/// Returns the state of a run, and when it began and ended; the present one has the application's state, and ends now.
+pub(crate) fn phase(
+    status: &SparkApplicationStatus,
+    run: &RunRecord,
+    now: Timestamp,
+) -> (Option<State>, Option<Timestamp>, Option<Timestamp>) {
     let time = |time: &Option<Time>| time.as_ref().map(|time| time.0);
-    status.into_iter().flat_map(move |status| {
-        status.runs.iter().filter_map(move |run| {
-            let is_present = status.run_ordinal == Some(run.ordinal);
-            let state = run.state.or(is_present.then_some(status.application_state.state));
-            let end = time(&run.finished_time).or(is_present.then_some(now))?;
-            let from = time(&run.submitted_time)?;
-            let name = format!("run {}", run.ordinal);
-            let title = format!("{name}: {}", summary::state_name(state.unwrap_or(State::Unknown)));
-            Some(Bar { name, title, tone: tone(state), from, to: end.max(from) })
-        })
-    })
+    let is_present = status.run_ordinal == Some(run.ordinal);
+    let state = run.state.or(is_present.then_some(status.application_state.state));
+    (state, time(&run.submitted_time), time(&run.finished_time).or(is_present.then_some(now)))
+}
+
+fn of_run(status: &SparkApplicationStatus, run: &RunRecord, now: Timestamp) -> Option<Bar> {
+    let (state, from, end) = phase(status, run, now);
+    let (from, name) = (from?, format!("run {}", run.ordinal));
+    let title = format!("{name}: {}", summary::state_name(state.unwrap_or(State::Unknown)));
+    Some(Bar { name, title, tone: tone(state), from, to: end?.max(from) })
 }
 
 fn of_pod(pod: &PodRow, now: Timestamp) -> Option<Bar> {

@@ -5,7 +5,7 @@
 //! and nothing else: see docs/design/decisions/0015-page-without-rights.md.
 
 use super::{
-    Caller, CallerId, LARGEST, Refusal, Secrets,
+    Caller, CallerId, LARGEST, Places, Refusal, Secrets,
     reads::{self, collected},
 };
 use axum::{
@@ -30,8 +30,8 @@ const MOST: usize = 256;
 const UNUSED: Duration = Duration::from_secs(30 * 60);
 /// The longest time for which a window stays open: as long as a cookie.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
-/// The right to have an answer of a driver in memory, of all windows together. No driver holds up the API server's answers.
-static IN_MEMORY: Semaphore = Semaphore::const_new(8);
+/// The places of answers of drivers in memory, of all windows together. No driver holds up the API server's answers.
+static IN_MEMORY: Places = Places::new();
 /// The number of requests that one window sends at once: a browser sends six.
 const OF_ONE: usize = 6;
 /// The longest time that a driver may take for an answer.
@@ -147,7 +147,8 @@ impl Window {
         let request = request.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
         let answer = connection.requests.send_request(request).await.map_err(|error| self.silence(error))?;
         let (head, body) = answer.into_parts();
-        let body = collected(body, &IN_MEMORY).await.map_err(|error| self.silence(error))?;
+        let room = IN_MEMORY.place(&self.driver.namespace);
+        let body = collected(body, room).await.map_err(|error| self.silence(error))?;
         let body = body.ok_or_else(|| {
             let words = format!("The driver's answer has more than {} MiB.", LARGEST >> 20);
             Refusal::new(StatusCode::BAD_GATEWAY, words)

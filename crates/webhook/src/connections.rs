@@ -52,7 +52,7 @@ pub struct Closing {
     pub delay: Duration,
 }
 
-/// The limits of the clients of a port.
+/// The limits of the clients of a port, beside those of every body: see bodies.rs.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The most connections that may be open.

@@ -109,8 +109,15 @@ fn ui_is_confined(browser: &mut Browser, address: &str) {
     assert_eq!(browser.evaluate(LACKS), json!([]));
     browser.keeps_picture("page-ui.png");
 
-    // The frame's own page, alone: a script cannot look into the frame.
     let window = frame.strip_suffix("/jobs/").unwrap();
+    // The page around the frame cannot have a script of the driver's. Those of the frame run: see the executors below.
+    let loads = format!(
+        "new Promise(done => document.head.append(Object.assign(document.createElement('script'), {{
+            src: '{window}/static/utils.js', onload: () => done('runs'), onerror: () => done('refused')}})))"
+    );
+    assert_eq!(browser.evaluate(&loads), "refused");
+
+    // The frame's own page, alone: a script cannot look into the frame.
     for (tab, words) in [
         ("stages/", "Active Stages (1)"),
         ("storage/", "Storage"),

@@ -7,10 +7,11 @@ use crate::{
     checks::validate,
     conditions, events, names, objects,
     server_pod::{server_hash, server_pod},
+    ui,
 };
 use api::{
     ConnectFailure, ConnectGateway, ConnectState, ObjectKey, ObjectKind, SparkConnect, excerpt,
-    names::connect_condition::{GATEWAY_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
+    names::connect_condition::{GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -77,6 +78,7 @@ impl<'a> Pass<'a> {
             return self.stop("Invalid", &refusal.brief());
         }
         self.find_gateway();
+        self.find_address();
         if self.lifetime_ends() {
             let note = "nobody has connected for ttlSecondsAfterIdle".to_owned();
             self.plan.events.push(events::normal("SparkConnectDeleted", "Delete", note));
@@ -127,6 +129,17 @@ impl<'a> Pass<'a> {
             // No watch tells that another SparkConnect has left its port.
             self.wake_in(LONGEST_PAUSE);
         }
+    }
+
+    fn find_address(&mut self) {
+        let status = &mut self.plan.status;
+        let Some(why) = ui::without_address(self.connect, &self.policy.exposure) else {
+            return conditions::remove(status, INGRESS_MISSING);
+        };
+        if status.true_condition(INGRESS_MISSING).is_none() {
+            self.plan.events.push(events::warning("SparkConnectIngressMissing", "Expose", why.clone()));
+        }
+        conditions::set(status, INGRESS_MISSING, true, ("InvalidAddress", why.as_str()), self.now);
     }
 
     /// Plans the objects beside the pod. Returns the name of an object of somebody else that stands in the way.

@@ -8,7 +8,10 @@ use crate::{
     status::for_programs,
     yaml::line,
 };
-use api::{ConnectFailure, Lenient, SparkConnect, names::connect_condition::GATEWAY_MISSING};
+use api::{
+    ConnectFailure, Lenient, SparkConnect,
+    names::connect_condition::{GATEWAY_MISSING, INGRESS_MISSING},
+};
 use connect::summary::{address, condition, executors, state, tone, why};
 use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt;
@@ -87,6 +90,7 @@ fn text(connect: &SparkConnect, events: &[Event], style: Style) -> anyhow::Resul
         ("Last failure", status.last_failure.as_ref().map(|failure| told(failure, style))),
         ("Last connection", ago(connect.last_connection().as_ref())),
         ("No gateway", condition(connect, GATEWAY_MISSING).map(|missing| line(&missing.message))),
+        ("No Ingress", condition(connect, INGRESS_MISSING).map(|missing| line(&missing.message))),
     ];
     let facts: Vec<_> =
         facts.into_iter().filter_map(|(what, is)| Some(vec![format!("{what}:"), is?])).collect();
