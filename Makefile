@@ -115,7 +115,7 @@ repeat: ## Run tests against a real API server again and again, TEST=prefix of t
 	$(CLUSTER) build --tests --level api
 	SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/in-clusters repeat $(TEST) $(or $(TIMES),20)
 
-# One trouble more than in CI: some hundred times as many states, and years of 40,000 schedules.
+# One trouble more than in CI: some hundred times as many states.
 explore: ## All that can happen to applications, schedules and executors of gangs, within wider bounds than in CI
 	tests/tools/level explore cargo test --locked --profile harness --package exploration -- --ignored --nocapture
 

@@ -21,11 +21,11 @@ use tracing::{debug, warn};
 /// The longest pause between two attempts if a reconcile keeps failing.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
-/// What is remembered of all objects, by uid. Cheap to clone: all clones share one memory.
+/// The notes about all objects, by uid. Cheap to clone: all clones share one memory.
 #[derive(Clone, Default)]
 pub(super) struct ReconcileMemory(Arc<Mutex<HashMap<String, Note>>>);
 
-/// What is remembered of one object.
+/// A note about one object: what has to be remembered of it.
 #[derive(Default)]
 pub(super) struct Note {
     /// The resourceVersion of this process's last write: an older copy must not be acted on. Zero if this process has

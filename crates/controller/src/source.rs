@@ -148,7 +148,7 @@ where
     ///
     /// # Errors
     ///
-    /// Those of [`status::write`].
+    /// If the status cannot be written: see [`status::write`].
     pub(super) async fn write<S: Serialize>(
         &self,
         object: &K,

@@ -93,7 +93,7 @@ fn button(action: Action, missing: Option<&str>) -> Markup {
     }
 }
 
-/// Does what a form of the page of an object of the kind `K` asks for.
+/// Carries out what a form on the page of an object of the kind `K` asks for.
 pub(crate) async fn act<K: Resource<DynamicType = ()>>(
     session: Session,
     uri: Uri,

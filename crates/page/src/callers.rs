@@ -15,7 +15,7 @@ const MOST: usize = 64;
 /// The most lists that a caller has: of each kind that of all namespaces, or of some.
 const MOST_LISTS: usize = 8;
 
-/// Somebody whom the API server knows.
+/// A caller whom the API server knows.
 pub(crate) struct Caller {
     pub id: CallerId,
     /// The API server's name for the caller.
@@ -140,7 +140,7 @@ mod tests {
         Client::new(service, "default")
     }
 
-    /// Of as many callers as are known at most, each lost its lists once a minute.
+    /// Once, with as many callers as are known at most, each of them lost its lists once a minute.
     #[tokio::test(start_paused = true)]
     async fn a_caller_who_is_known_takes_no_place_of_another() {
         let callers = Callers::default();

@@ -1,4 +1,4 @@
-//! What an edit of an application would do to its run, and what the next run would be made of. Nothing is changed.
+//! Shows the effect that an edit of an application would have on its run, and the objects of its next run. Nothing is changed.
 
 use super::{Named, Query, Refusal, Render, Session, hidden, page, reads, table, trouble};
 use api::{

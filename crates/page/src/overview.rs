@@ -16,7 +16,7 @@ const MOST: usize = 12;
 /// The most quotas that are read.
 const MOST_QUOTAS: usize = 1_000;
 
-/// What is used of the quotas of each namespace, in words: `requests.cpu 3 of 10`.
+/// The use of the quotas of each namespace, in words: `requests.cpu 3 of 10`.
 type Quotas = BTreeMap<String, Vec<String>>;
 
 pub(crate) async fn show(session: Session) -> Response {

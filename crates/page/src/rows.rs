@@ -18,11 +18,11 @@ use serde_json::value::RawValue;
 /// Namespace and name of an object.
 pub(crate) type Key = (Box<str>, Box<str>);
 
-/// What lists show of the objects of a kind.
+/// An object of a kind as lists show it.
 pub(crate) trait Row: Sized + Send + 'static {
     type Kind: Resource<DynamicType = ()> + DeserializeOwned;
 
-    /// Returns what lists show of an object, which perhaps cannot be read.
+    /// Returns the row of an object, which perhaps cannot be read.
     fn of(object: &Lenient<Self::Kind>) -> Self;
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Schedule {
     pub why: Box<str>,
 }
 
-/// What lists show of a server of Spark Connect.
+/// A server of Spark Connect as lists show it.
 #[derive(Default)]
 pub(crate) struct Connect {
     /// None if the SparkConnect cannot be read.
