@@ -8,6 +8,7 @@
 mod application;
 mod checks;
 mod conditions;
+mod edits;
 mod events;
 mod gateway_policy;
 pub mod names;
@@ -20,6 +21,7 @@ pub mod summary;
 mod ui;
 
 pub use checks::{examine, exposure_rights, validate};
+pub use edits::differences;
 pub use events::not_applied;
 pub use gateway_policy::gateway_policy;
 pub use server_pod::server_hash;
