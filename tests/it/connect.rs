@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ResourceQuota;
 use pods::{Controller, Ended, Phase, PodSummary, Waiting};
 use serde_json::{Value, json};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 use submission::{exposure::UrlFormat, findings::Invalid};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
@@ -290,6 +291,39 @@ fn a_suspended_server_is_deleted_and_comes_again() {
     assert!(condition(&story.plan.status, SUSPENDED).is_none());
 }
 
+/// Once, a server went on that its user had suspended, if a newer operator refused its spec or a name was taken.
+#[test]
+fn a_server_that_could_not_be_made_anew_is_suspended_all_the_same() {
+    for reason in ["Invalid", "NameTaken"] {
+        let mut story = Story::has_ready_server(json!({}));
+        if reason == "Invalid" {
+            story.edit(&json!({"executor": {"memory": "1gg"}}));
+        } else {
+            story.seen.objects = vec![found(ObjectKind::SERVICE, "pi-server", false)];
+        }
+        story.after(1);
+        assert_eq!(story.told(), (ConnectState::Failed, reason, vec!["SparkConnectFailed"]));
+        assert_eq!(story.plan.actions, []);
+        story.edit(&json!({"suspend": true}));
+        story.after(1);
+        assert!(story.deletes("1", false), "{reason}: {:?}", story.plan.actions);
+        assert_eq!(story.told(), (ConnectState::NotReady, "Suspended", vec!["SparkConnectSuspended"]));
+        story.seen.server = None;
+        story.edit(&json!({"suspend": null}));
+        story.after(1);
+        assert_eq!(
+            (story.told().0, story.told().1, story.plan.actions.len()),
+            (ConnectState::Failed, reason, 0)
+        );
+    }
+    let mut story = Story::of(json!({"suspend": true}));
+    let mut pod = server("1", Phase::Running);
+    pod.summary.controller = None;
+    story.seen.server = Some(Box::new(pod));
+    story.after(0);
+    assert_eq!((story.told().1, story.plan.actions.len()), ("Suspended", 0), "it is somebody else's");
+}
+
 #[test]
 fn a_server_sleeps_when_nobody_connects_and_wakes_when_somebody_does() {
     let mut story = Story::of(json!({"sleepAfterIdleSeconds": 600, "ttlSecondsAfterIdle": 3600}));
@@ -383,6 +417,26 @@ fn a_service_of_somebody_else_gets_no_slices() {
     assert_eq!(story.plan.actions, [Action::Delete { key: slice, uid: "9".to_owned() }]);
 }
 
+/// Kubernetes may give the address of a pod that has ended to another one, of any namespace.
+#[test]
+fn no_slice_has_the_address_of_a_server_that_has_ended_or_goes() {
+    let mut story = Story::has_ready_server(json!({"sleepAfterIdleSeconds": 600}));
+    (story.policy, story.seen.gateway_port) = (policy(true), Some(20_001));
+    let has_slice =
+        |plan: &Plan| plan.wanted.iter().any(|object| object["metadata"]["name"] == "pi-server-direct");
+    assert!(has_slice(story.after(1)));
+    for (phase, terminating, expected) in [
+        (Phase::Running, true, false),
+        (Phase::Running, false, true),
+        (Phase::Failed, false, false),
+        (Phase::Succeeded, false, false),
+    ] {
+        let pod = story.seen.server.as_deref_mut().unwrap();
+        (pod.summary.phase, pod.summary.terminating) = (phase, terminating);
+        assert_eq!(has_slice(story.after(1)), expected, "{phase:?} {terminating}");
+    }
+}
+
 #[test]
 fn a_pod_of_somebody_else_is_left_alone() {
     let mut story = Story::of(json!({}));
@@ -406,6 +460,51 @@ fn a_service_that_comes_to_lead_to_the_gateway_is_made_anew() {
     assert!(!has_service(&story.plan));
     story.seen.objects = Vec::new();
     assert!(has_service(story.after(1)));
+}
+
+/// Runs the command of the pod as the kubelet does. An image without Spark Connect once ended with exit code 127.
+#[test]
+fn an_image_without_spark_connect_says_so_and_no_option_passes_through_a_shell() {
+    let value = "it's $(POD_IP) `id` $$ \"quoted\"; exit 7";
+    let mut story = Story::of(json!({"sparkConf": {"spark.app.name": value}}));
+    story.after(0);
+    let Some(Action::CreateServer(pod)) = story.plan.actions.last() else { panic!("{:?}", story.plan) };
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError");
+    let words = |field: &str| -> Vec<String> { serde_json::from_value(container[field].clone()).unwrap() };
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("connect");
+    fs::remove_dir_all(&home).ok();
+    let runs = |address: &str| {
+        let whole = words("command");
+        let [program, options @ ..] = &whole[..] else { panic!("{container}") };
+        let arguments = words("args").into_iter().map(|argument| argument.replace("$$", "$"));
+        let command = &mut Command::new(program);
+        command.args(options).args(arguments).env("SPARK_HOME", &home).env("POD_IP", address);
+        command.output().unwrap()
+    };
+    let without = runs("10.0.0.7");
+    let said = String::from_utf8(without.stderr).unwrap();
+    assert_eq!((without.status.code(), without.stdout), (Some(1), Vec::new()), "{said}");
+    assert!(
+        said.contains("/sbin/start-connect-server.sh: Spark Connect needs an image of Spark 3.4 or later"),
+        "{said}"
+    );
+
+    for folder in ["bin", "sbin"] {
+        fs::create_dir_all(home.join(folder)).unwrap();
+    }
+    fs::write(home.join("sbin/start-connect-server.sh"), "").unwrap();
+    let submit = home.join("bin/spark-submit");
+    fs::write(&submit, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
+    fs::set_permissions(&submit, fs::Permissions::from_mode(0o755)).unwrap();
+    for (address, host) in [("10.0.0.7", "10.0.0.7"), ("fd00::7", "[fd00::7]")] {
+        let output = runs(address);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let passed: Vec<_> = text.lines().collect();
+        assert!(output.status.success() && passed.starts_with(&["--class"]), "{text}");
+        assert!(passed.contains(&&*format!("spark.app.name={value}")), "{text}");
+        assert_eq!(passed.last(), Some(&&*format!("spark.driver.host={host}")), "{text}");
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ use plan::{
     between,
     driver::{self, DriverState},
 };
+use pods::Phase;
 use std::time::Duration;
 
 /// The pauses before a server that ended by itself is made anew: the first one, which doubles, and the longest one.
@@ -94,8 +95,7 @@ impl<'a> Pass<'a> {
         }
         let is_asleep = self.sleeps();
         if self.connect.spec.suspend {
-            self.leave_rest(SLEEPING, events::WAKING, "");
-            self.rest(SUSPENDED, "SparkConnectSuspended", "suspend is true");
+            self.suspend();
         } else if is_asleep {
             self.leave_rest(SUSPENDED, events::RESUMED, "the server may start again");
             self.rest(SLEEPING, "SparkConnectSleeping", "nobody has connected for sleepAfterIdleSeconds");
@@ -142,6 +142,11 @@ impl<'a> Pass<'a> {
         conditions::set(status, INGRESS_MISSING, true, ("InvalidAddress", why.as_str()), self.now);
     }
 
+    /// Whether the SparkConnect controls the pod.
+    fn is_ours(&self, pod: &ServerPod) -> bool {
+        pod.summary.is_controlled_by(self.connect.metadata.uid.as_deref().unwrap_or_default())
+    }
+
     /// Plans the objects beside the pod. Returns the name of an object of somebody else that stands in the way.
     fn settle_objects(&mut self) -> Option<ObjectKey> {
         // EndpointSlices would lead the clients of a Service of somebody else to this server.
@@ -149,12 +154,15 @@ impl<'a> Pass<'a> {
         let is_taken = self.seen.objects.iter().any(|found| found.key == service && !found.is_ours);
         let gateway = self.gateway().filter(|_| !is_taken);
         let server = self.seen.server.as_deref();
-        let uid = self.connect.metadata.uid.as_deref().unwrap_or_default();
-        let alive = server.filter(|pod| pod.summary.is_controlled_by(uid) && !pod.summary.terminating);
-        let address = alive.and_then(|pod| pod.ip.as_deref());
+        // The address of one that has ended may be that of another pod by now.
+        let is_alive = |pod: &&ServerPod| {
+            let has_ended = [Phase::Succeeded, Phase::Failed].contains(&pod.summary.phase);
+            self.is_ours(pod) && !pod.summary.terminating && !has_ended
+        };
+        let address = server.filter(is_alive).and_then(|pod| pod.ip.as_deref());
         let wanted = objects::wanted(self.connect, self.policy, gateway, address);
         let mut taken = server
-            .filter(|pod| !pod.summary.is_controlled_by(uid))
+            .filter(|pod| !self.is_ours(pod))
             .map(|pod| ObjectKind::new("v1", "Pod").named(pod.summary.name.as_str()));
         let mut unneeded: Vec<&Found> = self.seen.objects.iter().filter(|found| found.is_ours).collect();
         for object in wanted {
@@ -177,8 +185,11 @@ impl<'a> Pass<'a> {
         taken
     }
 
-    /// Leaves the server as it is, because nothing can be made of the spec.
+    /// Leaves the server as it is, because nothing can be made of the spec. One that is suspended goes all the same.
     fn stop(&mut self, reason: &'static str, why: &str) {
+        if self.connect.spec.suspend {
+            return self.suspend();
+        }
         let known = self.plan.status.condition(SERVER_POD_READY);
         if known.is_none_or(|known| known.reason != reason || known.message != conditions::not_ready(why)) {
             self.plan.events.push(events::warning(events::FAILED, "Validate", why.to_owned()));
