@@ -96,6 +96,9 @@ pub struct Observed {
     pub objects: Vec<Found>,
     /// Why the API server has refused the server's pod when it was to be created last: a quota, for instance.
     pub refusal: Option<String>,
+    /// Why the API server has refused an object beside the pod, but an Ingress, when it was applied last: no server is made
+    /// without it.
+    pub refused_object: Option<String>,
     /// Why the volumes of the server's pod are not mounted: see [`plan::driver::until_next_mount_question`].
     pub mount_failure: Option<String>,
     /// The port at which the gateway serves this SparkConnect: that of its status, unless another one has it, else a free

@@ -54,6 +54,8 @@ pub(super) struct Note {
     pub attempts: BTreeMap<ObjectKey, Attempt>,
     /// Why the API server has refused the pod of a SparkConnect when it was to be created last.
     pub refusal: Option<String>,
+    /// Why the API server has refused an object beside that pod when it was applied last.
+    pub refused_object: Option<String>,
     /// The objects beside the pod of a SparkConnect as this process has applied them last: the fingerprint of each, and its
     /// resourceVersion afterwards.
     pub applied: BTreeMap<ObjectKey, (String, String)>,

@@ -42,6 +42,7 @@ mod reason {
     pub(super) const NOT_READY: &str = "ServerPodNotReady";
     pub(super) const CREATING: &str = "Creating";
     pub(super) const REFUSED: &str = "PodRefused";
+    pub(super) const OBJECT_REFUSED: &str = "ObjectRefused";
     pub(super) const TERMINATING: &str = "Terminating";
 }
 
@@ -235,7 +236,8 @@ impl<'a> Pass<'a> {
             return self.fail(failure);
         }
         let known = status.condition(SERVER_POD_READY).map(|known| known.reason.as_str());
-        let is_repeated = known.is_some_and(|known| [reason::CREATING, reason::REFUSED].contains(&known));
+        let creating = [reason::CREATING, reason::REFUSED, reason::OBJECT_REFUSED];
+        let is_repeated = known.is_some_and(|known| creating.contains(&known));
         let was_refused = known == Some(reason::REFUSED);
         if !is_repeated {
             status.last_restart_time = Some(Time(self.now));
@@ -250,6 +252,10 @@ impl<'a> Pass<'a> {
         self.forget_pod();
         self.plan.actions.push(Action::CreateServer(Box::new(server_pod(self.connect, self.policy))));
         self.wake_in(LATER);
+        if let Some(why) = self.seen.refused_object.as_deref() {
+            // Whoever has applied the object has sent an event.
+            return self.enter(ConnectState::Provisioning, reason::OBJECT_REFUSED, why);
+        }
         match self.seen.refusal.as_deref() {
             Some(why) => {
                 if !was_refused {

@@ -14,6 +14,7 @@ use super::{
 };
 use api::SparkConnect;
 use connect::{Action, Plan, Policy};
+use execute::Applied;
 use futures::{StreamExt, future};
 pub use gateway::GatewaySetup;
 use gateway::KnownGateway;
@@ -34,8 +35,8 @@ use tracing::{Span, debug, info};
 /// The longest time for which a new SparkConnect waits for the end of objects that a deleted one of its name has left:
 /// Kubernetes deletes them in a moment, unless a finalizer keeps them. Then they count as those of somebody else.
 const LEFT: Duration = Duration::from_secs(600);
-/// The pause before an Ingress is applied again that could not be: whatever refuses it may take it later.
-const INGRESS_PAUSE: Duration = Duration::from_secs(60);
+/// The pause before an object is applied again that was refused: whatever refuses it may take it later.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// A SparkConnect as the watch delivers it.
 type Watched = Kept<SparkConnect, KeptConnect>;
@@ -161,11 +162,14 @@ impl Context {
         for action in others {
             self.execute(connect, action).await?;
         }
-        if !self.apply(connect, wanted, &seen.versions, now).await? {
-            wake = Some(wake.map_or(INGRESS_PAUSE, |wake| wake.min(INGRESS_PAUSE)));
+        let applied = self.apply(connect, wanted, &seen.versions, now).await?;
+        if applied != Applied::All {
+            wake = Some(wake.map_or(REFUSED_PAUSE, |wake| wake.min(REFUSED_PAUSE)));
         }
-        for action in creations {
-            self.execute(connect, action).await?;
+        if applied != Applied::Refused {
+            for action in creations {
+                self.execute(connect, action).await?;
+            }
         }
         if !is_deleted && connect.status.clone().unwrap_or_default() != status {
             let (_, is_outdated) = self.source.write(connect, &connect.status, &status).await?;
@@ -358,6 +362,28 @@ mod tests {
         server.look(&context).await;
         assert_eq!(context.source.memory.with("u", |note| note.refusal.clone()), None);
         assert!(server.objects.lock().contains_key(POD));
+    }
+
+    /// Once, nothing but an event said so, and a program that waited for a state waited for ever.
+    #[tokio::test]
+    async fn a_server_whose_service_is_refused_says_so_and_is_made_when_it_is_taken() {
+        let server = Server::default();
+        let context = server.context();
+        *server.refuses.lock() = Some("services");
+        let condition = || server.objects.lock()[CONNECT]["status"]["conditions"][0].clone();
+        server.look(&context).await;
+        server.look(&context).await;
+        let refused = condition();
+        assert_eq!(refused["reason"], "ObjectRefused");
+        let why = refused["message"].as_str().unwrap();
+        assert!(why.ends_with("Service pi-server is refused: exceeded quota"), "{why}");
+        assert!(!server.objects.lock().contains_key(POD));
+        assert_eq!(server.objects.lock()[CONNECT]["status"]["state"], "Provisioning");
+        *server.refuses.lock() = None;
+        server.look(&context).await;
+        assert!(server.objects.lock().contains_key(POD));
+        server.look(&context).await;
+        assert_ne!(condition()["reason"], "ObjectRefused");
     }
 
     /// Once, a SparkConnect got no server if ingress-nginx refused the Ingress of its web UI, since an application of the name

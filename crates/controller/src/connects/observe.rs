@@ -73,7 +73,8 @@ impl Context {
         {
             seen.facts.mount_failure = self.mount_failures.of(&namespace, &pod.summary.uid).await;
         }
-        seen.facts.refusal = self.source.memory.with(&uid, |note| note.refusal.clone());
+        (seen.facts.refusal, seen.facts.refused_object) =
+            self.source.memory.with(&uid, |note| (note.refusal.clone(), note.refused_object.clone()));
         let gateway = self.gateway.as_ref().filter(|_| connect.needs_gateway());
         seen.facts.gateway_port = gateway.and_then(|gateway| gateway.port(connect, &self.source.cache));
         Ok(seen)
