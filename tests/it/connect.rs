@@ -4,14 +4,18 @@
 use crate::golden::{Golden, cases, yaml};
 use api::{
     ConnectAccess, ConnectState, ObjectKey, ObjectKind, SparkConnect, SparkConnectStatus,
-    names::connect_condition::{GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
+    names::connect_condition::{
+        EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED,
+    },
 };
 use connect::{
-    Action, Found, Gateway, Observed, Plan, Policy, ServerPod, examine, exposure_rights, next,
+    Action, Found, Gateway, Observed, Plan, Policy, ServerPod, examine, executor, exposure_rights,
+    is_trial_due, next,
     quota::{exceeded, needs_room},
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ResourceQuota;
+use plan::executor_trial::Trial;
 use pods::{Controller, Ended, Phase, PodSummary, Waiting};
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
@@ -146,6 +150,7 @@ fn a_server_becomes_ready_and_nothing_is_written_twice() {
         (ConnectState::Provisioning, "ImagePullBackOff", vec!["SparkConnectProvisioning"])
     );
     story.seen.server = Some(Box::new(ServerPod { is_ready: true, ..server("1", Phase::Running) }));
+    story.seen.executors = [("running".to_owned(), 2)].into();
     story.after(1);
     assert_eq!(story.told(), (ConnectState::Ready, "ServerPodReady", vec!["SparkConnectReady"]));
     let status = story.plan.status.clone();
@@ -518,6 +523,55 @@ fn a_pod_that_is_refused_is_told_once_and_tried_again() {
     story.after(30);
     assert!(story.creates());
     assert_eq!(story.told().2, [""; 0]);
+}
+
+#[test]
+fn executors_that_are_refused_are_told_until_there_is_one() {
+    let container = json!({"name": "spark-kubernetes-executor", "image": "executor:1"});
+    let mut story =
+        Story::has_ready_server(json!({"executor": {"template": {"spec": {"containers": [container]}}}}));
+    let is_due = |story: &Story, tried| is_trial_due(&story.connect, &story.seen, tried, story.now);
+    assert!(story.plan.wake.is_some() && !is_due(&story, None));
+    story.after(30);
+    let tried = Some(story.now);
+    assert!(is_due(&story, None) && !is_due(&story, tried));
+    story.after(60);
+    assert!(is_due(&story, tried));
+    let model = executor(&story.connect, story.seen.server.as_deref().unwrap()).unwrap();
+    let (metadata, of_spark) = (&model["metadata"], &model["spec"]["containers"][0]);
+    assert_eq!(
+        (&metadata["name"], &metadata["ownerReferences"][0]["uid"], &metadata["labels"]["spark-role"]),
+        (&json!("pi-exec-1"), &json!("1"), &json!("executor"))
+    );
+    assert_eq!(
+        (&of_spark["image"], &of_spark["resources"]["requests"]["memory"]),
+        (&json!("executor:1"), &json!("1408Mi"))
+    );
+    let has_none = Story::of(json!({"executor": {"instances": 0}}));
+    assert_eq!(executor(&has_none.connect, &server("1", Phase::Running)), None);
+
+    let refused = Trial::Refused { reason: "Forbidden".to_owned(), why: "exceeded quota: team-a".to_owned() };
+    let message = |story: &Story| {
+        condition(&story.plan.status, EXECUTORS_REFUSED).map(|refused| refused.message.clone())
+    };
+    for (trial, told) in [
+        (Some(refused.clone()), vec!["SparkConnectExecutorsRefused"]),
+        (None, vec![]),
+        (Some(refused.clone()), vec![]),
+    ] {
+        story.seen.executor_trial = trial;
+        story.after(60);
+        assert_eq!(story.told(), (ConnectState::Ready, "ServerPodReady", told));
+        assert_eq!(message(&story).as_deref(), Some("executors are refused: exceeded quota: team-a"));
+    }
+    story.seen.executor_trial = Some(Trial::Accepted);
+    story.after(60);
+    assert_eq!(message(&story), None);
+    story.seen.executor_trial = Some(refused);
+    story.seen.executors = [("running".to_owned(), 1)].into();
+    story.after(1);
+    assert_eq!((message(&story), story.plan.wake), (None, None));
+    assert!(!is_due(&story, None));
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(super) struct Note {
     pub told: Option<u64>,
     /// The submission id of the run whose optional objects (those of `plan::Action::Make`) were created.
     pub made_for: Option<String>,
-    /// The uid of the last driver whose executors the API server was asked about, and when.
+    /// The uid of the last driver or server whose executors the API server was asked about, and when.
     pub executors_tried: Option<(String, Timestamp)>,
     /// The uid of the last driver that a reconcile has seen as ended.
     pub ended_driver: Option<String>,

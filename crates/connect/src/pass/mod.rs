@@ -5,19 +5,22 @@ mod rest;
 use crate::{
     Action, Found, Gateway, Observed, Plan, Policy, ServerPod,
     checks::validate,
-    conditions, events, names, objects,
+    conditions, events, executor_trial, names, objects,
     server_pod::{server_hash, server_pod},
     ui,
 };
 use api::{
     ConnectFailure, ConnectGateway, ConnectState, ObjectKey, ObjectKind, SparkConnect, excerpt,
-    names::connect_condition::{GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
+    names::connect_condition::{
+        EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED,
+    },
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::{
     between,
     driver::{self, DriverState},
+    executor_trial::Trial,
 };
 use pods::Phase;
 use std::time::Duration;
@@ -303,7 +306,7 @@ impl<'a> Pass<'a> {
                     self.wake_in(rest);
                 }
             }
-            DriverState::Running if pod.is_ready => self.ready(&summary.name),
+            DriverState::Running if pod.is_ready => self.ready(pod),
             DriverState::Running => match self.plan.status.state {
                 ConnectState::New | ConnectState::Provisioning | ConnectState::Failed => {
                     self.enter(ConnectState::Provisioning, "Starting", "Spark does not listen yet");
@@ -325,18 +328,48 @@ impl<'a> Pass<'a> {
         self.enter(ConnectState::Provisioning, word, why.unwrap_or("the server's pod starts"));
     }
 
-    fn ready(&mut self, name: &str) {
+    fn ready(&mut self, pod: &ServerPod) {
         if self.plan.status.state != ConnectState::Ready {
+            let name = &pod.summary.name;
             let note = format!("clients can connect to server {name}");
             self.plan.events.push(events::normal("SparkConnectReady", "Follow", note));
         }
         self.enter(ConnectState::Ready, "ServerPodReady", "Server pod is ready");
+        self.note_executors(pod);
         let since = self.plan.status.condition(SERVER_POD_READY).map(|ready| ready.last_transition_time.0);
         let ready = since.map_or(Duration::ZERO, |since| between(since, self.now));
         match STABLE.checked_sub(ready).filter(|rest| !rest.is_zero()) {
             None => self.plan.status.restarts = 0,
             Some(rest) if self.plan.status.restarts > 0 => self.wake_in(rest),
             Some(_) => {}
+        }
+    }
+
+    /// Records whether the API server refuses the executors of a server that has none, and has them tried again later.
+    fn note_executors(&mut self, server: &ServerPod) {
+        let (seen, tries) = (self.seen, self.policy.tries_executors);
+        let is_alone =
+            tries && seen.executors.is_empty() && executor_trial::executor(self.connect, server).is_some();
+        if is_alone {
+            self.wake_in(executor_trial::PAUSE);
+        }
+        match &seen.executor_trial {
+            None if is_alone => {}
+            Some(Trial::Refused { reason, why }) if is_alone => {
+                let why = format!("executors are refused: {why}");
+                if self.plan.status.true_condition(EXECUTORS_REFUSED).is_none() {
+                    let event = events::warning("SparkConnectExecutorsRefused", "Follow", why.clone());
+                    self.plan.events.push(event);
+                }
+                conditions::set(
+                    &mut self.plan.status,
+                    EXECUTORS_REFUSED,
+                    true,
+                    (reason.as_str(), why.as_str()),
+                    self.now,
+                );
+            }
+            _ => conditions::remove(&mut self.plan.status, EXECUTORS_REFUSED),
         }
     }
 
@@ -432,6 +465,9 @@ impl<'a> Pass<'a> {
         let is_ready = state == ConnectState::Ready;
         let message = if is_ready { why.to_owned() } else { conditions::not_ready(why) };
         self.plan.status.state = state;
+        if !is_ready {
+            conditions::remove(&mut self.plan.status, EXECUTORS_REFUSED);
+        }
         conditions::set(
             &mut self.plan.status,
             SERVER_POD_READY,

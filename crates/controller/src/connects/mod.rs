@@ -386,6 +386,32 @@ mod tests {
         assert_ne!(condition()["reason"], "ObjectRefused");
     }
 
+    #[tokio::test]
+    async fn a_server_whose_executors_are_refused_says_so() {
+        let server = Server::default();
+        let context = server.context();
+        server.look(&context).await;
+        server.objects.lock().get_mut(POD).unwrap()["status"] = json!({
+            "phase": "Running", "podIP": "10.0.0.7", "conditions": [{"type": "Ready", "status": "True"}],
+        });
+        server.look(&context).await;
+        let condition = |place: usize| server.objects.lock()[CONNECT]["status"]["conditions"][place].clone();
+        assert_eq!(condition(0)["status"], "True");
+        // It has been ready for years.
+        server.objects.lock().get_mut(CONNECT).unwrap()["status"]["conditions"][0]["lastTransitionTime"] =
+            json!("2020-01-01T00:00:00Z");
+        *server.refuses.lock() = Some("pods");
+        let asked = server.look(&context).await;
+        assert_eq!(asked.iter().filter(|asked| *asked == "POST pods").count(), 1, "{asked:?}");
+        let refused = condition(1);
+        assert_eq!(
+            (&refused["type"], &refused["message"]),
+            (&json!("ExecutorsRefused"), &json!("executors are refused: exceeded quota"))
+        );
+        let asked = server.look(&context).await;
+        assert!(!asked.contains(&"POST pods".to_owned()), "{asked:?}");
+    }
+
     /// Once, a SparkConnect got no server if ingress-nginx refused the Ingress of its web UI, since an application of the name
     /// had the address.
     #[tokio::test]
