@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use plan::executor_trial::Trial;
 use pods::{Controller, Ended, Phase, PodSummary, Waiting};
 use serde_json::{Value, json};
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 use submission::{exposure::UrlFormat, findings::Invalid};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
@@ -420,6 +420,40 @@ fn a_service_of_somebody_else_gets_no_slices() {
     assert_eq!(kinds(story.after(1)), [""; 0]);
     assert_eq!(story.told().1, "NameTaken");
     assert_eq!(story.plan.actions, [Action::Delete { key: slice, uid: "9".to_owned() }]);
+}
+
+/// A SparkConnect may have the name of a part of another one.
+#[test]
+fn no_two_servers_of_a_namespace_have_an_object_in_common() {
+    let mut all = BTreeMap::new();
+    for name in [
+        "a",
+        "a-server",
+        "a-server-server",
+        "a-server-ui",
+        "a-server-gateway",
+        "a-server-direct",
+        "a-conf",
+        "a-exec",
+        "a-exec-1",
+    ] {
+        let mut story = Story::of(json!({"sleepAfterIdleSeconds": 600}));
+        story.connect.metadata.name = Some(name.to_owned());
+        (story.policy, story.seen.gateway_port) = (policy(true), Some(20_001));
+        let format = UrlFormat::parse("ui.example.com/{{$appNamespace}}/{{$appName}}").unwrap();
+        story.policy.exposure.url_format = Some(format);
+        story.after(0);
+        story.pod("1", Phase::Running).is_ready = true;
+        story.after(1);
+        let pods = ["server", "exec-1", "exec-2"];
+        let pods = pods.map(|part| ObjectKind::new("v1", "Pod").named(format!("{name}-{part}")));
+        let keys: Vec<_> = story.plan.wanted.iter().filter_map(ObjectKey::of).chain(pods).collect();
+        assert_eq!(keys.len(), 9, "{keys:?}");
+        for key in keys {
+            let before = all.insert(key.clone(), name);
+            assert_eq!(before, None, "{key} is of {name}, too");
+        }
+    }
 }
 
 /// Kubernetes may give the address of a pod that has ended to another one, of any namespace.

@@ -227,6 +227,9 @@ mod tests {
                 (code, status)
             };
             let is_refused = self.refuses.lock().is_some_and(|kind| path.split('/').any(|part| part == kind));
+            let expected = &sent["preconditions"]["resourceVersion"];
+            let there = objects.get(&path).map(|there| &there["metadata"]["resourceVersion"]);
+            let is_outdated = !expected.is_null() && there.is_some_and(|there| there != expected);
             let (code, answer) = match (method, of_status) {
                 (Method::PATCH, Some(of)) => {
                     let connect = objects.get_mut(&of).unwrap();
@@ -248,6 +251,7 @@ mod tests {
                     objects.insert(format!("{path}/{name}"), sent.clone());
                     (201, sent)
                 }
+                (Method::DELETE, _) if is_outdated => refusal(409, "Conflict", "it has changed"),
                 (Method::DELETE, _) => (200, objects.remove(&path).unwrap_or_default()),
                 _ => match objects.get(&path) {
                     Some(there) => (200, there.clone()),
@@ -270,6 +274,22 @@ mod tests {
             let object = json!({"apiVersion": kind.0, "kind": kind.1, "metadata": metadata, "spec": spec});
             self.objects.lock().insert(CONNECT.to_owned(), object);
             Context::new(cluster, &setup, connect, reflector::store().0)
+        }
+
+        fn context_with_gateway(&self, server_time: Option<Timestamp>) -> Context {
+            let gateway = connect::Gateway { namespace: "ours".to_owned(), ..connect::Gateway::default() };
+            let setup = GatewaySetup { gateway, ports: 1..=2, policy: "ports".to_owned() };
+            let (gateway, server_time) = (Some(KnownGateway::new(setup)), Arc::new(move || server_time));
+            Context { gateway, server_time, ..self.context() }
+        }
+
+        /// Makes a server, and has the kubelet say that it takes connections.
+        async fn is_ready(&self, context: &Context) {
+            self.look(context).await;
+            self.objects.lock().get_mut(POD).unwrap()["status"] = json!({
+                "phase": "Running", "podIP": "10.0.0.7", "conditions": [{"type": "Ready", "status": "True"}],
+            });
+            self.look(context).await;
         }
 
         /// Lets the operator work on the SparkConnect as it is now. Returns what it has asked.
@@ -329,14 +349,7 @@ mod tests {
         let time = |seconds| Timestamp::from_second(seconds).ok();
         for (server_time, is_deleted) in [(time(10), false), (time(61), true), (None, true)] {
             let server = Server::default();
-            let labels = BTreeMap::new();
-            let gateway = connect::Gateway { namespace: "ours".to_owned(), labels, addresses: Vec::new() };
-            let setup = GatewaySetup { gateway, ports: 1..=2, policy: "ports".to_owned() };
-            let context = Context {
-                gateway: Some(KnownGateway::new(setup)),
-                server_time: Arc::new(move || server_time),
-                ..server.context()
-            };
+            let context = server.context_with_gateway(server_time);
             {
                 let mut objects = server.objects.lock();
                 let connect = objects.get_mut(CONNECT).unwrap();
@@ -345,6 +358,34 @@ mod tests {
             }
             server.look(&context).await;
             assert_eq!(server.objects.lock().contains_key(CONNECT), !is_deleted, "{server_time:?}");
+        }
+    }
+
+    /// The gateway notes a client after the operator has read the SparkConnect.
+    #[tokio::test]
+    async fn a_client_that_connects_at_the_last_moment_keeps_object_and_server() {
+        const LONG_AGO: &str = "2020-01-01T00:00:00Z";
+        for (field, path) in [("ttlSecondsAfterIdle", CONNECT), ("sleepAfterIdleSeconds", POD)] {
+            for is_noted in [true, false] {
+                let server = Server::default();
+                let context = server.context_with_gateway(None);
+                server.is_ready(&context).await;
+                let read = {
+                    let mut objects = server.objects.lock();
+                    let connect = objects.get_mut(CONNECT).unwrap();
+                    connect["spec"][field] = json!(60);
+                    let status = &mut connect["status"];
+                    (status["startTime"], status["lastRestartTime"]) = (json!(LONG_AGO), json!(LONG_AGO));
+                    status["conditions"][0]["lastTransitionTime"] = json!(LONG_AGO);
+                    let read = connect.clone();
+                    if is_noted {
+                        connect["metadata"]["resourceVersion"] = json!("1000");
+                    }
+                    read
+                };
+                let done = context.reconcile(&from_value(read).unwrap(), super::super::now()).await;
+                assert_eq!(server.objects.lock().contains_key(path), is_noted, "{field}: {done:?}");
+            }
         }
     }
 
@@ -390,11 +431,7 @@ mod tests {
     async fn a_server_whose_executors_are_refused_says_so() {
         let server = Server::default();
         let context = server.context();
-        server.look(&context).await;
-        server.objects.lock().get_mut(POD).unwrap()["status"] = json!({
-            "phase": "Running", "podIP": "10.0.0.7", "conditions": [{"type": "Ready", "status": "True"}],
-        });
-        server.look(&context).await;
+        server.is_ready(&context).await;
         let condition = |place: usize| server.objects.lock()[CONNECT]["status"]["conditions"][place].clone();
         assert_eq!(condition(0)["status"], "True");
         // It has been ready for years.
