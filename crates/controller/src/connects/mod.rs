@@ -192,7 +192,7 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::ConnectState;
+    use api::{ConnectState, names::annotation};
     use http::{Method, Request, Response};
     use kube::{
         client::{Body, ClientBuilder},
@@ -209,6 +209,16 @@ mod tests {
         objects: Arc<Mutex<BTreeMap<String, Value>>>,
         refuses: Arc<Mutex<Option<&'static str>>>,
         asked: Arc<Mutex<Vec<String>>>,
+        /// The calls that are still answered before one fails, and how that fails.
+        fault: Arc<Mutex<Option<(usize, Fault)>>>,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Fault {
+        /// The call has no effect.
+        Refused,
+        /// The call has its effect, and nobody hears of it.
+        Lost,
     }
 
     const CONNECT: &str = "/apis/sparkoperator.k8s.io/v1alpha1/namespaces/ours/sparkconnects/pi";
@@ -218,6 +228,7 @@ mod tests {
         async fn answer(self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
             self.asked.lock().push(format!("{method} {}", path.rsplit('/').next().unwrap_or_default()));
+            let fault = self.fails();
             let body = request.into_body().collect_bytes().await?;
             let sent: Value = from_slice(&body).unwrap_or_default();
             let mut objects = self.objects.lock();
@@ -230,7 +241,12 @@ mod tests {
             let expected = &sent["preconditions"]["resourceVersion"];
             let there = objects.get(&path).map(|there| &there["metadata"]["resourceVersion"]);
             let is_outdated = !expected.is_null() && there.is_some_and(|there| there != expected);
+            let failed = || refusal(500, "InternalError", "no answer");
+            let is_there = |name: &str| objects.contains_key(&format!("{path}/{name}"));
+            let is_taken = sent["metadata"]["name"].as_str().is_some_and(is_there);
             let (code, answer) = match (method, of_status) {
+                _ if fault == Some(Fault::Refused) => failed(),
+                (Method::POST, _) if is_taken => refusal(409, "AlreadyExists", "there is one"),
                 (Method::PATCH, Some(of)) => {
                     let connect = objects.get_mut(&of).unwrap();
                     write_status(connect, &sent["status"]);
@@ -258,8 +274,26 @@ mod tests {
                     None => refusal(404, "NotFound", "none"),
                 },
             };
+            let (code, answer) = if fault.is_some() { failed() } else { (code, answer) };
             let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
             Ok(answer.expect("it is well formed"))
+        }
+
+        /// Returns how this call fails, if it does.
+        fn fails(&self) -> Option<Fault> {
+            let mut fault = self.fault.lock();
+            let (left, how) = (*fault)?;
+            *fault = left.checked_sub(1).map(|left| (left, how));
+            (left == 0).then_some(how)
+        }
+
+        /// Has the kubelet say that the server takes connections, if there is one.
+        fn runs(&self) {
+            if let Some(pod) = self.objects.lock().get_mut(POD) {
+                pod["status"] = json!({
+                    "phase": "Running", "podIP": "10.0.0.7", "conditions": [{"type": "Ready", "status": "True"}],
+                });
+            }
         }
 
         fn context(&self) -> Context {
@@ -272,7 +306,7 @@ mod tests {
             let spec = json!({"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}});
             let kind = ("sparkoperator.k8s.io/v1alpha1", "SparkConnect");
             let object = json!({"apiVersion": kind.0, "kind": kind.1, "metadata": metadata, "spec": spec});
-            self.objects.lock().insert(CONNECT.to_owned(), object);
+            self.objects.lock().entry(CONNECT.to_owned()).or_insert(object);
             Context::new(cluster, &setup, connect, reflector::store().0)
         }
 
@@ -286,9 +320,7 @@ mod tests {
         /// Makes a server, and has the kubelet say that it takes connections.
         async fn is_ready(&self, context: &Context) {
             self.look(context).await;
-            self.objects.lock().get_mut(POD).unwrap()["status"] = json!({
-                "phase": "Running", "podIP": "10.0.0.7", "conditions": [{"type": "Ready", "status": "True"}],
-            });
+            self.runs();
             self.look(context).await;
         }
 
@@ -359,6 +391,54 @@ mod tests {
             server.look(&context).await;
             assert_eq!(server.objects.lock().contains_key(CONNECT), !is_deleted, "{server_time:?}");
         }
+    }
+
+    /// The operator that meets the fault goes on, or another one does that has seen nothing.
+    #[tokio::test]
+    async fn a_server_comes_to_what_its_spec_asks_for_whatever_happens_to_a_call() {
+        for edit in [json!({}), json!({"image": "spark:2"}), json!({"suspend": true})] {
+            for (fault, crashes) in [(Fault::Refused, false), (Fault::Lost, false), (Fault::Lost, true)] {
+                for number in 0..20 {
+                    comes_to_what_its_spec_asks_for(&edit, (number, fault), crashes).await;
+                }
+            }
+        }
+    }
+
+    async fn comes_to_what_its_spec_asks_for(edit: &Value, fault: (usize, Fault), crashes: bool) {
+        let server = Server::default();
+        let mut context = server.context();
+        let is_new = *edit == json!({});
+        if !is_new {
+            server.is_ready(&context).await;
+            let mut objects = server.objects.lock();
+            let spec = objects.get_mut(CONNECT).unwrap()["spec"].as_object_mut().unwrap();
+            spec.extend(edit.as_object().unwrap().clone());
+        }
+        *server.fault.lock() = Some(fault);
+        for _ in 0..7 {
+            let connect = from_value(server.objects.lock()[CONNECT].clone()).unwrap();
+            let done = context.reconcile(&connect, super::super::now()).await;
+            if crashes && done.is_err() {
+                context = server.context();
+            }
+            server.runs();
+        }
+        let what = format!("{edit} {fault:?} {crashes}");
+        assert_eq!(*server.fault.lock(), None, "{what}: it has not happened");
+        let objects = server.objects.lock();
+        let pod = objects.get(POD);
+        let connect: SparkConnect = from_value(objects[CONNECT].clone()).unwrap();
+        assert_eq!(connect.status.clone().unwrap().last_failure, None, "{what}");
+        if connect.spec.suspend {
+            assert_eq!((connect.state(), pod), (ConnectState::NotReady, None), "{what}");
+        } else {
+            let hash = &pod.expect(&what)["metadata"]["annotations"][annotation::SERVER_HASH];
+            assert_eq!(*hash, connect::server_hash(&connect.spec), "{what}");
+            assert_eq!(connect.state(), ConnectState::Ready, "{what}");
+        }
+        let is_deleted = server.asked.lock().contains(&"DELETE pi-server".to_owned());
+        assert_eq!(is_deleted, !is_new, "{what}");
     }
 
     /// The gateway notes a client after the operator has read the SparkConnect.
