@@ -283,9 +283,14 @@ fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
     }
 }
 
-/// Returns the flags of the gateway. It serves whatever SparkConnects have a port, so labels of namespaces need no flag.
+/// Returns the flags of the gateway. It serves whatever SparkConnects have a port of its range, so labels of namespaces need no
+/// flag.
 fn gateway_arguments(settings: &InstallationSettings) -> Vec<String> {
     let named =
         settings.namespaces().named().map(|names| names.iter().cloned().collect::<Vec<_>>().join(","));
-    named.map(|names| format!("--namespaces={names}")).into_iter().collect()
+    let named = named.map(|names| format!("--namespaces={names}"));
+    let range = |argument: &String| {
+        argument.strip_prefix("--connect-gateway-port-range=").map(|range| format!("--port-range={range}"))
+    };
+    named.into_iter().chain(settings.arguments().iter().find_map(range)).collect()
 }

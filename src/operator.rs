@@ -93,6 +93,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
             default_service_account: Some(settings.default_service_account.clone())
                 .filter(|name| !name.is_empty()),
             exposure: settings.exposure.exposure(),
+            tries_executors: settings.executor_dry_run,
             ..connect::Policy::new(&*master)
         },
     );

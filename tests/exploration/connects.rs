@@ -188,7 +188,10 @@ impl Connects {
             return *known;
         }
         let server = world.heard.map(|server| Box::new(self.record(server)));
-        let seen = Observed { server, gateway_port: self.sleeps.then_some(20_001), ..Observed::default() };
+        // A server without executors would be looked at again and again.
+        let executors = [("running".to_owned(), 1)].into();
+        let gateway_port = self.sleeps.then_some(20_001);
+        let seen = Observed { server, executors, gateway_port, ..Observed::default() };
         let gateway = self.sleeps.then(Gateway::default);
         let policy = Policy { gateway, ..Policy::new("k8s://https://10.96.0.1:443") };
         let mut plan = next(&self.connect(world.object), &seen, at(world.clock), &policy);

@@ -4,16 +4,21 @@
 use crate::golden::{Golden, cases, yaml};
 use api::{
     ConnectAccess, ConnectState, ObjectKey, ObjectKind, SparkConnect, SparkConnectStatus,
-    names::connect_condition::{GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
+    names::connect_condition::{
+        EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED,
+    },
 };
 use connect::{
-    Action, Found, Gateway, Observed, Plan, Policy, ServerPod, examine, exposure_rights, next,
+    Action, Found, Gateway, Observed, Plan, Policy, ServerPod, examine, executor, exposure_rights,
+    is_trial_due, next,
     quota::{exceeded, needs_room},
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ResourceQuota;
+use plan::executor_trial::Trial;
 use pods::{Controller, Ended, Phase, PodSummary, Waiting};
 use serde_json::{Value, json};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 use submission::{exposure::UrlFormat, findings::Invalid};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
@@ -145,6 +150,7 @@ fn a_server_becomes_ready_and_nothing_is_written_twice() {
         (ConnectState::Provisioning, "ImagePullBackOff", vec!["SparkConnectProvisioning"])
     );
     story.seen.server = Some(Box::new(ServerPod { is_ready: true, ..server("1", Phase::Running) }));
+    story.seen.executors = [("running".to_owned(), 2)].into();
     story.after(1);
     assert_eq!(story.told(), (ConnectState::Ready, "ServerPodReady", vec!["SparkConnectReady"]));
     let status = story.plan.status.clone();
@@ -290,6 +296,39 @@ fn a_suspended_server_is_deleted_and_comes_again() {
     assert!(condition(&story.plan.status, SUSPENDED).is_none());
 }
 
+/// Once, a server went on that its user had suspended, if a newer operator refused its spec or a name was taken.
+#[test]
+fn a_server_that_could_not_be_made_anew_is_suspended_all_the_same() {
+    for reason in ["Invalid", "NameTaken"] {
+        let mut story = Story::has_ready_server(json!({}));
+        if reason == "Invalid" {
+            story.edit(&json!({"executor": {"memory": "1gg"}}));
+        } else {
+            story.seen.objects = vec![found(ObjectKind::SERVICE, "pi-server", false)];
+        }
+        story.after(1);
+        assert_eq!(story.told(), (ConnectState::Failed, reason, vec!["SparkConnectFailed"]));
+        assert_eq!(story.plan.actions, []);
+        story.edit(&json!({"suspend": true}));
+        story.after(1);
+        assert!(story.deletes("1", false), "{reason}: {:?}", story.plan.actions);
+        assert_eq!(story.told(), (ConnectState::NotReady, "Suspended", vec!["SparkConnectSuspended"]));
+        story.seen.server = None;
+        story.edit(&json!({"suspend": null}));
+        story.after(1);
+        assert_eq!(
+            (story.told().0, story.told().1, story.plan.actions.len()),
+            (ConnectState::Failed, reason, 0)
+        );
+    }
+    let mut story = Story::of(json!({"suspend": true}));
+    let mut pod = server("1", Phase::Running);
+    pod.summary.controller = None;
+    story.seen.server = Some(Box::new(pod));
+    story.after(0);
+    assert_eq!((story.told().1, story.plan.actions.len()), ("Suspended", 0), "it is somebody else's");
+}
+
 #[test]
 fn a_server_sleeps_when_nobody_connects_and_wakes_when_somebody_does() {
     let mut story = Story::of(json!({"sleepAfterIdleSeconds": 600, "ttlSecondsAfterIdle": 3600}));
@@ -383,6 +422,60 @@ fn a_service_of_somebody_else_gets_no_slices() {
     assert_eq!(story.plan.actions, [Action::Delete { key: slice, uid: "9".to_owned() }]);
 }
 
+/// A SparkConnect may have the name of a part of another one.
+#[test]
+fn no_two_servers_of_a_namespace_have_an_object_in_common() {
+    let mut all = BTreeMap::new();
+    for name in [
+        "a",
+        "a-server",
+        "a-server-server",
+        "a-server-ui",
+        "a-server-gateway",
+        "a-server-direct",
+        "a-conf",
+        "a-exec",
+        "a-exec-1",
+    ] {
+        let mut story = Story::of(json!({"sleepAfterIdleSeconds": 600}));
+        story.connect.metadata.name = Some(name.to_owned());
+        (story.policy, story.seen.gateway_port) = (policy(true), Some(20_001));
+        let format = UrlFormat::parse("ui.example.com/{{$appNamespace}}/{{$appName}}").unwrap();
+        story.policy.exposure.url_format = Some(format);
+        story.after(0);
+        story.pod("1", Phase::Running).is_ready = true;
+        story.after(1);
+        let pods = ["server", "exec-1", "exec-2"];
+        let pods = pods.map(|part| ObjectKind::new("v1", "Pod").named(format!("{name}-{part}")));
+        let keys: Vec<_> = story.plan.wanted.iter().filter_map(ObjectKey::of).chain(pods).collect();
+        assert_eq!(keys.len(), 9, "{keys:?}");
+        for key in keys {
+            let before = all.insert(key.clone(), name);
+            assert_eq!(before, None, "{key} is of {name}, too");
+        }
+    }
+}
+
+/// Kubernetes may give the address of a pod that has ended to another one, of any namespace.
+#[test]
+fn no_slice_has_the_address_of_a_server_that_has_ended_or_goes() {
+    let mut story = Story::has_ready_server(json!({"sleepAfterIdleSeconds": 600}));
+    (story.policy, story.seen.gateway_port) = (policy(true), Some(20_001));
+    let has_slice =
+        |plan: &Plan| plan.wanted.iter().any(|object| object["metadata"]["name"] == "pi-server-direct");
+    assert!(has_slice(story.after(1)));
+    for (phase, terminating, expected) in [
+        (Phase::Running, true, false),
+        (Phase::Running, false, true),
+        (Phase::Failed, false, false),
+        (Phase::Succeeded, false, false),
+    ] {
+        let pod = story.seen.server.as_deref_mut().unwrap();
+        (pod.summary.phase, pod.summary.terminating) = (phase, terminating);
+        assert_eq!(has_slice(story.after(1)), expected, "{phase:?} {terminating}");
+    }
+}
+
 #[test]
 fn a_pod_of_somebody_else_is_left_alone() {
     let mut story = Story::of(json!({}));
@@ -408,6 +501,51 @@ fn a_service_that_comes_to_lead_to_the_gateway_is_made_anew() {
     assert!(has_service(story.after(1)));
 }
 
+/// Runs the command of the pod as the kubelet does. An image without Spark Connect once ended with exit code 127.
+#[test]
+fn an_image_without_spark_connect_says_so_and_no_option_passes_through_a_shell() {
+    let value = "it's $(POD_IP) `id` $$ \"quoted\"; exit 7";
+    let mut story = Story::of(json!({"sparkConf": {"spark.app.name": value}}));
+    story.after(0);
+    let Some(Action::CreateServer(pod)) = story.plan.actions.last() else { panic!("{:?}", story.plan) };
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError");
+    let words = |field: &str| -> Vec<String> { serde_json::from_value(container[field].clone()).unwrap() };
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("connect");
+    fs::remove_dir_all(&home).ok();
+    let runs = |address: &str| {
+        let whole = words("command");
+        let [program, options @ ..] = &whole[..] else { panic!("{container}") };
+        let arguments = words("args").into_iter().map(|argument| argument.replace("$$", "$"));
+        let command = &mut Command::new(program);
+        command.args(options).args(arguments).env("SPARK_HOME", &home).env("POD_IP", address);
+        command.output().unwrap()
+    };
+    let without = runs("10.0.0.7");
+    let said = String::from_utf8(without.stderr).unwrap();
+    assert_eq!((without.status.code(), without.stdout), (Some(1), Vec::new()), "{said}");
+    assert!(
+        said.contains("/sbin/start-connect-server.sh: Spark Connect needs an image of Spark 3.4 or later"),
+        "{said}"
+    );
+
+    for folder in ["bin", "sbin"] {
+        fs::create_dir_all(home.join(folder)).unwrap();
+    }
+    fs::write(home.join("sbin/start-connect-server.sh"), "").unwrap();
+    let submit = home.join("bin/spark-submit");
+    fs::write(&submit, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
+    fs::set_permissions(&submit, fs::Permissions::from_mode(0o755)).unwrap();
+    for (address, host) in [("10.0.0.7", "10.0.0.7"), ("fd00::7", "[fd00::7]")] {
+        let output = runs(address);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let passed: Vec<_> = text.lines().collect();
+        assert!(output.status.success() && passed.starts_with(&["--class"]), "{text}");
+        assert!(passed.contains(&&*format!("spark.app.name={value}")), "{text}");
+        assert_eq!(passed.last(), Some(&&*format!("spark.driver.host={host}")), "{text}");
+    }
+}
+
 #[test]
 fn a_pod_that_is_refused_is_told_once_and_tried_again() {
     let mut story = Story::of(json!({}));
@@ -419,6 +557,55 @@ fn a_pod_that_is_refused_is_told_once_and_tried_again() {
     story.after(30);
     assert!(story.creates());
     assert_eq!(story.told().2, [""; 0]);
+}
+
+#[test]
+fn executors_that_are_refused_are_told_until_there_is_one() {
+    let container = json!({"name": "spark-kubernetes-executor", "image": "executor:1"});
+    let mut story =
+        Story::has_ready_server(json!({"executor": {"template": {"spec": {"containers": [container]}}}}));
+    let is_due = |story: &Story, tried| is_trial_due(&story.connect, &story.seen, tried, story.now);
+    assert!(story.plan.wake.is_some() && !is_due(&story, None));
+    story.after(30);
+    let tried = Some(story.now);
+    assert!(is_due(&story, None) && !is_due(&story, tried));
+    story.after(60);
+    assert!(is_due(&story, tried));
+    let model = executor(&story.connect, story.seen.server.as_deref().unwrap()).unwrap();
+    let (metadata, of_spark) = (&model["metadata"], &model["spec"]["containers"][0]);
+    assert_eq!(
+        (&metadata["name"], &metadata["ownerReferences"][0]["uid"], &metadata["labels"]["spark-role"]),
+        (&json!("pi-exec-1"), &json!("1"), &json!("executor"))
+    );
+    assert_eq!(
+        (&of_spark["image"], &of_spark["resources"]["requests"]["memory"]),
+        (&json!("executor:1"), &json!("1408Mi"))
+    );
+    let has_none = Story::of(json!({"executor": {"instances": 0}}));
+    assert_eq!(executor(&has_none.connect, &server("1", Phase::Running)), None);
+
+    let refused = Trial::Refused { reason: "Forbidden".to_owned(), why: "exceeded quota: team-a".to_owned() };
+    let message = |story: &Story| {
+        condition(&story.plan.status, EXECUTORS_REFUSED).map(|refused| refused.message.clone())
+    };
+    for (trial, told) in [
+        (Some(refused.clone()), vec!["SparkConnectExecutorsRefused"]),
+        (None, vec![]),
+        (Some(refused.clone()), vec![]),
+    ] {
+        story.seen.executor_trial = trial;
+        story.after(60);
+        assert_eq!(story.told(), (ConnectState::Ready, "ServerPodReady", told));
+        assert_eq!(message(&story).as_deref(), Some("executors are refused: exceeded quota: team-a"));
+    }
+    story.seen.executor_trial = Some(Trial::Accepted);
+    story.after(60);
+    assert_eq!(message(&story), None);
+    story.seen.executor_trial = Some(refused);
+    story.seen.executors = [("running".to_owned(), 1)].into();
+    story.after(1);
+    assert_eq!((message(&story), story.plan.wake), (None, None));
+    assert!(!is_due(&story, None));
 }
 
 #[test]

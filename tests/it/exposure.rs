@@ -444,15 +444,16 @@ fn policy(flags: &[&str]) -> Policy {
 }
 
 /// Returns the plan for `application` with a running driver and the objects `auxiliary`, `second` seconds after
-/// [`begin`].
+/// [`begin`]. Spark's id of the application is `spark-1`, unless its status has another one.
 fn next(application: &SparkApplication, auxiliary: AuxiliaryObjects, second: i64, policy: &Policy) -> Plan {
     let mut application = application.clone();
     let run = Run::next(&application);
+    let id = application.status.take().and_then(|status| status.spark_application_id);
     application.status = Some(
         serde_json::from_value(json!({
             "applicationState": {"state": "RUNNING"},
             "submissionID": run.id,
-            "sparkApplicationId": "spark-1",
+            "sparkApplicationId": id.as_deref().unwrap_or("spark-1"),
             "runOrdinal": 1,
             "observedGeneration": 1,
             "specHash": run.spec_hash,

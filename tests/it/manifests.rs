@@ -521,6 +521,11 @@ fn the_gateway_is_printed_where_it_is_asked_for_and_may_read_and_annotate_alone(
     let container = &pod["spec"]["containers"][0];
     assert_eq!(container["image"], "registry.example/x:1");
     assert_eq!(container["args"], json!(["connect-gateway", "--namespaces=a,b"]));
+    // Its ports are those that the operator gives away.
+    let of_range = printed(&["deployment", "--connect-gateway", "--connect-gateway-port-range=21000-21999"]);
+    let arguments: Vec<_> =
+        of_range.iter().map(|object| &object["spec"]["template"]["spec"]["containers"][0]["args"]).collect();
+    assert!(arguments.contains(&&json!(["connect-gateway", "--port-range=21000-21999"])), "{arguments:?}");
     let Command::ConnectGateway(settings) =
         Flags::try_parse_from(["spark-operator", "connect-gateway"]).unwrap().command
     else {

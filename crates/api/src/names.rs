@@ -196,6 +196,8 @@ pub mod connect_condition {
     pub const SLEEPING: &str = "Sleeping";
     /// A field of the spec has no effect, because the operator has no gateway.
     pub const GATEWAY_MISSING: &str = "GatewayMissing";
+    /// The server has no executors, because the API server refuses them.
+    pub const EXECUTORS_REFUSED: &str = "ExecutorsRefused";
     /// The web UI has no Ingress, because the admin's format makes no valid address of this name and namespace.
     pub const INGRESS_MISSING: &str = "IngressMissing";
 }

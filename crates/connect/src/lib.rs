@@ -8,7 +8,9 @@
 mod application;
 mod checks;
 mod conditions;
+mod edits;
 mod events;
+mod executor_trial;
 mod gateway_policy;
 pub mod names;
 mod objects;
@@ -20,14 +22,16 @@ pub mod summary;
 mod ui;
 
 pub use checks::{examine, exposure_rights, validate};
+pub use edits::differences;
 pub use events::not_applied;
+pub use executor_trial::{executor, is_trial_due};
 pub use gateway_policy::gateway_policy;
 pub use server_pod::server_hash;
 
 use api::{ConnectAccess, ObjectKey, SparkConnect, SparkConnectStatus, names::annotation};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use plan::events::Event;
+use plan::{events::Event, executor_trial::Trial};
 use pods::PodSummary;
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
@@ -57,6 +61,8 @@ pub struct Policy {
     pub exposure: Exposure,
     /// The operator's gateway, if it has one.
     pub gateway: Option<Gateway>,
+    /// Whether the API server is asked whether it would accept executors of a server that has none.
+    pub tries_executors: bool,
 }
 
 impl Policy {
@@ -68,6 +74,7 @@ impl Policy {
             default_service_account: None,
             exposure: Exposure::default(),
             gateway: None,
+            tries_executors: true,
         }
     }
 }
@@ -90,10 +97,15 @@ pub struct Observed {
     pub server: Option<Box<ServerPod>>,
     /// The number of executors by the phase of their pods, in lower case.
     pub executors: BTreeMap<String, i32>,
+    /// What the API server says of executors of the server, if it was asked now.
+    pub executor_trial: Option<Trial>,
     /// The objects beside the pod that the SparkConnect controls, and those of others that have their names.
     pub objects: Vec<Found>,
     /// Why the API server has refused the server's pod when it was to be created last: a quota, for instance.
     pub refusal: Option<String>,
+    /// Why the API server has refused an object beside the pod, but an Ingress, when it was applied last: no server is made
+    /// without it.
+    pub refused_object: Option<String>,
     /// Why the volumes of the server's pod are not mounted: see [`plan::driver::until_next_mount_question`].
     pub mount_failure: Option<String>,
     /// The port at which the gateway serves this SparkConnect: that of its status, unless another one has it, else a free

@@ -212,6 +212,14 @@ mod tests {
     use std::{pin::pin, sync::Weak};
     use tokio::time::timeout;
 
+    impl AuxiliaryIndex {
+        /// Applies what the watch reports of an Ingress that was created or has changed.
+        pub(crate) fn apply_ingress(&self, ingress: Value) {
+            let object: Object = serde_json::from_value(ingress).unwrap();
+            self.of_kind(&ObjectKind::INGRESS).unwrap().apply(Event::Apply(object));
+        }
+    }
+
     fn failed(code: u16) -> watcher::Error {
         let status = ApiStatus { code, ..ApiStatus::failure("404 page not found", "in no known words") };
         watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))

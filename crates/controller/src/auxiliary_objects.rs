@@ -332,7 +332,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Setup;
+    use crate::{Setup, namespaces::OurNamespaces};
     use api::ObjectKind;
     use http::{Request as HttpRequest, Response};
     use kube::{
@@ -340,37 +340,102 @@ mod tests {
         client::Body,
         runtime::{reflector, watcher::Event},
     };
+    use plan::namespaces::Namespaces;
     use serde_json::{from_value, json};
     use std::future::pending;
+
+    const ADDRESS: &str = "ui.example.com/ours/pi";
+
+    /// Returns a worker of an operator that drives the namespaces `ours` and `theirs` and knows these applications, each
+    /// with its namespace, name and uid.
+    fn inner(applications: &[(&str, &str, &str)]) -> Inner {
+        let service = tower::service_fn(|_: HttpRequest<Body>| pending::<kube::Result<Response<Body>>>());
+        let setup = Setup::of_tests(Client::new(service, "default"), "ours");
+        let (store, mut writer) = reflector::store();
+        for (namespace, name, uid) in applications {
+            let application: Watched = from_value(json!({
+                "apiVersion": "sparkoperator.k8s.io/v1beta2",
+                "kind": "SparkApplication",
+                "metadata": {"name": name, "namespace": namespace, "uid": uid},
+                "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+            }))
+            .unwrap();
+            writer.apply_watcher_event(&Event::Apply(application));
+        }
+        let chosen = Namespaces::new(["ours", "theirs"].map(str::to_owned), None);
+        let mut cluster = Cluster::new(&setup, store);
+        cluster.namespaces = Arc::new(OurNamespaces::new(chosen));
+        let queue = Queue::new(setup.workloads.applications.clone());
+        Inner { cluster, slots: Turns::new(1), memory: ReconcileMemory::default(), queue }
+    }
+
+    fn of_ui(addresses: &[&str]) -> AskedAddresses {
+        AskedAddresses {
+            of_ui: addresses.iter().map(|&address| address.to_owned()).collect(),
+            ..AskedAddresses::default()
+        }
+    }
 
     /// Once, an application that was deleted while its Ingress was made kept the address from the next one of its name.
     #[tokio::test]
     async fn an_address_is_claimed_as_long_as_its_application_is_there() {
-        let service = tower::service_fn(|_: HttpRequest<Body>| pending::<kube::Result<Response<Body>>>());
-        let setup = Setup::of_tests(Client::new(service, "default"), "ours");
-        let (applications, mut writer) = reflector::store();
-        let (cluster, memory) = (Cluster::new(&setup, applications), ReconcileMemory::default());
-        let queue = Queue::new(setup.workloads.applications.clone());
-        let inner = Inner { cluster, slots: Turns::new(1), memory: memory.clone(), queue };
-        let addresses = ["ui.example.com/pi".to_owned()];
-        let claim = Claim {
-            addresses: AskedAddresses { of_ui: addresses.to_vec(), ..Default::default() },
-            application: ("ours".to_owned(), "pi".to_owned()),
-        };
-        let attempt =
-            Attempt { tried: Try::begun(None, Timestamp::UNIX_EPOCH), told: None, claim: Some(claim) };
-        memory.with("1", |note| note.attempts.insert(ObjectKind::INGRESS.named("pi-ui-ingress"), attempt));
-        let is_taken = || inner.holder(&memory.lock(), &addresses, true, "2").is_some();
-        assert!(!is_taken());
-        let pi: Watched = from_value(json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "SparkApplication",
-            "metadata": {"name": "pi", "namespace": "ours", "uid": "1"},
-            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
-        }))
-        .unwrap();
-        writer.apply_watcher_event(&Event::Apply(pi));
-        assert!(is_taken());
+        for applications in [vec![], vec![("ours", "pi", "1")]] {
+            let inner = inner(&applications);
+            let claim =
+                Claim { addresses: of_ui(&[ADDRESS]), application: ("ours".to_owned(), "pi".to_owned()) };
+            let attempt =
+                Attempt { tried: Try::begun(None, Timestamp::UNIX_EPOCH), told: None, claim: Some(claim) };
+            let ingress = ObjectKind::INGRESS.named("pi-ui-ingress");
+            inner.memory.with("1", |note| note.attempts.insert(ingress, attempt));
+            let holder = inner.holder(&inner.memory.lock(), &[ADDRESS.to_owned()], true, "2");
+            assert_eq!(holder.is_some(), !applications.is_empty());
+        }
+    }
+
+    /// Once, who could create Ingresses in one namespace kept the web UI of another namespace from its address, with an
+    /// Ingress that named an owner of which there was none.
+    #[tokio::test]
+    async fn an_ingress_of_another_namespace_takes_no_address_that_no_application_asks_for_there() {
+        let (pi, other, idle, asking) = ("1", "2", "3", "4");
+        for (what, owner, uid, holds) in [
+            ("an owner that does not exist", "nobody", "0", false),
+            ("the application that asks for the address", "pi", pi, false),
+            ("an application of the other namespace that asks for the address too", "other", other, false),
+            ("an application that asks for no address, as one of its own name", "idle", idle, false),
+            ("another uid of an application that asks for the address", "asking", "5", false),
+            ("an application that asks for the address in its own namespace", "asking", asking, true),
+        ] {
+            let applications = [
+                ("ours", "pi", pi),
+                ("ours", "other", other),
+                ("theirs", "idle", idle),
+                ("theirs", "asking", asking),
+            ];
+            let inner = inner(&applications);
+            inner.memory.with(other, |note| note.asked = Some(of_ui(&[ADDRESS])));
+            inner.memory.with(idle, |note| note.asked = Some(of_ui(&[])));
+            inner.memory.with(asking, |note| note.asked = Some(of_ui(&[ADDRESS])));
+            inner.cluster.auxiliary.apply_ingress(json!({
+                "apiVersion": "networking.k8s.io/v1",
+                "kind": "Ingress",
+                "metadata": {
+                    "name": "bare",
+                    "namespace": "theirs",
+                    "uid": "6",
+                    "labels": {"sparkoperator.k8s.io/submission-id": "none"},
+                    "ownerReferences": [{
+                        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+                        "kind": "SparkApplication",
+                        "name": owner,
+                        "uid": uid,
+                        "controller": true,
+                    }],
+                },
+                "spec": {"rules": [{"host": "ui.example.com", "http": {"paths": [{"path": "/ours/pi"}]}}]},
+            }));
+            let holder = inner.holder(&inner.memory.lock(), &[ADDRESS.to_owned()], true, pi);
+            assert_eq!(holder.is_some(), holds, "{what}: {holder:?}");
+        }
     }
 
     #[test]

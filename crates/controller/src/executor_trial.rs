@@ -1,12 +1,13 @@
-//! Asks the API server whether it would accept the executors of a run: see [`plan::executor_trial`].
+//! Asks the API server whether it would accept the executors of a run or of a server: see [`plan::executor_trial`].
 
 use super::{Context, calls};
 use api::SparkApplication;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Resource, ResourceExt, api::PostParams, core::Request};
+use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
 use plan::executor_trial::{Trial, answer, executor, is_due};
 use pods::PodSummary;
+use serde_json::Value;
 use std::time::Duration;
 use tokio::time::timeout;
 use tracing::debug;
@@ -31,10 +32,15 @@ pub(super) async fn trial(
     context.memory.with(&uid, |note| note.executors_tried = Some((driver.uid.clone(), now)));
     let defaults = context.submission_environment.defaults().await.ok()?;
     let executor = executor(application, driver, &defaults, &context.policy)?;
+    answered(&context.cluster.client, application.namespace().as_deref(), &executor).await
+}
+
+/// Tries this executor. Returns nothing if the answer says nothing about it.
+pub(super) async fn answered(client: &Client, namespace: Option<&str>, executor: &Value) -> Option<Trial> {
     let keep_nothing = PostParams { dry_run: true, ..PostParams::default() };
-    let path = Pod::url_path(&(), application.namespace().as_deref());
+    let path = Pod::url_path(&(), namespace);
     let request = Request::new(path).create(&keep_nothing, executor.to_string().into_bytes());
-    match timeout(PATIENCE, calls::send(&context.cluster.client, request)).await {
+    match timeout(PATIENCE, calls::send(client, request)).await {
         Ok(Ok(_)) => Some(Trial::Accepted),
         Ok(Err(kube::Error::Api(status))) => {
             debug!(%status, "the executors as a dry run");

@@ -40,7 +40,7 @@ pub(super) struct Note {
     pub told: Option<u64>,
     /// The submission id of the run whose optional objects (those of `plan::Action::Make`) were created.
     pub made_for: Option<String>,
-    /// The uid of the last driver whose executors the API server was asked about, and when.
+    /// The uid of the last driver or server whose executors the API server was asked about, and when.
     pub executors_tried: Option<(String, Timestamp)>,
     /// The uid of the last driver that a reconcile has seen as ended.
     pub ended_driver: Option<String>,
@@ -54,6 +54,8 @@ pub(super) struct Note {
     pub attempts: BTreeMap<ObjectKey, Attempt>,
     /// Why the API server has refused the pod of a SparkConnect when it was to be created last.
     pub refusal: Option<String>,
+    /// Why the API server has refused an object beside that pod when it was applied last.
+    pub refused_object: Option<String>,
     /// The objects beside the pod of a SparkConnect as this process has applied them last: the fingerprint of each, and its
     /// resourceVersion afterwards.
     pub applied: BTreeMap<ObjectKey, (String, String)>,

@@ -1,5 +1,5 @@
-//! `sparkctl diff`: shows how the applications of a file differ from those of a cluster, and what an edit would do to
-//! their runs.
+//! `sparkctl diff`: shows how the applications and SparkConnects of a file differ from those of a cluster, and what an edit
+//! would do to their runs and servers.
 
 use super::{
     cluster::Cluster,
@@ -8,16 +8,16 @@ use super::{
     show::{NONE, columns, name, print},
     yaml::line,
 };
-use api::{ScheduledSparkApplication, SparkApplication, excerpt};
+use api::{ScheduledSparkApplication, SparkApplication, SparkConnect, excerpt};
 use clap::Args;
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
-use validation::differences;
+use validation::{Edit, differences};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The file counts as the whole spec, as for `kubectl replace` and Argo CD; `kubectl apply` keeps fields that others have written. \
-Schedules and SparkConnects are passed over: an edit of one ends no run.
+Schedules are passed over: an edit of one ends no run.
 
 Example: sparkctl diff app.yaml")]
 pub(super) struct Flags {
@@ -34,15 +34,21 @@ pub(super) async fn diff(cluster: &Cluster, flags: &Flags, namespace: Option<&st
     let is_application = |found: &&Found| found.object["kind"] != *ScheduledSparkApplication::kind(&());
     for found in found.iter().filter(is_application) {
         found.check()?;
-        let Subject::Application(application) = &found.subject else { continue };
         let written = found.object["metadata"]["namespace"].as_str().filter(|written| !written.is_empty());
         let place = cluster.at(written.unwrap_or(&cluster.namespace).to_owned());
-        let text = match place.application(&application.name_any()).await {
-            Ok(present) => compared(&present, application)?,
+        let compared = match &found.subject {
+            Subject::Application(new) => {
+                place.application(&new.name_any()).await.and_then(|old| of_application(&old, new))
+            }
+            Subject::Connect(new) => {
+                place.read(&new.name_any()).await.and_then(|old: SparkConnect| of_connect(&old, new))
+            }
+        };
+        let text = match compared {
             Err(error) if matches!(error.downcast_ref(), Some(Failure::NotFound(_))) => {
                 format!("{} would be created\n", found.title)
             }
-            Err(error) => return Err(error),
+            compared => compared?,
         };
         print(&text)?;
     }
@@ -50,9 +56,18 @@ pub(super) async fn diff(cluster: &Cluster, flags: &Flags, namespace: Option<&st
 }
 
 /// Returns a table of the fields in which two versions of an application differ.
-fn compared(old: &SparkApplication, new: &SparkApplication) -> anyhow::Result<String> {
+fn of_application(old: &SparkApplication, new: &SparkApplication) -> anyhow::Result<String> {
     let title = format!("SparkApplication {}, {}", old.name_any(), name(old.state()));
-    let edits = differences(old, new);
+    compared(&title, &differences(old, new))
+}
+
+/// Returns a table of the fields in which two versions of a SparkConnect differ.
+fn of_connect(old: &SparkConnect, new: &SparkConnect) -> anyhow::Result<String> {
+    let title = format!("SparkConnect {}, {}", old.name_any(), connect::summary::state(old));
+    compared(&title, &connect::differences(old, new))
+}
+
+fn compared(title: &str, edits: &[Edit]) -> anyhow::Result<String> {
     if edits.is_empty() {
         return Ok(format!("{title}: the same\n"));
     }
@@ -93,7 +108,22 @@ mod tests {
             spec.driver.cores        1        2                ends the run\n\
             spec.timeToLiveSeconds   <none>   3600             takes effect now\n\
             spec.volumes             <none>   [{\"name\":\"a\"}]   ends the run\n";
-        assert_eq!(compared(&old, &new).unwrap(), table);
-        assert_eq!(compared(&old, &old).unwrap(), "SparkApplication pi, RUNNING: the same\n");
+        assert_eq!(of_application(&old, &new).unwrap(), table);
+        assert_eq!(of_application(&old, &old).unwrap(), "SparkApplication pi, RUNNING: the same\n");
+    }
+    #[test]
+    fn an_edit_that_ends_the_sessions_of_a_server_is_shown_as_that() {
+        let connect = |executor: Value, status: Value| -> SparkConnect {
+            let spec = json!({"sparkVersion": "4.0.1", "server": {}, "executor": executor});
+            from_value(json!({"metadata": {"name": "notebook"}, "spec": spec, "status": status})).unwrap()
+        };
+        let status = json!({"state": "Ready", "server": {"podName": "notebook-server"}});
+        let old = connect(json!({"instances": 1}), status);
+        let new = connect(json!({"instances": 2}), Value::Null);
+        let table = "SparkConnect notebook, Ready\n\n\
+            FIELD                     NOW   THEN   EFFECT\n\
+            spec.executor.instances   1     2      ends the sessions\n";
+        assert_eq!(of_connect(&old, &new).unwrap(), table);
+        assert_eq!(of_connect(&old, &old).unwrap(), "SparkConnect notebook, Ready: the same\n");
     }
 }

@@ -116,7 +116,8 @@ enum Command {
     /// Say, without a cluster, whether applications, schedules and SparkConnects would be admitted, and what is wrong with
     /// them
     Validate(create::ValidateFlags),
-    /// Show what an edit would change in applications of the cluster, and what that does to their runs
+    /// Show what an edit would change in applications and SparkConnects of the cluster, and what that does to their runs
+    /// and servers
     Diff(diff::Flags),
     /// Show, without a cluster, what is created or run for an application or a SparkConnect, as YAML that kubectl takes
     Render(render::Flags),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use submission::spec_hash::{canonical, has_elastic_run, has_partial_run, without_template};
 
 api::words! {
-    /// What an edit of a field does to a run.
+    /// What an edit of a field does to a run, or to a server.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Effect {
         /// The operator acts on the new value at once, and no other run starts.
@@ -20,6 +20,10 @@ api::words! {
         EndsRun = "ends the run",
         /// The last run has ended, and another one starts.
         StartsRun = "starts another run",
+        /// The server of a SparkConnect is replaced, and its sessions end.
+        EndsSessions = "ends the sessions",
+        /// A SparkConnect has no server at present.
+        NextServer = "takes effect with the next server",
     }
 }
 
@@ -69,11 +73,7 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
     };
     let of_partial_run = if old.state().is_followed() { Effect::NextExecutor } else { Effect::NextRun };
     let specs = [old, new].map(|application| canonical(&application.spec));
-    let edits_of = |[before, after]: &[Value; 2]| {
-        let mut edits = Vec::new();
-        compare("spec", before, after, &mut edits);
-        edits
-    };
+    let edits_of = |[before, after]: &[Value; 2]| edits_between(before, after, |_| Effect::EndsRun);
     let mut edits = edits_of(&specs);
     // A list of volumes may differ in those of the driver, or in others alone.
     let others = has_partial_run(old).then(|| edits_of(&specs.map(without_template)));
@@ -91,20 +91,28 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
     edits
 }
 
-fn compare(field: &str, old: &Value, new: &Value, edits: &mut Vec<Edit>) {
+/// Returns the fields in which two specs differ, each with the `effect` that the path of the field has.
+pub fn edits_between(old: &Value, new: &Value, effect: impl Fn(&str) -> Effect) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    compare("spec", old, new, &mut |field, old, new| {
+        let effect = effect(&field);
+        edits.push(Edit { field, old, new, effect });
+    });
+    edits
+}
+
+fn compare(field: &str, old: &Value, new: &Value, differs: &mut impl FnMut(String, Value, Value)) {
     if old == new {
         return;
     }
     let (Value::Object(before), Value::Object(after)) = (old, new) else {
-        let (field, old, new) = (field.to_owned(), old.clone(), new.clone());
-        edits.push(Edit { field, old, new, effect: Effect::EndsRun });
-        return;
+        return differs(field.to_owned(), old.clone(), new.clone());
     };
     for name in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
         // The keys of maps contain dots.
         let is_field = name.chars().all(char::is_alphanumeric);
         let path = if is_field { format!("{field}.{name}") } else { format!("{field}[{name}]") };
-        compare(&path, &old[name], &new[name], edits);
+        compare(&path, &old[name], &new[name], differs);
     }
 }
 

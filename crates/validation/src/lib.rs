@@ -31,7 +31,7 @@ mod start;
 mod volumes;
 
 use api::{Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, with_defaults};
-pub use edits::{Edit, Effect, differences, effect_of, effect_on_run, effects};
+pub use edits::{Edit, Effect, differences, edits_between, effect_of, effect_on_run, effects};
 pub use names::{check_name, is_label, is_label_value, is_object_name};
 pub use planned::Files;
 pub use precision::Precision;

@@ -14,7 +14,9 @@ use k8s_openapi::{
     NamespaceResourceScope,
     api::{
         core::v1::{ConfigMap, Pod, Service},
+        discovery::v1::EndpointSlice,
         events::v1::Event,
+        networking::v1::NetworkPolicy,
     },
 };
 use kube::{
@@ -80,6 +82,9 @@ impl Namespace {
         applied(&client, &itself, None).await;
         delete_all::<ConfigMap>(&client, name).await;
         delete_all::<Service>(&client, name).await;
+        // A SparkConnect waits for the end of what an earlier one of its name has left, and nobody collects garbage here.
+        delete_all::<NetworkPolicy>(&client, name).await;
+        delete_all::<EndpointSlice>(&client, name).await;
         delete_all::<Event>(&client, name).await;
         // The folder's path contains the cluster's name, because two tests with a namespace of the same name may run in
         // two clusters at once.

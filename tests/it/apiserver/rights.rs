@@ -13,7 +13,8 @@ use super::{
     seen,
 };
 use crate::{golden::documents, program::run};
-use k8s_openapi::api::core::v1::ConfigMap;
+use api::SparkConnect;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
@@ -44,6 +45,7 @@ async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_not
         is_submitted(place, name).await;
     }
     assert_eq!(state(OTHER, "elsewhere"), "");
+    a_server_of_spark_connect_is_made_in_the_named_namespaces_alone().await;
 
     let ours = ["rights", "rights-b", "spark-operator"].map(|name| format!("/namespaces/{name}/"));
     let by_name = [
@@ -62,6 +64,31 @@ async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_not
     assert!(others.is_empty(), "{others:#?}");
     assert!(paths.len() > 30, "the proxy has seen its calls: {paths:#?}");
     operator.stop().await;
+}
+
+async fn a_server_of_spark_connect_is_made_in_the_named_namespaces_alone() {
+    // What an earlier test has left would be waited for.
+    for left in [
+        "api/v1/namespaces/rights-b/services",
+        "apis/networking.k8s.io/v1/namespaces/rights-b/networkpolicies",
+    ] {
+        calls::delete(&format!("/{left}/notebook-server"));
+    }
+    calls::delete("/api/v1/namespaces/rights-b/configmaps/notebook-conf");
+    let connect = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
+        "spec": {"sparkVersion": "4.0.1", "image": "none", "server": {}, "executor": {}},
+    });
+    for place in [OTHER, "rights-b"] {
+        kubectl_with(&connect, &["create", "--namespace", place, "-f", "-"]);
+    }
+    let server = |place: &str| calls::get(&format!("/api/v1/namespaces/{place}/pods/notebook-server"));
+    eventually("the server is made", async || {
+        let there = server("rights-b");
+        seen(there.is_some(), there)
+    })
+    .await;
+    assert_eq!(server(OTHER), None);
 }
 
 /// A tenant may delete its namespace, and with it the operator's Role in this namespace.
@@ -311,6 +338,28 @@ async fn the_strictest_level_of_pod_security_lets_everything_run() {
     example["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
     namespace.apply(&example);
     namespace.submission_pod().await;
+
+    let mut example = documents("manifests/examples/spark-connect.yaml")[0].clone();
+    example["metadata"]["namespace"] = json!(namespace.name);
+    namespace.apply(&example);
+    namespace.there::<Pod>("spark-connect-server").await;
+    let template = namespace.get::<ConfigMap>("spark-connect-conf").await.unwrap();
+    let template = template["data"]["executor-pod-template.yaml"].as_str().unwrap();
+    let mut executor: Value = serde_saphyr::from_str(template).unwrap();
+    executor["metadata"]["name"] = json!("executor-of-server");
+    executor["spec"]["containers"][0]["image"] = json!("none");
+    kubectl_with(&executor, &create);
+    // One without the fields that the level asks for is told as that.
+    example["metadata"]["name"] = json!("plain");
+    example["spec"]["server"].as_object_mut().unwrap().remove("template");
+    namespace.apply(&example);
+    eventually("the status says why there is no server", async || {
+        let status = namespace.get::<SparkConnect>("plain").await.unwrap()["status"].take();
+        let ready = &status["conditions"][0];
+        let is_told = ready["message"].as_str().is_some_and(|why| why.contains("violates PodSecurity"));
+        seen(ready["reason"] == "PodRefused" && is_told, &status)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -5,20 +5,24 @@ mod rest;
 use crate::{
     Action, Found, Gateway, Observed, Plan, Policy, ServerPod,
     checks::validate,
-    conditions, events, names, objects,
+    conditions, events, executor_trial, names, objects,
     server_pod::{server_hash, server_pod},
     ui,
 };
 use api::{
     ConnectFailure, ConnectGateway, ConnectState, ObjectKey, ObjectKind, SparkConnect, excerpt,
-    names::connect_condition::{GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
+    names::connect_condition::{
+        EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED,
+    },
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::{
     between,
     driver::{self, DriverState},
+    executor_trial::Trial,
 };
+use pods::Phase;
 use std::time::Duration;
 
 /// The pauses before a server that ended by itself is made anew: the first one, which doubles, and the longest one.
@@ -41,6 +45,7 @@ mod reason {
     pub(super) const NOT_READY: &str = "ServerPodNotReady";
     pub(super) const CREATING: &str = "Creating";
     pub(super) const REFUSED: &str = "PodRefused";
+    pub(super) const OBJECT_REFUSED: &str = "ObjectRefused";
     pub(super) const TERMINATING: &str = "Terminating";
 }
 
@@ -94,8 +99,7 @@ impl<'a> Pass<'a> {
         }
         let is_asleep = self.sleeps();
         if self.connect.spec.suspend {
-            self.leave_rest(SLEEPING, events::WAKING, "");
-            self.rest(SUSPENDED, "SparkConnectSuspended", "suspend is true");
+            self.suspend();
         } else if is_asleep {
             self.leave_rest(SUSPENDED, events::RESUMED, "the server may start again");
             self.rest(SLEEPING, "SparkConnectSleeping", "nobody has connected for sleepAfterIdleSeconds");
@@ -142,6 +146,11 @@ impl<'a> Pass<'a> {
         conditions::set(status, INGRESS_MISSING, true, ("InvalidAddress", why.as_str()), self.now);
     }
 
+    /// Whether the SparkConnect controls the pod.
+    fn is_ours(&self, pod: &ServerPod) -> bool {
+        pod.summary.is_controlled_by(self.connect.metadata.uid.as_deref().unwrap_or_default())
+    }
+
     /// Plans the objects beside the pod. Returns the name of an object of somebody else that stands in the way.
     fn settle_objects(&mut self) -> Option<ObjectKey> {
         // EndpointSlices would lead the clients of a Service of somebody else to this server.
@@ -149,12 +158,15 @@ impl<'a> Pass<'a> {
         let is_taken = self.seen.objects.iter().any(|found| found.key == service && !found.is_ours);
         let gateway = self.gateway().filter(|_| !is_taken);
         let server = self.seen.server.as_deref();
-        let uid = self.connect.metadata.uid.as_deref().unwrap_or_default();
-        let alive = server.filter(|pod| pod.summary.is_controlled_by(uid) && !pod.summary.terminating);
-        let address = alive.and_then(|pod| pod.ip.as_deref());
+        // The address of one that has ended may be that of another pod by now.
+        let is_alive = |pod: &&ServerPod| {
+            let has_ended = [Phase::Succeeded, Phase::Failed].contains(&pod.summary.phase);
+            self.is_ours(pod) && !pod.summary.terminating && !has_ended
+        };
+        let address = server.filter(is_alive).and_then(|pod| pod.ip.as_deref());
         let wanted = objects::wanted(self.connect, self.policy, gateway, address);
         let mut taken = server
-            .filter(|pod| !pod.summary.is_controlled_by(uid))
+            .filter(|pod| !self.is_ours(pod))
             .map(|pod| ObjectKind::new("v1", "Pod").named(pod.summary.name.as_str()));
         let mut unneeded: Vec<&Found> = self.seen.objects.iter().filter(|found| found.is_ours).collect();
         for object in wanted {
@@ -177,8 +189,11 @@ impl<'a> Pass<'a> {
         taken
     }
 
-    /// Leaves the server as it is, because nothing can be made of the spec.
+    /// Leaves the server as it is, because nothing can be made of the spec. One that is suspended goes all the same.
     fn stop(&mut self, reason: &'static str, why: &str) {
+        if self.connect.spec.suspend {
+            return self.suspend();
+        }
         let known = self.plan.status.condition(SERVER_POD_READY);
         if known.is_none_or(|known| known.reason != reason || known.message != conditions::not_ready(why)) {
             self.plan.events.push(events::warning(events::FAILED, "Validate", why.to_owned()));
@@ -224,7 +239,8 @@ impl<'a> Pass<'a> {
             return self.fail(failure);
         }
         let known = status.condition(SERVER_POD_READY).map(|known| known.reason.as_str());
-        let is_repeated = known.is_some_and(|known| [reason::CREATING, reason::REFUSED].contains(&known));
+        let creating = [reason::CREATING, reason::REFUSED, reason::OBJECT_REFUSED];
+        let is_repeated = known.is_some_and(|known| creating.contains(&known));
         let was_refused = known == Some(reason::REFUSED);
         if !is_repeated {
             status.last_restart_time = Some(Time(self.now));
@@ -239,6 +255,10 @@ impl<'a> Pass<'a> {
         self.forget_pod();
         self.plan.actions.push(Action::CreateServer(Box::new(server_pod(self.connect, self.policy))));
         self.wake_in(LATER);
+        if let Some(why) = self.seen.refused_object.as_deref() {
+            // Whoever has applied the object has sent an event.
+            return self.enter(ConnectState::Provisioning, reason::OBJECT_REFUSED, why);
+        }
         match self.seen.refusal.as_deref() {
             Some(why) => {
                 if !was_refused {
@@ -286,7 +306,7 @@ impl<'a> Pass<'a> {
                     self.wake_in(rest);
                 }
             }
-            DriverState::Running if pod.is_ready => self.ready(&summary.name),
+            DriverState::Running if pod.is_ready => self.ready(pod),
             DriverState::Running => match self.plan.status.state {
                 ConnectState::New | ConnectState::Provisioning | ConnectState::Failed => {
                     self.enter(ConnectState::Provisioning, "Starting", "Spark does not listen yet");
@@ -308,18 +328,48 @@ impl<'a> Pass<'a> {
         self.enter(ConnectState::Provisioning, word, why.unwrap_or("the server's pod starts"));
     }
 
-    fn ready(&mut self, name: &str) {
+    fn ready(&mut self, pod: &ServerPod) {
         if self.plan.status.state != ConnectState::Ready {
+            let name = &pod.summary.name;
             let note = format!("clients can connect to server {name}");
             self.plan.events.push(events::normal("SparkConnectReady", "Follow", note));
         }
         self.enter(ConnectState::Ready, "ServerPodReady", "Server pod is ready");
+        self.note_executors(pod);
         let since = self.plan.status.condition(SERVER_POD_READY).map(|ready| ready.last_transition_time.0);
         let ready = since.map_or(Duration::ZERO, |since| between(since, self.now));
         match STABLE.checked_sub(ready).filter(|rest| !rest.is_zero()) {
             None => self.plan.status.restarts = 0,
             Some(rest) if self.plan.status.restarts > 0 => self.wake_in(rest),
             Some(_) => {}
+        }
+    }
+
+    /// Records whether the API server refuses the executors of a server that has none, and has them tried again later.
+    fn note_executors(&mut self, server: &ServerPod) {
+        let (seen, tries) = (self.seen, self.policy.tries_executors);
+        let is_alone =
+            tries && seen.executors.is_empty() && executor_trial::executor(self.connect, server).is_some();
+        if is_alone {
+            self.wake_in(executor_trial::PAUSE);
+        }
+        match &seen.executor_trial {
+            None if is_alone => {}
+            Some(Trial::Refused { reason, why }) if is_alone => {
+                let why = format!("executors are refused: {why}");
+                if self.plan.status.true_condition(EXECUTORS_REFUSED).is_none() {
+                    let event = events::warning("SparkConnectExecutorsRefused", "Follow", why.clone());
+                    self.plan.events.push(event);
+                }
+                conditions::set(
+                    &mut self.plan.status,
+                    EXECUTORS_REFUSED,
+                    true,
+                    (reason.as_str(), why.as_str()),
+                    self.now,
+                );
+            }
+            _ => conditions::remove(&mut self.plan.status, EXECUTORS_REFUSED),
         }
     }
 
@@ -415,6 +465,9 @@ impl<'a> Pass<'a> {
         let is_ready = state == ConnectState::Ready;
         let message = if is_ready { why.to_owned() } else { conditions::not_ready(why) };
         self.plan.status.state = state;
+        if !is_ready {
+            conditions::remove(&mut self.plan.status, EXECUTORS_REFUSED);
+        }
         conditions::set(
             &mut self.plan.status,
             SERVER_POD_READY,

@@ -4,7 +4,7 @@ use super::Pass;
 use crate::{conditions, events};
 use api::{
     ConnectState,
-    names::connect_condition::{SERVER_POD_READY, SLEEPING},
+    names::connect_condition::{SERVER_POD_READY, SLEEPING, SUSPENDED},
 };
 use plan::between;
 use std::time::Duration;
@@ -63,6 +63,12 @@ impl Pass<'_> {
         }
     }
 
+    /// Deletes the server's pod until `spec` asks for it again.
+    pub(super) fn suspend(&mut self) {
+        self.leave_rest(SLEEPING, events::WAKING, "");
+        self.rest(SUSPENDED, "SparkConnectSuspended", "suspend is true");
+    }
+
     /// Deletes the server's pod until `spec` or a client asks for it again.
     pub(super) fn rest(&mut self, condition: &'static str, event: &'static str, why: &str) {
         let status = &mut self.plan.status;
@@ -73,7 +79,7 @@ impl Pass<'_> {
         conditions::set(status, condition, true, (condition, why), self.now);
         self.forget_pod();
         self.plan.status.restarts = 0;
-        if let Some(pod) = self.seen.server.as_deref() {
+        if let Some(pod) = self.seen.server.as_deref().filter(|pod| self.is_ours(pod)) {
             self.delete(pod);
         }
         self.enter(ConnectState::NotReady, condition, why);

@@ -23,6 +23,16 @@ use std::collections::BTreeMap;
 use submission::digest;
 use tracing::{info, warn};
 
+/// What has become of the objects that were to be applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Applied {
+    All,
+    /// All but an Ingress: no server waits for it.
+    WithoutIngress,
+    /// The API server has refused an object.
+    Refused,
+}
+
 impl Context {
     /// Carries out one action.
     ///
@@ -88,21 +98,21 @@ impl Context {
     }
 
     /// Applies those objects of `wanted` that differ from what this process has applied last, or that somebody has changed
-    /// since: `versions` has the present versions. Returns whether all are there: no server waits for an Ingress, which the
-    /// admission webhook of another program may refuse. If the API server refuses an object, an event says why.
+    /// since: `versions` has the present versions. If the API server refuses an object, an event says why, and no object after
+    /// it is applied; only an Ingress is passed over, which the admission webhook of another program may refuse.
     ///
     /// # Errors
     ///
-    /// If another object than an Ingress cannot be applied.
+    /// If another object than an Ingress cannot be applied now.
     pub(super) async fn apply(
         &self,
         connect: &SparkConnect,
         wanted: Vec<Value>,
         versions: &BTreeMap<ObjectKey, String>,
         now: Timestamp,
-    ) -> Result<bool, Error> {
+    ) -> Result<Applied, Error> {
         let (namespace, uid) = (connect.namespace().unwrap_or_default(), connect.uid().unwrap_or_default());
-        let mut is_complete = true;
+        let mut all = Applied::All;
         for object in wanted {
             let key = ObjectKey::of(&object).expect("it was built with kind and name");
             // What it was made from and which version it had then; the present version is that of the watch.
@@ -114,17 +124,22 @@ impl Context {
                 continue;
             }
             let applied = calls::apply(&self.source.cluster.client, &namespace, &object).await;
+            let is_ingress = key.kind == ObjectKind::INGRESS;
             if let Err(kube::Error::Api(status)) = &applied
                 && is_refusal(status)
             {
-                let event = connect::not_applied(&format!("{key} is refused: {}", status.message));
+                let why = format!("{key} is refused: {}", status.message);
                 let occasion = connect.metadata.generation.unwrap_or_default().to_string();
-                self.source.cluster.events.send(connect, &occasion, &event, now).await;
+                self.source.cluster.events.send(connect, &occasion, &connect::not_applied(&why), now).await;
+                if !is_ingress {
+                    self.source.memory.with(&uid, |note| note.refused_object = Some(why));
+                    return Ok(Applied::Refused);
+                }
             }
             let there = match applied {
-                Err(error) if key.kind == ObjectKind::INGRESS => {
+                Err(error) if is_ingress => {
                     warn!(%key, %error, "not applied");
-                    is_complete = false;
+                    all = Applied::WithoutIngress;
                     continue;
                 }
                 applied => {
@@ -134,7 +149,8 @@ impl Context {
             let version = there.resource_version().unwrap_or_default();
             self.source.memory.with(&uid, |note| note.applied.insert(key, (fingerprint, version)));
         }
-        Ok(is_complete)
+        self.source.memory.with(&uid, |note| note.refused_object = None);
+        Ok(all)
     }
 }
 

@@ -56,10 +56,18 @@ pub(super) struct KnownGateway {
     setup: GatewaySetup,
     /// The addresses of its pods; none before they are listed.
     addresses: state::Sender<Option<Vec<String>>>,
-    /// The port of each SparkConnect that was looked at, by its uid.
-    ports: Mutex<HashMap<String, i32>>,
+    given: Mutex<Given>,
     /// Tells of changes of SparkConnects.
     pub news: Notify,
+}
+
+/// The ports that were given to SparkConnects.
+#[derive(Default)]
+struct Given {
+    /// The port of each SparkConnect that was looked at, by its uid.
+    ports: HashMap<String, i32>,
+    /// The port that was given last to one that had none.
+    latest: Option<i32>,
 }
 
 /// The address of a pod of the gateway that takes connections.
@@ -75,7 +83,7 @@ impl Keep<Pod> for Address {
 
 impl KnownGateway {
     pub(super) fn new(setup: GatewaySetup) -> Self {
-        Self { setup, addresses: state::Sender::new(None), ports: Mutex::default(), news: Notify::new() }
+        Self { setup, addresses: state::Sender::new(None), given: Mutex::default(), news: Notify::new() }
     }
 
     /// Waits until the pods that existed at the start are known.
@@ -92,10 +100,12 @@ impl KnownGateway {
 
     /// Returns the port for a SparkConnect: that of its status, unless another one has it, else one that no other has. None
     /// if there is none left for its namespace, which has at most as many as others have left: a port is left for the next
-    /// namespace.
+    /// namespace. A port that was given up is given again as late as possible: the Service of a SparkConnect that was deleted,
+    /// and what nodes know of it, may lead its clients there for a while.
     pub(super) fn port(&self, connect: &SparkConnect, all: &Store<Watched>) -> Option<i32> {
         let uid = connect.uid().unwrap_or_default();
-        let mut ports = self.ports.lock();
+        let mut given = self.given.lock();
+        let Given { ports, latest } = &mut *given;
         if let Some(port) = ports.get(&uid) {
             return Some(*port);
         }
@@ -114,8 +124,13 @@ impl KnownGateway {
             let namespace = &connect.metadata.namespace;
             let of_namespace = all.iter().filter(|other| other.meta().namespace == *namespace);
             let of_namespace = of_namespace.filter(|other| has_port(other)).count();
-            let mut free = self.setup.ports.clone().filter(|port| !taken.contains(port));
-            free.next().filter(|_| of_namespace <= free.count())
+            let (first, last) = self.setup.ports.clone().into_inner();
+            let highest = taken.iter().copied().filter(|port| (first..=last).contains(port)).max();
+            let next = latest.or(highest).map_or(first, |before| before + 1);
+            let mut free = (next..=last).chain(first..next).filter(|port| !taken.contains(port));
+            let found = free.next().filter(|_| of_namespace <= free.count())?;
+            *latest = Some(found);
+            Some(found)
         })?;
         ports.insert(uid, port);
         Some(port)
@@ -208,11 +223,28 @@ mod tests {
         let cache = cache(&all);
         let port = |object: &Value| gateway.port(&from_value(object.clone()).unwrap(), &cache);
         let [old, copy, a, b] = &all;
-        assert_eq!([a, old, copy].map(port), [Some(1), Some(2), Some(3)]);
-        assert_eq!([a, old, b].map(port), [Some(1), Some(2), None]);
+        assert_eq!([a, old, copy].map(port), [Some(3), Some(2), Some(1)]);
+        assert_eq!([a, old, b].map(port), [Some(3), Some(2), None]);
         // Somebody has deleted one.
         let cache = self::cache(&all[..1]);
-        assert_eq!(gateway.port(&from_value(b.clone()).unwrap(), &cache), Some(1));
+        assert_eq!(gateway.port(&from_value(b.clone()).unwrap(), &cache), Some(3));
+    }
+
+    /// A Service that is about to be deleted led the clients of one namespace to the server of another one.
+    #[test]
+    fn a_port_that_was_given_up_is_given_again_after_all_others() {
+        let gateway = gateway(1..=4);
+        let ports = ["a", "b", "c", "d", "e"].map(|uid| {
+            let connect = connect(uid, None);
+            // The one before has been deleted.
+            let cache = cache(std::slice::from_ref(&connect));
+            gateway.port(&from_value(connect).unwrap(), &cache)
+        });
+        assert_eq!(ports, [1, 2, 3, 4, 1].map(Some));
+        // An operator that has just started begins above those that are recorded.
+        let all = [connect("old", Some(2)), connect("new", None)];
+        let gateway = self::gateway(1..=4);
+        assert_eq!(gateway.port(&from_value(all[1].clone()).unwrap(), &cache(&all)), Some(3));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::{
 };
 use api::SparkConnect;
 use connect::{Action, Plan, Policy};
+use execute::Applied;
 use futures::{StreamExt, future};
 pub use gateway::GatewaySetup;
 use gateway::KnownGateway;
@@ -34,8 +35,8 @@ use tracing::{Span, debug, info};
 /// The longest time for which a new SparkConnect waits for the end of objects that a deleted one of its name has left:
 /// Kubernetes deletes them in a moment, unless a finalizer keeps them. Then they count as those of somebody else.
 const LEFT: Duration = Duration::from_secs(600);
-/// The pause before an Ingress is applied again that could not be: whatever refuses it may take it later.
-const INGRESS_PAUSE: Duration = Duration::from_secs(60);
+/// The pause before an object is applied again that was refused: whatever refuses it may take it later.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// A SparkConnect as the watch delivers it.
 type Watched = Kept<SparkConnect, KeptConnect>;
@@ -161,11 +162,14 @@ impl Context {
         for action in others {
             self.execute(connect, action).await?;
         }
-        if !self.apply(connect, wanted, &seen.versions, now).await? {
-            wake = Some(wake.map_or(INGRESS_PAUSE, |wake| wake.min(INGRESS_PAUSE)));
+        let applied = self.apply(connect, wanted, &seen.versions, now).await?;
+        if applied != Applied::All {
+            wake = Some(wake.map_or(REFUSED_PAUSE, |wake| wake.min(REFUSED_PAUSE)));
         }
-        for action in creations {
-            self.execute(connect, action).await?;
+        if applied != Applied::Refused {
+            for action in creations {
+                self.execute(connect, action).await?;
+            }
         }
         if !is_deleted && connect.status.clone().unwrap_or_default() != status {
             let (_, is_outdated) = self.source.write(connect, &connect.status, &status).await?;
@@ -188,7 +192,7 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::ConnectState;
+    use api::{ConnectState, names::annotation};
     use http::{Method, Request, Response};
     use kube::{
         client::{Body, ClientBuilder},
@@ -205,6 +209,16 @@ mod tests {
         objects: Arc<Mutex<BTreeMap<String, Value>>>,
         refuses: Arc<Mutex<Option<&'static str>>>,
         asked: Arc<Mutex<Vec<String>>>,
+        /// The calls that are still answered before one fails, and how that fails.
+        fault: Arc<Mutex<Option<(usize, Fault)>>>,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Fault {
+        /// The call has no effect.
+        Refused,
+        /// The call has its effect, and nobody hears of it.
+        Lost,
     }
 
     const CONNECT: &str = "/apis/sparkoperator.k8s.io/v1alpha1/namespaces/ours/sparkconnects/pi";
@@ -214,6 +228,7 @@ mod tests {
         async fn answer(self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
             self.asked.lock().push(format!("{method} {}", path.rsplit('/').next().unwrap_or_default()));
+            let fault = self.fails();
             let body = request.into_body().collect_bytes().await?;
             let sent: Value = from_slice(&body).unwrap_or_default();
             let mut objects = self.objects.lock();
@@ -223,7 +238,15 @@ mod tests {
                 (code, status)
             };
             let is_refused = self.refuses.lock().is_some_and(|kind| path.split('/').any(|part| part == kind));
+            let expected = &sent["preconditions"]["resourceVersion"];
+            let there = objects.get(&path).map(|there| &there["metadata"]["resourceVersion"]);
+            let is_outdated = !expected.is_null() && there.is_some_and(|there| there != expected);
+            let failed = || refusal(500, "InternalError", "no answer");
+            let is_there = |name: &str| objects.contains_key(&format!("{path}/{name}"));
+            let is_taken = sent["metadata"]["name"].as_str().is_some_and(is_there);
             let (code, answer) = match (method, of_status) {
+                _ if fault == Some(Fault::Refused) => failed(),
+                (Method::POST, _) if is_taken => refusal(409, "AlreadyExists", "there is one"),
                 (Method::PATCH, Some(of)) => {
                     let connect = objects.get_mut(&of).unwrap();
                     write_status(connect, &sent["status"]);
@@ -244,14 +267,33 @@ mod tests {
                     objects.insert(format!("{path}/{name}"), sent.clone());
                     (201, sent)
                 }
+                (Method::DELETE, _) if is_outdated => refusal(409, "Conflict", "it has changed"),
                 (Method::DELETE, _) => (200, objects.remove(&path).unwrap_or_default()),
                 _ => match objects.get(&path) {
                     Some(there) => (200, there.clone()),
                     None => refusal(404, "NotFound", "none"),
                 },
             };
+            let (code, answer) = if fault.is_some() { failed() } else { (code, answer) };
             let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
             Ok(answer.expect("it is well formed"))
+        }
+
+        /// Returns how this call fails, if it does.
+        fn fails(&self) -> Option<Fault> {
+            let mut fault = self.fault.lock();
+            let (left, how) = (*fault)?;
+            *fault = left.checked_sub(1).map(|left| (left, how));
+            (left == 0).then_some(how)
+        }
+
+        /// Has the kubelet say that the server takes connections, if there is one.
+        fn runs(&self) {
+            if let Some(pod) = self.objects.lock().get_mut(POD) {
+                pod["status"] = json!({
+                    "phase": "Running", "podIP": "10.0.0.7", "conditions": [{"type": "Ready", "status": "True"}],
+                });
+            }
         }
 
         fn context(&self) -> Context {
@@ -264,8 +306,22 @@ mod tests {
             let spec = json!({"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}});
             let kind = ("sparkoperator.k8s.io/v1alpha1", "SparkConnect");
             let object = json!({"apiVersion": kind.0, "kind": kind.1, "metadata": metadata, "spec": spec});
-            self.objects.lock().insert(CONNECT.to_owned(), object);
+            self.objects.lock().entry(CONNECT.to_owned()).or_insert(object);
             Context::new(cluster, &setup, connect, reflector::store().0)
+        }
+
+        fn context_with_gateway(&self, server_time: Option<Timestamp>) -> Context {
+            let gateway = connect::Gateway { namespace: "ours".to_owned(), ..connect::Gateway::default() };
+            let setup = GatewaySetup { gateway, ports: 1..=2, policy: "ports".to_owned() };
+            let (gateway, server_time) = (Some(KnownGateway::new(setup)), Arc::new(move || server_time));
+            Context { gateway, server_time, ..self.context() }
+        }
+
+        /// Makes a server, and has the kubelet say that it takes connections.
+        async fn is_ready(&self, context: &Context) {
+            self.look(context).await;
+            self.runs();
+            self.look(context).await;
         }
 
         /// Lets the operator work on the SparkConnect as it is now. Returns what it has asked.
@@ -325,14 +381,7 @@ mod tests {
         let time = |seconds| Timestamp::from_second(seconds).ok();
         for (server_time, is_deleted) in [(time(10), false), (time(61), true), (None, true)] {
             let server = Server::default();
-            let labels = BTreeMap::new();
-            let gateway = connect::Gateway { namespace: "ours".to_owned(), labels, addresses: Vec::new() };
-            let setup = GatewaySetup { gateway, ports: 1..=2, policy: "ports".to_owned() };
-            let context = Context {
-                gateway: Some(KnownGateway::new(setup)),
-                server_time: Arc::new(move || server_time),
-                ..server.context()
-            };
+            let context = server.context_with_gateway(server_time);
             {
                 let mut objects = server.objects.lock();
                 let connect = objects.get_mut(CONNECT).unwrap();
@@ -341,6 +390,82 @@ mod tests {
             }
             server.look(&context).await;
             assert_eq!(server.objects.lock().contains_key(CONNECT), !is_deleted, "{server_time:?}");
+        }
+    }
+
+    /// The operator that meets the fault goes on, or another one does that has seen nothing.
+    #[tokio::test]
+    async fn a_server_comes_to_what_its_spec_asks_for_whatever_happens_to_a_call() {
+        for edit in [json!({}), json!({"image": "spark:2"}), json!({"suspend": true})] {
+            for (fault, crashes) in [(Fault::Refused, false), (Fault::Lost, false), (Fault::Lost, true)] {
+                for number in 0..20 {
+                    comes_to_what_its_spec_asks_for(&edit, (number, fault), crashes).await;
+                }
+            }
+        }
+    }
+
+    async fn comes_to_what_its_spec_asks_for(edit: &Value, fault: (usize, Fault), crashes: bool) {
+        let server = Server::default();
+        let mut context = server.context();
+        let is_new = *edit == json!({});
+        if !is_new {
+            server.is_ready(&context).await;
+            let mut objects = server.objects.lock();
+            let spec = objects.get_mut(CONNECT).unwrap()["spec"].as_object_mut().unwrap();
+            spec.extend(edit.as_object().unwrap().clone());
+        }
+        *server.fault.lock() = Some(fault);
+        for _ in 0..7 {
+            let connect = from_value(server.objects.lock()[CONNECT].clone()).unwrap();
+            let done = context.reconcile(&connect, super::super::now()).await;
+            if crashes && done.is_err() {
+                context = server.context();
+            }
+            server.runs();
+        }
+        let what = format!("{edit} {fault:?} {crashes}");
+        assert_eq!(*server.fault.lock(), None, "{what}: it has not happened");
+        let objects = server.objects.lock();
+        let pod = objects.get(POD);
+        let connect: SparkConnect = from_value(objects[CONNECT].clone()).unwrap();
+        assert_eq!(connect.status.clone().unwrap().last_failure, None, "{what}");
+        if connect.spec.suspend {
+            assert_eq!((connect.state(), pod), (ConnectState::NotReady, None), "{what}");
+        } else {
+            let hash = &pod.expect(&what)["metadata"]["annotations"][annotation::SERVER_HASH];
+            assert_eq!(*hash, connect::server_hash(&connect.spec), "{what}");
+            assert_eq!(connect.state(), ConnectState::Ready, "{what}");
+        }
+        let is_deleted = server.asked.lock().contains(&"DELETE pi-server".to_owned());
+        assert_eq!(is_deleted, !is_new, "{what}");
+    }
+
+    /// The gateway notes a client after the operator has read the SparkConnect.
+    #[tokio::test]
+    async fn a_client_that_connects_at_the_last_moment_keeps_object_and_server() {
+        const LONG_AGO: &str = "2020-01-01T00:00:00Z";
+        for (field, path) in [("ttlSecondsAfterIdle", CONNECT), ("sleepAfterIdleSeconds", POD)] {
+            for is_noted in [true, false] {
+                let server = Server::default();
+                let context = server.context_with_gateway(None);
+                server.is_ready(&context).await;
+                let read = {
+                    let mut objects = server.objects.lock();
+                    let connect = objects.get_mut(CONNECT).unwrap();
+                    connect["spec"][field] = json!(60);
+                    let status = &mut connect["status"];
+                    (status["startTime"], status["lastRestartTime"]) = (json!(LONG_AGO), json!(LONG_AGO));
+                    status["conditions"][0]["lastTransitionTime"] = json!(LONG_AGO);
+                    let read = connect.clone();
+                    if is_noted {
+                        connect["metadata"]["resourceVersion"] = json!("1000");
+                    }
+                    read
+                };
+                let done = context.reconcile(&from_value(read).unwrap(), super::super::now()).await;
+                assert_eq!(server.objects.lock().contains_key(path), is_noted, "{field}: {done:?}");
+            }
         }
     }
 
@@ -358,6 +483,50 @@ mod tests {
         server.look(&context).await;
         assert_eq!(context.source.memory.with("u", |note| note.refusal.clone()), None);
         assert!(server.objects.lock().contains_key(POD));
+    }
+
+    /// Once, nothing but an event said so, and a program that waited for a state waited for ever.
+    #[tokio::test]
+    async fn a_server_whose_service_is_refused_says_so_and_is_made_when_it_is_taken() {
+        let server = Server::default();
+        let context = server.context();
+        *server.refuses.lock() = Some("services");
+        let condition = || server.objects.lock()[CONNECT]["status"]["conditions"][0].clone();
+        server.look(&context).await;
+        server.look(&context).await;
+        let refused = condition();
+        assert_eq!(refused["reason"], "ObjectRefused");
+        let why = refused["message"].as_str().unwrap();
+        assert!(why.ends_with("Service pi-server is refused: exceeded quota"), "{why}");
+        assert!(!server.objects.lock().contains_key(POD));
+        assert_eq!(server.objects.lock()[CONNECT]["status"]["state"], "Provisioning");
+        *server.refuses.lock() = None;
+        server.look(&context).await;
+        assert!(server.objects.lock().contains_key(POD));
+        server.look(&context).await;
+        assert_ne!(condition()["reason"], "ObjectRefused");
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_executors_are_refused_says_so() {
+        let server = Server::default();
+        let context = server.context();
+        server.is_ready(&context).await;
+        let condition = |place: usize| server.objects.lock()[CONNECT]["status"]["conditions"][place].clone();
+        assert_eq!(condition(0)["status"], "True");
+        // It has been ready for years.
+        server.objects.lock().get_mut(CONNECT).unwrap()["status"]["conditions"][0]["lastTransitionTime"] =
+            json!("2020-01-01T00:00:00Z");
+        *server.refuses.lock() = Some("pods");
+        let asked = server.look(&context).await;
+        assert_eq!(asked.iter().filter(|asked| *asked == "POST pods").count(), 1, "{asked:?}");
+        let refused = condition(1);
+        assert_eq!(
+            (&refused["type"], &refused["message"]),
+            (&json!("ExecutorsRefused"), &json!("executors are refused: exceeded quota"))
+        );
+        let asked = server.look(&context).await;
+        assert!(!asked.contains(&"POST pods".to_owned()), "{asked:?}");
     }
 
     /// Once, a SparkConnect got no server if ingress-nginx refused the Ingress of its web UI, since an application of the name

@@ -1,7 +1,7 @@
 //! Collects the facts about one SparkConnect. Nothing is decided here.
 
 use super::{
-    super::{Error, calls, kept::Kept},
+    super::{Error, calls, executor_trial, kept::Kept},
     Context,
     index::{POD, Part},
 };
@@ -10,7 +10,7 @@ use connect::{Found, Observed, ServerPod, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Resource, ResourceExt};
-use plan::driver;
+use plan::{driver, executor_trial::Trial};
 use pods::{Controller, PodSummary};
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
@@ -67,16 +67,34 @@ impl Context {
             }
         }
         seen.facts.executors = executors(&all, seen.facts.server.as_deref());
+        seen.facts.executor_trial = self.trial(connect, &seen.facts, now).await;
         let is_late = |waited: Duration| waited >= driver::MOUNTING;
         if let Some(pod) = &seen.facts.server
             && driver::mounting(&pod.summary, now).is_some_and(is_late)
         {
             seen.facts.mount_failure = self.mount_failures.of(&namespace, &pod.summary.uid).await;
         }
-        seen.facts.refusal = self.source.memory.with(&uid, |note| note.refusal.clone());
+        (seen.facts.refusal, seen.facts.refused_object) =
+            self.source.memory.with(&uid, |note| (note.refusal.clone(), note.refused_object.clone()));
         let gateway = self.gateway.as_ref().filter(|_| connect.needs_gateway());
         seen.facts.gateway_port = gateway.and_then(|gateway| gateway.port(connect, &self.source.cache));
         Ok(seen)
+    }
+
+    /// Tries the executors of a server that has none. Returns nothing if they are not to be tried now, or the answer says
+    /// nothing about them.
+    async fn trial(&self, connect: &SparkConnect, facts: &Observed, now: Timestamp) -> Option<Trial> {
+        let (server, uid) = (facts.server.as_deref()?, connect.uid().unwrap_or_default());
+        let known = self.source.memory.with(&uid, |note| note.executors_tried.clone());
+        let known = known.filter(|(of, _)| *of == server.summary.uid).map(|(_, at)| at);
+        if !self.policy.tries_executors || !connect::is_trial_due(connect, facts, known, now) {
+            return None;
+        }
+        let tried = Some((server.summary.uid.clone(), now));
+        self.source.memory.with(&uid, |note| note.executors_tried = tried);
+        let executor = connect::executor(connect, server)?;
+        let namespace = connect.namespace();
+        executor_trial::answered(&self.source.cluster.client, namespace.as_deref(), &executor).await
     }
 
     /// Asks the API server for those objects of `wanted` that no watch has reported: somebody else may have one of the

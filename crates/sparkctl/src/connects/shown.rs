@@ -10,7 +10,7 @@ use crate::{
 };
 use api::{
     ConnectFailure, Lenient, SparkConnect,
-    names::connect_condition::{GATEWAY_MISSING, INGRESS_MISSING},
+    names::connect_condition::{EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING},
 };
 use connect::summary::{address, condition, executors, state, tone, why};
 use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
@@ -89,6 +89,7 @@ fn text(connect: &SparkConnect, events: &[Event], style: Style) -> anyhow::Resul
         ("Restarts", Some(status.restarts.to_string())),
         ("Last failure", status.last_failure.as_ref().map(|failure| told(failure, style))),
         ("Last connection", ago(connect.last_connection().as_ref())),
+        ("No executors", condition(connect, EXECUTORS_REFUSED).map(|refused| line(&refused.message))),
         ("No gateway", condition(connect, GATEWAY_MISSING).map(|missing| line(&missing.message))),
         ("No Ingress", condition(connect, INGRESS_MISSING).map(|missing| line(&missing.message))),
     ];

@@ -1,5 +1,5 @@
-//! Runs Kueue's own program beside the cluster: an application waits in its queue, is admitted, preempted, edited, and fails to be
-//! submitted.
+//! Runs Kueue's own program beside the cluster: an application waits in its queue, is admitted, preempted, edited, deactivated,
+//! placed, ended after its longest time, and fails to be submitted.
 
 use crate::{
     apiserver::{
@@ -26,13 +26,16 @@ const SERVICE: &str = "kueue-webhook-service";
 const NAMESPACE: &str = "kueue-system";
 /// The port of Kueue's webhook.
 const PORT: u16 = 9443;
+const WORKLOADS: &str = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads";
+/// The label of nodes by which Kueue places pods.
+const HOSTNAME: &str = "kubernetes.io/hostname";
 
 #[test]
 #[ignore = "needs a node and Kueue: make clients"]
 fn an_application_runs_while_kueue_admits_it() {
     let _alone = install_alone();
     let _kueue = Kueue::start();
-    make_queue();
+    make_queue("tests", &json!({}));
 
     // The quota is that of one application.
     apply(&job("first", "stay", &json!({})));
@@ -88,6 +91,94 @@ fn an_application_runs_while_kueue_admits_it() {
     println!("soak: clients: Kueue: as it should be");
 }
 
+#[test]
+#[ignore = "needs a node and Kueue: make clients"]
+fn an_application_rests_while_kueue_has_deactivated_it_and_runs_where_kueue_places_it() {
+    let _alone = install_alone();
+    let _kueue = Kueue::start();
+    make_queue("tests", &json!({}));
+    is_deactivated_and_active_again();
+    is_suspended_after_its_longest_time();
+    // Kueue wants labels for a flavor with a topology, and adds them to the pods as well.
+    make(&[("Topology", "nodes", json!({"spec": {"levels": [{"nodeLabel": HOSTNAME}]}}))]);
+    make_queue("placed", &json!({"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": "nodes"}));
+    is_placed();
+    kubectl(&["delete", "sparkapp", "--all"]);
+    println!("soak: clients: Kueue, deactivation, longest time and topology: as it should be");
+}
+
+fn is_deactivated_and_active_again() {
+    apply(&job("paused", "stay", &json!({})));
+    state_is("paused", "RUNNING");
+    activate("paused", false);
+    state_is("paused", "SUSPENDED");
+    assert!(!has_driver("paused"));
+    until("the quota is given back", || condition("paused", "QuotaReserved").as_deref() == Some("False"));
+    assert_eq!(application("paused")["spec"]["suspend"], true);
+    activate("paused", true);
+    state_is("paused", "RUNNING");
+    let status = application("paused")["status"].take();
+    assert_eq!(
+        (&status["runOrdinal"], &status["runs"][1]["cause"]),
+        (&json!(2), &json!("Resumed")),
+        "{status}"
+    );
+    delete("paused");
+}
+
+fn is_suspended_after_its_longest_time() {
+    let mut limited = job("limited", "stay", &json!({}));
+    limited["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = json!("60");
+    apply(&limited);
+    state_is("limited", "RUNNING");
+    state_is("limited", "SUSPENDED");
+    assert!(!has_driver("limited"));
+    let workload = workload("limited").expect("Kueue has one for each application");
+    assert_eq!(workload["spec"]["active"], false, "{workload}");
+    let status = application("limited")["status"].take();
+    assert_eq!(status["runs"].as_array().map(Vec::len), Some(1), "{status}");
+    delete("limited");
+}
+
+/// Kueue gives all pods a gate, and takes it away when it has chosen a node for the pod.
+fn is_placed() {
+    const DRIVER: &str = "/api/v1/namespaces/default/pods/placed-driver";
+    const EXECUTORS: &str = "/api/v1/namespaces/default/pods?labelSelector=sparkoperator.k8s.io/app-name=placed,spark-role=executor";
+    let mut placed = job("placed", "stay", &json!({}));
+    placed["metadata"]["labels"][label::QUEUE_NAME] = json!("placed");
+    for role in ["driver", "executor"] {
+        placed["spec"][role]["annotations"]["kueue.x-k8s.io/podset-required-topology"] = json!(HOSTNAME);
+    }
+    // With a gate of the user's, the driver has one after Kueue has taken its own away.
+    let gates = json!([{"name": "example.com/hold"}]);
+    let containers = json!([{"name": "spark-kubernetes-driver"}]);
+    placed["spec"]["driver"]["template"] =
+        json!({"spec": {"containers": containers, "schedulingGates": gates}});
+    apply(&placed);
+    let is_chosen = |pod: &Value| {
+        let selector = &pod["spec"]["nodeSelector"];
+        selector[HOSTNAME].is_string() && selector["kubernetes.io/os"] == "linux"
+    };
+    until("Kueue has placed the driver", || {
+        calls::get(DRIVER).is_some_and(|pod| pod["spec"]["schedulingGates"] == gates && is_chosen(&pod))
+    });
+    until("the status says that the driver is gated", || {
+        let state = application("placed")["status"]["applicationState"].take();
+        let why = state["errorMessage"].as_str().unwrap_or_default();
+        state["state"] == "SUBMITTED" && why.starts_with("SchedulingGated: ")
+    });
+    calls::merge(DRIVER, &json!({"spec": {"schedulingGates": null}}));
+    state_is("placed", "RUNNING");
+    until("executors run where Kueue has placed them", || {
+        let executors = listed(EXECUTORS);
+        let runs = |pod: &Value| is_chosen(pod) && pod["status"]["phase"] == "Running";
+        !executors.is_empty() && executors.iter().all(runs)
+    });
+    let placed = application("placed");
+    assert_eq!(placed["status"]["runOrdinal"], 1, "{placed}");
+    delete("placed");
+}
+
 /// Returns an application in the queue.
 fn job(name: &str, what: &str, annotations: &Value) -> Value {
     let mut job = python_job(name, "lifecycle-job", "tests/data/node/lifecycle/job.py");
@@ -104,33 +195,51 @@ fn has_driver(name: &str) -> bool {
     calls::get(&format!("/api/v1/namespaces/default/pods/{name}-driver")).is_some()
 }
 
+/// Returns the application's Workload, if it has one.
+fn workload(application: &str) -> Option<Value> {
+    let mut workloads = listed(WORKLOADS).into_iter();
+    workloads.find(|own| own["metadata"]["ownerReferences"][0]["name"] == application)
+}
+
 /// Returns the status of this condition of the application's Workload, if it has one.
 fn condition(application: &str, kind: &str) -> Option<String> {
-    let workloads = listed("/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads");
-    let mut own = workloads.iter().filter(|own| own["metadata"]["ownerReferences"][0]["name"] == application);
-    let mut conditions = own.next()?["status"]["conditions"].as_array()?.iter();
+    let workload = workload(application)?;
+    let mut conditions = workload["status"]["conditions"].as_array()?.iter();
     let found = conditions.find(|condition| condition["type"] == kind)?;
     found["status"].as_str().map(str::to_owned)
 }
 
-/// Makes a queue with room for one application.
-fn make_queue() {
+/// Activates the application's Workload, or deactivates it.
+fn activate(application: &str, active: bool) {
+    let workload = workload(application).expect("Kueue has one for each application");
+    let name = workload["metadata"]["name"].as_str().expect("every object has one");
+    calls::merge(&format!("{WORKLOADS}/{name}"), &json!({"spec": {"active": active}}));
+}
+
+/// Makes a queue with room for one application, and a flavor of the same name with this spec.
+fn make_queue(name: &str, flavor: &Value) {
     let resources =
         json!([{"name": "cpu", "nominalQuota": "500m"}, {"name": "memory", "nominalQuota": "4Gi"}]);
     let queue = json!({
         "namespaceSelector": {},
         "preemption": {"withinClusterQueue": "LowerPriority"},
         "resourceGroups": [
-            {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "default", "resources": resources}]},
+            {"coveredResources": ["cpu", "memory"], "flavors": [{"name": name, "resources": resources}]},
         ],
     });
-    for (kind, name, fields) in [
+    make(&[
         ("WorkloadPriorityClass", "urgent", json!({"value": 1000})),
-        ("ClusterQueue", "tests", json!({"spec": queue})),
-        ("LocalQueue", "tests", json!({"spec": {"clusterQueue": "tests"}})),
-    ] {
+        ("ResourceFlavor", name, json!({"spec": flavor})),
+        ("ClusterQueue", name, json!({"spec": queue})),
+        ("LocalQueue", name, json!({"spec": {"clusterQueue": name}})),
+    ]);
+}
+
+/// Applies objects of Kueue, each with its kind, its name and its fields.
+fn make(objects: &[(&str, &str, Value)]) {
+    for (kind, name, fields) in objects {
         let mut object = of_kueue(kind, name);
-        json_patch::merge(&mut object, &fields);
+        json_patch::merge(&mut object, fields);
         kubectl_with(&object, &["apply", "-f", "-"]);
     }
 }

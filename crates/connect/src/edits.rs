@@ -1,0 +1,69 @@
+//! Compares two specs of a SparkConnect, and says what the difference does to its server.
+
+use api::SparkConnect;
+use validation::{Edit, Effect, edits_between};
+
+/// The fields of which the server is not made: an edit of them leaves it alone, as [`crate::server_hash`] has it.
+const BESIDE: [&str; 5] = [
+    "spec.suspend",
+    "spec.ttlSecondsAfterIdle",
+    "spec.sleepAfterIdleSeconds",
+    "spec.server.service",
+    "spec.server.access",
+];
+
+/// Returns the fields in which the specs of `old` and `new` differ, with what each does to the server that `old` has.
+pub fn differences(old: &SparkConnect, new: &SparkConnect) -> Vec<Edit> {
+    let has_server = old.status.as_ref().is_some_and(|status| status.server.pod_name.is_some());
+    let of_server = if has_server { Effect::EndsSessions } else { Effect::NextServer };
+    let [before, after] =
+        [old, new].map(|connect| serde_json::to_value(&connect.spec).expect("a spec is JSON"));
+    let is_in = |field: &str, beside: &str| {
+        field.strip_prefix(beside).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    edits_between(&before, &after, |field| {
+        if BESIDE.iter().any(|beside| is_in(field, beside)) { Effect::Now } else { of_server }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server_hash;
+    use serde_json::{Value, from_value, json};
+
+    #[test]
+    fn an_edit_ends_the_sessions_if_the_server_is_made_of_the_field() {
+        let connect = |spec: Value, status: Value| -> SparkConnect {
+            from_value(json!({"metadata": {"name": "notebook"}, "spec": spec, "status": status})).unwrap()
+        };
+        let old = json!({"sparkVersion": "4.0.1", "server": {}, "executor": {}});
+        for (edit, field, ends) in [
+            (json!({"suspend": true}), "spec.suspend", false),
+            (json!({"ttlSecondsAfterIdle": 60}), "spec.ttlSecondsAfterIdle", false),
+            (json!({"sleepAfterIdleSeconds": 60}), "spec.sleepAfterIdleSeconds", false),
+            (json!({"server": {"access": "Cluster"}}), "spec.server.access", false),
+            (json!({"server": {"service": {"spec": {}}}}), "spec.server.service", false),
+            (json!({"server": {"serviceAccount": "a"}}), "spec.server.serviceAccount", true),
+            (json!({"executor": {"instances": 3}}), "spec.executor.instances", true),
+            (json!({"sparkConf": {"spark.a": "1"}}), "spec.sparkConf", true),
+        ] {
+            let mut new = old.clone();
+            new.as_object_mut().unwrap().extend(edit.as_object().unwrap().clone());
+            for (status, of_server) in [
+                (json!({"server": {"podName": "notebook-server"}}), Effect::EndsSessions),
+                (Value::Null, Effect::NextServer),
+            ] {
+                let [old, new] = [&old, &new].map(|spec| connect(spec.clone(), status.clone()));
+                let expected = if ends { of_server } else { Effect::Now };
+                let edits = differences(&old, &new);
+                assert!(
+                    matches!(&edits[..], [edit] if edit.field == field && edit.effect == expected),
+                    "{edits:?}"
+                );
+                assert_eq!(server_hash(&old.spec) != server_hash(&new.spec), ends, "{field}");
+                assert_eq!(differences(&new, &new), []);
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The trial of a server's executors, as [`plan::executor_trial`] has it for those of a run: while a server is ready and has
+//! no executor, a model of its executors is sent to the API server as a dry run. What a quota, a LimitRange, Pod Security or
+//! a policy refuses is told by nothing else but the server's log.
+
+use crate::{Observed, ServerPod, application::as_application, options::image};
+use api::{
+    Role, SparkConnect,
+    names::{conf, connect_condition::SERVER_POD_READY, label, role},
+};
+use jiff::Timestamp;
+use kube_core::ResourceExt;
+use plan::{between, pod_requests::PodRequests};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long a server has to be ready before its executors are tried: Spark asks for them when it starts.
+const FIRST: Duration = Duration::from_secs(30);
+/// The shortest and the longest pause between two trials for one server.
+pub(super) const PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// Whether the executors of the server are to be tried now: it is ready and has none. `tried` is when they were tried last.
+pub fn is_trial_due(
+    connect: &SparkConnect,
+    seen: &Observed,
+    tried: Option<Timestamp>,
+    now: Timestamp,
+) -> bool {
+    let status = connect.status.as_ref();
+    let ready = status.and_then(|status| status.true_condition(SERVER_POD_READY));
+    let Some(since) = ready.map(|ready| ready.last_transition_time.0) else { return false };
+    let works = seen.server.as_ref().is_some_and(|server| server.is_ready && !server.summary.terminating);
+    let pause = tried.map_or(FIRST, |tried| between(since, tried).clamp(PAUSE, LONGEST_PAUSE));
+    works && seen.executors.is_empty() && between(tried.unwrap_or(since), now) >= pause
+}
+
+/// Returns the model of the executors that `server` asks for at first, before webhooks change it. None if it asks for none,
+/// has others make them, or they cannot be planned.
+pub fn executor(connect: &SparkConnect, server: &ServerPod) -> Option<Value> {
+    let requests = PodRequests::of(&as_application(connect), "").ok()?;
+    let has_none = !requests.is_dynamic && connect.spec.executor.instances == Some(0);
+    if has_none || requests.initial == 0 || requests.allocator != conf::DIRECT {
+        return None;
+    }
+    let mut planned = requests.executor;
+    for (key, value) in [
+        (label::LAUNCHED_BY, "true"),
+        (label::CONNECT_NAME, &*connect.name_any()),
+        (label::SPARK_ROLE, role::EXECUTOR),
+    ] {
+        planned.labels.insert(key.to_owned(), value.to_owned());
+    }
+    planned.spec["restartPolicy"] = "Never".into();
+    let image = image(connect.spec.executor.template.as_ref(), Role::Executor, connect.spec.image.as_ref())?;
+    planned.spec["containers"][planned.sparks_container]["image"] = image.into();
+    let ServerPod { summary, .. } = server;
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": summary.name, "uid": summary.uid, "controller": true});
+    Some(json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": format!("{}-exec-1", connect.name_any()),
+            "labels": planned.labels,
+            "annotations": planned.annotations,
+            "ownerReferences": [owner],
+        },
+        "spec": planned.spec,
+    }))
+}
