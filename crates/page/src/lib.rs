@@ -26,7 +26,6 @@ mod layout;
 mod lists;
 mod logs;
 mod overview;
-mod places;
 mod query;
 mod reads;
 mod refusal;
@@ -61,7 +60,6 @@ use layout::{
 };
 use lists::List;
 use overview::{link, times};
-use places::Places;
 use query::{Query, address};
 use reads::{LARGEST, Right, lack};
 use refusal::Refusal;

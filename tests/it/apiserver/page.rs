@@ -94,22 +94,22 @@ impl Drop for Page {
     }
 }
 
-/// Creates a service account that may do this with applications in the namespace.
-pub(crate) fn account(name: &str, namespace: &str, verbs: &[&str]) {
+/// Creates a service account of the namespace `home`, which may do this with applications in `namespace`.
+pub(crate) fn account(name: &str, home: &str, namespace: &str, verbs: &[&str]) {
     let metadata = json!({"name": name, "namespace": namespace});
     let rules =
         json!([{"apiGroups": ["sparkoperator.k8s.io"], "resources": ["sparkapplications"], "verbs": verbs}]);
     let rbac = "rbac.authorization.k8s.io";
     for object in [
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}),
         json!({"apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": metadata, "rules": rules}),
         json!({
             "apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": metadata,
             "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": home}],
         }),
     ] {
-        calls::apply(&object, Some(namespace));
+        calls::apply(&object, object["metadata"]["namespace"].as_str());
     }
 }
 
@@ -118,9 +118,9 @@ pub(crate) fn account(name: &str, namespace: &str, verbs: &[&str]) {
 async fn two_callers_side_by_side_see_and_do_what_each_of_them_may() {
     let namespace = Namespace::new("page").await;
     namespace.create::<SparkApplication>(&application("pi")).await;
-    account("editor", "page", &["get", "list", "watch", "patch"]);
-    account("viewer", "page", &["get", "list", "watch"]);
-    account("nobody", "page", &["create"]);
+    account("editor", "page", "page", &["get", "list", "watch", "patch"]);
+    account("viewer", "page", "page", &["get", "list", "watch"]);
+    account("nobody", "page", "page", &["create"]);
     let [editor, viewer, nobody] = ["editor", "viewer", "nobody"].map(|name| token(name, "page"));
     let page = Page::start(&namespace).await;
 

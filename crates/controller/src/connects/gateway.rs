@@ -34,6 +34,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tracing::warn;
+use work::may_have;
 
 /// The pause in which changes of ports are collected before the NetworkPolicy is written.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -115,7 +116,7 @@ impl KnownGateway {
             let of_namespace = all.iter().filter(|other| other.meta().namespace == *namespace);
             let of_namespace = of_namespace.filter(|other| has_port(other)).count();
             let mut free = self.setup.ports.clone().filter(|port| !taken.contains(port));
-            free.next().filter(|_| of_namespace <= free.count())
+            free.next().filter(|_| may_have(of_namespace, 1 + free.count()))
         })?;
         ports.insert(uid, port);
         Some(port)
