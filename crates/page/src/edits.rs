@@ -2,7 +2,7 @@
 
 use super::{Named, Query, Refusal, Render, Session, hidden, page, reads, table, trouble};
 use api::{
-    SparkApplication,
+    Bounds, SparkApplication,
     excerpt::beginning,
     printable::{line, lines},
 };
@@ -55,10 +55,15 @@ fn effect(
     edited: &str,
     render: Option<Render>,
 ) -> Result<Markup, String> {
-    // As kubectl reads it: see `sparkctl diff`.
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    // As kubectl reads it: see `sparkctl diff`. Aliases may repeat a text of a megabyte without end.
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true, with_snippet: false, budget: serde_saphyr::budget! { max_aliases: 0 },
+    };
     whole["spec"] = serde_saphyr::from_str_with_options(edited, options)
         .map_err(|error| format!("This is not YAML: {error}"))?;
+    if let Some(excess) = Bounds::SPEC.excess(&whole["spec"].to_string(), "spec") {
+        return Err(excess.to_string());
+    }
     let new: SparkApplication = serde_json::from_value(whole.clone())
         .map_err(|error| format!("This cannot be the spec of an application: {error}"))?;
     let refusal = validate(&new).err().map(|refusal| format!("It would be refused: {}", refusal.brief()));
@@ -121,6 +126,11 @@ mod tests {
         let refused = told("type: Scala\nsparkVersion: 4.0.1\ndriver: {cores: -1}\n").unwrap();
         assert!(refused.contains("It would be refused: spec."), "{refused}");
         assert!(told("{").unwrap_err().starts_with("This is not YAML"));
+        // Once, a form of a megabyte took a gigabyte: a volume of three bytes has a type of a thousand.
+        let broad = told(&format!("volumes: [{}]", "{},".repeat(100_000))).unwrap_err();
+        assert!(broad.starts_with("spec.volumes[4998]: is beyond the 5000 lists and maps"), "{broad}");
+        let aliases = told("a: &a x\nb: [*a, *a]").unwrap_err();
+        assert!(aliases.starts_with("This is not YAML"), "{aliases}");
         assert!(told("7").unwrap_err().starts_with("This cannot be the spec"));
     }
 }
