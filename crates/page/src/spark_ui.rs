@@ -178,9 +178,9 @@ async fn answer(
     let body = if kind.as_bytes().starts_with(b"text/html") { adapted(&window, &body)? } else { body };
     let mut answer = (head.status, may_be_read(), Body::from(body)).into_response();
     answer.headers_mut().insert(CONTENT_TYPE, kind);
-    if let Some(to) =
-        head.headers.get(LOCATION).and_then(|to| to.to_str().ok()).and_then(|to| inside(&window, to))
-    {
+    let base = window.base.lock().clone().unwrap_or_default();
+    let to = head.headers.get(LOCATION).and_then(|to| to.to_str().ok());
+    if let Some(to) = to.and_then(|to| inside(&window.context(), &base, to)) {
         answer.headers_mut().insert(LOCATION, to);
     }
     Ok(answer)
@@ -197,10 +197,10 @@ fn may_be_read() -> HeaderMap {
     headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
 }
 
-/// Whether the path, which is decoded, is one at which Spark kills a job or a stage. Jetty ignores what is behind a
-/// semicolon.
+/// Whether the path, which is decoded, may be one at which Spark kills a job or a stage. Jetty ignores what is behind a
+/// semicolon, and that of Spark 3.5 decodes `%u006b` too, which is none of the escapes of a path of Spark's.
 fn is_kill(path: &str) -> bool {
-    path.split('/').any(|segment| segment.split(';').next() == Some("kill"))
+    path.contains('%') || path.split('/').any(|segment| segment.split(';').next() == Some("kill"))
 }
 
 /// Returns the question whether something is to be killed; none if it was asked and answered, and the caller has the right.
@@ -258,7 +258,7 @@ fn adapted(window: &Window, page: &[u8]) -> Result<Bytes, Refusal> {
 fn rewritten(page: &str, base: &str, context: &str) -> Option<String> {
     let mut page = page.to_owned();
     if base != context {
-        page = page.replace(&format!("setUIRoot('{base}')"), &format!("setUIRoot('{context}')"));
+        page = page.replacen(&format!("setUIRoot('{base}')"), &format!("setUIRoot('{context}')"), 1);
         for quote in ['"', '\''] {
             let (from, to) = (format!("{quote}{base}/"), format!("{quote}{context}/"));
             if page.len() + page.matches(&from).count() * to.len() > 2 * LARGEST {
@@ -270,13 +270,14 @@ fn rewritten(page: &str, base: &str, context: &str) -> Option<String> {
     Some(page.replacen("<head>", STORAGE, 1))
 }
 
-/// Returns the place to which a driver leads, which is always in the window.
-fn inside(window: &Window, to: &str) -> Option<HeaderValue> {
+/// Returns the place to which a driver leads with `to`, which is always in the window; none where a browser would go up from
+/// there by a segment of dots.
+fn inside(context: &str, base: &str, to: &str) -> Option<HeaderValue> {
     let uri: Uri = to.parse().ok()?;
-    let path = uri.path_and_query()?.as_str();
-    let context = window.context();
-    let base = window.base.lock().clone().unwrap_or_default();
-    let path = path.strip_prefix(&context).or_else(|| path.strip_prefix(&base)).unwrap_or(path);
+    let is_up = |segment: &str| [".", ".."].contains(&&*segment.to_lowercase().replace("%2e", "."));
+    let path = uri.path_and_query().filter(|_| !uri.path().split('/').any(is_up))?.as_str();
+    let below = path.strip_prefix(context).or_else(|| path.strip_prefix(base));
+    let path = below.filter(|below| below.starts_with('/')).unwrap_or(path);
     HeaderValue::try_from(format!("{context}{path}")).ok()
 }
 
@@ -299,8 +300,31 @@ mod tests {
     }
 
     #[test]
+    fn a_driver_leads_to_no_place_outside_of_its_window() {
+        let inside = |to: &str| {
+            let to = super::inside("/spark/key", "/b", to)?;
+            Some(to.to_str().unwrap().strip_prefix("/spark/key").expect(to.to_str().unwrap()).to_owned())
+        };
+        for to in [
+            "/b/jobs/?id=1",
+            "/spark/key/jobs/?id=1",
+            "http://10.0.0.1:4040/jobs/?id=1",
+            "https://evil/b/jobs/?id=1",
+        ] {
+            assert_eq!(inside(to).as_deref(), Some("/jobs/?id=1"), "{to}");
+        }
+        assert_eq!(inside("//evil/x..y").as_deref(), Some("//evil/x..y"));
+        assert_eq!(inside("/bx").as_deref(), Some("/bx"), "it is no key of another window");
+        for to in ["/../../applications", "/b/./%2E%2e/x", "/b/.", "jobs/ x", ""] {
+            assert_eq!(inside(to), None, "{to}");
+        }
+    }
+
+    #[test]
     fn paths_that_kill_are_known_however_they_are_written() {
-        for path in ["jobs/job/kill/", "stages/stage/kill", "jobs/job/kill;a=b/", "x//kill/y"] {
+        for path in
+            ["jobs/job/kill/", "stages/stage/kill", "jobs/job/kill;a=b/", "x//kill/y", "jobs/job/%u006bill/"]
+        {
             assert!(is_kill(path), "{path}");
         }
         for path in ["jobs/", "static/killer.js", "jobs/job/", "kills"] {
