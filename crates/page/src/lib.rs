@@ -52,7 +52,7 @@ use std::sync::Arc;
 // What modules use of each other, so that each imports it from here.
 use actions::{Action, buttons};
 use application::{conditions, log_of, spec, traces};
-use callers::{Caller, Callers, bearer, with_header};
+use callers::{Caller, Callers, bearer, party, with_header};
 use entry::{Session, is_part};
 use found::PodRow;
 use layout::{
@@ -317,10 +317,33 @@ mod tests {
         let allowed = "/applications?namespace=team-b";
         let (_, other) = ask(&page, Method::GET, allowed, ("authorization", "Bearer other"), "").await;
         assert!(other.contains("0 applications"), "{other}");
-        let (wrong, _) =
+        let (wrong, body) =
             ask(&page, Method::GET, "/applications", ("authorization", "Bearer wrong"), "").await;
-        assert_eq!(wrong.status(), StatusCode::SEE_OTHER);
+        assert_eq!(wrong.status(), StatusCode::UNAUTHORIZED);
+        assert!(body.contains("does not accept this token") && !body.contains("wrong"), "{body}");
         assert!(requests.lock().iter().all(|request| !request.ends_with(' ')), "a request had no token");
+    }
+
+    #[tokio::test]
+    async fn a_path_leads_to_no_other_object_however_it_is_written() {
+        let (client, requests) = cluster();
+        let page = Arc::new(Page::new(Credentials::Tokens(client), Settings::default()));
+        for path in [
+            "/applications/team-a%2Fpods/pi",
+            "/applications/team-a/..%2Fsecrets",
+            "/applications/team-a/pi%3Fwatch=true",
+            "/applications/%2E%2E/pi/edit",
+            "/schedules/team-a/x%00",
+            "/connects/team-a/..%5C/ui/",
+            "/ui/team-a/pi%2F..%2Fother/",
+            "/logs/team-a/%2e%2e",
+            "/logs/team-a/pi%23/tail",
+        ] {
+            let (answer, _) = ask(&page, Method::GET, path, ("authorization", "Bearer one"), "").await;
+            assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
+        }
+        let asked = requests.lock();
+        assert!(asked.iter().all(|request| request.contains("/selfsubjectreviews ")), "{asked:?}");
     }
 
     #[tokio::test]
