@@ -24,9 +24,12 @@ function show(text) {
   if (focused >= 0) stops()[focused]?.focus({ preventScroll: true });
 }
 
+// A list is in the memory of the page. What else there is to see is asked of the API server each time.
+const REST = ["/applications", "/schedules", "/connects"].includes(location.pathname) ? 1000 : 3000;
+
 async function follow() {
   while (main().dataset.live !== undefined) {
-    await pause(3000);
+    await pause(REST);
     if (isBusy() || document.hidden) continue;
     try {
       const answer = await fetch(location.href);

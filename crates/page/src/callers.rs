@@ -35,6 +35,12 @@ pub(crate) struct Callers {
 }
 
 impl Caller {
+    /// Returns the list of the objects of a kind in a namespace, if it is kept up to date already.
+    pub(crate) fn known<R: Row>(&self, namespace: &str) -> Option<Arc<List<R>>> {
+        let list = self.lists.lock().get(&R::Kind::url_path(&(), Some(namespace))).map(Arc::clone)?;
+        list.downcast::<List<R>>().ok().filter(|list| list.is_alive())
+    }
+
     /// Returns the list of the objects of a kind in all namespaces, or in one.
     pub(crate) fn list<R: Row>(&self, namespace: Option<&str>) -> Arc<List<R>> {
         let path = R::Kind::url_path(&(), namespace);

@@ -12,7 +12,7 @@
 //!  a frame ──► windows: which driver, for whom? ──► port-forward ──► Spark's UI
 //! ```
 //!
-//! Pages are complete without JavaScript. With it, a page that somebody looks at is made anew every three seconds.
+//! Pages are complete without JavaScript. With it, a page that somebody looks at is made anew every few seconds.
 
 mod actions;
 mod application;

@@ -25,6 +25,12 @@ pub(crate) async fn list<R: Row>(
     session: &Session,
     namespace: Option<&str>,
 ) -> Result<Arc<List<R>>, Refusal> {
+    // Whose list of one namespace is known may not see that of all, and it would be asked for in vain each time.
+    if let Some(list) = namespace.and_then(|namespace| session.caller.known::<R>(namespace))
+        && list.complete().await.is_ok()
+    {
+        return Ok(list);
+    }
     let list = session.caller.list::<R>(None);
     match (list.complete().await, namespace) {
         (Err(refusal), Some(_)) if refusal.is_forbidden() => {
