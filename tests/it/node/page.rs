@@ -135,6 +135,7 @@ fn ui_is_confined(browser: &mut Browser, address: &str) {
         ("stages/", "Active Stages (1)"),
         ("storage/", "Storage"),
         ("environment/", "Runtime Information"),
+        ("SQL/", "Completed Queries"),
         ("jobs/", "Active Jobs (1)"),
     ] {
         browser.open(&format!("{window}/{tab}")).unwrap();
