@@ -1,7 +1,7 @@
 //! The page of one application: first a sentence that says how it is and what to do, then what led there.
 
 use super::{
-    Action, Named, PodRow, Refusal, Session, ago, buttons, duration,
+    Action, Named, PodRow, Result, Session, ago, buttons, duration,
     found::{self, EventRow},
     logs, now, page, reads, state, table,
     timeline::{phase, timeline},
@@ -25,7 +25,7 @@ use serde_json::Value;
 /// The most bytes of a spec that are shown.
 const LONGEST_SPEC: usize = 256 << 10;
 
-pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response> {
     let client = &session.caller.client;
     let (application, text) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
     let application = &application;

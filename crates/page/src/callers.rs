@@ -1,6 +1,6 @@
 //! Knows who is asking, and keeps a client and lists for each caller. Nothing is shared between two tokens.
 
-use super::{CallerId, List, Refusal, Row, lists::UNUSED};
+use super::{CallerId, List, Result, Row, lists::UNUSED};
 use http::{HeaderValue, Request, StatusCode, header::AUTHORIZATION};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, Resource, api::PostParams, client::Body};
@@ -65,11 +65,7 @@ impl Callers {
     /// # Errors
     ///
     /// If the API server does not know the caller, or does not answer.
-    pub(crate) async fn caller(
-        &self,
-        id: CallerId,
-        client: impl FnOnce() -> Client,
-    ) -> Result<Arc<Caller>, Refusal> {
+    pub(crate) async fn caller(&self, id: CallerId, client: impl FnOnce() -> Client) -> Result<Arc<Caller>> {
         let known = self.known.lock().get(&id).map(Arc::clone);
         if let Some(caller) = &known
             && caller.asked.lock().elapsed() < UNUSED
@@ -129,7 +125,7 @@ pub(crate) fn displaced<K: Clone, V>(
 }
 
 /// Returns how the API server calls whoever the client's requests are from.
-async fn name(client: &Client) -> Result<String, Refusal> {
+async fn name(client: &Client) -> Result<String> {
     let reviews = Api::<SelfSubjectReview>::all(client.clone());
     let asked = SelfSubjectReview::default();
     match in_time(GRACE, reviews.create(&PostParams::default(), &asked)).await.flatten() {

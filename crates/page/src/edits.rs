@@ -1,6 +1,6 @@
 //! Shows the effect that an edit of an application would have on its run, and the objects of its next run. Nothing is changed.
 
-use super::{Named, Query, Refusal, Render, Session, hidden, page, reads, table, trouble};
+use super::{Named, Query, Render, Result, Session, hidden, page, reads, table, trouble};
 use api::{
     Bounds, SparkApplication,
     excerpt::beginning,
@@ -15,11 +15,7 @@ use validation::{differences, validate};
 const LONGEST_VALUE: usize = 240;
 
 /// Shows the form for a spec, and what that spec would do: the present one, or the one in the form.
-pub(crate) async fn show(
-    session: Session,
-    Path((namespace, name)): Named,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named, body: Bytes) -> Result<Response> {
     let (old, text) = reads::object::<SparkApplication>(&session.caller.client, &namespace, &name).await?;
     let whole: Value = serde_json::from_str(&text).unwrap_or_default();
     let form = Query::of(&body);

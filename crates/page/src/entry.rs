@@ -5,8 +5,8 @@
 //! from elsewhere gets a page that leads to the same address again.
 
 use super::{
-    Caller, CallerId, Credentials, Page, Query, Refusal, Visitor, address, bearer, now, page, party, trouble,
-    with_header,
+    Caller, CallerId, Credentials, Page, Query, Refusal, Result, Visitor, address, bearer, now, page, party,
+    trouble, with_header,
 };
 use axum::{
     body::Bytes,
@@ -53,7 +53,7 @@ impl Session {
     /// # Errors
     ///
     /// If it was not, or if the caller has another token by now.
-    pub(crate) fn check(&self, form: &Query) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, form: &Query) -> Result<()> {
         if self.page.secrets.is_form(&self.caller.id, form.get("form")) {
             return Ok(());
         }
@@ -248,7 +248,7 @@ fn local(to: &str) -> &str {
 }
 
 /// Forgets the caller's cookie, lists and windows.
-pub(crate) async fn log_out(session: Session, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn log_out(session: Session, body: Bytes) -> Result<Response> {
     session.check(&Query::of(&body))?;
     session.page.callers.forget(&session.caller.id);
     session.page.windows.close(&session.caller.id);

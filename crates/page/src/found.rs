@@ -1,7 +1,7 @@
 //! Reads the pods and events of an application or a server, with the caller's rights. Each is reduced to what is shown of it
 //! before the next one is looked at: hundreds of objects that are as large as etcd allows would fill the memory.
 
-use super::{Refusal, Session, reads};
+use super::{Result, Session, reads};
 use api::{Lenient, excerpt::beginning, names::label, printable::lines, spark_container_of, summary};
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -48,11 +48,7 @@ pub(crate) struct EventRow {
 /// # Errors
 ///
 /// If they may not be listed.
-pub(crate) async fn pods(
-    session: &Session,
-    of: &ObjectMeta,
-    label: &str,
-) -> Result<(Vec<PodRow>, bool), Refusal> {
+pub(crate) async fn pods(session: &Session, of: &ObjectMeta, label: &str) -> Result<(Vec<PodRow>, bool)> {
     let name = of.name.as_deref().unwrap_or_default();
     let which = ListParams::default().labels(&format!("{label}={name}"));
     let (mut pods, is_cut) = list(session, of, which, row).await?;
@@ -65,7 +61,7 @@ pub(crate) async fn pods(
 /// # Errors
 ///
 /// If they may not be listed.
-pub(crate) async fn events(session: &Session, of: &ObjectMeta) -> Result<Vec<EventRow>, Refusal> {
+pub(crate) async fn events(session: &Session, of: &ObjectMeta) -> Result<Vec<EventRow>> {
     let uid = of.uid.as_deref().unwrap_or_default();
     let which = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
     let (mut events, _) = list(session, of, which, event_row).await?;
@@ -79,7 +75,7 @@ async fn list<K: Resource<DynamicType = ()> + DeserializeOwned, T>(
     of: &ObjectMeta,
     which: ListParams,
     shown: fn(&K) -> T,
-) -> Result<(Vec<T>, bool), Refusal> {
+) -> Result<(Vec<T>, bool)> {
     let mut found = Vec::new();
     let path = K::url_path(&(), of.namespace.as_deref());
     let (_, is_cut) = reads::list(&session.caller.client, &path, which, MOST, |object| {

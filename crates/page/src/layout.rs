@@ -1,6 +1,6 @@
 //! The frame that all pages have, the headers of all answers, and the small pieces that pages consist of.
 
-use super::{Refusal, now};
+use super::{Refusal, Result, now};
 use api::{
     State,
     summary::{self, Tone},
@@ -122,7 +122,7 @@ pub(crate) async fn guarded(mut answer: Response) -> Response {
 }
 
 /// Serves the files that pages load: a style sheet, an icon and two scripts, all of them in this binary.
-pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response, Refusal> {
+pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response> {
     let (kind, text) = match name.as_str() {
         "page.css" => ("text/css; charset=utf-8", include_str!("../assets/page.css")),
         "page.js" => ("text/javascript; charset=utf-8", include_str!("../assets/page.js")),

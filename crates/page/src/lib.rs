@@ -68,6 +68,8 @@ use secrets::{CallerId, Secrets};
 use timeline::outcomes;
 use windows::{Driver, Window, Windows};
 
+/// What a function returns, or why the caller does not get it.
+type Result<T, E = Refusal> = std::result::Result<T, E>;
 /// The namespace and the name in the path of a request.
 type Named = Path<(String, String)>;
 

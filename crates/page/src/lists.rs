@@ -3,7 +3,7 @@
 //! A [`List`] belongs to one caller and is filled by that caller's client, so it contains what RBAC shows to the caller and
 //! nothing else. It ends, and gives its memory back, when nobody has looked at it for a minute.
 
-use super::{Key, Refusal, Row, reads, reduced};
+use super::{Key, Refusal, Result, Row, reads, reduced};
 use axum::http::StatusCode;
 use futures::TryStreamExt;
 use kube::{
@@ -119,7 +119,7 @@ impl<R: Row> List<R> {
     /// # Errors
     ///
     /// If it cannot be read, or not in time.
-    pub(crate) async fn complete(&self) -> Result<(), Refusal> {
+    pub(crate) async fn complete(&self) -> Result<()> {
         let mut progress = self.progress.subscribe();
         let known = progress.wait_for(|progress| progress.is_complete || progress.failure.is_some());
         match timeout(FIRST, known).await {

@@ -1,6 +1,6 @@
 //! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
 
-use super::{Named, Query, Refusal, Session, page, reads};
+use super::{Named, Query, Result, Session, page, reads};
 use api::{excerpt::end, printable::line, spark_container_of};
 use axum::{
     extract::Path,
@@ -23,7 +23,7 @@ const BYTES_OF_WORDS: usize = 64 << 10;
 /// The header with the moment of the last line, after which the next lines are asked for.
 const AFTER: &str = "x-after";
 
-pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Result<Response> {
     let query = &session.query;
     let is_previous = query.get("previous") == "true";
     let which = LogParams { tail_lines: Some(LINES), ..LogParams::default() };
@@ -65,7 +65,7 @@ pub(crate) async fn tail(session: Session, Path((namespace, pod)): Named) -> Res
 /// # Errors
 ///
 /// If the pod or its log is gone, or may not be read.
-pub(crate) async fn last_lines(session: &Session, namespace: &str, pod: &str) -> Result<String, Refusal> {
+pub(crate) async fn last_lines(session: &Session, namespace: &str, pod: &str) -> Result<String> {
     let which = LogParams { tail_lines: Some(WORDS), ..LogParams::default() };
     Ok(end(read(session, namespace, pod, &Query::default(), which).await?.text, BYTES_OF_WORDS))
 }
@@ -84,7 +84,7 @@ async fn read(
     pod: &str,
     query: &Query,
     which: LogParams,
-) -> Result<Lines, Refusal> {
+) -> Result<Lines> {
     let client = &session.caller.client;
     let (found, _) = reads::object::<Pod>(client, namespace, pod).await?;
     let container = spark_container_of(&found).map(|container| container.name.clone());

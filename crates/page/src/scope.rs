@@ -1,7 +1,7 @@
 //! Shows the list that a caller may see: that of all namespaces, else that of the namespace that was chosen. Whoever may
 //! see neither is offered the namespaces in which it is allowed.
 
-use super::{Key, List, Refusal, Right, Row, Session, address, lack, layout, page, reads, trouble};
+use super::{Key, List, Result, Right, Row, Session, address, lack, layout, page, reads, trouble};
 use api::{Lenient, is_segment};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, future, stream};
@@ -21,10 +21,7 @@ const ROWS: usize = 500;
 /// # Errors
 ///
 /// If the caller may see neither, or if the list cannot be read in time.
-pub(crate) async fn list<R: Row>(
-    session: &Session,
-    namespace: Option<&str>,
-) -> Result<Arc<List<R>>, Refusal> {
+pub(crate) async fn list<R: Row>(session: &Session, namespace: Option<&str>) -> Result<Arc<List<R>>> {
     // Whose list of one namespace is known may not see that of all, and it would be asked for in vain each time.
     if let Some(list) = namespace.and_then(|namespace| session.caller.known::<R>(namespace))
         && list.complete().await.is_ok()
@@ -130,7 +127,7 @@ fn chooser(path: &str, namespace: &str) -> Markup {
 
 /// Returns the namespaces whose objects of the kind the caller may list, and whether there are more namespaces than were asked
 /// for.
-async fn allowed<R: Row>(session: &Session) -> Result<(Vec<String>, bool), Refusal> {
+async fn allowed<R: Row>(session: &Session) -> Result<(Vec<String>, bool)> {
     let client = &session.caller.client;
     let mut names = Vec::new();
     let path = Namespace::url_path(&(), None);

@@ -5,8 +5,8 @@
 //! needed.
 
 use super::{
-    Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Right, Session, Window, hidden, is_part, lack,
-    page, reads,
+    Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Right, Session, Window, hidden, is_part,
+    lack, page, reads,
 };
 use api::{SparkApplication, SparkConnect, summary};
 use axum::{
@@ -36,7 +36,7 @@ const CONFINED: &str = "sandbox allow-scripts allow-forms allow-modals allow-pop
 const STORAGE: &str = "<head><script src=\"/assets/storage.js\"></script>";
 
 /// Shows the UI of the application's driver in a frame, or says why there is none.
-pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response> {
     let client = &session.caller.client;
     let (application, _) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
     let driver = driver(&session, &application).await;
@@ -44,10 +44,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
 }
 
 /// Shows the UI of a server of Spark Connect in a frame, or says why there is none.
-pub(crate) async fn show_server(
-    session: Session,
-    Path((namespace, name)): Named,
-) -> Result<Response, Refusal> {
+pub(crate) async fn show_server(session: Session, Path((namespace, name)): Named) -> Result<Response> {
     let client = &session.caller.client;
     let (connect, _) = reads::object::<SparkConnect>(client, &namespace, &name).await?;
     let none = format!("{name} has no server: it is {}", connect::summary::state_and_why(&connect));
@@ -62,7 +59,7 @@ pub(crate) async fn show_server(
 }
 
 /// Returns the page with a frame for the UI of a driver, or with the sentence that says why there is none.
-fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver, Refusal>) -> Response {
+fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver>) -> Response {
     let window =
         driver.map(|driver| session.page.windows.open(&session.page.secrets, &session.caller, driver));
     let content = html! {
@@ -84,7 +81,7 @@ fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver, Refu
 /// # Errors
 ///
 /// Why there is none.
-async fn driver(session: &Session, application: &SparkApplication) -> Result<Driver, Refusal> {
+async fn driver(session: &Session, application: &SparkApplication) -> Result<Driver> {
     let (name, namespace) = (application.name_any(), application.namespace().unwrap_or_default());
     if is_ui_off(application) {
         let words = format!("{name} has no web UI: its sparkConf turns it off (spark.ui.enabled).");
@@ -113,7 +110,7 @@ async fn running(
     driver: Driver,
     none: String,
     is_ours: impl Fn(&PodSummary) -> bool,
-) -> Result<Driver, Refusal> {
+) -> Result<Driver> {
     let pod = match reads::object::<Pod>(&session.caller.client, &driver.namespace, &driver.pod).await {
         Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return Err(Refusal::not_found(none)),
         pod => PodSummary::of(&pod?.0),
@@ -158,7 +155,7 @@ async fn answer(
     method: &Method,
     uri: &Uri,
     body: &[u8],
-) -> Result<Response, Refusal> {
+) -> Result<Response> {
     let gone = || Refusal::new(StatusCode::GONE, "This view of Spark's UI is closed: load the page again.");
     let window = page.windows.get(key).ok_or_else(gone)?;
     let target = uri.path_and_query().and_then(|target| target.as_str().strip_prefix(&window.context()));
@@ -204,12 +201,7 @@ fn is_kill(path: &str) -> bool {
 }
 
 /// Returns the question whether something is to be killed; none if it was asked and answered, and the caller has the right.
-async fn kill(
-    page: &Page,
-    window: &Window,
-    method: &Method,
-    body: &[u8],
-) -> Result<Option<Response>, Refusal> {
+async fn kill(page: &Page, window: &Window, method: &Method, body: &[u8]) -> Result<Option<Response>> {
     let refused = |words: &str| Err(Refusal::new(StatusCode::FORBIDDEN, words));
     if !page.settings.allows_actions {
         return refused("This page only shows: the admin has not allowed actions (--allow-actions).");
@@ -240,7 +232,7 @@ async fn kill(
 /// # Errors
 ///
 /// If the page becomes too large.
-fn adapted(window: &Window, page: &[u8]) -> Result<Bytes, Refusal> {
+fn adapted(window: &Window, page: &[u8]) -> Result<Bytes> {
     let page = String::from_utf8_lossy(page);
     let context = window.context();
     let base =

@@ -5,7 +5,7 @@
 //! and nothing else: see docs/design/decisions/0015-page-without-rights.md.
 
 use super::{
-    Caller, CallerId, LARGEST, Refusal, Secrets,
+    Caller, CallerId, LARGEST, Refusal, Result, Secrets,
     callers::displaced,
     reads::{self, collected},
 };
@@ -139,12 +139,12 @@ impl Window {
     /// # Errors
     ///
     /// If the driver does not answer, or if the caller may not forward its port.
-    pub(crate) async fn ask(&self, method: Method, target: &str) -> Result<(Parts, Bytes), Refusal> {
+    pub(crate) async fn ask(&self, method: Method, target: &str) -> Result<(Parts, Bytes)> {
         let _room = self.room.acquire().await.expect("nobody closes it");
         timeout(PATIENCE, self.answer(method, target)).await.unwrap_or_else(|late| Err(self.silence(late)))
     }
 
-    async fn answer(&self, method: Method, target: &str) -> Result<(Parts, Bytes), Refusal> {
+    async fn answer(&self, method: Method, target: &str) -> Result<(Parts, Bytes)> {
         let mut connection = self.connection().await?;
         let request = Request::builder().method(method).uri(target).header(HOST, "localhost");
         let request = request.header(CONTEXT, self.context()).body(Empty::new());
@@ -162,7 +162,7 @@ impl Window {
     }
 
     /// Returns a connection to the driver that is free, or a new one.
-    async fn connection(&self) -> Result<Connection, Refusal> {
+    async fn connection(&self) -> Result<Connection> {
         loop {
             let idle = self.idle.lock().pop();
             let Some(mut idle) = idle else { break };
@@ -191,7 +191,7 @@ impl Window {
     /// # Errors
     ///
     /// If the pod is gone or another one, or may not be read.
-    async fn check(&self) -> Result<(), Refusal> {
+    async fn check(&self) -> Result<()> {
         let Driver { namespace, name, pod, uid, .. } = &self.driver;
         let (found, _) = reads::object::<Pod>(&self.client, namespace, pod).await?;
         if found.uid().as_ref() == Some(uid) {
