@@ -7,13 +7,7 @@ use api::{
 };
 use axum::{
     extract::Path,
-    http::{
-        HeaderValue, StatusCode,
-        header::{
-            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
-            X_CONTENT_TYPE_OPTIONS,
-        },
-    },
+    http::{HeaderName, HeaderValue, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
 use jiff::Timestamp;
@@ -109,10 +103,10 @@ impl IntoResponse for Refusal {
 /// Adds the headers that every answer has, but those that the answer has already.
 pub(crate) async fn guarded(mut answer: Response) -> Response {
     let common: [(HeaderName, &str); 5] = [
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (CACHE_CONTROL, "no-store"),
-        (REFERRER_POLICY, "no-referrer"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ];
     for (name, value) in common {
@@ -130,7 +124,7 @@ pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response> {
         "icon.svg" => ("image/svg+xml", include_str!("../assets/icon.svg")),
         _ => return Err(Refusal::not_found("There is no such file.")),
     };
-    Ok(([(CONTENT_TYPE, kind), (CACHE_CONTROL, "max-age=300")], text).into_response())
+    Ok(([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "max-age=300")], text).into_response())
 }
 
 /// Returns how something is: a word, and a colour that means the same.

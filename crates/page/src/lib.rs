@@ -300,6 +300,9 @@ mod tests {
             let (answer, _) = ask(&page, Method::GET, "/spark/key/x.js", header, "").await;
             assert_eq!(answer.status(), status, "{site}");
         }
+        let elsewhere = "http://evil.example/schedules?q=a";
+        let (answer, _) = ask(&page, Method::GET, elsewhere, ("host", "evil.example"), "").await;
+        assert_eq!(header(&answer, LOCATION), "/login?to=%2Fschedules%3Fq%3Da");
         let (_, body) = ask(&page, Method::GET, "/", ("sec-fetch-site", "cross-site"), "").await;
         assert!(body.contains("Another page has sent this"), "{body}");
     }
@@ -431,6 +434,9 @@ mod tests {
             Settings { allows_actions: true, ..Settings::default() },
         ));
         let (answer, _) = ask(&page, Method::GET, "/", ("authorization", "Bearer one"), "").await;
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+        // A name that somebody lets lead to this machine has no cookie of it.
+        let (answer, _) = ask(&page, Method::GET, "/", ("host", "evil.example"), "").await;
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
         let (answer, _) = ask(&page, Method::GET, "/enter/guess", ("x", "y"), "").await;
         assert_eq!(answer.status(), StatusCode::NOT_FOUND);

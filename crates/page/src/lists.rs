@@ -108,9 +108,7 @@ impl<R: Row> List<R> {
     /// Whether it is up to date and stays so for another while. False if it has ended.
     pub(crate) fn is_alive(&self) -> bool {
         let mut used = self.used.lock();
-        if used.is_some() {
-            *used = Some(Instant::now());
-        }
+        *used = used.map(|_| Instant::now());
         used.is_some()
     }
 

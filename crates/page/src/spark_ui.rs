@@ -12,13 +12,7 @@ use api::{SparkApplication, SparkConnect, summary};
 use axum::{
     body::{Body, Bytes},
     extract::{Path, State},
-    http::{
-        HeaderMap, HeaderValue, Method, StatusCode, Uri,
-        header::{
-            ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-            ACCESS_CONTROL_MAX_AGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
-        },
-    },
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
     response::{Html, IntoResponse, Response},
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -72,7 +66,7 @@ fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver>) -> 
     };
     let mut answer = page(Some(&session.visitor), &format!("Spark UI of {name}"), true, &content);
     let policy = HeaderValue::try_from(format!("{POLICY}; frame-src 'self'")).expect("its letters are ASCII");
-    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     answer
 }
 
@@ -144,7 +138,7 @@ pub(crate) async fn window(
         answer(&page, part("key"), part("path"), &method, &uri, &body).await
     };
     let mut answer = answer.unwrap_or_else(|refusal| (refusal.status, refusal.words).into_response());
-    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONFINED));
+    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONFINED));
     answer
 }
 
@@ -171,14 +165,15 @@ async fn answer(
         return Ok(question);
     }
     let (head, body) = window.ask(method, target).await?;
-    let kind = head.headers.get(CONTENT_TYPE).cloned().unwrap_or(HeaderValue::from_static("text/plain"));
+    let kind =
+        head.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(HeaderValue::from_static("text/plain"));
     let body = if kind.as_bytes().starts_with(b"text/html") { adapted(&window, &body)? } else { body };
     let mut answer = (head.status, may_be_read(), Body::from(body)).into_response();
-    answer.headers_mut().insert(CONTENT_TYPE, kind);
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
     let base = window.base.lock().clone().unwrap_or_default();
-    let to = head.headers.get(LOCATION).and_then(|to| to.to_str().ok());
+    let to = head.headers.get(header::LOCATION).and_then(|to| to.to_str().ok());
     if let Some(to) = to.and_then(|to| inside(&window.context(), &base, to)) {
-        answer.headers_mut().insert(LOCATION, to);
+        answer.headers_mut().insert(header::LOCATION, to);
     }
     Ok(answer)
 }
@@ -186,10 +181,10 @@ async fn answer(
 /// Returns the headers that let the scripts of a frame without an origin read what they ask for.
 fn may_be_read() -> HeaderMap {
     let headers = [
-        (ACCESS_CONTROL_ALLOW_ORIGIN, "null"),
-        (ACCESS_CONTROL_ALLOW_METHODS, "GET"),
-        (ACCESS_CONTROL_ALLOW_HEADERS, "x-requested-with, content-type"),
-        (ACCESS_CONTROL_MAX_AGE, "600"),
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, "null"),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "x-requested-with, content-type"),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
     ];
     headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
 }
