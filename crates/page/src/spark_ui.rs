@@ -26,6 +26,8 @@ use submission::exposure::{is_ui_off, ui_port};
 /// elsewhere; and be in a frame of this page only.
 const CONFINED: &str = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads; default-src 'self' \
     'unsafe-inline' 'unsafe-eval' data: blob:; form-action 'self'; frame-ancestors 'self'; base-uri 'none'";
+/// The most bytes of the path with which a driver begins all paths.
+const LONGEST_BASE: usize = 1 << 10;
 /// The storage that Spark's scripts need in a frame without an origin: see docs/design/decisions/0015-page-without-rights.md.
 const STORAGE: &str = "<head><script src=\"/assets/storage.js\"></script>";
 
@@ -230,14 +232,20 @@ async fn kill(page: &Page, window: &Window, method: &Method, body: &[u8]) -> Res
 fn adapted(window: &Window, page: &[u8]) -> Result<Bytes> {
     let page = String::from_utf8_lossy(page);
     let context = window.context();
-    let base =
-        page.split_once("setUIRoot('").and_then(|(_, rest)| rest.split_once('\'')).map(|(base, _)| base);
+    let base = base_of(&page);
     if let Some(base) = base {
         *window.base.lock() = Some(base.to_owned());
     }
     rewritten(&page, base.unwrap_or(&context), &context)
         .map(Bytes::from)
         .ok_or_else(|| Refusal::new(StatusCode::BAD_GATEWAY, "The driver's page is too large."))
+}
+
+/// Returns the path with which the driver begins all paths, as its page has it; none if it is longer than any of Spark's: each
+/// window keeps its own.
+fn base_of(page: &str) -> Option<&str> {
+    let (base, _) = page.split_once("setUIRoot('")?.1.split_once('\'')?;
+    Some(base).filter(|base| base.len() <= LONGEST_BASE)
 }
 
 /// Returns the page in which all paths that begin with `base` begin with `context` instead. None if that is too large: a
@@ -283,6 +291,9 @@ mod tests {
             <a href=\"/spark/key/jobs/\"></a><a href='/spark/key/sql/'></a><a href=\"https://b/\"></a></html>"
         );
         assert_eq!(rewritten("<a href=\"/k/\">", "/k", "/k").unwrap(), "<a href=\"/k/\">");
+        assert_eq!((base_of(page), base_of("<html></html>")), (Some("/b"), None));
+        // Once, a driver decided how much each window had in memory for as long as it was open.
+        assert_eq!(base_of(&format!("setUIRoot('{}')", "b".repeat(LONGEST_BASE + 1))), None);
         assert_eq!(rewritten(&"\"/".repeat(LARGEST / 2), "", "/spark/a-long-key"), None);
     }
 

@@ -20,11 +20,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::HashMap, fmt::Display, sync::Arc, time::Duration};
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
-use work::Shares;
+use tokio::time::{Instant, timeout};
+use work::{Share, Shares};
 
 /// The most windows, of which those into drivers of one namespace are at most as many as are free. Of more, the one that has
 /// not been used for longest is closed.
@@ -36,8 +33,10 @@ const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 /// The places of answers of drivers in memory, of all windows together. No driver holds up the API server's answers. They are
 /// shared by namespace: a tenant decides how slowly a driver answers, and has any number of tokens.
 static IN_MEMORY: Shares = Shares::new(8);
-/// The number of requests that one window sends at once: a browser sends six.
-const OF_ONE: usize = 6;
+/// The requests to drivers that are under way, and the connections that are kept for the next ones. The buffers of each may have a
+/// megabyte of what a driver sends, so they are shared in the same way. A browser sends six requests at once.
+static UNDER_WAY: Shares = Shares::new(64);
+static IDLE: Shares = Shares::new(64);
 /// The longest time that a driver may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The time for which a connection to a driver is used. Each new one is asked for with the caller's token, so a window ends
@@ -71,8 +70,7 @@ pub(crate) struct Window {
     /// first page.
     pub base: Mutex<Option<String>>,
     caller: CallerId,
-    room: Semaphore,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<(Connection, Share<'static>)>>,
     opened: Instant,
     used: Mutex<Instant>,
 }
@@ -101,7 +99,6 @@ impl Windows {
             client: caller.client.clone(),
             base: Mutex::default(),
             caller: caller.id,
-            room: Semaphore::new(OF_ONE),
             idle: Mutex::default(),
             opened: Instant::now(),
             used: Mutex::new(Instant::now()),
@@ -140,7 +137,7 @@ impl Window {
     ///
     /// If the driver does not answer, or if the caller may not forward its port.
     pub(crate) async fn ask(&self, method: Method, target: &str) -> Result<(Parts, Bytes)> {
-        let _room = self.room.acquire().await.expect("nobody closes it");
+        let _place = UNDER_WAY.next(&self.driver.namespace).await;
         timeout(PATIENCE, self.answer(method, target)).await.unwrap_or_else(|late| Err(self.silence(late)))
     }
 
@@ -157,7 +154,7 @@ impl Window {
             let words = format!("The driver's answer has more than {} MiB.", LARGEST >> 20);
             Refusal::new(StatusCode::BAD_GATEWAY, words)
         })?;
-        self.idle.lock().push(connection);
+        self.idle.lock().extend(IDLE.one(&self.driver.namespace).map(|place| (connection, place)));
         Ok((head, body))
     }
 
@@ -165,7 +162,7 @@ impl Window {
     async fn connection(&self) -> Result<Connection> {
         loop {
             let idle = self.idle.lock().pop();
-            let Some(mut idle) = idle else { break };
+            let Some((mut idle, _place)) = idle else { break };
             if idle.begun.elapsed() < REUSED && idle.requests.ready().await.is_ok() {
                 return Ok(idle);
             }
