@@ -157,7 +157,7 @@ mod tests {
 
     /// Once, the objects of one page were in memory all together: 500 events, each of up to a megabyte.
     #[test]
-    fn of_a_long_text_the_beginning_is_kept_without_what_turns_words_around() {
+    fn a_long_text_is_cut_and_turns_no_words_around() {
         let message = format!("\u{202e}a\n{}", "x".repeat(1 << 20));
         let event = event_row(
             &from_value(json!({"metadata": {}, "involvedObject": {}, "message": message})).unwrap(),

@@ -190,7 +190,7 @@ mod tests {
     type Requests = Arc<Mutex<Vec<String>>>;
 
     /// Returns a client of an API server in which the token `one` may do everything, `other` only list applications in
-    /// team-b, and no other token is known.
+    /// team-b, `crowd` nothing, and no other token is known. It never answers what the application `slow` is.
     fn cluster() -> (Client, Requests) {
         let requests = Requests::default();
         let seen = Arc::clone(&requests);
@@ -205,7 +205,13 @@ mod tests {
                 let (code, body) = answer(&token, path);
                 Response::builder().status(code).body(Body::from(body.to_string())).unwrap()
             };
-            async move { Ok::<_, Infallible>(answer) }
+            let is_slow = path.ends_with("/slow");
+            async move {
+                if is_slow {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, Infallible>(answer)
+            }
         });
         (Client::new(service, "default"), requests)
     }
@@ -220,7 +226,7 @@ mod tests {
         let refused =
             |code: u16| (code, json!({"status": "Failure", "code": code, "message": "no", "reason": "No"}));
         match (token, path.rsplit('/').next().unwrap()) {
-            ("one" | "other", "selfsubjectreviews") => {
+            ("one" | "other" | "crowd", "selfsubjectreviews") => {
                 (201, json!({"metadata": {}, "status": {"userInfo": {"username": token}}}))
             }
             ("one", "selfsubjectaccessreviews") => {
@@ -230,7 +236,7 @@ mod tests {
             ("one", "sparkapplications") => list(json!([application])),
             ("one", "pi") => (200, application),
             ("one", "pods" | "events") => list(json!([])),
-            ("one" | "other", _) => refused(403),
+            ("one" | "other" | "crowd", _) => refused(403),
             _ => refused(401),
         }
     }
@@ -327,6 +333,34 @@ mod tests {
         assert_eq!(wrong.status(), StatusCode::UNAUTHORIZED);
         assert!(body.contains("does not accept this token") && !body.contains("wrong"), "{body}");
         assert!(requests.lock().iter().all(|request| !request.ends_with(' ')), "a request had no token");
+    }
+
+    /// Once, some hundred requests at a time, each for a megabyte of a log, ended the process.
+    #[tokio::test]
+    async fn a_party_that_asks_for_too_much_at_once_is_told_so_and_others_are_answered() {
+        let page = Arc::new(Page::new(Credentials::Tokens(cluster().0), Settings::default()));
+        let slow = || {
+            let page = Arc::clone(&page);
+            async move {
+                let crowd = ("authorization", "Bearer crowd");
+                ask(&page, Method::GET, "/applications/team-a/slow", crowd, "").await.0.status()
+            }
+        };
+        let crowd: Vec<_> = (0..40).map(|_| tokio::spawn(slow())).collect();
+        // 32 are answered at once, and half of them may be of one party.
+        while crowd.iter().filter(|task| task.is_finished()).count() < 24 {
+            tokio::task::yield_now().await;
+        }
+        let (answer, _) = ask(&page, Method::GET, "/applications", ("authorization", "Bearer one"), "").await;
+        assert_eq!(answer.status(), StatusCode::OK);
+        for task in crowd {
+            task.abort();
+            if let Ok(status) = task.await {
+                assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+            }
+        }
+        let (answer, _) = ask(&page, Method::GET, APPLICATION, ("authorization", "Bearer crowd"), "").await;
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
     }
 
     #[tokio::test]

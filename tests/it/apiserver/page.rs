@@ -283,7 +283,7 @@ async fn an_authenticating_proxy_decides_who_comes_in_and_its_token_what_they_se
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_is_wrong_is_said_and_what_was_away_comes_back() {
+async fn bad_input_is_told_and_an_api_server_that_was_away_comes_back() {
     // Of many namespaces the first are asked for.
     let namespace = Namespace::new("bad-input").await;
     namespace.create::<SparkApplication>(&application("pi")).await;
