@@ -71,11 +71,7 @@ impl Share<'_> {
         may
     }
 
-    /// Gives back so many of its places.
-    ///
-    /// # Panics
-    ///
-    /// If it has fewer.
+    /// Gives back so many of its places; it has at least as many.
     pub fn shrink(&mut self, places: usize) {
         self.places -= places;
         let mut taken = self.all.taken.lock();
