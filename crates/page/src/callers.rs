@@ -206,7 +206,8 @@ mod tests {
         let ada = ask(255, "ada").await;
         tokio::time::advance(Duration::from_secs(1)).await;
         for number in 0..2 * MOST {
-            ask(number, &format!("system:serviceaccount:team-a:{}", number % 3)).await;
+            let name = format!("system:serviceaccount:team-a:{}", number % 3);
+            ask(number, name.as_str()).await;
         }
         assert!(Arc::ptr_eq(&ada, &ask(255, "ada").await));
         assert_eq!(callers.known.lock().len(), 1 + MOST / 2);
