@@ -182,8 +182,8 @@ fn entry<'l, T: Default>(labelled: &'l mut Labelled<T>, brought: &mut Brought, v
     if !labelled.contains_key(&shown) {
         let all = labelled.len();
         let own = brought.get_or_insert_with(|| owners(labelled)).entry(brought_by.clone()).or_default();
-        // A namespace has half of what others have left, so that something is left for the next one.
-        if *own >= MOST_LABELLED.saturating_sub(all - *own).div_ceil(2) {
+        // A namespace has at most as many as it leaves free, so that something is left for the next one.
+        if *own >= MOST_LABELLED.saturating_sub(all) {
             shown = vec![OTHER.to_owned(); shown.len()];
         }
         *own += usize::from(!labelled.contains_key(&shown));

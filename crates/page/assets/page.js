@@ -24,9 +24,12 @@ function show(text) {
   if (focused >= 0) stops()[focused]?.focus({ preventScroll: true });
 }
 
+// A list is in the memory of the page. What else there is to see is asked of the API server each time.
+const REST = ["/applications", "/schedules", "/connects"].includes(location.pathname) ? 1000 : 3000;
+
 async function follow() {
   while (main().dataset.live !== undefined) {
-    await pause(3000);
+    await pause(REST);
     if (isBusy() || document.hidden) continue;
     try {
       const answer = await fetch(location.href);
@@ -41,20 +44,26 @@ async function follow() {
   }
 }
 
-// Lines that come are added to a log, as long as it is followed.
+// Lines that come are added to a log, as long as it is followed. Of very many, the first ones go.
 async function tail(log) {
-  for (;;) {
-    await pause(1000);
+  for (let rest = 1000; ; await pause(rest)) {
     if (document.hidden || !document.getElementById("follow").checked) continue;
     try {
       const address = new URL(log.dataset.tail, location.href);
       address.searchParams.set("after", log.dataset.after);
       const answer = await fetch(address);
-      if (!answer.ok) { news.textContent = await answer.text(); return; }
-      log.dataset.after = answer.headers.get("x-after") || log.dataset.after;
-      log.append(await answer.text());
+      if (answer.redirected) location.reload();
+      const after = answer.headers.get("x-after");
+      rest = after === null ? 5000 : 1000;
+      const isPage = answer.headers.get("content-type")?.startsWith("text/html");
+      const text = after === null && isPage ? `This log is not up to date (${answer.status}).` : await answer.text();
+      news.textContent = after === null ? text : "";
+      if (!after) continue;
+      log.dataset.after = after;
+      log.append(text);
+      while (log.childNodes.length > 300) log.firstChild.remove();
       log.scrollTop = log.scrollHeight;
-    } catch { /* The next time, perhaps. */ }
+    } catch { news.textContent = "The connection is lost. This page comes back by itself."; }
   }
 }
 

@@ -1,6 +1,6 @@
 //! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
 
-use super::{Named, Query, Refusal, Right, Session, hidden, lack, now, reads};
+use super::{Named, Query, Refusal, Result, Right, Session, hidden, lack, now, reads};
 use api::names::annotation;
 use axum::{
     body::Bytes,
@@ -99,7 +99,7 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
     uri: Uri,
     Path((namespace, name)): Named,
     body: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<Response> {
     let form = Query::of(&body);
     session.check(&form)?;
     if !session.page.settings.allows_actions {

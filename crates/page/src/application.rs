@@ -1,8 +1,9 @@
 //! The page of one application: first a sentence that says how it is and what to do, then what led there.
 
 use super::{
-    Action, Named, PodRow, Refusal, Session, ago, buttons, duration, found, logs, now, page, reads, state,
-    table,
+    Action, Named, PodRow, Result, Session, ago, buttons, duration,
+    found::{self, EventRow},
+    logs, now, page, reads, state, table,
     timeline::{phase, timeline},
     tone, trouble,
 };
@@ -16,10 +17,7 @@ use api::{
 use axum::{extract::Path, response::Response};
 use futures::future::{join, join3};
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::Event,
-    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::ResourceExt;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -27,7 +25,7 @@ use serde_json::Value;
 /// The most bytes of a spec that are shown.
 const LONGEST_SPEC: usize = 256 << 10;
 
-pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response> {
     let client = &session.caller.client;
     let (application, text) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
     let application = &application;
@@ -174,7 +172,7 @@ fn runs(application: &SparkApplication, now: Timestamp) -> Markup {
             @let (is, from, end) = phase(status, run, now);
             tr {
                 th scope="row" { (run.ordinal) }
-                td { (run.cause.as_deref().unwrap_or_default()) }
+                td { (line(run.cause.as_deref().unwrap_or_default())) }
                 td { @if is.is_some() { (state(is)) } }
                 td.number { (ago(from)) }
                 td.number { @if let (Some(from), Some(end)) = (from, end) { (duration(from, end)) } }
@@ -200,7 +198,7 @@ fn table_of_pods(namespace: &str, pods: &[PodRow]) -> Markup {
             tr {
                 th scope="row" { @if pod.began.is_some() { a href=(log) { (pod.name) } } @else { (pod.name) } }
                 td { (pod.role) }
-                td { (pod.phase) @if !pod.why.is_empty() { br; small { (lines(&pod.why)) } } }
+                td { (pod.phase) @if !pod.why.is_empty() { br; small { (pod.why) } } }
                 td { (pod.node) }
                 td.number {
                     (pod.restarts)
@@ -214,22 +212,17 @@ fn table_of_pods(namespace: &str, pods: &[PodRow]) -> Markup {
     table("Driver and executors", &["Pod", "Role", "Phase", "Node", "Restarts", "Requests", "Began"], &rows)
 }
 
-fn table_of_events(events: &[Event]) -> Markup {
+fn table_of_events(events: &[EventRow]) -> Markup {
     if events.is_empty() {
         let words = "There are no events any more: the cluster keeps them for an hour. The runs above keep why they ended.";
         return html! { p { (words) } };
     }
-    let text = |text: &Option<String>| lines(text.as_deref().unwrap_or_default());
     let rows = html! {
         @for event in events { tr {
-            @let (kind, times) = (text(&event.type_), summary::times_seen(event));
-            td.number {
-                (ago(summary::last_seen(event).map(|time| time.0)))
-                @if times > 1 { " (×" (times) ")" }
-            }
-            td { span class=[(kind == "Warning").then_some("bad")] { (kind) } }
-            td { (text(&event.reason)) }
-            td { (text(&event.message)) }
+            td.number { (ago(event.last)) @if event.times > 1 { " (×" (event.times) ")" } }
+            td { span class=[(event.kind == "Warning").then_some("bad")] { (event.kind) } }
+            td { (event.reason) }
+            td { (event.message) }
         } }
     };
     table("Latest first", &["When", "Type", "Reason", "Message"], &rows)
@@ -271,6 +264,7 @@ mod tests {
         );
         let runs = runs(&application, now).into_string();
         assert!(runs.contains("<td>&lt;/td&gt;&lt;script&gt;, exit code 1</td>"), "{runs}");
+        assert!(runs.contains("<td>\u{fffd}x</td>"), "{runs}");
     }
 
     #[test]
@@ -290,7 +284,7 @@ mod tests {
         let event = json!({
             "metadata": {}, "involvedObject": {}, "type": "Warning", "reason": "<b>", "message": "a\nb", "count": 3,
         });
-        let event = from_value(event).unwrap();
+        let event = found::event_row(&from_value(event).unwrap());
         let text = table_of_events(&[event]).into_string();
         assert!(
             text.contains("<span class=\"bad\">Warning</span></td><td>&lt;b&gt;</td><td>a\nb</td>"),

@@ -1,8 +1,8 @@
 //! Shows the effect that an edit of an application would have on its run, and the objects of its next run. Nothing is changed.
 
-use super::{Named, Query, Refusal, Render, Session, hidden, page, reads, table, trouble};
+use super::{Named, Query, Render, Result, Session, hidden, page, reads, table, trouble};
 use api::{
-    SparkApplication,
+    Bounds, SparkApplication,
     excerpt::beginning,
     printable::{line, lines},
 };
@@ -15,11 +15,7 @@ use validation::{differences, validate};
 const LONGEST_VALUE: usize = 240;
 
 /// Shows the form for a spec, and what that spec would do: the present one, or the one in the form.
-pub(crate) async fn show(
-    session: Session,
-    Path((namespace, name)): Named,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named, body: Bytes) -> Result<Response> {
     let (old, text) = reads::object::<SparkApplication>(&session.caller.client, &namespace, &name).await?;
     let whole: Value = serde_json::from_str(&text).unwrap_or_default();
     let form = Query::of(&body);
@@ -55,10 +51,15 @@ fn effect(
     edited: &str,
     render: Option<Render>,
 ) -> Result<Markup, String> {
-    // As kubectl reads it: see `sparkctl diff`.
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    // As kubectl reads it: see `sparkctl diff`. Aliases may repeat a text of a megabyte without end.
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true, with_snippet: false, budget: serde_saphyr::budget! { max_aliases: 0 },
+    };
     whole["spec"] = serde_saphyr::from_str_with_options(edited, options)
         .map_err(|error| format!("This is not YAML: {error}"))?;
+    if let Some(excess) = Bounds::SPEC.excess(&whole["spec"].to_string(), "spec") {
+        return Err(excess.to_string());
+    }
     let new: SparkApplication = serde_json::from_value(whole.clone())
         .map_err(|error| format!("This cannot be the spec of an application: {error}"))?;
     let refusal = validate(&new).err().map(|refusal| format!("It would be refused: {}", refusal.brief()));
@@ -121,6 +122,11 @@ mod tests {
         let refused = told("type: Scala\nsparkVersion: 4.0.1\ndriver: {cores: -1}\n").unwrap();
         assert!(refused.contains("It would be refused: spec."), "{refused}");
         assert!(told("{").unwrap_err().starts_with("This is not YAML"));
+        // Once, a form of a megabyte took a gigabyte: a volume of three bytes has a type of a thousand.
+        let broad = told(&format!("volumes: [{}]", "{},".repeat(100_000))).unwrap_err();
+        assert!(broad.starts_with("spec.volumes[4998]: is beyond the 5000 lists and maps"), "{broad}");
+        let aliases = told("a: &a x\nb: [*a, *a]").unwrap_err();
+        assert!(aliases.starts_with("This is not YAML"), "{aliases}");
         assert!(told("7").unwrap_err().starts_with("This cannot be the spec"));
     }
 }

@@ -5,8 +5,8 @@
 //! from elsewhere gets a page that leads to the same address again.
 
 use super::{
-    Caller, CallerId, Credentials, Page, Query, Refusal, Visitor, address, bearer, now, page, trouble,
-    with_header,
+    Caller, CallerId, Credentials, Page, Query, Refusal, Result, Visitor, address, bearer, now, page, party,
+    trouble, with_header,
 };
 use axum::{
     body::Bytes,
@@ -22,6 +22,7 @@ use jiff::SignedDuration;
 use kube::Client;
 use maud::html;
 use std::{iter, sync::Arc};
+use work::{Share, Shares};
 
 /// The life of a cookie.
 const LASTS: SignedDuration = SignedDuration::from_hours(12);
@@ -29,6 +30,9 @@ const LASTS: SignedDuration = SignedDuration::from_hours(12);
 const LONGEST_COOKIE: usize = 2_900;
 /// The content of the cookie of the user of this machine, for which the address to enter by is signed, too.
 const OWN: &str = "own";
+/// The requests that are answered at once: an application and what belongs to it may have several megabytes in memory until its
+/// page is made, and a party may send any number of requests.
+static AT_ONCE: Shares = Shares::new(32);
 /// The headers by which a browser says from where a request comes, and whether a link has led to it.
 const FETCH_SITE: &str = "sec-fetch-site";
 const FETCH_MODE: &str = "sec-fetch-mode";
@@ -40,6 +44,7 @@ pub(crate) struct Session {
     pub visitor: Visitor,
     /// The query of the address.
     pub query: Query,
+    _place: Share<'static>,
 }
 
 impl Session {
@@ -48,7 +53,7 @@ impl Session {
     /// # Errors
     ///
     /// If it was not, or if the caller has another token by now.
-    pub(crate) fn check(&self, form: &Query) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, form: &Query) -> Result<()> {
         if self.page.secrets.is_form(&self.caller.id, form.get("form")) {
             return Ok(());
         }
@@ -71,18 +76,26 @@ impl FromRequestParts<Arc<Page>> for Session {
         let Some((id, client)) = page.credentials_of(headers) else {
             return Err(outside(page, parts));
         };
+        let is_given = token_of(headers).is_some();
         let caller = page.callers.caller(id, client).await;
         let caller = caller.map_err(|refusal| match refusal.status {
-            StatusCode::UNAUTHORIZED => outside(page, parts),
+            StatusCode::UNAUTHORIZED if !is_given && matches!(page.credentials, Credentials::Tokens(_)) => {
+                outside(page, parts)
+            }
+            // A form for a token is no help if that of the proxy or of the kubeconfig has expired.
             _ => refusal.into_response(),
+        })?;
+        let place = AT_ONCE.one(party(&caller.name)).ok_or_else(|| {
+            let words = "You ask for too much at once. This page asks again.";
+            Refusal::new(StatusCode::TOO_MANY_REQUESTS, words).into_response()
         })?;
         let visitor = Visitor {
             name: caller.name.clone(),
             form: page.secrets.form(&caller.id),
-            can_log_out: headers.contains_key(COOKIE) && !headers.contains_key(AUTHORIZATION),
+            can_log_out: headers.contains_key(COOKIE) && !is_given,
         };
         let query = Query::of(parts.uri.query().unwrap_or_default().as_bytes());
-        Ok(Self { page: Arc::clone(page), caller, visitor, query })
+        Ok(Self { page: Arc::clone(page), caller, visitor, query, _place: place })
     }
 }
 
@@ -98,9 +111,7 @@ impl Page {
                 (client, None, self.secrets.caller(&cookie().filter(|content| content == OWN)?))
             }
             Credentials::Tokens(client) => {
-                let given = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
-                let given = given.and_then(|header| header.strip_prefix("Bearer ")).map(str::to_owned);
-                let token = given.or_else(cookie)?;
+                let token = token_of(headers).map(str::to_owned).or_else(cookie)?;
                 (client, Some(bearer(&token)?), self.secrets.caller(&token))
             }
         };
@@ -122,6 +133,11 @@ impl Page {
     pub fn entrance(&self) -> String {
         format!("/enter/{}", self.secrets.form(OWN.as_bytes()))
     }
+}
+
+/// Returns the token that an authenticating proxy, or a program, has sent.
+fn token_of(headers: &HeaderMap) -> Option<&str> {
+    header(headers, AUTHORIZATION.as_str())?.strip_prefix("Bearer ")
 }
 
 /// Returns the names and values of all cookies.
@@ -226,12 +242,13 @@ pub(crate) async fn log_in(State(state): State<Arc<Page>>, headers: HeaderMap, b
 
 /// Returns the address if it is on this server.
 fn local(to: &str) -> &str {
-    let is_local = to.starts_with('/') && !to.starts_with("//") && !to.contains(['\\', '\t', '\r', '\n']);
+    let is_odd = |letter: char| letter == '\\' || letter.is_control();
+    let is_local = to.starts_with('/') && !to.starts_with("//") && !to.contains(is_odd);
     if is_local { to } else { "/" }
 }
 
 /// Forgets the caller's cookie, lists and windows.
-pub(crate) async fn log_out(session: Session, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn log_out(session: Session, body: Bytes) -> Result<Response> {
     session.check(&Query::of(&body))?;
     session.page.callers.forget(&session.caller.id);
     session.page.windows.close(&session.caller.id);
@@ -275,7 +292,9 @@ mod tests {
     #[test]
     fn a_login_leads_to_this_server_only() {
         assert_eq!(local("/applications?state=FAILED"), "/applications?state=FAILED");
-        for odd in ["", "//evil", "https://evil", "/\\evil", "/\t/evil"] {
+        for odd in
+            ["", "//evil", "https://evil", "/\\evil", "/\t/evil", "/\r\nset-cookie: a=b", "/\0", "/\u{7f}"]
+        {
             assert_eq!(local(odd), "/", "{odd}");
         }
     }

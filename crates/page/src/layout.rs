@@ -1,19 +1,13 @@
 //! The frame that all pages have, the headers of all answers, and the small pieces that pages consist of.
 
-use super::{Refusal, now};
+use super::{Refusal, Result, now};
 use api::{
     State,
     summary::{self, Tone},
 };
 use axum::{
     extract::Path,
-    http::{
-        HeaderValue, StatusCode,
-        header::{
-            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
-            X_CONTENT_TYPE_OPTIONS,
-        },
-    },
+    http::{HeaderName, HeaderValue, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
 use jiff::Timestamp;
@@ -109,10 +103,10 @@ impl IntoResponse for Refusal {
 /// Adds the headers that every answer has, but those that the answer has already.
 pub(crate) async fn guarded(mut answer: Response) -> Response {
     let common: [(HeaderName, &str); 5] = [
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (CACHE_CONTROL, "no-store"),
-        (REFERRER_POLICY, "no-referrer"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ];
     for (name, value) in common {
@@ -122,7 +116,7 @@ pub(crate) async fn guarded(mut answer: Response) -> Response {
 }
 
 /// Serves the files that pages load: a style sheet, an icon and two scripts, all of them in this binary.
-pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response, Refusal> {
+pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response> {
     let (kind, text) = match name.as_str() {
         "page.css" => ("text/css; charset=utf-8", include_str!("../assets/page.css")),
         "page.js" => ("text/javascript; charset=utf-8", include_str!("../assets/page.js")),
@@ -130,7 +124,7 @@ pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response, Refusal>
         "icon.svg" => ("image/svg+xml", include_str!("../assets/icon.svg")),
         _ => return Err(Refusal::not_found("There is no such file.")),
     };
-    Ok(([(CONTENT_TYPE, kind), (CACHE_CONTROL, "max-age=300")], text).into_response())
+    Ok(([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "max-age=300")], text).into_response())
 }
 
 /// Returns how something is: a word, and a colour that means the same.

@@ -12,7 +12,7 @@
 //!  a frame ──► windows: which driver, for whom? ──► port-forward ──► Spark's UI
 //! ```
 //!
-//! Pages are complete without JavaScript. With it, a page that somebody looks at is made anew every three seconds.
+//! Pages are complete without JavaScript. With it, a page that somebody looks at is made anew every few seconds.
 
 mod actions;
 mod application;
@@ -26,7 +26,6 @@ mod layout;
 mod lists;
 mod logs;
 mod overview;
-mod places;
 mod query;
 mod reads;
 mod refusal;
@@ -53,7 +52,7 @@ use std::sync::Arc;
 // What modules use of each other, so that each imports it from here.
 use actions::{Action, buttons};
 use application::{conditions, log_of, spec, traces};
-use callers::{Caller, Callers, bearer, with_header};
+use callers::{Caller, Callers, bearer, party, with_header};
 use entry::{Session, is_part};
 use found::PodRow;
 use layout::{
@@ -61,7 +60,6 @@ use layout::{
 };
 use lists::List;
 use overview::{link, times};
-use places::Places;
 use query::{Query, address};
 use reads::{LARGEST, Right, lack};
 use refusal::Refusal;
@@ -70,6 +68,8 @@ use secrets::{CallerId, Secrets};
 use timeline::outcomes;
 use windows::{Driver, Window, Windows};
 
+/// What a function returns, or why the caller does not get it.
+type Result<T, E = Refusal> = std::result::Result<T, E>;
 /// The namespace and the name in the path of a request.
 type Named = Path<(String, String)>;
 
@@ -190,7 +190,7 @@ mod tests {
     type Requests = Arc<Mutex<Vec<String>>>;
 
     /// Returns a client of an API server in which the token `one` may do everything, `other` only list applications in
-    /// team-b, and no other token is known.
+    /// team-b, `crowd` nothing, and no other token is known. It never answers what the application `slow` is.
     fn cluster() -> (Client, Requests) {
         let requests = Requests::default();
         let seen = Arc::clone(&requests);
@@ -205,7 +205,13 @@ mod tests {
                 let (code, body) = answer(&token, path);
                 Response::builder().status(code).body(Body::from(body.to_string())).unwrap()
             };
-            async move { Ok::<_, Infallible>(answer) }
+            let is_slow = path.ends_with("/slow");
+            async move {
+                if is_slow {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, Infallible>(answer)
+            }
         });
         (Client::new(service, "default"), requests)
     }
@@ -220,7 +226,7 @@ mod tests {
         let refused =
             |code: u16| (code, json!({"status": "Failure", "code": code, "message": "no", "reason": "No"}));
         match (token, path.rsplit('/').next().unwrap()) {
-            ("one" | "other", "selfsubjectreviews") => {
+            ("one" | "other" | "crowd", "selfsubjectreviews") => {
                 (201, json!({"metadata": {}, "status": {"userInfo": {"username": token}}}))
             }
             ("one", "selfsubjectaccessreviews") => {
@@ -230,7 +236,7 @@ mod tests {
             ("one", "sparkapplications") => list(json!([application])),
             ("one", "pi") => (200, application),
             ("one", "pods" | "events") => list(json!([])),
-            ("one" | "other", _) => refused(403),
+            ("one" | "other" | "crowd", _) => refused(403),
             _ => refused(401),
         }
     }
@@ -300,6 +306,9 @@ mod tests {
             let (answer, _) = ask(&page, Method::GET, "/spark/key/x.js", header, "").await;
             assert_eq!(answer.status(), status, "{site}");
         }
+        let elsewhere = "http://evil.example/schedules?q=a";
+        let (answer, _) = ask(&page, Method::GET, elsewhere, ("host", "evil.example"), "").await;
+        assert_eq!(header(&answer, LOCATION), "/login?to=%2Fschedules%3Fq%3Da");
         let (_, body) = ask(&page, Method::GET, "/", ("sec-fetch-site", "cross-site"), "").await;
         assert!(body.contains("Another page has sent this"), "{body}");
     }
@@ -319,10 +328,61 @@ mod tests {
         let allowed = "/applications?namespace=team-b";
         let (_, other) = ask(&page, Method::GET, allowed, ("authorization", "Bearer other"), "").await;
         assert!(other.contains("0 applications"), "{other}");
-        let (wrong, _) =
+        let (wrong, body) =
             ask(&page, Method::GET, "/applications", ("authorization", "Bearer wrong"), "").await;
-        assert_eq!(wrong.status(), StatusCode::SEE_OTHER);
+        assert_eq!(wrong.status(), StatusCode::UNAUTHORIZED);
+        assert!(body.contains("does not accept this token") && !body.contains("wrong"), "{body}");
         assert!(requests.lock().iter().all(|request| !request.ends_with(' ')), "a request had no token");
+    }
+
+    /// Once, some hundred requests at a time, each for a megabyte of a log, ended the process.
+    #[tokio::test]
+    async fn a_party_that_asks_for_too_much_at_once_is_told_so_and_others_are_answered() {
+        let page = Arc::new(Page::new(Credentials::Tokens(cluster().0), Settings::default()));
+        let slow = || {
+            let page = Arc::clone(&page);
+            async move {
+                let crowd = ("authorization", "Bearer crowd");
+                ask(&page, Method::GET, "/applications/team-a/slow", crowd, "").await.0.status()
+            }
+        };
+        let crowd: Vec<_> = (0..40).map(|_| tokio::spawn(slow())).collect();
+        // 32 are answered at once, and half of them may be of one party.
+        while crowd.iter().filter(|task| task.is_finished()).count() < 24 {
+            tokio::task::yield_now().await;
+        }
+        let (answer, _) = ask(&page, Method::GET, "/applications", ("authorization", "Bearer one"), "").await;
+        assert_eq!(answer.status(), StatusCode::OK);
+        for task in crowd {
+            task.abort();
+            if let Ok(status) = task.await {
+                assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+            }
+        }
+        let (answer, _) = ask(&page, Method::GET, APPLICATION, ("authorization", "Bearer crowd"), "").await;
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+    }
+
+    #[tokio::test]
+    async fn a_path_leads_to_no_other_object_however_it_is_written() {
+        let (client, requests) = cluster();
+        let page = Arc::new(Page::new(Credentials::Tokens(client), Settings::default()));
+        for path in [
+            "/applications/team-a%2Fpods/pi",
+            "/applications/team-a/..%2Fsecrets",
+            "/applications/team-a/pi%3Fwatch=true",
+            "/applications/%2E%2E/pi/edit",
+            "/schedules/team-a/x%00",
+            "/connects/team-a/..%5C/ui/",
+            "/ui/team-a/pi%2F..%2Fother/",
+            "/logs/team-a/%2e%2e",
+            "/logs/team-a/pi%23/tail",
+        ] {
+            let (answer, _) = ask(&page, Method::GET, path, ("authorization", "Bearer one"), "").await;
+            assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
+        }
+        let asked = requests.lock();
+        assert!(asked.iter().all(|request| request.contains("/selfsubjectreviews ")), "{asked:?}");
     }
 
     #[tokio::test]
@@ -408,6 +468,9 @@ mod tests {
             Settings { allows_actions: true, ..Settings::default() },
         ));
         let (answer, _) = ask(&page, Method::GET, "/", ("authorization", "Bearer one"), "").await;
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+        // A name that somebody lets lead to this machine has no cookie of it.
+        let (answer, _) = ask(&page, Method::GET, "/", ("host", "evil.example"), "").await;
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
         let (answer, _) = ask(&page, Method::GET, "/enter/guess", ("x", "y"), "").await;
         assert_eq!(answer.status(), StatusCode::NOT_FOUND);

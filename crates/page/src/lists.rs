@@ -3,7 +3,7 @@
 //! A [`List`] belongs to one caller and is filled by that caller's client, so it contains what RBAC shows to the caller and
 //! nothing else. It ends, and gives its memory back, when nobody has looked at it for a minute.
 
-use super::{Key, Refusal, Row, reads, reduced};
+use super::{Key, Refusal, Result, Row, reads, reduced};
 use axum::http::StatusCode;
 use futures::TryStreamExt;
 use kube::{
@@ -21,9 +21,10 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{Semaphore, SemaphorePermit, watch},
+    sync::watch,
     time::{Instant, sleep, timeout},
 };
+use work::{Share, Shares};
 
 /// The time for which a list is kept that nobody looks at.
 pub(crate) const UNUSED: Duration = Duration::from_secs(60);
@@ -38,8 +39,9 @@ const LOOK: Duration = Duration::from_secs(10);
 const MOST: usize = 50_000;
 
 /// The room for the rows of all lists, which are most of the memory of the process: the soak test has 200,000 of them in less
-/// than 200 MiB, and the chart's limit is 256 MiB. A list that is read anew takes room beside what it had.
-static ROOM: Semaphore = Semaphore::const_new(250_000);
+/// than 200 MiB, and the chart's limit is 256 MiB. A list that is read anew takes room beside what it had. A party has at most
+/// as much as it leaves free: a tenant with a few thousand applications has any number of tokens, each with lists of its own.
+static ROOM: Shares = Shares::new(250_000);
 
 /// The objects of a kind that a caller may see, in all namespaces or in one.
 pub(crate) struct List<R> {
@@ -49,23 +51,35 @@ pub(crate) struct List<R> {
     used: Mutex<Option<Instant>>,
 }
 
-type Rows<R> = BTreeMap<Key, Kept<R>>;
-
-/// A row, and the room that it takes.
-struct Kept<R> {
-    row: R,
-    _room: SemaphorePermit<'static>,
+/// Rows, and the room that they take: a place each.
+struct Rows<R> {
+    by_key: BTreeMap<Key, R>,
+    room: Share<'static>,
 }
 
-/// Keeps a row if there is `room` for it. Returns whether there is.
-fn keep<R>(room: &'static Semaphore, rows: &mut Rows<R>, key: Key, row: R) -> bool {
-    if let Some(kept) = rows.get_mut(&key) {
-        kept.row = row;
-        return true;
+impl<R> Rows<R> {
+    fn new(room: Share<'static>) -> Self {
+        Self { by_key: BTreeMap::new(), room }
     }
-    match room.try_acquire() {
-        Ok(room) if rows.len() < MOST => rows.insert(key, Kept { row, _room: room }).is_none(),
-        _ => false,
+
+    /// Keeps a row if there is room for it. Returns whether there is.
+    fn keep(&mut self, key: Key, row: R) -> bool {
+        let is_kept = self.by_key.contains_key(&key) || self.by_key.len() < MOST && self.room.grow();
+        if is_kept {
+            self.by_key.insert(key, row);
+        }
+        is_kept
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if self.by_key.remove(key).is_some() {
+            self.room.shrink(1);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.room.shrink(self.by_key.len());
+        self.by_key.clear();
     }
 }
 
@@ -79,14 +93,14 @@ struct Progress {
 }
 
 impl<R: Row> List<R> {
-    /// Begins to read the objects at `path` with the client of a caller.
-    pub(crate) fn begin(client: Client, path: String) -> Arc<Self> {
+    /// Begins to read the objects at `path` with the client of a caller, who belongs to a party.
+    pub(crate) fn begin(client: Client, path: String, party: &str) -> Arc<Self> {
         let list = Arc::new(Self {
-            rows: Mutex::default(),
+            rows: Mutex::new(Rows::new(ROOM.empty(party))),
             progress: watch::Sender::new(Progress::default()),
             used: Mutex::new(Some(Instant::now())),
         });
-        let source = Source { client, path, list: Arc::downgrade(&list) };
+        let source = Source { client, path, party: party.into(), list: Arc::downgrade(&list) };
         tokio::spawn(source.follow());
         list
     }
@@ -94,9 +108,7 @@ impl<R: Row> List<R> {
     /// Whether it is up to date and stays so for another while. False if it has ended.
     pub(crate) fn is_alive(&self) -> bool {
         let mut used = self.used.lock();
-        if used.is_some() {
-            *used = Some(Instant::now());
-        }
+        *used = used.map(|_| Instant::now());
         used.is_some()
     }
 
@@ -105,7 +117,7 @@ impl<R: Row> List<R> {
     /// # Errors
     ///
     /// If it cannot be read, or not in time.
-    pub(crate) async fn complete(&self) -> Result<(), Refusal> {
+    pub(crate) async fn complete(&self) -> Result<()> {
         let mut progress = self.progress.subscribe();
         let known = progress.wait_for(|progress| progress.is_complete || progress.failure.is_some());
         match timeout(FIRST, known).await {
@@ -126,8 +138,7 @@ impl<R: Row> List<R> {
     }
 
     pub(crate) fn read<T>(&self, look: impl FnOnce(Vec<(&Key, &R)>) -> T) -> T {
-        let rows = self.rows.lock();
-        look(rows.iter().map(|(key, kept)| (key, &kept.row)).collect())
+        look(self.rows.lock().by_key.iter().collect())
     }
 }
 
@@ -135,6 +146,7 @@ impl<R: Row> List<R> {
 struct Source<R> {
     client: Client,
     path: String,
+    party: Box<str>,
     list: Weak<List<R>>,
 }
 
@@ -185,11 +197,11 @@ impl<R: Row> Source<R> {
 
     /// Reads all objects. Returns the version from which a watch continues; an empty one if the list is cut.
     async fn listed(&self) -> Result<String, kube::Error> {
-        let (mut rows, mut has_room) = (Rows::new(), true);
+        let (mut rows, mut has_room) = (Rows::new(ROOM.empty(&self.party)), true);
         let (version, is_longer) =
             reads::list(&self.client, &self.path, ListParams::default(), MOST, |object| {
                 let (key, _, row) = reduced::<R>(object);
-                has_room &= keep(&ROOM, &mut rows, key, row);
+                has_room &= rows.keep(key, row);
             })
             .await?;
         let is_cut = is_longer || !has_room;
@@ -223,7 +235,7 @@ impl<R: Row> Source<R> {
                     Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                         let (key, newest, row) = reduced::<R>(&object);
                         version = newest;
-                        if !keep(&ROOM, &mut list.rows.lock(), key, row) {
+                        if !list.rows.lock().keep(key, row) {
                             list.progress.send_modify(|progress| progress.is_cut = true);
                         }
                     }
@@ -278,7 +290,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_is_read_page_by_page_and_ends_when_nobody_looks() {
         let requests = Arc::new(AtomicUsize::new(0));
-        let list = List::<Application>::begin(client(Arc::clone(&requests)), "/apis/x".to_owned());
+        let list = List::<Application>::begin(client(Arc::clone(&requests)), "/apis/x".to_owned(), "ada");
         list.complete().await.unwrap();
         let names: Vec<_> = list.read(|rows| rows.iter().map(|(key, _)| key.1.to_string()).collect());
         assert_eq!(names, ["a", "b"]);
@@ -297,7 +309,7 @@ mod tests {
             let answer = Response::builder().status(StatusCode::FORBIDDEN);
             Ok::<_, Infallible>(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
         });
-        let list = List::<Application>::begin(Client::new(service, "default"), "/apis/x".to_owned());
+        let list = List::<Application>::begin(Client::new(service, "default"), "/apis/x".to_owned(), "ada");
         let refusal = list.complete().await.unwrap_err();
         assert_eq!((refusal.status, &*refusal.words), (StatusCode::FORBIDDEN, "You lack a right: no"));
         assert!(!list.is_alive());
@@ -306,13 +318,15 @@ mod tests {
     /// Sixty people who looked at ten thousand applications each would have filled the memory of the page.
     #[test]
     fn a_row_takes_room_until_it_is_gone() {
-        static ONE: Semaphore = Semaphore::const_new(1);
+        static ROOM: Shares = Shares::new(2);
         let key = |name: &str| -> Key { ("team-a".into(), name.into()) };
-        let mut rows = Rows::new();
-        assert!(keep(&ONE, &mut rows, key("a"), 1) && keep(&ONE, &mut rows, key("a"), 2));
-        assert!(!keep(&ONE, &mut Rows::new(), key("a"), 1) && !keep(&ONE, &mut rows, key("b"), 3));
+        let [mut rows, mut others] = ["ada", "bob"].map(|party| Rows::new(ROOM.empty(party)));
+        assert!(rows.keep(key("a"), 1) && rows.keep(key("a"), 2) && !rows.keep(key("b"), 3), "half of all");
+        assert!(others.keep(key("a"), 1) && !others.keep(key("b"), 1), "half of the rest, or the last one");
         rows.remove(&key("a"));
-        assert!(keep(&ONE, &mut rows, key("b"), 4));
-        assert_eq!(rows.values().map(|kept| kept.row).collect::<Vec<_>>(), [4]);
+        assert!(rows.keep(key("b"), 4));
+        others.clear();
+        assert!(others.keep(key("b"), 1));
+        assert_eq!(rows.by_key.into_values().collect::<Vec<_>>(), [4]);
     }
 }

@@ -1,7 +1,7 @@
 //! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
 
-use super::{Named, Query, Refusal, Session, page, reads};
-use api::{printable::line, spark_container_of};
+use super::{Named, Query, Result, Session, page, reads};
+use api::{excerpt::end, printable::line, spark_container_of};
 use axum::{
     extract::Path,
     response::{IntoResponse, Response},
@@ -17,12 +17,13 @@ use std::fmt::Write;
 /// The most lines and bytes of a log that are shown at once.
 const LINES: i64 = 1_000;
 const BYTES: u64 = 1 << 20;
-/// The number of lines that are shown beside a failure; as many as `sparkctl status` shows.
+/// The lines and bytes that are shown beside a failure; as many lines as `sparkctl status` shows.
 const WORDS: i64 = 15;
+const BYTES_OF_WORDS: usize = 64 << 10;
 /// The header with the moment of the last line, after which the next lines are asked for.
 const AFTER: &str = "x-after";
 
-pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Result<Response> {
     let query = &session.query;
     let is_previous = query.get("previous") == "true";
     let which = LogParams { tail_lines: Some(LINES), ..LogParams::default() };
@@ -64,9 +65,9 @@ pub(crate) async fn tail(session: Session, Path((namespace, pod)): Named) -> Res
 /// # Errors
 ///
 /// If the pod or its log is gone, or may not be read.
-pub(crate) async fn last_lines(session: &Session, namespace: &str, pod: &str) -> Result<String, Refusal> {
+pub(crate) async fn last_lines(session: &Session, namespace: &str, pod: &str) -> Result<String> {
     let which = LogParams { tail_lines: Some(WORDS), ..LogParams::default() };
-    Ok(read(session, namespace, pod, &Query::default(), which).await?.text)
+    Ok(end(read(session, namespace, pod, &Query::default(), which).await?.text, BYTES_OF_WORDS))
 }
 
 /// Lines of a log.
@@ -83,7 +84,7 @@ async fn read(
     pod: &str,
     query: &Query,
     which: LogParams,
-) -> Result<Lines, Refusal> {
+) -> Result<Lines> {
     let client = &session.caller.client;
     let (found, _) = reads::object::<Pod>(client, namespace, pod).await?;
     let container = spark_container_of(&found).map(|container| container.name.clone());

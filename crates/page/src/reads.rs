@@ -1,7 +1,7 @@
 //! Reads from the API server what any user of the cluster may have written: never more bytes than a limit, and one object
 //! at a time. Asks it what a caller may do.
 
-use super::Refusal;
+use super::{Refusal, Result};
 use api::{Lenient, SparkApplication, is_object_name, is_segment};
 use axum::{
     BoxError,
@@ -88,7 +88,7 @@ pub(crate) async fn object<K: Resource<DynamicType = ()> + DeserializeOwned>(
     client: &Client,
     namespace: &str,
     name: &str,
-) -> Result<(K, Box<str>), Refusal> {
+) -> Result<(K, Box<str>)> {
     named(namespace, name)?;
     let path = format!("{}/{name}", K::url_path(&(), Some(namespace)));
     let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
@@ -107,7 +107,7 @@ pub(crate) async fn object<K: Resource<DynamicType = ()> + DeserializeOwned>(
 /// # Errors
 ///
 /// If one cannot be a name, so that there is no such object.
-pub(crate) fn named(namespace: &str, name: &str) -> Result<(), Refusal> {
+pub(crate) fn named(namespace: &str, name: &str) -> Result<()> {
     if is_segment(namespace) && is_object_name(name) {
         return Ok(());
     }

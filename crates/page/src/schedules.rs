@@ -1,7 +1,7 @@
 //! The list of schedules, and the page of one: how it is and when it is due.
 
 use super::{
-    Action, Application, Key, Named, Refusal, Schedule, Session, address, ago, buttons, now, outcomes, page,
+    Action, Application, Key, Named, Result, Schedule, Session, address, ago, buttons, now, outcomes, page,
     reads, scope, trouble, word,
 };
 use api::{ScheduledSparkApplication, printable::lines, summary::Tone};
@@ -41,7 +41,7 @@ fn state(is_suspended: bool, why: &str) -> (Tone, &'static str) {
     }
 }
 
-pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response> {
     let (schedule, _) =
         reads::object::<ScheduledSparkApplication>(&session.caller.client, &namespace, &name).await?;
     let (is_suspended, trigger) = (schedule.spec.suspend == Some(true), Some(Action::Trigger));

@@ -1,10 +1,10 @@
 //! Shows the list that a caller may see: that of all namespaces, else that of the namespace that was chosen. Whoever may
 //! see neither is offered the namespaces in which it is allowed.
 
-use super::{Key, List, Refusal, Right, Row, Session, address, lack, layout, page, reads, trouble};
+use super::{Key, List, Result, Right, Row, Session, address, lack, layout, page, reads, trouble};
 use api::{Lenient, is_segment};
 use axum::response::{IntoResponse, Response};
-use futures::{StreamExt, stream};
+use futures::{StreamExt, future, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Client, Resource, ResourceExt, api::ListParams, core::PartialObjectMeta};
 use maud::{Markup, html};
@@ -21,10 +21,13 @@ const ROWS: usize = 500;
 /// # Errors
 ///
 /// If the caller may see neither, or if the list cannot be read in time.
-pub(crate) async fn list<R: Row>(
-    session: &Session,
-    namespace: Option<&str>,
-) -> Result<Arc<List<R>>, Refusal> {
+pub(crate) async fn list<R: Row>(session: &Session, namespace: Option<&str>) -> Result<Arc<List<R>>> {
+    // Whose list of one namespace is known may not see that of all, and it would be asked for in vain each time.
+    if let Some(list) = namespace.and_then(|namespace| session.caller.known::<R>(namespace))
+        && list.complete().await.is_ok()
+    {
+        return Ok(list);
+    }
     let list = session.caller.list::<R>(None);
     match (list.complete().await, namespace) {
         (Err(refusal), Some(_)) if refusal.is_forbidden() => {
@@ -95,12 +98,15 @@ async fn choice<R: Row>(session: &Session, path: &str, wrong: Option<&str>) -> R
         (trouble(wrong))
         p { "You may not list the " (R::Kind::plural(&())) " of all namespaces. Choose one:" }
         @match &allowed {
-            Ok(names) if !names.is_empty() => ul {
-                @for name in names {
-                    li { a href=(address(path, iter::once(("namespace", name.as_str())))) { (name) } }
+            Ok((names, is_cut)) => {
+                ul {
+                    @for name in names {
+                        li { a href=(address(path, iter::once(("namespace", name.as_str())))) { (name) } }
+                    }
                 }
+                @if *is_cut { p { "Only the first " (MOST) " namespaces were asked for: there may be others." } }
+                @else if names.is_empty() { p { "There is no namespace in which you may list them." } }
             },
-            Ok(_) => p { "There is no namespace in which you may list them." },
             Err(_) => p { "You may not list namespaces either, so you have to know its name." },
         }
         (chooser(path, ""))
@@ -119,16 +125,19 @@ fn chooser(path: &str, namespace: &str) -> Markup {
     }
 }
 
-/// Returns the namespaces whose objects of the kind the caller may list.
-async fn allowed<R: Row>(session: &Session) -> Result<Vec<String>, Refusal> {
+/// Returns the namespaces whose objects of the kind the caller may list, and whether there are more namespaces than were asked
+/// for.
+async fn allowed<R: Row>(session: &Session) -> Result<(Vec<String>, bool)> {
     let client = &session.caller.client;
     let mut names = Vec::new();
-    reads::list(client, &Namespace::url_path(&(), None), ListParams::default(), MOST, |object| {
+    let path = Namespace::url_path(&(), None);
+    let (_, is_cut) = reads::list(client, &path, ListParams::default(), MOST, |object| {
         names.push(Lenient::<PartialObjectMeta>::parse(object).0.name_any());
     })
     .await?;
     let asked: Vec<_> = names.into_iter().map(|name| listable::<R>(client.clone(), name)).collect();
-    Ok(stream::iter(asked).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().flatten().collect())
+    let allowed = stream::iter(asked).buffered(AT_ONCE).filter_map(future::ready).collect().await;
+    Ok((allowed, is_cut))
 }
 
 /// Returns the namespace if the caller may list its objects of the kind.

@@ -5,20 +5,14 @@
 //! needed.
 
 use super::{
-    Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Right, Session, Window, hidden, is_part, lack,
-    page, reads,
+    Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Right, Session, Window, hidden, is_part,
+    lack, page, reads,
 };
 use api::{SparkApplication, SparkConnect, summary};
 use axum::{
     body::{Body, Bytes},
     extract::{Path, State},
-    http::{
-        HeaderMap, HeaderValue, Method, StatusCode, Uri,
-        header::{
-            ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-            ACCESS_CONTROL_MAX_AGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
-        },
-    },
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
     response::{Html, IntoResponse, Response},
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -32,11 +26,13 @@ use submission::exposure::{is_ui_off, ui_port};
 /// elsewhere; and be in a frame of this page only.
 const CONFINED: &str = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads; default-src 'self' \
     'unsafe-inline' 'unsafe-eval' data: blob:; form-action 'self'; frame-ancestors 'self'; base-uri 'none'";
+/// The most bytes of the path with which a driver begins all paths.
+const LONGEST_BASE: usize = 1 << 10;
 /// The storage that Spark's scripts need in a frame without an origin: see docs/design/decisions/0015-page-without-rights.md.
 const STORAGE: &str = "<head><script src=\"/assets/storage.js\"></script>";
 
 /// Shows the UI of the application's driver in a frame, or says why there is none.
-pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response, Refusal> {
+pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response> {
     let client = &session.caller.client;
     let (application, _) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
     let driver = driver(&session, &application).await;
@@ -44,10 +40,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
 }
 
 /// Shows the UI of a server of Spark Connect in a frame, or says why there is none.
-pub(crate) async fn show_server(
-    session: Session,
-    Path((namespace, name)): Named,
-) -> Result<Response, Refusal> {
+pub(crate) async fn show_server(session: Session, Path((namespace, name)): Named) -> Result<Response> {
     let client = &session.caller.client;
     let (connect, _) = reads::object::<SparkConnect>(client, &namespace, &name).await?;
     let none = format!("{name} has no server: it is {}", connect::summary::state_and_why(&connect));
@@ -62,7 +55,7 @@ pub(crate) async fn show_server(
 }
 
 /// Returns the page with a frame for the UI of a driver, or with the sentence that says why there is none.
-fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver, Refusal>) -> Response {
+fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver>) -> Response {
     let window =
         driver.map(|driver| session.page.windows.open(&session.page.secrets, &session.caller, driver));
     let content = html! {
@@ -75,7 +68,7 @@ fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver, Refu
     };
     let mut answer = page(Some(&session.visitor), &format!("Spark UI of {name}"), true, &content);
     let policy = HeaderValue::try_from(format!("{POLICY}; frame-src 'self'")).expect("its letters are ASCII");
-    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     answer
 }
 
@@ -84,7 +77,7 @@ fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver, Refu
 /// # Errors
 ///
 /// Why there is none.
-async fn driver(session: &Session, application: &SparkApplication) -> Result<Driver, Refusal> {
+async fn driver(session: &Session, application: &SparkApplication) -> Result<Driver> {
     let (name, namespace) = (application.name_any(), application.namespace().unwrap_or_default());
     if is_ui_off(application) {
         let words = format!("{name} has no web UI: its sparkConf turns it off (spark.ui.enabled).");
@@ -113,7 +106,7 @@ async fn running(
     driver: Driver,
     none: String,
     is_ours: impl Fn(&PodSummary) -> bool,
-) -> Result<Driver, Refusal> {
+) -> Result<Driver> {
     let pod = match reads::object::<Pod>(&session.caller.client, &driver.namespace, &driver.pod).await {
         Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return Err(Refusal::not_found(none)),
         pod => PodSummary::of(&pod?.0),
@@ -147,7 +140,7 @@ pub(crate) async fn window(
         answer(&page, part("key"), part("path"), &method, &uri, &body).await
     };
     let mut answer = answer.unwrap_or_else(|refusal| (refusal.status, refusal.words).into_response());
-    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONFINED));
+    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONFINED));
     answer
 }
 
@@ -158,7 +151,7 @@ async fn answer(
     method: &Method,
     uri: &Uri,
     body: &[u8],
-) -> Result<Response, Refusal> {
+) -> Result<Response> {
     let gone = || Refusal::new(StatusCode::GONE, "This view of Spark's UI is closed: load the page again.");
     let window = page.windows.get(key).ok_or_else(gone)?;
     let target = uri.path_and_query().and_then(|target| target.as_str().strip_prefix(&window.context()));
@@ -174,14 +167,15 @@ async fn answer(
         return Ok(question);
     }
     let (head, body) = window.ask(method, target).await?;
-    let kind = head.headers.get(CONTENT_TYPE).cloned().unwrap_or(HeaderValue::from_static("text/plain"));
+    let kind =
+        head.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(HeaderValue::from_static("text/plain"));
     let body = if kind.as_bytes().starts_with(b"text/html") { adapted(&window, &body)? } else { body };
     let mut answer = (head.status, may_be_read(), Body::from(body)).into_response();
-    answer.headers_mut().insert(CONTENT_TYPE, kind);
-    if let Some(to) =
-        head.headers.get(LOCATION).and_then(|to| to.to_str().ok()).and_then(|to| inside(&window, to))
-    {
-        answer.headers_mut().insert(LOCATION, to);
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let base = window.base.lock().clone().unwrap_or_default();
+    let to = head.headers.get(header::LOCATION).and_then(|to| to.to_str().ok());
+    if let Some(to) = to.and_then(|to| inside(&window.context(), &base, to)) {
+        answer.headers_mut().insert(header::LOCATION, to);
     }
     Ok(answer)
 }
@@ -189,27 +183,22 @@ async fn answer(
 /// Returns the headers that let the scripts of a frame without an origin read what they ask for.
 fn may_be_read() -> HeaderMap {
     let headers = [
-        (ACCESS_CONTROL_ALLOW_ORIGIN, "null"),
-        (ACCESS_CONTROL_ALLOW_METHODS, "GET"),
-        (ACCESS_CONTROL_ALLOW_HEADERS, "x-requested-with, content-type"),
-        (ACCESS_CONTROL_MAX_AGE, "600"),
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, "null"),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "x-requested-with, content-type"),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
     ];
     headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
 }
 
-/// Whether the path, which is decoded, is one at which Spark kills a job or a stage. Jetty ignores what is behind a
-/// semicolon.
+/// Whether the path, which is decoded, may be one at which Spark kills a job or a stage. Jetty ignores what is behind a
+/// semicolon, and that of Spark 3.5 decodes `%u006b` too, which is none of the escapes of a path of Spark's.
 fn is_kill(path: &str) -> bool {
-    path.split('/').any(|segment| segment.split(';').next() == Some("kill"))
+    path.contains('%') || path.split('/').any(|segment| segment.split(';').next() == Some("kill"))
 }
 
 /// Returns the question whether something is to be killed; none if it was asked and answered, and the caller has the right.
-async fn kill(
-    page: &Page,
-    window: &Window,
-    method: &Method,
-    body: &[u8],
-) -> Result<Option<Response>, Refusal> {
+async fn kill(page: &Page, window: &Window, method: &Method, body: &[u8]) -> Result<Option<Response>> {
     let refused = |words: &str| Err(Refusal::new(StatusCode::FORBIDDEN, words));
     if !page.settings.allows_actions {
         return refused("This page only shows: the admin has not allowed actions (--allow-actions).");
@@ -240,11 +229,10 @@ async fn kill(
 /// # Errors
 ///
 /// If the page becomes too large.
-fn adapted(window: &Window, page: &[u8]) -> Result<Bytes, Refusal> {
+fn adapted(window: &Window, page: &[u8]) -> Result<Bytes> {
     let page = String::from_utf8_lossy(page);
     let context = window.context();
-    let base =
-        page.split_once("setUIRoot('").and_then(|(_, rest)| rest.split_once('\'')).map(|(base, _)| base);
+    let base = base_of(&page);
     if let Some(base) = base {
         *window.base.lock() = Some(base.to_owned());
     }
@@ -253,12 +241,19 @@ fn adapted(window: &Window, page: &[u8]) -> Result<Bytes, Refusal> {
         .ok_or_else(|| Refusal::new(StatusCode::BAD_GATEWAY, "The driver's page is too large."))
 }
 
+/// Returns the path with which the driver begins all paths, as its page has it; none if it is longer than any of Spark's: each
+/// window keeps its own.
+fn base_of(page: &str) -> Option<&str> {
+    let (base, _) = page.split_once("setUIRoot('")?.1.split_once('\'')?;
+    Some(base).filter(|base| base.len() <= LONGEST_BASE)
+}
+
 /// Returns the page in which all paths that begin with `base` begin with `context` instead. None if that is too large: a
 /// hostile page may consist of such paths.
 fn rewritten(page: &str, base: &str, context: &str) -> Option<String> {
     let mut page = page.to_owned();
     if base != context {
-        page = page.replace(&format!("setUIRoot('{base}')"), &format!("setUIRoot('{context}')"));
+        page = page.replacen(&format!("setUIRoot('{base}')"), &format!("setUIRoot('{context}')"), 1);
         for quote in ['"', '\''] {
             let (from, to) = (format!("{quote}{base}/"), format!("{quote}{context}/"));
             if page.len() + page.matches(&from).count() * to.len() > 2 * LARGEST {
@@ -270,13 +265,14 @@ fn rewritten(page: &str, base: &str, context: &str) -> Option<String> {
     Some(page.replacen("<head>", STORAGE, 1))
 }
 
-/// Returns the place to which a driver leads, which is always in the window.
-fn inside(window: &Window, to: &str) -> Option<HeaderValue> {
+/// Returns the place to which a driver leads with `to`, which is always in the window; none where a browser would go up from
+/// there by a segment of dots.
+fn inside(context: &str, base: &str, to: &str) -> Option<HeaderValue> {
     let uri: Uri = to.parse().ok()?;
-    let path = uri.path_and_query()?.as_str();
-    let context = window.context();
-    let base = window.base.lock().clone().unwrap_or_default();
-    let path = path.strip_prefix(&context).or_else(|| path.strip_prefix(&base)).unwrap_or(path);
+    let is_up = |segment: &str| [".", ".."].contains(&&*segment.to_lowercase().replace("%2e", "."));
+    let path = uri.path_and_query().filter(|_| !uri.path().split('/').any(is_up))?.as_str();
+    let below = path.strip_prefix(context).or_else(|| path.strip_prefix(base));
+    let path = below.filter(|below| below.starts_with('/')).unwrap_or(path);
     HeaderValue::try_from(format!("{context}{path}")).ok()
 }
 
@@ -295,12 +291,38 @@ mod tests {
             <a href=\"/spark/key/jobs/\"></a><a href='/spark/key/sql/'></a><a href=\"https://b/\"></a></html>"
         );
         assert_eq!(rewritten("<a href=\"/k/\">", "/k", "/k").unwrap(), "<a href=\"/k/\">");
+        assert_eq!((base_of(page), base_of("<html></html>")), (Some("/b"), None));
+        // Once, a driver decided how much each window had in memory for as long as it was open.
+        assert_eq!(base_of(&format!("setUIRoot('{}')", "b".repeat(LONGEST_BASE + 1))), None);
         assert_eq!(rewritten(&"\"/".repeat(LARGEST / 2), "", "/spark/a-long-key"), None);
     }
 
     #[test]
+    fn a_driver_leads_to_no_place_outside_of_its_window() {
+        let inside = |to: &str| {
+            let to = super::inside("/spark/key", "/b", to)?;
+            Some(to.to_str().unwrap().strip_prefix("/spark/key").expect(to.to_str().unwrap()).to_owned())
+        };
+        for to in [
+            "/b/jobs/?id=1",
+            "/spark/key/jobs/?id=1",
+            "http://10.0.0.1:4040/jobs/?id=1",
+            "https://evil/b/jobs/?id=1",
+        ] {
+            assert_eq!(inside(to).as_deref(), Some("/jobs/?id=1"), "{to}");
+        }
+        assert_eq!(inside("//evil/x..y").as_deref(), Some("//evil/x..y"));
+        assert_eq!(inside("/bx").as_deref(), Some("/bx"), "it is no key of another window");
+        for to in ["/../../applications", "/b/./%2E%2e/x", "/b/.", "jobs/ x", ""] {
+            assert_eq!(inside(to), None, "{to}");
+        }
+    }
+
+    #[test]
     fn paths_that_kill_are_known_however_they_are_written() {
-        for path in ["jobs/job/kill/", "stages/stage/kill", "jobs/job/kill;a=b/", "x//kill/y"] {
+        for path in
+            ["jobs/job/kill/", "stages/stage/kill", "jobs/job/kill;a=b/", "x//kill/y", "jobs/job/%u006bill/"]
+        {
             assert!(is_kill(path), "{path}");
         }
         for path in ["jobs/", "static/killer.js", "jobs/job/", "kills"] {

@@ -5,7 +5,8 @@
 //! and nothing else: see docs/design/decisions/0015-page-without-rights.md.
 
 use super::{
-    Caller, CallerId, LARGEST, Places, Refusal, Secrets,
+    Caller, CallerId, LARGEST, Refusal, Result, Secrets,
+    callers::displaced,
     reads::{self, collected},
 };
 use axum::{
@@ -19,21 +20,23 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::HashMap, fmt::Display, sync::Arc, time::Duration};
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
+use work::{Share, Shares};
 
-/// The most windows. Of more, the one that has not been used for longest is closed.
+/// The most windows, of which those into drivers of one namespace are at most as many as are free. Of more, the one that has
+/// not been used for longest is closed.
 const MOST: usize = 256;
 /// The time for which a window stays open that nobody uses. An open page of a UI asks for nothing while it is read.
 const UNUSED: Duration = Duration::from_secs(30 * 60);
 /// The longest time for which a window stays open: as long as a cookie.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
-/// The places of answers of drivers in memory, of all windows together. No driver holds up the API server's answers.
-static IN_MEMORY: Places = Places::new();
-/// The number of requests that one window sends at once: a browser sends six.
-const OF_ONE: usize = 6;
+/// The places of answers of drivers in memory, of all windows together. No driver holds up the API server's answers. They are
+/// shared by namespace: a tenant decides how slowly a driver answers, and has any number of tokens.
+static IN_MEMORY: Shares = Shares::new(8);
+/// The requests to drivers that are under way, and the connections that are kept for the next ones. The buffers of each may have a
+/// megabyte of what a driver sends, so they are shared in the same way. A browser sends six requests at once.
+static UNDER_WAY: Shares = Shares::new(64);
+static IDLE: Shares = Shares::new(64);
 /// The longest time that a driver may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The time for which a connection to a driver is used. Each new one is asked for with the caller's token, so a window ends
@@ -67,8 +70,7 @@ pub(crate) struct Window {
     /// first page.
     pub base: Mutex<Option<String>>,
     caller: CallerId,
-    room: Semaphore,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<(Connection, Share<'static>)>>,
     opened: Instant,
     used: Mutex<Instant>,
 }
@@ -87,8 +89,8 @@ impl Windows {
             *window.used.lock() = Instant::now();
             return Arc::clone(window);
         }
-        let oldest = open.values().min_by_key(|window| *window.used.lock()).map(|window| window.key.clone());
-        if let Some(oldest) = oldest.filter(|_| open.len() >= MOST) {
+        let is_beside = |window: &Arc<Window>| window.driver.namespace == driver.namespace;
+        if let Some(oldest) = displaced(&open, MOST, is_beside, |window| *window.used.lock()) {
             open.remove(&oldest);
         }
         let window = Arc::new(Window {
@@ -97,7 +99,6 @@ impl Windows {
             client: caller.client.clone(),
             base: Mutex::default(),
             caller: caller.id,
-            room: Semaphore::new(OF_ONE),
             idle: Mutex::default(),
             opened: Instant::now(),
             used: Mutex::new(Instant::now()),
@@ -135,33 +136,33 @@ impl Window {
     /// # Errors
     ///
     /// If the driver does not answer, or if the caller may not forward its port.
-    pub(crate) async fn ask(&self, method: Method, target: &str) -> Result<(Parts, Bytes), Refusal> {
-        let _room = self.room.acquire().await.expect("nobody closes it");
+    pub(crate) async fn ask(&self, method: Method, target: &str) -> Result<(Parts, Bytes)> {
+        let _place = UNDER_WAY.next(&self.driver.namespace).await;
         timeout(PATIENCE, self.answer(method, target)).await.unwrap_or_else(|late| Err(self.silence(late)))
     }
 
-    async fn answer(&self, method: Method, target: &str) -> Result<(Parts, Bytes), Refusal> {
+    async fn answer(&self, method: Method, target: &str) -> Result<(Parts, Bytes)> {
         let mut connection = self.connection().await?;
         let request = Request::builder().method(method).uri(target).header(HOST, "localhost");
         let request = request.header(CONTEXT, self.context()).body(Empty::new());
         let request = request.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
         let answer = connection.requests.send_request(request).await.map_err(|error| self.silence(error))?;
         let (head, body) = answer.into_parts();
-        let room = IN_MEMORY.place(&self.driver.namespace);
+        let room = IN_MEMORY.next(&self.driver.namespace);
         let body = collected(body, room).await.map_err(|error| self.silence(error))?;
         let body = body.ok_or_else(|| {
             let words = format!("The driver's answer has more than {} MiB.", LARGEST >> 20);
             Refusal::new(StatusCode::BAD_GATEWAY, words)
         })?;
-        self.idle.lock().push(connection);
+        self.idle.lock().extend(IDLE.one(&self.driver.namespace).map(|place| (connection, place)));
         Ok((head, body))
     }
 
     /// Returns a connection to the driver that is free, or a new one.
-    async fn connection(&self) -> Result<Connection, Refusal> {
+    async fn connection(&self) -> Result<Connection> {
         loop {
             let idle = self.idle.lock().pop();
-            let Some(mut idle) = idle else { break };
+            let Some((mut idle, _place)) = idle else { break };
             if idle.begun.elapsed() < REUSED && idle.requests.ready().await.is_ok() {
                 return Ok(idle);
             }
@@ -187,7 +188,7 @@ impl Window {
     /// # Errors
     ///
     /// If the pod is gone or another one, or may not be read.
-    async fn check(&self) -> Result<(), Refusal> {
+    async fn check(&self) -> Result<()> {
         let Driver { namespace, name, pod, uid, .. } = &self.driver;
         let (found, _) = reads::object::<Pod>(&self.client, namespace, pod).await?;
         if found.uid().as_ref() == Some(uid) {
@@ -244,6 +245,22 @@ mod tests {
         assert!(windows.get(&first).is_some());
         tokio::time::advance(UNUSED).await;
         assert!(windows.get(&first).is_none());
+    }
+
+    /// Once, whoever looked at 256 drivers closed the windows of everybody else.
+    #[tokio::test(start_paused = true)]
+    async fn windows_into_one_namespace_close_none_into_another() {
+        let (windows, secrets, callers) = (Windows::default(), Secrets::new(), Callers::default());
+        let caller = callers.caller([1; 32], client).await.unwrap();
+        let other = Driver { namespace: "team-b".to_owned(), ..driver("other") };
+        let other = windows.open(&secrets, &caller, other).key.clone();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let open = |number: usize| windows.open(&secrets, &caller, driver(&number.to_string())).key.clone();
+        let first = open(0);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        (1..2 * MOST).for_each(|number| drop(open(number)));
+        assert!(windows.get(&other).is_some() && windows.get(&first).is_none());
+        assert_eq!(windows.0.lock().len(), 1 + MOST / 2);
     }
     /// A run that fails is submitted again under the same name, and a window of its driver led to the next one.
     #[tokio::test(start_paused = true)]

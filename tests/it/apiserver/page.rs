@@ -5,22 +5,30 @@ use super::{
     calls::{self, kubeconfig, token},
     eventually,
     namespace::Namespace,
+    proxy::{Line, Proxy},
     seen,
 };
 use crate::program::free_port;
 use api::SparkApplication;
-use axum::http::{
-    Method, Request, StatusCode,
-    header::{AUTHORIZATION, LOCATION},
+use axum::{
+    Router,
+    body::to_bytes,
+    http::{
+        Method, Request, Response, StatusCode,
+        header::{AUTHORIZATION, COOKIE, HeaderName, LOCATION},
+    },
 };
 use futures::future::join;
 use k8s_openapi::ByteString;
 use kube::{Client, Config, client::Body};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     env, fs,
+    net::Ipv4Addr,
     process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
 };
+use tokio::net::TcpListener;
 
 /// The process `spark-operator page`, which is killed when this value is dropped.
 pub(crate) struct Page {
@@ -31,8 +39,11 @@ pub(crate) struct Page {
 impl Page {
     /// Starts the process and waits until it answers.
     pub(crate) async fn start(namespace: &Namespace) -> Self {
-        let kubeconfig = kubeconfig();
-        let cluster = &kubeconfig["clusters"][0]["cluster"];
+        Self::of(namespace, &kubeconfig()["clusters"][0]["cluster"]).await
+    }
+
+    /// Starts the process for a cluster, as a kubeconfig has it, and waits until it answers.
+    async fn of(namespace: &Namespace, cluster: &Value) -> Self {
         let ByteString(authority) =
             serde_json::from_value(cluster["certificate-authority-data"].clone()).unwrap();
         let file = namespace.folder.join("ca.crt");
@@ -72,18 +83,83 @@ impl Page {
         path: &str,
         form: &str,
     ) -> (StatusCode, String, String) {
-        let request =
-            Request::builder().method(method).uri(path).header(AUTHORIZATION, format!("Bearer {token}"));
-        let answer =
-            self.client.send(request.body(Body::from(form.as_bytes().to_vec())).unwrap()).await.unwrap();
-        let to = answer.headers().get(LOCATION).map_or("", |to| to.to_str().unwrap()).to_owned();
-        let status = answer.status();
-        let text = answer.into_body().collect_bytes().await.unwrap().to_vec();
-        (status, to, String::from_utf8(text).unwrap())
+        let value = format!("Bearer {token}");
+        asked(&self.client, (AUTHORIZATION, value.as_str()), method, path, form).await
     }
 
     pub(crate) async fn get(&self, token: &str, path: &str) -> String {
         self.ask(token, Method::GET, path, "").await.2
+    }
+}
+
+/// Sends a request with a header. Returns the status, the address that is led to, and the text.
+async fn asked(
+    client: &Client,
+    (name, value): (HeaderName, &str),
+    method: Method,
+    path: &str,
+    form: &str,
+) -> (StatusCode, String, String) {
+    let request = Request::builder().method(method).uri(path).header(name, value);
+    let answer = client.send(request.body(Body::from(form.as_bytes().to_vec())).unwrap()).await.unwrap();
+    let to = answer.headers().get(LOCATION).map_or("", |to| to.to_str().unwrap()).to_owned();
+    let status = answer.status();
+    let text = answer.into_body().collect_bytes().await.unwrap().to_vec();
+    (status, to, String::from_utf8(text).unwrap())
+}
+
+/// The form that suspends the application whose page is shown.
+fn suspend(shown: &str) -> String {
+    let form = shown.split_once(r#"name="form" value=""#).expect(shown).1.split('"').next().unwrap();
+    format!("form={form}&action=suspend")
+}
+
+/// A proxy that lets in whoever has its cookie, and sends the token that it has for them, as oauth2-proxy does. It lets
+/// `/spark/` pass.
+struct Door {
+    client: Client,
+    token: Arc<Mutex<String>>,
+}
+
+impl Door {
+    const KEY: &str = "door=open";
+
+    async fn to(page: &Page, token: &str) -> Self {
+        let token = Arc::new(Mutex::new(token.to_owned()));
+        let (behind, present) = (page.client.clone(), Arc::clone(&token));
+        let pass = move |request: axum::extract::Request| {
+            let (behind, token) = (behind.clone(), present.lock().unwrap().clone());
+            async move {
+                let (mut head, body) = request.into_parts();
+                head.headers.remove(AUTHORIZATION);
+                if head.headers.get(COOKIE).is_some_and(|cookie| cookie == Self::KEY) {
+                    head.headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+                } else if !head.uri.path().starts_with("/spark/") {
+                    let mut refused = Response::new(axum::body::Body::from("the door"));
+                    *refused.status_mut() = StatusCode::UNAUTHORIZED;
+                    return refused;
+                }
+                let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
+                let answer = behind.send(Request::from_parts(head, Body::from(body))).await.unwrap();
+                let (head, body) = answer.into_parts();
+                let body = body.collect_bytes().await.unwrap();
+                Response::from_parts(head, axum::body::Body::from(body))
+            }
+        };
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = socket.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(socket, Router::new().fallback(pass)).await });
+        let client = Client::try_from(Config::new(format!("http://{address}").parse().unwrap())).unwrap();
+        Self { client, token }
+    }
+
+    fn has(&self, token: &str) {
+        token.clone_into(&mut self.token.lock().unwrap());
+    }
+
+    /// Sends a request with the cookie of the proxy.
+    async fn ask(&self, method: Method, path: &str, form: &str) -> (StatusCode, String, String) {
+        asked(&self.client, (COOKIE, Self::KEY), method, path, form).await
     }
 }
 
@@ -94,22 +170,22 @@ impl Drop for Page {
     }
 }
 
-/// Creates a service account that may do this with applications in the namespace.
-pub(crate) fn account(name: &str, namespace: &str, verbs: &[&str]) {
+/// Creates a service account of the namespace `home`, which may do this with applications in `namespace`.
+pub(crate) fn account(name: &str, home: &str, namespace: &str, verbs: &[&str]) {
     let metadata = json!({"name": name, "namespace": namespace});
     let rules =
         json!([{"apiGroups": ["sparkoperator.k8s.io"], "resources": ["sparkapplications"], "verbs": verbs}]);
     let rbac = "rbac.authorization.k8s.io";
     for object in [
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}),
         json!({"apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": metadata, "rules": rules}),
         json!({
             "apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": metadata,
             "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": home}],
         }),
     ] {
-        calls::apply(&object, Some(namespace));
+        calls::apply(&object, object["metadata"]["namespace"].as_str());
     }
 }
 
@@ -118,9 +194,9 @@ pub(crate) fn account(name: &str, namespace: &str, verbs: &[&str]) {
 async fn two_callers_side_by_side_see_and_do_what_each_of_them_may() {
     let namespace = Namespace::new("page").await;
     namespace.create::<SparkApplication>(&application("pi")).await;
-    account("editor", "page", &["get", "list", "watch", "patch"]);
-    account("viewer", "page", &["get", "list", "watch"]);
-    account("nobody", "page", &["create"]);
+    account("editor", "page", "page", &["get", "list", "watch", "patch"]);
+    account("viewer", "page", "page", &["get", "list", "watch"]);
+    account("nobody", "page", "page", &["create"]);
     let [editor, viewer, nobody] = ["editor", "viewer", "nobody"].map(|name| token(name, "page"));
     let page = Page::start(&namespace).await;
 
@@ -129,17 +205,13 @@ async fn two_callers_side_by_side_see_and_do_what_each_of_them_may() {
     assert!(of_viewer.contains(r#"<a href="/applications/page/pi">pi</a>"#), "{of_viewer}");
     assert!(of_nobody.contains("is forbidden") && !of_nobody.contains(">pi<"), "{of_nobody}");
     assert!(page.get(&viewer, "/applications").await.contains("You may not list namespaces either"));
-    let (status, to, _) = page.ask("nonsense", Method::GET, list, "").await;
-    assert_eq!((status, &*to), (StatusCode::SEE_OTHER, "/login?to=%2Fapplications%3Fnamespace%3Dpage"));
+    let (status, _, text) = page.ask("nonsense", Method::GET, list, "").await;
+    assert!(status == StatusCode::UNAUTHORIZED && text.contains("does not accept this token"), "{text}");
 
     let (of_viewer, of_editor) = join(page.get(&viewer, pi), page.get(&editor, pi)).await;
     let lacks = "You lack the right to patch sparkapplications in the namespace page.";
     assert!(of_viewer.contains(lacks) && of_viewer.contains("You lack the right to delete"), "{of_viewer}");
     assert!(!of_editor.contains(lacks) && of_editor.contains("You lack the right to delete"), "{of_editor}");
-    let suspend = |shown: &str| {
-        let form = shown.split_once(r#"name="form" value=""#).expect(shown).1.split('"').next().unwrap();
-        format!("form={form}&action=suspend")
-    };
     let is_suspended = async || namespace.application("pi").await["spec"]["suspend"] == true;
     // The form of another is as little use as the button that cannot be pressed.
     for form in [suspend(&of_viewer), suspend(&of_editor)] {
@@ -162,6 +234,122 @@ async fn two_callers_side_by_side_see_and_do_what_each_of_them_may() {
     eventually("the list does not have the old one", async || {
         let shown = page.get(&viewer, list).await;
         seen(!shown.contains(">pi<") && shown.contains("1 applications"), shown)
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn an_authenticating_proxy_decides_who_comes_in_and_its_token_what_they_see_and_do() {
+    let namespace = Namespace::new("door").await;
+    namespace.create::<SparkApplication>(&application("pi")).await;
+    account("ada", "door", "door", &["get", "list", "watch", "patch"]);
+    account("bob", "door", "door", &["get", "list", "watch", "patch"]);
+    let [ada, bob] = ["ada", "bob"].map(|name| token(name, "door"));
+    let page = Page::start(&namespace).await;
+    let door = Door::to(&page, &ada).await;
+    let pi = "/applications/door/pi";
+
+    let outside = async |path: &str| asked(&door.client, (COOKIE, "x=y"), Method::GET, path, "").await;
+    let (status, _, text) = outside(pi).await;
+    assert_eq!((status, &*text), (StatusCode::UNAUTHORIZED, "the door"));
+    let (status, _, text) = outside("/spark/guess/jobs/").await;
+    assert!(status == StatusCode::GONE && text.contains("is closed"), "{text}");
+    let (status, _, of_ada) = door.ask(Method::GET, pi, "").await;
+    assert_eq!(status, StatusCode::OK, "{of_ada}");
+    assert!(of_ada.contains("system:serviceaccount:door:ada") && !of_ada.contains("Log out"), "{of_ada}");
+    assert!(!of_ada.contains(&ada), "{of_ada}");
+
+    // The token has expired, so that no form would help, and the proxy gets another one.
+    door.has("expired");
+    let (status, _, text) = door.ask(Method::GET, pi, "").await;
+    assert!(status == StatusCode::UNAUTHORIZED && text.contains("does not accept this token"), "{text}");
+    door.has(&bob);
+    let is_suspended = async || namespace.application("pi").await["spec"]["suspend"] == true;
+    let (status, _, text) = door.ask(Method::POST, pi, &suspend(&of_ada)).await;
+    assert!(status == StatusCode::FORBIDDEN && text.contains("load the page again"), "{text}");
+    let (_, _, of_bob) = door.ask(Method::GET, pi, "").await;
+    // What the page of another site sends has the cookie of the proxy, too.
+    let foreign = Request::post(pi).header(COOKIE, Door::KEY).header("sec-fetch-site", "cross-site");
+    let foreign = foreign.body(Body::from(suspend(&of_bob).into_bytes())).unwrap();
+    assert_eq!(door.client.send(foreign).await.unwrap().status(), StatusCode::FORBIDDEN);
+    assert!(!is_suspended().await);
+    let (status, to, text) = door.ask(Method::POST, pi, &suspend(&of_bob)).await;
+    assert_eq!((status, &*to), (StatusCode::SEE_OTHER, pi), "{text}");
+    assert!(is_suspended().await);
+    let log = fs::read_to_string(namespace.folder.join("page.log")).unwrap();
+    assert!(!log.contains(&ada) && !log.contains(&bob), "{log}");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn bad_input_is_told_and_an_api_server_that_was_away_comes_back() {
+    // Of many namespaces the first are asked for.
+    let namespace = Namespace::new("bad-input").await;
+    namespace.create::<SparkApplication>(&application("pi")).await;
+    account("guide", "bad-input", "bad-input", &["get", "list", "watch"]);
+    let rbac = "rbac.authorization.k8s.io";
+    let metadata = json!({"name": "page-guide"});
+    for object in [
+        json!({
+            "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": metadata,
+            "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}],
+        }),
+        json!({
+            "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "page-guide"},
+            "subjects": [{"kind": "ServiceAccount", "name": "guide", "namespace": "bad-input"}],
+        }),
+    ] {
+        calls::apply(&object, None);
+    }
+    let guide = token("guide", "bad-input");
+    let proxy = Proxy::start().await;
+    let page = Page::of(&namespace, &proxy.cluster()).await;
+    let (list, pi) = ("/applications?namespace=bad-input", "/applications/bad-input/pi");
+
+    // That a namespace may not be listed is told, and those that may be are named.
+    for (path, is_told) in [("/applications", false), ("/applications?namespace=kube-system", true)] {
+        let shown = page.get(&guide, path).await;
+        assert!(shown.contains(&format!(r#"<a href="{list}">bad-input</a>"#)), "{shown}");
+        assert!(!shown.contains(r#"?namespace=kube-system""#), "{shown}");
+        assert_eq!(shown.contains("You lack a right"), is_told, "{shown}");
+    }
+    for (path, words) in [
+        ("/applications/bad-input/none", "It is gone"),
+        ("/schedules/bad-input/none", "You lack a right"),
+        ("/logs/bad-input/none", "You lack a right"),
+        ("/ui/bad-input/none/", "It is gone"),
+        ("/ui/bad-input/pi/", "pi has no driver"),
+        ("/applications/bad-input/pi%2F..%2Ftau", "that cannot be a name"),
+        ("/nowhere", "There is no such page"),
+    ] {
+        let shown = page.get(&guide, path).await;
+        assert!(shown.contains(words), "{path}: {shown}");
+    }
+    for (token, words) in
+        [("wrong", "does not accept this token"), ("a%0Ab", "That is no token"), ("", "That is no token")]
+    {
+        let form = format!("token={token}&to={list}");
+        let (status, _, shown) = asked(&page.client, (COOKIE, "x=y"), Method::POST, "/login", &form).await;
+        assert!(status == StatusCode::OK && shown.contains(words), "{token}: {shown}");
+    }
+
+    assert!(page.get(&guide, list).await.contains(">pi</a>"));
+    proxy.line_is(Line::Refused);
+    let is_told = |shown: &str| shown.contains("The API server cannot be reached");
+    let (status, _, shown) = page.ask(&guide, Method::GET, pi, "").await;
+    assert!(status == StatusCode::BAD_GATEWAY && is_told(&shown), "{status} {shown}");
+    eventually("the list is shown as it was, and that it is old", async || {
+        let shown = page.get(&guide, list).await;
+        seen(shown.contains(">pi</a>") && is_told(&shown), shown)
+    })
+    .await;
+    proxy.line_is(Line::Up);
+    eventually("the page has come back", async || {
+        let (of_list, of_pi) = (page.get(&guide, list).await, page.get(&guide, pi).await);
+        let is_back = of_list.contains(">pi</a>") && of_pi.contains("pi is <span");
+        seen(is_back && !is_told(&of_list), of_list)
     })
     .await;
 }

@@ -1,7 +1,7 @@
 //! Proves that the page shows ten thousand applications to many callers soon and with little memory.
 
 use crate::apiserver::{
-    calls::token,
+    calls::{self, token},
     eventually, fleet,
     namespace::Namespace,
     page::{Page, account},
@@ -10,11 +10,15 @@ use crate::apiserver::{
 use api::SparkApplication;
 use futures::future::join_all;
 use procfs::process::Process;
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 const MANY: usize = 10_000;
-const CALLERS: [&str; 20] =
-    ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
+/// The callers, each with a namespace of the same name: service accounts of one namespace would share half of the room.
+const CALLERS: [&str; 20] = [
+    "soak-a", "soak-b", "soak-c", "soak-d", "soak-e", "soak-f", "soak-g", "soak-h", "soak-i", "soak-j",
+    "soak-k", "soak-l", "soak-m", "soak-n", "soak-o", "soak-p", "soak-q", "soak-r", "soak-s", "soak-t",
+];
 /// The longest time until a first caller sees the list. The page itself gives up after 10 s, and asks again.
 const FIRST: Duration = Duration::from_secs(10);
 /// The most memory of the process, in KiB: the chart's limit is 256 MiB.
@@ -26,8 +30,9 @@ async fn ten_thousand_applications_are_shown_soon_and_to_twenty_callers_with_lit
     let namespace = Namespace::new("soak-page").await;
     fleet::make(&namespace, MANY).await;
     let tokens = CALLERS.map(|name| {
-        account(name, "soak-page", &["get", "list", "watch"]);
-        token(name, "soak-page")
+        calls::apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}), None);
+        account(name, name, "soak-page", &["get", "list", "watch"]);
+        token(name, name)
     });
     let page = Page::start(&namespace).await;
     let begun = Instant::now();

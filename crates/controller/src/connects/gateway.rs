@@ -34,6 +34,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tracing::warn;
+use work::may_have;
 
 /// The pause in which changes of ports are collected before the NetworkPolicy is written.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -128,7 +129,7 @@ impl KnownGateway {
             let highest = taken.iter().copied().filter(|port| (first..=last).contains(port)).max();
             let next = latest.or(highest).map_or(first, |before| before + 1);
             let mut free = (next..=last).chain(first..next).filter(|port| !taken.contains(port));
-            let found = free.next().filter(|_| of_namespace <= free.count())?;
+            let found = free.next().filter(|_| may_have(of_namespace, 1 + free.count()))?;
             *latest = Some(found);
             Some(found)
         })?;

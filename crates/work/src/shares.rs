@@ -1,0 +1,130 @@
+//! Shares what is scarce among namespaces or users: each takes at most as many places as it leaves free. One has half of them
+//! at most, two have three quarters, and something is left for the next.
+
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::sync::Notify;
+
+/// Whether an owner of `own` places may have one more, while so many are `free`.
+pub const fn may_have(own: usize, free: usize) -> bool {
+    own < free
+}
+
+/// A number of places.
+#[derive(Debug)]
+pub struct Shares {
+    most: usize,
+    /// The number of places that each owner has.
+    taken: Mutex<BTreeMap<Arc<str>, usize>>,
+    freed: Notify,
+}
+
+/// The places of an owner, which are free again when this value is dropped. An owner may have several such values.
+#[derive(Debug)]
+pub struct Share<'s> {
+    all: &'s Shares,
+    owner: Arc<str>,
+    places: usize,
+}
+
+impl Shares {
+    /// Returns so many places, all of which are free.
+    pub const fn new(most: usize) -> Self {
+        Self { most, taken: Mutex::new(BTreeMap::new()), freed: Notify::const_new() }
+    }
+
+    /// Returns a share of an owner in which there is no place yet.
+    pub fn empty(&self, owner: &str) -> Share<'_> {
+        Share { all: self, owner: owner.into(), places: 0 }
+    }
+
+    /// Returns a share with one place; none if the owner may not have one more now.
+    pub fn one(&self, owner: &str) -> Option<Share<'_>> {
+        let mut share = self.empty(owner);
+        share.grow().then_some(share)
+    }
+
+    /// Waits for a share with one place.
+    pub async fn next(&self, owner: &str) -> Share<'_> {
+        loop {
+            // Made before the look, so that a place that becomes free between the two is not missed.
+            let freed = self.freed.notified();
+            if let Some(share) = self.one(owner) {
+                return share;
+            }
+            freed.await;
+        }
+    }
+}
+
+impl Share<'_> {
+    /// Adds a place. Returns whether the owner may have one more.
+    pub fn grow(&mut self) -> bool {
+        let mut taken = self.all.taken.lock();
+        let free = self.all.most - taken.values().sum::<usize>();
+        let own = taken.get(&self.owner).copied().unwrap_or_default();
+        let may = may_have(own, free);
+        if may {
+            taken.insert(Arc::clone(&self.owner), own + 1);
+            self.places += 1;
+        }
+        may
+    }
+
+    /// Gives back so many of its places; it has at least as many.
+    pub fn shrink(&mut self, places: usize) {
+        self.places -= places;
+        let mut taken = self.all.taken.lock();
+        if let Some(own) = taken.get_mut(&self.owner) {
+            *own -= places;
+            if *own == 0 {
+                taken.remove(&self.owner);
+            }
+        }
+        drop(taken);
+        self.all.freed.notify_waiters();
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        // Who looks in vain has an empty share for a moment, and wakes nobody.
+        if self.places > 0 {
+            self.shrink(self.places);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+    use std::iter;
+
+    /// Once, two windows into drivers that answered slowly held six of eight places for half a minute, and then six more.
+    #[tokio::test]
+    async fn a_crowd_leaves_places_to_others_and_what_is_given_back_goes_to_who_waits() {
+        let shares = Shares::new(8);
+        let crowd = |owner: &'static str| iter::from_fn(|| shares.one(owner)).collect::<Vec<_>>();
+        let mut held = ["a", "b", "c", "d", "e"].map(crowd);
+        assert_eq!(held.each_ref().map(Vec::len), [4, 2, 1, 1, 0]);
+        let mut waits = Box::pin(shares.next("e"));
+        assert!((&mut waits).now_or_never().is_none());
+        held[0].pop();
+        assert!(waits.now_or_never().is_some());
+        drop(held);
+        assert!(shares.taken.lock().is_empty());
+    }
+
+    #[test]
+    fn a_share_grows_and_shrinks() {
+        let shares = Shares::new(4);
+        let (mut a, mut b) = (shares.empty("a"), shares.empty("b"));
+        assert!(a.grow() && a.grow() && !a.grow(), "half of all");
+        assert!(b.grow() && !b.grow(), "half of the rest");
+        a.shrink(2);
+        assert!(b.grow());
+        drop((a, b));
+        assert!(shares.taken.lock().is_empty());
+    }
+}
