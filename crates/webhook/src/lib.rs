@@ -11,7 +11,6 @@ mod connects;
 mod decision;
 mod exposure_rights;
 mod extensions;
-mod graceful_close;
 mod large;
 mod listener;
 mod lookups;
