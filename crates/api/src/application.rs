@@ -219,11 +219,8 @@ pub fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReferen
 
 /// Returns the text of an optional field; none if the text is empty, because Helm charts write an empty string for a
 /// value that is not set. `sparkConf` may then still set the same property.
-pub const fn stated(text: &Option<String>) -> Option<&String> {
-    match text {
-        Some(text) if !text.is_empty() => Some(text),
-        _ => None,
-    }
+pub fn stated(text: &Option<String>) -> Option<&String> {
+    text.as_ref().filter(|text| !text.is_empty())
 }
 
 impl Dependencies {

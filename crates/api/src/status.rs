@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api_derive::omits_empty;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::{Embedded, nulls::reads_null_as_absent};
 
@@ -72,12 +72,16 @@ pub struct ApplicationState {
 }
 
 crate::words! {
-    /// The stage of an application in its life. The strings are those of Kubeflow's operator.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+    /// The stage of an application in its life. The strings are those of Kubeflow's operator. One application with a state
+    /// that we do not know must not make the list of all applications unreadable.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
     #[schemars(with = "String")]
     pub enum State {
         /// Nothing was done yet. The empty string, and what an absent status means.
         #[default]
+        #[serde(rename = "")]
         New = "",
         /// The driver's pod was created, by the operator or by spark-submit; it is not running yet.
         Submitted = "SUBMITTED",
@@ -105,6 +109,7 @@ crate::words! {
         Resuming = "RESUMING",
         /// The driver cannot be seen, for instance because its node is lost. Also what a state that we do not
         /// know is read as.
+        #[serde(other)]
         Unknown = "UNKNOWN",
     }
 
@@ -144,20 +149,6 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a state of a SparkApplication")]
 pub struct UnknownState(pub String);
-
-impl Serialize for State {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for State {
-    /// Accepts any string: one application with a state that we do not know must not make the list of all applications
-    /// unreadable.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(String::deserialize(deserializer)?.parse().unwrap_or(Self::Unknown))
-    }
-}
 
 /// The driver's pod and where its web UI is.
 #[omits_empty]
