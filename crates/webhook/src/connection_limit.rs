@@ -4,7 +4,7 @@
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::BTreeMap,
     net::IpAddr,
     sync::{
         Arc,
@@ -38,9 +38,8 @@ pub(super) struct ConnectionLimit {
 
 #[derive(Default)]
 struct Open {
-    /// The connections of each client, by their numbers.
-    by_peer: HashMap<IpAddr, HashMap<u64, Arc<Use>>>,
-    connections: usize,
+    /// The connections by the addresses of their clients and their numbers.
+    connections: BTreeMap<(IpAddr, u64), Arc<Use>>,
     last: u64,
     /// Whether the log already has the warning that there are too many connections.
     is_told: bool,
@@ -57,8 +56,7 @@ struct Use {
 /// The place of one connection in the [`ConnectionLimit`]. The connection counts as open until this value is dropped.
 pub(super) struct Place {
     all: Arc<ConnectionLimit>,
-    peer: IpAddr,
-    number: u64,
+    key: (IpAddr, u64),
     used: Arc<Use>,
     _room: OwnedSemaphorePermit,
 }
@@ -91,14 +89,12 @@ impl ConnectionLimit {
         let used = Arc::new(Use { last: self.now().into(), evicted: CancellationToken::new() });
         let mut open = self.open.lock();
         open.last += 1;
-        let number = open.last;
+        let key = (peer, open.last);
         // The newest connection counts when a client is chosen, and is not chosen itself.
-        let is_full = open.connections >= self.at_most;
-        open.connections += 1;
-        open.by_peer.entry(peer).or_default().insert(number, Arc::clone(&used));
-        if is_full {
-            if let Some((peer, number)) = open.to_evict()
-                && let Some(oldest) = open.remove(peer, number)
+        open.connections.insert(key, Arc::clone(&used));
+        if open.connections.len() > self.at_most {
+            if let Some(key) = open.to_evict()
+                && let Some(oldest) = open.connections.remove(&key)
             {
                 oldest.evicted.cancel();
             }
@@ -110,7 +106,7 @@ impl ConnectionLimit {
                 );
             }
         }
-        Place { all: Arc::clone(self), peer, number, used, _room: room }
+        Place { all: Arc::clone(self), key, used, _room: room }
     }
 
     fn now(&self) -> u64 {
@@ -121,29 +117,19 @@ impl ConnectionLimit {
 impl Open {
     /// Returns the client and the number of the connection that has to make room for the newest one.
     fn to_evict(&self) -> Option<(IpAddr, u64)> {
-        let most = self.by_peer.values().map(HashMap::len).max()?;
-        let crowds = self.by_peer.iter().filter(|(_, connections)| connections.len() == most);
-        let others = crowds
-            .flat_map(|(peer, connections)| connections.iter().map(|(number, used)| (*peer, *number, used)))
-            .filter(|(_, number, _)| *number != self.last);
-        let oldest = others.min_by_key(|(_, _, used)| used.last.load(Ordering::Relaxed));
-        oldest.map(|(peer, number, _)| (peer, number))
-    }
-
-    fn remove(&mut self, peer: IpAddr, number: u64) -> Option<Arc<Use>> {
-        let Entry::Occupied(mut connections) = self.by_peer.entry(peer) else { return None };
-        let removed = connections.get_mut().remove(&number)?;
-        self.connections -= 1;
-        if connections.get().is_empty() {
-            connections.remove();
-        }
-        Some(removed)
+        let connections: Vec<_> = self.connections.iter().collect();
+        let by_peer = || connections.chunk_by(|((one, _), _), ((other, _), _)| one == other);
+        let most = by_peer().map(<[_]>::len).max()?;
+        let crowds = by_peer().filter(|connections| connections.len() == most).flatten();
+        let others = crowds.filter(|((_, number), _)| *number != self.last);
+        let oldest = others.min_by_key(|(_, used)| used.last.load(Ordering::Relaxed));
+        oldest.map(|(key, _)| **key)
     }
 }
 
 impl Place {
     pub(super) const fn peer(&self) -> IpAddr {
-        self.peer
+        self.key.0
     }
 
     /// Records that a request has begun or ended.
@@ -171,8 +157,8 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut open = self.all.open.lock();
-        open.remove(self.peer, self.number);
-        if open.connections < self.all.at_most / 2 {
+        open.connections.remove(&self.key);
+        if open.connections.len() < self.all.at_most / 2 {
             open.is_told = false;
         }
     }
@@ -228,6 +214,6 @@ mod tests {
         let crowd: Vec<_> = (5..20).map(|last| opened(&limit, 3, last)).collect();
         assert_eq!(evicted(&open).iter().filter(|evicted| !**evicted).count(), 2, "one for each client");
         drop((open, crowd));
-        assert!(limit.open.lock().by_peer.is_empty());
+        assert!(limit.open.lock().connections.is_empty());
     }
 }

@@ -25,20 +25,12 @@ pub type ReadSubmissionEnvironment =
 /// pods request.
 #[derive(Clone)]
 pub struct Quotas {
-    client: Client,
-    policy: Policy,
-    submission_environment: ReadSubmissionEnvironment,
+    pub client: Client,
+    pub policy: Policy,
+    pub submission_environment: ReadSubmissionEnvironment,
 }
 
 impl Quotas {
-    pub const fn new(
-        client: Client,
-        policy: Policy,
-        submission_environment: ReadSubmissionEnvironment,
-    ) -> Self {
-        Self { client, policy, submission_environment }
-    }
-
     /// Checks an object against the quotas of its namespace: a SparkConnect, or else an application. Returns `decision`, or
     /// a refusal if a quota would be exceeded or the quotas cannot be read. The quotas are read only if `decision` allows
     /// the object and the change leads to new pods, once they are `permitted` to be. The refusal says how much they have

@@ -147,13 +147,16 @@ impl Asked {
         }
         let begun = Instant::now();
         let (large, metrics, whole) = (reviews.large.clone(), reviews.metrics.clone(), body.clone());
+        // Only what a turn and a refusal need is read; objects are skipped.
+        let read = serde_json::from_slice::<Review<IgnoredAny>>(&whole).ok();
+        let namespace = read.as_ref().map(|review| &*review.request.namespace).unwrap_or_default();
         let answer = async move { self.answer(caller, &headers, &body, &reviews).await };
-        match large.reviewed(caller, &namespace(&whole), answer).await {
+        match large.reviewed(caller, namespace, answer).await {
             Ok(response) => response,
             Err(why) => {
                 info!(bytes = whole.len(), %why, "denied: not reviewed");
                 metrics.answered(self.path, None, "", Outcome::Unanswered, begun.elapsed());
-                unanswered(&whole, why)
+                unanswered(read, why)
             }
         }
     }
@@ -353,15 +356,15 @@ fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String>
     Ok(review)
 }
 
-/// Refuses a review whose object was not reviewed. Only the fields that the answer needs are read; objects are skipped.
-fn unanswered(body: &[u8], why: NotReviewed) -> Response {
+/// Refuses a review whose object was not reviewed; none if it is not a review.
+fn unanswered(review: Option<Review<'_, IgnoredAny>>, why: NotReviewed) -> Response {
     let (code, reason) = match why {
         NotReviewed::Busy => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
         NotReviewed::TakesTooLong => (StatusCode::GATEWAY_TIMEOUT, "Timeout"),
         NotReviewed::Bug => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
     };
-    match serde_json::from_slice::<Review<IgnoredAny>>(body) {
-        Ok(Review { api_version, kind, request })
+    match review {
+        Some(Review { api_version, kind, request })
             if [&api_version, &kind, &request.uid].iter().all(|text| text.len() <= LONGEST_WORD) =>
         {
             let response = Verdict::refused(&request.uid, code, reason, why.to_string());
@@ -369,12 +372,6 @@ fn unanswered(body: &[u8], why: NotReviewed) -> Response {
         }
         _ => (code, why.to_string()).into_response(),
     }
-}
-
-/// Returns the namespace that a review names, for its turn; empty if it cannot be read.
-fn namespace(body: &[u8]) -> String {
-    let review = serde_json::from_slice::<Review<IgnoredAny>>(body);
-    review.map_or_else(|_| String::new(), |review| review.request.namespace.into_owned())
 }
 
 /// Reads a review. Nothing is built of an object that is beyond its bounds.
@@ -454,15 +451,16 @@ mod tests {
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE", "object": {"a": [1]},
         }});
-        let answer = unanswered(body.to_string().as_bytes(), NotReviewed::TakesTooLong);
+        let unanswered = |body: &str, why| unanswered(serde_json::from_str(body).ok(), why);
+        let answer = unanswered(&body.to_string(), NotReviewed::TakesTooLong);
         let answer: Value =
             serde_json::from_slice(&to_bytes(answer.into_body(), 1000).await.unwrap()).unwrap();
         assert_eq!(answer["response"]["status"]["reason"], "Timeout");
         let long = body.to_string().replace("\"u\"", &format!("\"{}\"", "u".repeat(LONGEST_WORD + 1)));
-        assert_eq!(unanswered(long.as_bytes(), NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(unanswered(&long, NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
         let why = decode(&headers, long.as_bytes()).map(|_| ()).unwrap_err();
         assert_eq!(why, "not an AdmissionReview: request.uid has more than 253 bytes");
-        assert_eq!(unanswered(b"{}", NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(unanswered("{}", NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
     }
 }
