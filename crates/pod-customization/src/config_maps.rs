@@ -44,10 +44,8 @@ pub(super) const CONFIG_MAPS: Concern<Json<Vec<NamePath>>> = Concern {
             }
             let (volume, mount) = mounted(&volume_name::of_config_map(name), name, path);
             if let Some(there) = at.insert(path, mount.clone()).filter(|there| *there != mount) {
-                return Err(Problem::new(
-                    format!("[{i}]"),
-                    entries::taken(&[volumes::MOUNT], &mount, &there),
-                ));
+                let text = entries::taken(volumes::MOUNT, &mount, &there);
+                return Err(Problem::new(format!("[{i}]"), text));
             }
             added.push(volume);
             mounts.push(mount);

@@ -2,7 +2,7 @@
 
 use super::{Concern, Problem, SparkPod, entries};
 use api::{Embedded, names::annotation};
-use entries::{KeyField, OnClash};
+use entries::OnClash;
 use k8s_openapi::api::core::v1::Container;
 use serde_json::Value;
 
@@ -30,5 +30,5 @@ fn add(pod: &mut SparkPod, field: &'static str, containers: Vec<Value>) -> Resul
             return Err(Problem::new(format!("[{i}].name"), text));
         }
     }
-    entries::add(&mut pod.spec, field, containers, &[KeyField::required("name")], OnClash::Keep)
+    entries::add(&mut pod.spec, field, containers, &["name"], OnClash::Keep)
 }

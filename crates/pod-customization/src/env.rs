@@ -5,7 +5,7 @@ use api::{
     Embedded,
     names::{annotation, env as variable, path},
 };
-use entries::{KeyField, OnClash};
+use entries::OnClash;
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar};
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub(super) const ENV_FROM: Concern<Embedded<Vec<EnvFromSource>>> = Concern {
 /// Appends environment variables. A variable that Spark has already set is appended again, since the later entry takes
 /// effect.
 fn add(pod: &mut SparkPod, env: Vec<Value>) -> Result<(), Problem> {
-    entries::add(&mut pod.container, "env", env, &[KeyField::required("name")], OnClash::Override)
+    entries::add(&mut pod.container, "env", env, &["name"], OnClash::Override)
 }
 
 /// Appends one variable with a literal value.

@@ -8,18 +8,14 @@ pub(super) const TERMINATION_GRACE_PERIOD_SECONDS: Concern<Json<i64>> = Concern 
     key: annotation::TERMINATION_GRACE_PERIOD_SECONDS,
     asked: |application, role| role.pod(&application.spec).termination_grace_period_seconds.map(Json),
     apply: |pod, Json(seconds)| {
-        pod.spec.set("terminationGracePeriodSeconds", seconds);
-        Ok(())
+        entries::replace(&mut pod.spec, "terminationGracePeriodSeconds", seconds.into())
     },
 };
 
 pub(super) const LIFECYCLE: Concern<Embedded<Lifecycle>> = Concern {
     key: annotation::LIFECYCLE,
     asked: |application, role| role.pod(&application.spec).lifecycle.clone(),
-    apply: |pod, hooks| {
-        entries::replace(&mut pod.container, "lifecycle", hooks.into_json());
-        Ok(())
-    },
+    apply: |pod, hooks| entries::replace(&mut pod.container, "lifecycle", hooks.into_json()),
 };
 
 pub(super) const SHARE_PROCESS_NAMESPACE: Concern<Json<bool>> = Concern {

@@ -2,7 +2,7 @@
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json, entries};
 use api::{Embedded, Port, names::annotation};
-use entries::{KeyField, OnClash};
+use entries::OnClash;
 use k8s_openapi::api::core::v1::{ContainerPort, HostAlias, PodDNSConfig};
 use serde_json::{Value, json};
 
@@ -17,8 +17,7 @@ pub(super) const PORTS: Concern<Embedded<Vec<ContainerPort>>> = Concern {
 };
 
 pub(super) fn add_ports(pod: &mut SparkPod, ports: Vec<Value>) -> Result<(), Problem> {
-    let key = [KeyField::required("containerPort"), KeyField::defaulted("protocol", "TCP")];
-    entries::add(&mut pod.container, "ports", ports, &key, OnClash::Append)
+    entries::add(&mut pod.container, "ports", ports, &["containerPort", "protocol"], OnClash::Append)
 }
 
 pub(super) const HOST_NETWORK: Concern<Json<bool>> = Concern {
@@ -39,21 +38,12 @@ pub(super) const HOST_ALIASES: Concern<Embedded<Vec<HostAlias>>> = Concern {
     key: annotation::HOST_ALIASES,
     asked: |application, role| Embedded::list(&role.pod(&application.spec).host_aliases),
     apply: |pod, aliases| {
-        entries::add(
-            &mut pod.spec,
-            "hostAliases",
-            aliases.into_entries(),
-            &[KeyField::required("ip")],
-            OnClash::Append,
-        )
+        entries::add(&mut pod.spec, "hostAliases", aliases.into_entries(), &["ip"], OnClash::Append)
     },
 };
 
 pub(super) const DNS_CONFIG: Concern<Embedded<PodDNSConfig>> = Concern {
     key: annotation::DNS_CONFIG,
     asked: |application, role| role.pod(&application.spec).dns_config.clone(),
-    apply: |pod, dns_config| {
-        entries::replace(&mut pod.spec, "dnsConfig", dns_config.into_json());
-        Ok(())
-    },
+    apply: |pod, dns_config| entries::replace(&mut pod.spec, "dnsConfig", dns_config.into_json()),
 };

@@ -1,6 +1,6 @@
 //! Sets the limits of Spark's container that the application asks for beyond those that Spark sets: memory and GPUs.
 
-use super::{Concern, Problem, SparkPod, annotation_value::Json, pod::as_object};
+use super::{Concern, Problem, SparkPod, annotation_value::Json};
 use api::{GpuSpec, memory, names::annotation, quantity};
 use serde_json::Value;
 
@@ -37,11 +37,12 @@ pub(super) const GPU: Concern<Json<GpuSpec>> = Concern {
 
 fn set_limit(pod: &mut SparkPod, resource: &str, limit: Value) {
     let mut resources = pod.container.object("resources");
-    let limits = as_object(resources.entry("limits").or_insert(Value::Null));
+    let mut limits = resources.get("limits").and_then(Value::as_object).cloned().unwrap_or_default();
     let there = limits.get(resource).and_then(Value::as_str).and_then(quantity::amount);
     // The API server rewrites quantities: an equal amount that is written differently is the same limit.
     if there.is_none() || there != limit.as_str().and_then(quantity::amount) {
         limits.insert(resource.to_owned(), limit);
+        resources.insert("limits".to_owned(), limits.into());
         pod.container.set("resources", resources);
     }
 }

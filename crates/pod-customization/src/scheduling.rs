@@ -33,10 +33,7 @@ pub(super) const SCHEDULER_NAME: Concern<String> = Concern {
         let own = || role.pod(&application.spec).scheduler_name.clone();
         application.spec.batch_scheduler.clone().or_else(own).filter(|name| !name.is_empty())
     },
-    apply: |pod, scheduler| {
-        pod.spec.set("schedulerName", scheduler);
-        Ok(())
-    },
+    apply: |pod, scheduler| entries::replace(&mut pod.spec, "schedulerName", scheduler.into()),
 };
 
 /// The operator writes this annotation into the metadata of the application that it plans, since no field of the spec
@@ -48,10 +45,7 @@ fn planned(application: &SparkApplication, key: &str) -> Option<String> {
 pub(super) const POD_GROUP: Concern<String> = Concern {
     key: annotation::POD_GROUP,
     asked: |application, role| planned(application, annotation::POD_GROUP).filter(|_| role == Role::Driver),
-    apply: |pod, group| {
-        pod.spec.set("schedulingGroup", json!({"podGroupName": group}));
-        Ok(())
-    },
+    apply: |pod, group| entries::replace(&mut pod.spec, "schedulingGroup", json!({"podGroupName": group})),
 };
 
 pub(super) const SCHEDULING_GATE: Concern<String> = Concern {
@@ -82,10 +76,7 @@ pub(super) const NODE_SELECTOR: Concern<Json<BTreeMap<String, String>>> = Concer
 pub(super) const AFFINITY: Concern<Embedded<Affinity>> = Concern {
     key: annotation::AFFINITY,
     asked: |application, role| role.pod(&application.spec).affinity.clone(),
-    apply: |pod, affinity| {
-        entries::replace(&mut pod.spec, "affinity", affinity.into_json());
-        Ok(())
-    },
+    apply: |pod, affinity| entries::replace(&mut pod.spec, "affinity", affinity.into_json()),
 };
 
 pub(super) const TOLERATIONS: Concern<Embedded<Vec<Toleration>>> = Concern {

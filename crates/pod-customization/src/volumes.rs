@@ -8,7 +8,7 @@ use api::{
     Embedded, Role, SparkApplication,
     names::{annotation, volume::is_scratch},
 };
-use entries::{KeyField, OnClash};
+use entries::OnClash;
 use k8s_openapi::api::core::v1::{Volume, VolumeMount};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,14 +100,13 @@ fn unmountable_secrets(
     })
 }
 
-/// A volume is identified by its name, a mount by its path: neither can occur twice.
-const VOLUME: KeyField = KeyField::required("name");
-pub(super) const MOUNT: KeyField = KeyField::required("mountPath");
+/// A mount is identified by its path, which cannot occur twice.
+pub(super) const MOUNT: &[&str] = &["mountPath"];
 
 pub(super) fn add_volumes(pod: &mut SparkPod, volumes: Vec<Value>) -> Result<(), Problem> {
-    entries::add(&mut pod.spec, "volumes", volumes, &[VOLUME], OnClash::Deny)
+    entries::add(&mut pod.spec, "volumes", volumes, &["name"], OnClash::Deny)
 }
 
 pub(super) fn add_mounts(pod: &mut SparkPod, mounts: Vec<Value>) -> Result<(), Problem> {
-    entries::add(&mut pod.container, "volumeMounts", mounts, &[MOUNT], OnClash::Deny)
+    entries::add(&mut pod.container, "volumeMounts", mounts, MOUNT, OnClash::Deny)
 }
