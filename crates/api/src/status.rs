@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api_derive::omits_empty;
+use api_derive::kubernetes_json;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use super::{Embedded, nulls::reads_null_as_absent};
 
 /// The state of an application and of its runs. The fields of Kubeflow's operator and what we add to them: `observedGeneration`,
 /// `specHash`, `runOrdinal`, `lastRerun`, `runs` and `conditions`.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, remote = "Self")]
+#[serde(remote = "Self")]
 #[schemars(extend("required" = ["driverInfo"]))]
 pub struct SparkApplicationStatus {
     /// Spark's own id of the present run, `spark-…`.
@@ -57,9 +57,8 @@ pub struct SparkApplicationStatus {
 reads_null_as_absent!("status": SparkApplicationStatus);
 
 /// Where an application is in its life, and why.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct ApplicationState {
     /// SUBMITTED, RUNNING, SUCCEEDING, COMPLETED, FAILING, FAILED, SUBMISSION_FAILED, PENDING_RERUN, INVALIDATING,
     /// SUSPENDING, SUSPENDED, RESUMING or UNKNOWN. Absent until then, since programs such as Airflow take an empty
@@ -151,9 +150,8 @@ impl State {
 pub struct UnknownState(pub String);
 
 /// The driver's pod and where its web UI is.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct DriverInfo {
     /// Name of the web UI's Service.
     #[serde(rename = "webUIServiceName")]
@@ -196,9 +194,8 @@ pub enum ExecutorState {
 }
 
 /// One run: an attempt at executing the application, whatever its cause.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["ordinal"]))]
 pub struct RunRecord {
     /// Number of the run, from 1.
