@@ -1,8 +1,8 @@
 //! The list of schedules, and the page of one: how it is and when it is due.
 
 use super::{
-    Action, Application, Key, Named, Refusal, Schedule, Session, address, ago, buttons, now, outcomes, page,
-    reads, scope, trouble, word,
+    Action, Application, Key, Named, Refusal, Schedule, Session, address, ago, buttons, in_words, now,
+    outcomes, page, reads, scope, trouble, word,
 };
 use api::{ScheduledSparkApplication, printable::lines, summary::Tone};
 use axum::{extract::Path, response::Response};
@@ -78,7 +78,7 @@ fn sentence(schedule: &ScheduledSparkApplication) -> Markup {
     let is_suspended = schedule.spec.suspend == Some(true);
     html! {
         p class={ "sentence " (state(is_suspended, reason).0.as_str()) } {
-            @if let Ok(parsed) = cron::Schedule::parse(&schedule.spec.schedule) { "Due " (parsed.rhythm.to_string()) ": " }
+            @if let Ok(parsed) = cron::Schedule::parse(&schedule.spec.schedule) { "Due " (in_words(&parsed.rhythm)) ": " }
             code { (lines(&schedule.spec.schedule)) }
             @if let Some(zone) = &schedule.spec.time_zone { ", " (lines(zone)) }
             @if is_suspended { ": suspended, so nothing is made" }
