@@ -1,7 +1,7 @@
 //! Reads the pods and events of an application or a server, with the caller's rights.
 
 use super::{Refusal, Session, reads};
-use api::{Lenient, names::label, spark_container_of, summary::last_seen};
+use api::{Lenient, names::label, spark_container_of};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{Event, Pod},
@@ -10,6 +10,7 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt, api::ListParams};
 use pods::PodSummary;
 use serde::de::DeserializeOwned;
+use spark_operator_client::summary::last_seen;
 use std::cmp::Reverse;
 
 /// The most pods and events that are shown of one object.
