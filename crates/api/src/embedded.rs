@@ -227,7 +227,7 @@ fn of_field(field: &str, written: &Value, definitions: &Map<String, Value>) -> V
             schema["x-kubernetes-list-map-keys"] = keys.into();
         }
     }
-    if let Some(description) = written.get("description").and_then(Value::as_str) {
+    if let Some(description) = written["description"].as_str() {
         schema["title"] = first_sentence(field, description).into();
     }
     schema
@@ -236,9 +236,7 @@ fn of_field(field: &str, written: &Value, definitions: &Map<String, Value>) -> V
 /// Returns `schema` with its references replaced by the schemas to which they refer, and with only the keywords that
 /// restrict the allowed values or are for server-side apply, and titles of fields.
 fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
-    if let Some(name) =
-        schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/$defs/"))
-    {
+    if let Some(name) = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
         let definition = definitions.get(name).expect("schemars lists what it refers to");
         let mut schema = plain(definition, definitions);
         as_in_kubeflow(name.rsplit('.').next().unwrap_or_default(), &mut schema);
