@@ -8,13 +8,13 @@ use serde_json::Value;
 
 pub(super) const INIT_CONTAINERS: Concern<Embedded<Vec<Container>>> = Concern {
     key: annotation::INIT_CONTAINERS,
-    asked: |application, role| Embedded::list(&role.pod(&application.spec).init_containers),
+    asked: |pod, _, _| Embedded::list(&pod.init_containers),
     apply: |pod, containers| add(pod, "initContainers", containers.into_entries()),
 };
 
 pub(super) const SIDECARS: Concern<Embedded<Vec<Container>>> = Concern {
     key: annotation::SIDECARS,
-    asked: |application, role| Embedded::list(&role.pod(&application.spec).sidecars),
+    asked: |pod, _, _| Embedded::list(&pod.sidecars),
     apply: |pod, containers| add(pod, "containers", containers.into_entries()),
 };
 

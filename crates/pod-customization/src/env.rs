@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 pub(super) const ENV: Concern<Embedded<Vec<EnvVar>>> = Concern {
     key: annotation::ENV,
-    asked: |application, role| Embedded::list(&role.pod(&application.spec).env),
+    asked: |pod, _, _| Embedded::list(&pod.env),
     apply: |pod, env| {
         // A later step sets these two variables, and its entry would win. The same value is used here, because
         // otherwise every further call of the webhook would append both entries again.
@@ -32,7 +32,7 @@ pub(super) const ENV: Concern<Embedded<Vec<EnvVar>>> = Concern {
 
 pub(super) const ENV_FROM: Concern<Embedded<Vec<EnvFromSource>>> = Concern {
     key: annotation::ENV_FROM,
-    asked: |application, role| Embedded::list(&role.pod(&application.spec).env_from),
+    asked: |pod, _, _| Embedded::list(&pod.env_from),
     apply: |pod, sources| {
         entries::add(&mut pod.container, "envFrom", sources.into_entries(), &[], OnClash::Append)
     },

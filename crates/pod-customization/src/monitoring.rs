@@ -25,7 +25,7 @@ pub(super) struct Metrics {
 
 pub(super) const PROMETHEUS: Concern<Json<Metrics>> = Concern {
     key: annotation::PROMETHEUS,
-    asked: |application, role| {
+    asked: |_, application, role| {
         let monitoring = Monitoring::of(application)?;
         let (config_map, exporter) = (monitoring.mounted_by(role), monitoring.exporter(role));
         let of_exporter = |Exporter { port, port_name, .. }: Exporter| (port, port_name.to_owned());

@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 
 pub(super) const PORTS: Concern<Embedded<Vec<ContainerPort>>> = Concern {
     key: annotation::PORTS,
-    asked: |application, role| {
-        let ports = &role.pod(&application.spec).ports;
+    asked: |pod, _, _| {
         let entry = |Port { name, protocol, container_port }: &Port| json!({"name": name, "containerPort": container_port, "protocol": protocol});
-        (!ports.is_empty()).then(|| Embedded::from(ports.iter().map(entry).collect::<Value>()))
+        (!pod.ports.is_empty()).then(|| Embedded::from(pod.ports.iter().map(entry).collect::<Value>()))
     },
     apply: |pod, ports| add_ports(pod, ports.into_entries()),
 };
@@ -22,7 +21,7 @@ pub(super) fn add_ports(pod: &mut SparkPod, ports: Vec<Value>) -> Result<(), Pro
 
 pub(super) const HOST_NETWORK: Concern<Json<bool>> = Concern {
     key: annotation::HOST_NETWORK,
-    asked: |application, role| (role.pod(&application.spec).host_network == Some(true)).then_some(Json(true)),
+    asked: |pod, _, _| (pod.host_network == Some(true)).then_some(Json(true)),
     apply: |pod, Json(host_network)| {
         if host_network {
             pod.spec.set("hostNetwork", true);
@@ -36,7 +35,7 @@ pub(super) const HOST_NETWORK: Concern<Json<bool>> = Concern {
 
 pub(super) const HOST_ALIASES: Concern<Embedded<Vec<HostAlias>>> = Concern {
     key: annotation::HOST_ALIASES,
-    asked: |application, role| Embedded::list(&role.pod(&application.spec).host_aliases),
+    asked: |pod, _, _| Embedded::list(&pod.host_aliases),
     apply: |pod, aliases| {
         entries::add(&mut pod.spec, "hostAliases", aliases.into_entries(), &["ip"], OnClash::Append)
     },
@@ -44,6 +43,6 @@ pub(super) const HOST_ALIASES: Concern<Embedded<Vec<HostAlias>>> = Concern {
 
 pub(super) const DNS_CONFIG: Concern<Embedded<PodDNSConfig>> = Concern {
     key: annotation::DNS_CONFIG,
-    asked: |application, role| role.pod(&application.spec).dns_config.clone(),
+    asked: |pod, _, _| pod.dns_config.clone(),
     apply: |pod, dns_config| entries::replace(&mut pod.spec, "dnsConfig", dns_config.into_json()),
 };

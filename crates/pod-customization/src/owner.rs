@@ -7,7 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 pub(super) const OWNER_REFERENCE: Concern<Embedded<OwnerReference>> = Concern {
     key: annotation::OWNER_REFERENCE,
-    asked: |application, role| (role == Role::Driver).then(|| Embedded::new(&owner_reference(application))),
+    asked: |_, application, role| {
+        (role == Role::Driver).then(|| Embedded::new(&owner_reference(application)))
+    },
     apply: |pod, owner| {
         if pod.role == Role::Executor {
             return Err(Problem::new("", "belongs on a driver: an executor is owned by its driver alone"));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 pub(super) const MEMORY_LIMIT: Concern<String> = Concern {
     key: annotation::MEMORY_LIMIT,
-    asked: |application, role| role.pod(&application.spec).memory_limit.as_deref().map(memory::quantity),
+    asked: |pod, _, _| pod.memory_limit.as_deref().map(memory::quantity),
     apply: |pod, limit| {
         if quantity::amount(&limit).is_none() {
             return Err(Problem::new("", format!("`{limit}` is not a Kubernetes quantity (try `2Gi`)")));
@@ -19,8 +19,8 @@ pub(super) const MEMORY_LIMIT: Concern<String> = Concern {
 pub(super) const GPU: Concern<Json<GpuSpec>> = Concern {
     key: annotation::GPU,
     // Returns none if the name is empty or the quantity is not positive, as in Kubeflow's operator.
-    asked: |application, role| {
-        let gpu = role.pod(&application.spec).gpu.clone()?;
+    asked: |pod, _, _| {
+        let gpu = pod.gpu.clone()?;
         (!gpu.name.is_empty() && gpu.quantity > 0).then_some(Json(gpu))
     },
     apply: |pod, Json(gpu)| {

@@ -17,13 +17,12 @@ pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
     key: annotation::VOLUMES,
     // Returns only the volumes that this role's containers mount, in the order of the mounts: Spark's first, then those of
     // sidecars and init containers, the template's included.
-    asked: |application, role| {
+    asked: |pod, application, role| {
         // Of several volumes with one name, the last is used, as in Kubeflow's operator.
         let volumes = application.spec.volumes.iter();
         let mut unused: BTreeMap<_, _> =
             volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
         let mounts = mounts(application, role);
-        let pod = role.pod(&application.spec);
         let in_template =
             |list: &str| pod.template.as_ref().and_then(|template| template.json()["spec"][list].as_array());
         let containers = ["containers", "initContainers"].into_iter().filter_map(in_template).flatten();
@@ -56,7 +55,7 @@ pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
 
 pub(super) const VOLUME_MOUNTS: Concern<Embedded<Vec<VolumeMount>>> = Concern {
     key: annotation::VOLUME_MOUNTS,
-    asked: |application, role| {
+    asked: |_, application, role| {
         let secrets = unmountable_secrets(application, role);
         let secrets = secrets.map(|(name, _, path)| Embedded::from(json!({"name": name, "mountPath": path})));
         Embedded::list(&mounts(application, role).cloned().chain(secrets).collect::<Vec<_>>())
