@@ -4,7 +4,7 @@
 
 use super::{
     PATIENCE,
-    decision::{Change, Decision, Versions},
+    decision::{Change, Decision},
     lookups::Permit,
 };
 use api::{ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, excerpt};
@@ -178,15 +178,14 @@ pub(super) fn of_schedule(change: &Change) -> Vec<ExposureRight> {
     needed::<ScheduledSparkApplication>(change, "spec.template", |schedule| &schedule.spec.template)
 }
 
-/// Returns the permissions that a change needs. An object that cannot be read needs none: it was allowed only because
-/// its spec has not changed or because it is being deleted.
+/// Returns the permissions that a change needs.
 fn needed<K: DeserializeOwned + Send + Sync + 'static>(
     change: &Change<'_>,
     path: &str,
     spec: fn(&K) -> &SparkApplicationSpec,
 ) -> Vec<ExposureRight> {
-    let Versions { new: Ok(new), old } = change.versions::<K>() else { return Vec::new() };
-    exposure_rights(old.as_ref().map(spec), spec(new), path)
+    let Some((old, new)) = change.readable::<K>() else { return Vec::new() };
+    exposure_rights(old.map(spec), spec(new), path)
 }
 
 #[cfg(test)]
