@@ -6,10 +6,7 @@ use rustix::process::{Resource, getrlimit};
 use std::{
     collections::BTreeMap,
     net::IpAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
@@ -32,7 +29,6 @@ pub(super) struct ConnectionLimit {
     at_most: usize,
     /// Permits for open connections and for the few more that may be closing for others at the same time.
     room: Arc<Semaphore>,
-    began: Instant,
     open: Mutex<Open>,
 }
 
@@ -47,9 +43,8 @@ struct Open {
 
 /// The use of one connection.
 struct Use {
-    /// The time at which the connection was opened or a request last began or ended, in milliseconds since the listener
-    /// began.
-    last: AtomicU64,
+    /// The time at which the connection was opened or a request last began or ended.
+    last: Mutex<Instant>,
     evicted: CancellationToken,
 }
 
@@ -71,7 +66,7 @@ impl ConnectionLimit {
 
     fn new(at_most: usize) -> Arc<Self> {
         let room = Arc::new(Semaphore::new(at_most + at_most.div_ceil(CLOSING)));
-        Arc::new(Self { at_most, room, began: Instant::now(), open: Mutex::default() })
+        Arc::new(Self { at_most, room, open: Mutex::default() })
     }
 
     /// Waits until another connection may be opened.
@@ -86,7 +81,7 @@ impl ConnectionLimit {
     /// Adds a connection of the client `peer`. If there are then too many, one has to close: of the client with the most
     /// connections, the one that has been idle for longest.
     pub(super) fn opened(self: &Arc<Self>, peer: IpAddr, room: OwnedSemaphorePermit) -> Place {
-        let used = Arc::new(Use { last: self.now().into(), evicted: CancellationToken::new() });
+        let used = Arc::new(Use { last: Mutex::new(Instant::now()), evicted: CancellationToken::new() });
         let mut open = self.open.lock();
         open.last += 1;
         let key = (peer, open.last);
@@ -108,10 +103,6 @@ impl ConnectionLimit {
         }
         Place { all: Arc::clone(self), key, used, _room: room }
     }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
 }
 
 impl Open {
@@ -122,7 +113,7 @@ impl Open {
         let most = by_peer().map(<[_]>::len).max()?;
         let crowds = by_peer().filter(|connections| connections.len() == most).flatten();
         let others = crowds.filter(|((_, number), _)| *number != self.last);
-        let oldest = others.min_by_key(|(_, used)| used.last.load(Ordering::Relaxed));
+        let oldest = others.min_by_key(|(_, used)| *used.last.lock());
         oldest.map(|(key, _)| **key)
     }
 }
@@ -134,7 +125,7 @@ impl Place {
 
     /// Records that a request has begun or ended.
     pub(super) fn used(&self) {
-        self.used.last.store(self.all.now(), Ordering::Relaxed);
+        *self.used.last.lock() = Instant::now();
     }
 
     /// Waits until the connection has to be closed to make room for others.
@@ -145,8 +136,8 @@ impl Place {
     /// Waits until the connection has been idle for [`IDLE`].
     pub(super) async fn idle(&self) {
         loop {
-            let since = self.all.now().saturating_sub(self.used.last.load(Ordering::Relaxed));
-            match IDLE.checked_sub(Duration::from_millis(since)) {
+            let idle = self.used.last.lock().elapsed();
+            match IDLE.checked_sub(idle) {
                 Some(rest) if !rest.is_zero() => sleep(rest).await,
                 _ => return,
             }
@@ -173,7 +164,7 @@ mod tests {
     fn opened(limit: &Arc<ConnectionLimit>, peer: u8, last: u64) -> Place {
         let room = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let place = limit.opened([10, 0, 0, peer].into(), room);
-        place.used.last.store(last, Ordering::Relaxed);
+        *place.used.last.lock() = Instant::now() + Duration::from_secs(last);
         place
     }
 
