@@ -25,7 +25,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use std::{convert::Infallible, error::Error, future::pending, pin::Pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, error::Error, pin::Pin, sync::Arc, time::Duration};
 use tokio::{
     io::AsyncReadExt,
     net::TcpStream,
@@ -141,15 +141,10 @@ impl Connection {
             }
             Either::Right(builder.serve_connection(stream, answer))
         };
-        let old = async {
-            match self.host.closing.max_age {
-                Some(age) if is_http2 => sleep(age).await,
-                _ => pending().await,
-            }
-        };
+        let max_age = self.host.closing.max_age.filter(|_| is_http2);
         let time = async {
             tokio::select! {
-                () = old => (LAST_ANSWERS, true),
+                () = sleep(max_age.unwrap_or_default()), if max_age.is_some() => (LAST_ANSWERS, true),
                 () = self.host.closed.cancelled() => (LAST_ANSWERS, true),
                 () = self.place.idle() => (GOODBYE, true),
                 () = self.answers.are_left() => {

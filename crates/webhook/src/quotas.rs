@@ -51,11 +51,7 @@ impl Quotas {
         if !needs_room {
             return Decision::Allowed { warnings };
         }
-        let exceeded = match permitted.await {
-            Ok(_permit) => self.exceeded(change, is_connect, says_numbers).await,
-            Err(why) => Err(quota::unreadable(change.namespace, why, false)),
-        };
-        match exceeded {
+        match self.exceeded(change, is_connect, says_numbers, permitted).await {
             Ok(exceeded) => Decision::of(exceeded, warnings),
             Err(message) => {
                 Decision::Refused { subjects: vec!["ResourceQuota".to_owned()], message, warnings }
@@ -69,7 +65,9 @@ impl Quotas {
         change: &Change<'_>,
         is_connect: bool,
         says_numbers: bool,
+        permitted: impl Future<Output = Result<Permit, &'static str>>,
     ) -> Result<Vec<Invalid>, String> {
+        let _permit = permitted.await.map_err(|why| quota::unreadable(change.namespace, why, false))?;
         let quotas = self.read(change.namespace).await?;
         if quotas.is_empty() {
             return Ok(Vec::new());
