@@ -223,8 +223,8 @@ fn reviews(settings: &Settings, setup: &Setup, gateway: Option<String>, registry
         async move { files.found().await.map_err(|unreadable| unreadable.to_string()) }.boxed()
     });
     let check = installation.check_exposure_rights;
-    let rights = || ExposureRights::new(client.clone(), check == ExposureCheck::True);
-    let quotas = || Quotas::new(client.clone(), policy.clone(), submission_environment);
+    let rights = || ExposureRights { client: client.clone(), refuses: check == ExposureCheck::True };
+    let quotas = || Quotas { client: client.clone(), policy: policy.clone(), submission_environment };
     // The flags of the webhook of Kubeflow's operator do not say which ones there are.
     let knows_schedulers = installation.drives_applications() || installation.extensions.has_any();
     Reviews {

@@ -171,7 +171,8 @@ impl Parts {
             let _served = served;
             webhook::on_threads_of_their_own(async move {
                 let tcp = TcpListener::from_std(tcp)?;
-                webhook::serve(tcp, certificate, &tls, reviews, closing, stop).await
+                let (tls, routes) = (Some((certificate, &tls)), webhook::router(reviews));
+                webhook::serve_routes(tcp, tls, routes, Limits::REVIEWS, closing, stop).await
             })
             .await
         });

@@ -8,11 +8,13 @@ use syn::{Data, DeriveInput, Type, parse_macro_input, parse_quote};
 const EMPTY: [(&str, &str); 3] =
     [("BTreeMap", "BTreeMap::is_empty"), ("Option", "Option::is_none"), ("Vec", "Vec::is_empty")];
 
-/// Makes serde leave out each field of a struct that is none, an empty list or an empty map, as Go's `omitempty` does. Stands
-/// before the `derive` of `Serialize`, which sees the fields with `skip_serializing_if`.
+/// Makes serde read and write a struct as the Kubernetes API has it: the names of fields are in camelCase, an absent field has its
+/// default, and each field that is none, an empty list or an empty map is left out, as by Go's `omitempty`. Stands before the
+/// `derive` of `Serialize`, which sees `rename_all`, `default` and the fields with `skip_serializing_if`.
 #[proc_macro_attribute]
-pub fn omits_empty(_: TokenStream, item: TokenStream) -> TokenStream {
+pub fn kubernetes_json(_: TokenStream, item: TokenStream) -> TokenStream {
     let mut item = parse_macro_input!(item as DeriveInput);
+    item.attrs.push(parse_quote!(#[serde(rename_all = "camelCase", default)]));
     if let Data::Struct(of) = &mut item.data {
         for field in &mut of.fields {
             let Type::Path(kind) = &field.ty else { continue };

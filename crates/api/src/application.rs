@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api_derive::omits_empty;
+use api_derive::kubernetes_json;
 use k8s_openapi::{
     api::{core::v1::Volume, networking::v1::IngressTLS},
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::OwnerReference},
@@ -21,7 +21,7 @@ use super::{
 };
 
 /// The Spark program to run, and how.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -36,7 +36,7 @@ use super::{
     derive = "PartialEq",
     doc = "A Spark program that the operator submits, watches, retries and reports on."
 )]
-#[serde(rename_all = "camelCase", default, remote = "Self")]
+#[serde(remote = "Self")]
 #[schemars(extend("required" = ["driver", "executor", "mainApplicationFile", "sparkVersion", "type"]))]
 pub struct SparkApplicationSpec {
     /// Set to true to stop the application: its pods are deleted and none are made until it is set to false
@@ -157,9 +157,8 @@ pub enum DeployMode {
 }
 
 /// What a program needs beside its main file. `local://` means a path inside the image.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct Dependencies {
     /// Jars on the class path of driver and executors. Becomes `--jars`.
     pub jars: Vec<String>,
@@ -219,11 +218,8 @@ pub fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReferen
 
 /// Returns the text of an optional field; none if the text is empty, because Helm charts write an empty string for a
 /// value that is not set. `sparkConf` may then still set the same property.
-pub const fn stated(text: &Option<String>) -> Option<&String> {
-    match text {
-        Some(text) if !text.is_empty() => Some(text),
-        _ => None,
-    }
+pub fn stated(text: &Option<String>) -> Option<&String> {
+    text.as_ref().filter(|text| !text.is_empty())
 }
 
 impl Dependencies {
@@ -234,9 +230,8 @@ impl Dependencies {
 }
 
 /// Whether, how often and how soon a program is run again.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct RestartPolicy {
     /// `Never`, the default: one run; `OnFailure`: again after a failure, as often as the two retry counts
     /// say; `Always`: again whatever the outcome, without end.
@@ -269,9 +264,8 @@ pub enum RestartPolicyType {
 }
 
 /// What the batch scheduler is told.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct BatchSchedulerOptions {
     /// Queue that the application waits in.
     pub queue: Option<String>,
@@ -284,9 +278,8 @@ pub struct BatchSchedulerOptions {
 }
 
 /// Metrics of driver and executors for Prometheus.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["exposeDriverMetrics", "exposeExecutorMetrics"]))]
 pub struct MonitoringSpec {
     /// Whether the driver exposes metrics.
@@ -304,9 +297,8 @@ pub struct MonitoringSpec {
 }
 
 /// The Prometheus JMX exporter.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["jmxExporterJar"]))]
 pub struct PrometheusSpec {
     /// Path of the exporter's jar inside the image.
@@ -323,9 +315,8 @@ pub struct PrometheusSpec {
 }
 
 /// The Service and the Ingress of a port of the driver.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct PortExposure {
     /// Port of the Service; in `driverIngressOptions` required, and also that of the driver. Default in
     /// `sparkUIOptions`: 4040; without this whole section, the sparkConf entry `spark.ui.port`.
@@ -348,9 +339,8 @@ pub struct PortExposure {
 }
 
 /// A port of the driver to be reached from outside.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["servicePort", "servicePortName"]))]
 pub struct DriverIngressOptions {
     /// The fields that the web UI has, too; in the manifest they stand beside the other one.
@@ -363,9 +353,8 @@ pub struct DriverIngressOptions {
 }
 
 /// Executors that come and go with the work.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct DynamicAllocation {
     /// Whether the number of executors follows the work. Default: false. Becomes
     /// `spark.dynamicAllocation.enabled`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api_derive::omits_empty;
+use api_derive::kubernetes_json;
 use k8s_openapi::{
     api::core::v1::{PodTemplateSpec, Service},
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
@@ -19,7 +19,7 @@ use super::{
 
 /// A server of Spark Connect and its executors. The fields of Kubeflow's operator and what we add to them: `suspend`,
 /// `ttlSecondsAfterIdle`, `sleepAfterIdleSeconds`, `server.access` and `server.token`.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -34,7 +34,7 @@ use super::{
     derive = "PartialEq",
     doc = "A server of Spark Connect that the operator creates, watches, replaces and reports on."
 )]
-#[serde(rename_all = "camelCase", default, remote = "Self")]
+#[serde(remote = "Self")]
 #[schemars(extend("required" = ["executor", "server", "sparkVersion"]))]
 pub struct SparkConnectSpec {
     /// Version of Spark in the image, for instance `4.0.1`.
@@ -64,9 +64,8 @@ pub struct SparkConnectSpec {
 }
 
 /// The pod of the server, and how clients reach it.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct ConnectServerSpec {
     /// Number of cores, and the CPU request of the pod unless the template has one. Becomes
     /// `spark.driver.cores`.
@@ -95,9 +94,8 @@ pub struct ConnectServerSpec {
 }
 
 /// The pods of the executors.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct ConnectExecutorSpec {
     /// Number of executors. Default: Spark's, which is 2. Becomes `spark.executor.instances`.
     #[schemars(range(min = 0))]
@@ -125,9 +123,9 @@ pub enum ConnectAccess {
 
 /// The state of a server. The fields of Kubeflow's operator and what we add to them: `observedGeneration`, `serverHash`,
 /// `restarts`, `lastRestartTime`, `lastFailure` and `gateway`.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, remote = "Self")]
+#[serde(remote = "Self")]
 pub struct SparkConnectStatus {
     /// Empty (new), `Provisioning`, `Ready`, `NotReady` or `Failed`. The condition `ServerPodReady` says why.
     #[serde(skip_serializing_if = "crate::is_default")]
@@ -184,9 +182,8 @@ crate::words! {
 }
 
 /// The pod and the Service of a server.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct ConnectServerStatus {
     /// Name of the server's pod.
     pub pod_name: Option<String>,
@@ -197,9 +194,8 @@ pub struct ConnectServerStatus {
 }
 
 /// The end of a server that ended by itself.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct ConnectFailure {
     /// The reason, as a word: `Error`, `OOMKilled`, `Evicted`.
     pub reason: Option<String>,

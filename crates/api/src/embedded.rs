@@ -7,11 +7,13 @@
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 /// A value of the Kubernetes type `T` as the user wrote it, including fields that `T` does not know. Two values are
 /// equal if their JSON is equal.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Embedded<T> {
     json: Value,
     kind: PhantomData<fn() -> T>,
@@ -71,34 +73,9 @@ impl<T> From<Value> for Embedded<T> {
     }
 }
 
-// Implemented by hand, because derived implementations would require the same traits of `T`.
-impl<T> Clone for Embedded<T> {
-    fn clone(&self) -> Self {
-        Self::from(self.json.clone())
-    }
-}
-
-impl<T> PartialEq for Embedded<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.json == other.json
-    }
-}
-
 impl<T> fmt::Debug for Embedded<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.json)
-    }
-}
-
-impl<T> Serialize for Embedded<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.json.serialize(serializer)
-    }
-}
-
-impl<'de, T> Deserialize<'de> for Embedded<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(Self::from)
     }
 }
 
@@ -115,16 +92,11 @@ impl<T: JsonSchema> JsonSchema for Embedded<T> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let mut root = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
-        let mut definitions = match root.get_mut("$defs").map(Value::take) {
-            Some(Value::Object(definitions)) => definitions,
-            _ => Map::new(),
-        };
+        let root = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
+        let mut definitions = root["$defs"].as_object().cloned().unwrap_or_default();
+        definitions.insert(T::schema_name().into_owned(), root);
         definitions.extend(replacements());
-        let plain = match replacements().remove(T::schema_name().as_ref()) {
-            Some(replacement) => replacement,
-            None => plain(&root, &definitions),
-        };
+        let plain = plain(&definitions[&*T::schema_name()], &definitions);
         Schema::try_from(plain).expect("the schema of a Kubernetes type is an object")
     }
 }
@@ -141,7 +113,7 @@ pub fn opaque(_: &mut SchemaGenerator) -> Schema {
 /// Returns schemas that are more exact than those of k8s-openapi and replace them, by their names in k8s-openapi.
 fn replacements() -> Map<String, Value> {
     let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
-    let replacements = json!({
+    let Value::Object(replacements) = json!({
         // A quantity can also be a JSON number. The pattern is Kubernetes' own (apimachinery, `resource.Quantity`, as
         // in controller-gen's output).
         "io.k8s.apimachinery.pkg.api.resource.Quantity": {
@@ -159,11 +131,10 @@ fn replacements() -> Map<String, Value> {
             "name": {"type": "string"},
             "namespace": {"type": "string"},
         }},
-    });
-    match replacements {
-        Value::Object(replacements) => replacements,
-        _ => unreachable!("written as an object above"),
-    }
+    }) else {
+        unreachable!("written as an object above")
+    };
+    replacements
 }
 
 /// References to other objects, whose name may be missing: Kubernetes has the default `""` for it. Server-side apply
@@ -198,20 +169,6 @@ const KEYED: [(&str, &[&str]); 5] = [
     ("volumeDevices", &["devicePath"]),
     ("volumeMounts", &["mountPath"]),
 ];
-
-/// Adds to the schema of a field what server-side apply has to know of a list, as Kubeflow's definitions have it. k8s-openapi
-/// leaves it out.
-fn with_list_type(field: &str, mut schema: Value) -> Value {
-    if schema["type"] == "array" && field != "finalizers" {
-        let keys = KEYED.iter().find(|(list, _)| *list == field).map(|(_, keys)| *keys);
-        let kind = if keys.is_some() { "map" } else { "atomic" };
-        schema["x-kubernetes-list-type"] = kind.into();
-        if let Some(keys) = keys {
-            schema["x-kubernetes-list-map-keys"] = keys.into();
-        }
-    }
-    schema
-}
 
 /// Changes the schema of a Kubernetes type to what Kubeflow's definitions have of it.
 fn as_in_kubeflow(kind: &str, schema: &mut Value) {
@@ -261,8 +218,16 @@ fn first_sentence(field: &str, description: &str) -> String {
 
 /// Returns the schema of a field with what a definition has of it beside the schema of its type.
 fn of_field(field: &str, written: &Value, definitions: &Map<String, Value>) -> Value {
-    let mut schema = with_list_type(field, plain(written, definitions));
-    if let Some(description) = written.get("description").and_then(Value::as_str) {
+    let mut schema = plain(written, definitions);
+    // What server-side apply has to know of a list, as Kubeflow's definitions have it. k8s-openapi leaves it out.
+    if schema["type"] == "array" && field != "finalizers" {
+        let keys = KEYED.iter().find(|(list, _)| *list == field).map(|(_, keys)| *keys);
+        schema["x-kubernetes-list-type"] = if keys.is_some() { "map" } else { "atomic" }.into();
+        if let Some(keys) = keys {
+            schema["x-kubernetes-list-map-keys"] = keys.into();
+        }
+    }
+    if let Some(description) = written["description"].as_str() {
         schema["title"] = first_sentence(field, description).into();
     }
     schema
@@ -271,9 +236,7 @@ fn of_field(field: &str, written: &Value, definitions: &Map<String, Value>) -> V
 /// Returns `schema` with its references replaced by the schemas to which they refer, and with only the keywords that
 /// restrict the allowed values or are for server-side apply, and titles of fields.
 fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
-    if let Some(name) =
-        schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/$defs/"))
-    {
+    if let Some(name) = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
         let definition = definitions.get(name).expect("schemars lists what it refers to");
         let mut schema = plain(definition, definitions);
         as_in_kubeflow(name.rsplit('.').next().unwrap_or_default(), &mut schema);

@@ -105,17 +105,11 @@ type Fields<'t> = BTreeMap<String, &'t RawValue>;
 fn without_managed_fields(object: &RawValue) -> Result<Box<RawValue>, String> {
     let cut = || {
         let mut fields: Fields = serde_json::from_str(object.get())?;
-        let metadata = match fields.get("metadata") {
-            Some(metadata) => {
-                let mut metadata: Fields = serde_json::from_str(metadata.get())?;
-                metadata.remove("managedFields");
-                Some(to_raw_value(&metadata)?)
-            }
-            None => None,
-        };
-        if let Some(metadata) = &metadata {
-            fields.insert("metadata".to_owned(), metadata);
-        }
+        let Some(metadata) = fields.get("metadata") else { return to_raw_value(&fields) };
+        let mut metadata: Fields = serde_json::from_str(metadata.get())?;
+        metadata.remove("managedFields");
+        let metadata = to_raw_value(&metadata)?;
+        fields.insert("metadata".to_owned(), &metadata);
         to_raw_value(&fields)
     };
     cut().map_err(|error| without_position(&error))

@@ -49,8 +49,6 @@ pub mod printable;
 /// Kubernetes' quantities, such as `1.5Gi`.
 pub mod quantity;
 mod resource_version;
-/// Says how an application is, in the words of `sparkctl` and of the page.
-pub mod summary;
 /// Enums each of whose variants has a text.
 mod words;
 pub use application::{

@@ -56,14 +56,11 @@ pub fn suggestion(text: &str) -> String {
 pub fn quantity(memory: &str) -> String {
     let memory = memory.trim();
     let lower = memory.to_ascii_lowercase();
-    let suffixes = [("k", "Ki"), ("m", "Mi"), ("g", "Gi"), ("t", "Ti"), ("p", "Pi")];
-    suffixes
-        .iter()
-        .find_map(|(java, kubernetes)| {
-            let number = lower.strip_suffix(&format!("{java}b")).or_else(|| lower.strip_suffix(java))?;
-            Some(format!("{number}{kubernetes}"))
-        })
-        .unwrap_or_else(|| memory.to_owned())
+    let short = lower.strip_suffix('b').unwrap_or(&lower);
+    match short.strip_suffix(['k', 'm', 'g', 't', 'p']) {
+        Some(number) => format!("{number}{}i", short[number.len()..].to_ascii_uppercase()),
+        None => memory.to_owned(),
+    }
 }
 
 fn split_number(text: &str, is_of_number: impl Fn(char) -> bool) -> (&str, &str) {

@@ -69,18 +69,11 @@ impl<'a> Monitoring<'a> {
 
     /// Returns the exporter in the pods of `role`; none if no exporter exposes their metrics.
     pub fn exporter(&self, role: Role) -> Option<Exporter<'a>> {
-        let prometheus = self.asked.prometheus.as_ref()?;
-        is_exposed(self.asked, role).then(|| {
-            let port = port(prometheus);
-            let jar = &prometheus.jmx_exporter_jar;
-            let own = stated(&prometheus.config_file).cloned();
-            let configuration = own.unwrap_or_else(|| mounted(EXPORTER_CONFIGURATION));
-            Exporter {
-                port,
-                port_name: port_name(prometheus),
-                java_option: format!("-javaagent:{jar}={port}:{configuration}"),
-            }
-        })
+        let prometheus = self.asked.prometheus.as_ref().filter(|_| is_exposed(self.asked, role))?;
+        let (port, port_name, jar) = (port(prometheus), port_name(prometheus), &prometheus.jmx_exporter_jar);
+        let own = stated(&prometheus.config_file).cloned();
+        let configuration = own.unwrap_or_else(|| mounted(EXPORTER_CONFIGURATION));
+        Some(Exporter { port, port_name, java_option: format!("-javaagent:{jar}={port}:{configuration}") })
     }
 
     /// Returns the name of the ConfigMap that the pods of `role` mount; none if they need no ConfigMap. The pods of

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use api_derive::omits_empty;
+use api_derive::kubernetes_json;
 use k8s_openapi::api::core::v1::{
     Affinity, Container, EnvFromSource, EnvVar, HostAlias, Lifecycle, PodDNSConfig, PodSecurityContext,
     PodTemplateSpec, SecurityContext, Toleration, VolumeMount,
@@ -14,9 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::{Embedded, embedded};
 
 /// The driver: the process that runs the application's main function and asks for executors.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct DriverSpec {
     /// What it has in common with the others; in the manifest its fields stand beside these.
     #[serde(flatten)]
@@ -37,9 +36,8 @@ pub struct DriverSpec {
 }
 
 /// The executors: the processes that do the work.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct ExecutorSpec {
     /// What it has in common with the others; in the manifest its fields stand beside these.
     #[serde(flatten)]
@@ -55,9 +53,8 @@ pub struct ExecutorSpec {
 }
 
 /// What driver and executors have in common. `<role>` in a conf key is `driver` or `executor`.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct SparkPodSpec {
     /// Pod to start from: a Kubernetes PodTemplateSpec whose Spark container is called
     /// `spark-kubernetes-driver` or `spark-kubernetes-executor`. The other fields of this section come on top

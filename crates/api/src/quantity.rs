@@ -11,6 +11,11 @@ enum Form {
     Exponent,
 }
 
+/// The suffixes for powers of 1000, from 10 to the power of -9 on.
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+/// The suffixes for powers of 1024, from 1 on.
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
 /// Returns the amount in thousandths of the unit (bytes or cores), so that `200m` and `0.2` are equal; none if `text`
 /// is not a quantity.
 ///
@@ -26,8 +31,6 @@ pub fn amount(text: &str) -> Option<i128> {
 pub fn canonical(text: &str) -> Option<String> {
     const DIGITS: i32 = 9;
     const ONE: i128 = 10_i128.pow(DIGITS.unsigned_abs());
-    const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
     let (amount, form) = parts(text.trim(), DIGITS)?;
     if amount == 0 {
         return Some("0".to_owned());
@@ -64,26 +67,13 @@ fn parts(text: &str, digits: i32) -> Option<(i128, Form)> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let (mantissa, decimals) = mantissa(number)?;
-    let decimal = |exponent| (1, exponent, Form::Decimal);
-    let binary = |exponent: u32| (1 << exponent, 0, Form::Binary);
-    let (numerator, exponent, form): (i128, i32, Form) = match suffix {
-        "" => decimal(0),
-        "n" => decimal(-9),
-        "u" => decimal(-6),
-        "m" => decimal(-3),
-        "k" => decimal(3),
-        "M" => decimal(6),
-        "G" => decimal(9),
-        "T" => decimal(12),
-        "P" => decimal(15),
-        "E" => decimal(18),
-        "Ki" => binary(10),
-        "Mi" => binary(20),
-        "Gi" => binary(30),
-        "Ti" => binary(40),
-        "Pi" => binary(50),
-        "Ei" => binary(60),
-        _ => (1, suffix.strip_prefix(['e', 'E'])?.parse().ok()?, Form::Exponent),
+    let place = |suffixes: &[&str]| suffixes.iter().position(|known| *known == suffix);
+    let (numerator, exponent, form): (i128, i32, Form) = if let Some(place) = place(&DECIMAL) {
+        (1, 3 * i32::try_from(place).ok()? - 9, Form::Decimal)
+    } else if let Some(place) = place(&BINARY) {
+        (1 << (10 * place), 0, Form::Binary)
+    } else {
+        (1, suffix.strip_prefix(['e', 'E'])?.parse().ok()?, Form::Exponent)
     };
     let exponent = exponent.checked_add(digits)?.checked_sub(decimals)?;
     let amount = mantissa.checked_mul(numerator)?;
@@ -111,10 +101,11 @@ fn decimal(amount: i128) -> String {
 /// Formats an amount of bytes, in thousandths as [`amount`] returns it, in the largest unit in which it is a whole
 /// number: `1408Mi`.
 fn binary(amount: i128) -> String {
-    let units = [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
-    let unit = units.into_iter().map(|(unit, exponent)| (unit, 1000 * (1_i128 << exponent)));
-    let unit = unit.into_iter().find(|(_, size)| amount != 0 && amount % size == 0);
-    unit.map_or_else(|| decimal(amount), |(unit, size)| format!("{}{unit}", amount / size))
+    if amount == 0 || amount % 1000 != 0 {
+        return decimal(amount);
+    }
+    let (number, exponent) = divided(amount / 1000, 1024, BINARY.len() - 1);
+    format!("{number}{}", BINARY[exponent])
 }
 
 /// Splits a number into its digits without the point and its count of decimals: `1.50` becomes (150, 2).

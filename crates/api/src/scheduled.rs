@@ -1,7 +1,7 @@
 //! Defines `ScheduledSparkApplication`: a template of applications and the times at which an application is made from
 //! it.
 
-use api_derive::omits_empty;
+use api_derive::kubernetes_json;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{application::SparkApplicationSpec, nulls::reads_null_as_absent};
 
 /// Which application to run, and when.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -25,7 +25,7 @@ use super::{application::SparkApplicationSpec, nulls::reads_null_as_absent};
     derive = "PartialEq",
     doc = "A Spark program that the operator runs again and again, at set times."
 )]
-#[serde(rename_all = "camelCase", default, remote = "Self")]
+#[serde(remote = "Self")]
 #[schemars(extend("required" = ["schedule", "template"]))]
 pub struct ScheduledSparkApplicationSpec {
     /// When to run: a cron expression of five fields (minute, hour, day of month, month, day of week), or
@@ -52,9 +52,9 @@ pub struct ScheduledSparkApplicationSpec {
 
 /// The last and the next run of a schedule. The fields of Kubeflow's operator and what we add to them:
 /// `handledUntil`, `pendingRun`, `observedSchedule`, `observedTimeZone`, `scheduledSince`, `suspended` and `lastTrigger`.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, remote = "Self")]
+#[serde(remote = "Self")]
 pub struct ScheduledSparkApplicationStatus {
     /// When the last application was made.
     pub last_run: Option<Time>,

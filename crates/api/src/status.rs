@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use api_derive::omits_empty;
+use api_derive::kubernetes_json;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::{Embedded, nulls::reads_null_as_absent};
 
 /// The state of an application and of its runs. The fields of Kubeflow's operator and what we add to them: `observedGeneration`,
 /// `specHash`, `runOrdinal`, `lastRerun`, `runs` and `conditions`.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, remote = "Self")]
+#[serde(remote = "Self")]
 #[schemars(extend("required" = ["driverInfo"]))]
 pub struct SparkApplicationStatus {
     /// Spark's own id of the present run, `spark-…`.
@@ -57,9 +57,8 @@ pub struct SparkApplicationStatus {
 reads_null_as_absent!("status": SparkApplicationStatus);
 
 /// Where an application is in its life, and why.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct ApplicationState {
     /// SUBMITTED, RUNNING, SUCCEEDING, COMPLETED, FAILING, FAILED, SUBMISSION_FAILED, PENDING_RERUN, INVALIDATING,
     /// SUSPENDING, SUSPENDED, RESUMING or UNKNOWN. Absent until then, since programs such as Airflow take an empty
@@ -72,12 +71,16 @@ pub struct ApplicationState {
 }
 
 crate::words! {
-    /// The stage of an application in its life. The strings are those of Kubeflow's operator.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+    /// The stage of an application in its life. The strings are those of Kubeflow's operator. One application with a state
+    /// that we do not know must not make the list of all applications unreadable.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
     #[schemars(with = "String")]
     pub enum State {
         /// Nothing was done yet. The empty string, and what an absent status means.
         #[default]
+        #[serde(rename = "")]
         New = "",
         /// The driver's pod was created, by the operator or by spark-submit; it is not running yet.
         Submitted = "SUBMITTED",
@@ -105,6 +108,7 @@ crate::words! {
         Resuming = "RESUMING",
         /// The driver cannot be seen, for instance because its node is lost. Also what a state that we do not
         /// know is read as.
+        #[serde(other)]
         Unknown = "UNKNOWN",
     }
 
@@ -145,24 +149,9 @@ impl State {
 #[error("`{0}` is not a state of a SparkApplication")]
 pub struct UnknownState(pub String);
 
-impl Serialize for State {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for State {
-    /// Accepts any string: one application with a state that we do not know must not make the list of all applications
-    /// unreadable.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(String::deserialize(deserializer)?.parse().unwrap_or(Self::Unknown))
-    }
-}
-
 /// The driver's pod and where its web UI is.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 pub struct DriverInfo {
     /// Name of the web UI's Service.
     #[serde(rename = "webUIServiceName")]
@@ -205,9 +194,8 @@ pub enum ExecutorState {
 }
 
 /// One run: an attempt at executing the application, whatever its cause.
-#[omits_empty]
+#[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["ordinal"]))]
 pub struct RunRecord {
     /// Number of the run, from 1.

@@ -44,6 +44,7 @@ mod end;
 mod error;
 mod following;
 pub mod patience;
+pub mod summary;
 
 pub use api;
 pub use applications::{Applications, Changes};

@@ -5,7 +5,6 @@ use api::{
     ConnectState, SparkConnect,
     names::connect_condition::{SERVER_POD_READY, SLEEPING, SUSPENDED},
     printable::line,
-    summary::Tone,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_core::ResourceExt;
@@ -23,15 +22,6 @@ pub fn state(connect: &SparkConnect) -> &'static str {
         ConnectState::NotReady if condition(connect, SLEEPING).is_some() => "Sleeping",
         ConnectState::New => "New",
         state => state.as_str(),
-    }
-}
-
-/// Returns the tone of the state.
-pub fn tone(connect: &SparkConnect) -> Tone {
-    match connect.state() {
-        ConnectState::Ready => Tone::Good,
-        ConnectState::Failed => Tone::Bad,
-        ConnectState::New | ConnectState::Provisioning | ConnectState::NotReady => Tone::Wait,
     }
 }
 

@@ -1,13 +1,12 @@
 //! Reads schedules as Kubeflow's operator does, and computes the moments at which they are due.
 //!
 //! [`Schedule::parse`] parses a cron expression or `@every 90m`. [`Slots`] computes the moments of a schedule in a time
-//! zone: the latest moment that is due, and the next one. A [`Rhythm`] is displayed in words. This crate knows no applications, reads no clock, and does
-//! not use the time zones of the machine.
+//! zone: the latest moment that is due, and the next one. This crate knows no applications, reads no clock, and does not use
+//! the time zones of the machine.
 
 mod expression;
 pub mod go_duration;
 mod slots;
-mod words;
 
 pub use expression::{Error, Rhythm, Schedule, Times, Values, Zone};
 pub use slots::{Due, Slots};

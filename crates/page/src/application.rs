@@ -12,7 +12,6 @@ use api::{
     excerpt::beginning,
     names::label,
     printable::{line, lines},
-    summary,
 };
 use axum::{extract::Path, response::Response};
 use futures::future::{join, join3};
@@ -21,6 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::ResourceExt;
 use maud::{Markup, html};
 use serde_json::Value;
+use spark_operator_client::summary;
 
 /// The most bytes of a spec that are shown.
 const LONGEST_SPEC: usize = 256 << 10;

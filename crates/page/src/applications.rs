@@ -2,10 +2,11 @@
 //! address has the filter, and can be sent to a colleague.
 
 use super::{Application, Key, Query, Session, link, name_of, now, scope, state, times, wide};
-use api::{ApplicationType, State, summary};
+use api::{ApplicationType, State};
 use axum::response::Response;
 use jiff::Timestamp;
 use maud::{Markup, html};
+use spark_operator_client::summary;
 use std::cmp::Ordering;
 
 /// The rows of one page.

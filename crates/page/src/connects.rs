@@ -3,11 +3,12 @@
 use super::{
     Connect, Named, Result, Session, ago, buttons, conditions, log_of, page, reads, scope, spec, traces, word,
 };
-use api::{SparkConnect, names::label, summary::Tone};
+use api::{SparkConnect, names::label};
 use axum::{extract::Path, response::Response};
 use connect::summary;
 use futures::future::join;
 use maud::{Markup, html};
+use spark_operator_client::summary::Tone;
 
 pub(crate) async fn list(session: Session) -> Response {
     let titles = ["State", "Executors", "Restarts", "Last connection"];
@@ -31,7 +32,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
         buttons::<SparkConnect>(&session, &namespace, &name, connect.spec.suspend, None),
     )
     .await;
-    let (status, tone) = (connect.status.clone().unwrap_or_default(), summary::tone(&connect));
+    let (status, tone) = (connect.status.clone().unwrap_or_default(), Tone::of_connect(connect.state()));
     let content = html! {
         p class={ "sentence " (tone.as_str()) } {
             (name) " is " (word(tone, summary::state(&connect)))

@@ -2,7 +2,7 @@
 //! before the next one is looked at: hundreds of objects that are as large as etcd allows would fill the memory.
 
 use super::{Result, Session, reads};
-use api::{Lenient, excerpt::beginning, names::label, printable::lines, spark_container_of, summary};
+use api::{Lenient, excerpt::beginning, names::label, printable::lines, spark_container_of};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{Event, Pod},
@@ -11,6 +11,7 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt, api::ListParams};
 use pods::PodSummary;
 use serde::de::DeserializeOwned;
+use spark_operator_client::summary;
 use std::cmp::Reverse;
 
 /// The most pods and events that are shown of one object.

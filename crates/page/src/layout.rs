@@ -1,10 +1,7 @@
 //! The frame that all pages have, the headers of all answers, and the small pieces that pages consist of.
 
 use super::{Refusal, Result, now};
-use api::{
-    State,
-    summary::{self, Tone},
-};
+use api::State;
 use axum::{
     extract::Path,
     http::{HeaderName, HeaderValue, StatusCode, header},
@@ -12,6 +9,7 @@ use axum::{
 };
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
+use spark_operator_client::summary::{self, Tone};
 
 /// Lets a page load and do nothing but what this server serves, and run no script in its text.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \

@@ -6,7 +6,6 @@ use api::{
     names::label,
     printable::{line, lines},
     stated,
-    summary::{self, Tone},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -14,6 +13,7 @@ use kube::Resource;
 use plan::quota::present_sum;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use spark_operator_client::summary::{self, Tone};
 
 /// Namespace and name of an object.
 pub(crate) type Key = (Box<str>, Box<str>);
@@ -180,7 +180,7 @@ impl Row for Connect {
             Err(invalid) => return Self { why: sentence(&invalid.error), ..Self::default() },
         };
         Self {
-            state: Some((connect::summary::state(connect), connect::summary::tone(connect))),
+            state: Some((connect::summary::state(connect), Tone::of_connect(connect.state()))),
             executors: word(connect::summary::executors(connect).as_ref()),
             restarts: connect.status.as_ref().map_or(0, |status| status.restarts),
             last_connection: time(connect.last_connection().as_ref()),

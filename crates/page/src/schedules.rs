@@ -1,15 +1,16 @@
 //! The list of schedules, and the page of one: how it is and when it is due.
 
 use super::{
-    Action, Application, Key, Named, Result, Schedule, Session, address, ago, buttons, now, outcomes, page,
-    reads, scope, trouble, word,
+    Action, Application, Key, Named, Result, Schedule, Session, address, ago, buttons, in_words, now,
+    outcomes, page, reads, scope, trouble, word,
 };
-use api::{ScheduledSparkApplication, printable::lines, summary::Tone};
+use api::{ScheduledSparkApplication, printable::lines};
 use axum::{extract::Path, response::Response};
 use cron::{Slots, Zone};
 use futures::future::join;
 use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
+use spark_operator_client::summary::Tone;
 use std::iter::successors;
 
 /// The number of times to come that are shown.
@@ -78,7 +79,7 @@ fn sentence(schedule: &ScheduledSparkApplication) -> Markup {
     let is_suspended = schedule.spec.suspend == Some(true);
     html! {
         p class={ "sentence " (state(is_suspended, reason).0.as_str()) } {
-            @if let Ok(parsed) = cron::Schedule::parse(&schedule.spec.schedule) { "Due " (parsed.rhythm.to_string()) ": " }
+            @if let Ok(parsed) = cron::Schedule::parse(&schedule.spec.schedule) { "Due " (in_words(&parsed.rhythm)) ": " }
             code { (lines(&schedule.spec.schedule)) }
             @if let Some(zone) = &schedule.spec.time_zone { ", " (lines(zone)) }
             @if is_suspended { ": suspended, so nothing is made" }

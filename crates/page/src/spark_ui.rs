@@ -8,7 +8,7 @@ use super::{
     Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Right, Session, Window, hidden, is_part,
     lack, page, reads,
 };
-use api::{SparkApplication, SparkConnect, summary};
+use api::{SparkApplication, SparkConnect};
 use axum::{
     body::{Body, Bytes},
     extract::{Path, State},
@@ -19,6 +19,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource, ResourceExt};
 use maud::html;
 use pods::{Phase, PodSummary};
+use spark_operator_client::summary;
 use std::{collections::HashMap, sync::Arc};
 use submission::exposure::{is_ui_off, ui_port};
 

@@ -2,10 +2,11 @@
 //! and lists that a page has or leads to say the same in words.
 
 use super::{Application, Key, PodRow, duration, name_of, tone};
-use api::{RunRecord, SparkApplication, SparkApplicationStatus, State, summary};
+use api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use maud::{Markup, html};
+use spark_operator_client::summary;
 
 /// The most bars: an application keeps ten runs, and of many executors the first show how they went.
 const MOST: usize = 40;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 pub(super) const HADOOP_CONFIG_MAP: Concern<String> = Concern {
     key: annotation::HADOOP_CONFIG_MAP,
-    asked: |application, _| application.spec.hadoop_config_map.clone(),
+    asked: |_, application, _| application.spec.hadoop_config_map.clone(),
     apply: |pod, config_map| {
         mount(pod, volume::HADOOP_CONFIG_MAP, &config_map, path::HADOOP_CONF)?;
         env::set(pod, variable::HADOOP_CONF_DIR, path::HADOOP_CONF)
@@ -20,7 +20,7 @@ pub(super) const HADOOP_CONFIG_MAP: Concern<String> = Concern {
 
 pub(super) const SPARK_CONFIG_MAP: Concern<String> = Concern {
     key: annotation::SPARK_CONFIG_MAP,
-    asked: |application, _| application.spec.spark_config_map.clone(),
+    asked: |_, application, _| application.spec.spark_config_map.clone(),
     apply: |pod, config_map| {
         mount(pod, volume::SPARK_CONFIG_MAP, &config_map, path::SPARK_CONF)?;
         // Spark has already set this variable to its own directory; the later entry takes effect.
@@ -30,10 +30,7 @@ pub(super) const SPARK_CONFIG_MAP: Concern<String> = Concern {
 
 pub(super) const CONFIG_MAPS: Concern<Json<Vec<NamePath>>> = Concern {
     key: annotation::CONFIG_MAPS,
-    asked: |application, role| {
-        let config_maps = &role.pod(&application.spec).config_maps;
-        (!config_maps.is_empty()).then(|| Json(config_maps.clone()))
-    },
+    asked: |pod, _, _| (!pod.config_maps.is_empty()).then(|| Json(pod.config_maps.clone())),
     apply: |pod, Json(config_maps)| {
         let (mut added, mut mounts, mut at) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (i, NamePath { name, path }) in config_maps.iter().enumerate() {
@@ -44,10 +41,8 @@ pub(super) const CONFIG_MAPS: Concern<Json<Vec<NamePath>>> = Concern {
             }
             let (volume, mount) = mounted(&volume_name::of_config_map(name), name, path);
             if let Some(there) = at.insert(path, mount.clone()).filter(|there| *there != mount) {
-                return Err(Problem::new(
-                    format!("[{i}]"),
-                    entries::taken(&[volumes::MOUNT], &mount, &there),
-                ));
+                let text = entries::taken(volumes::MOUNT, &mount, &there);
+                return Err(Problem::new(format!("[{i}]"), text));
             }
             added.push(volume);
             mounts.push(mount);

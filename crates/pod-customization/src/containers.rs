@@ -2,19 +2,19 @@
 
 use super::{Concern, Problem, SparkPod, entries};
 use api::{Embedded, names::annotation};
-use entries::{KeyField, OnClash};
+use entries::OnClash;
 use k8s_openapi::api::core::v1::Container;
 use serde_json::Value;
 
 pub(super) const INIT_CONTAINERS: Concern<Embedded<Vec<Container>>> = Concern {
     key: annotation::INIT_CONTAINERS,
-    asked: |application, role| Embedded::list(&role.pod(&application.spec).init_containers),
+    asked: |pod, _, _| Embedded::list(&pod.init_containers),
     apply: |pod, containers| add(pod, "initContainers", containers.into_entries()),
 };
 
 pub(super) const SIDECARS: Concern<Embedded<Vec<Container>>> = Concern {
     key: annotation::SIDECARS,
-    asked: |application, role| Embedded::list(&role.pod(&application.spec).sidecars),
+    asked: |pod, _, _| Embedded::list(&pod.sidecars),
     apply: |pod, containers| add(pod, "containers", containers.into_entries()),
 };
 
@@ -30,5 +30,5 @@ fn add(pod: &mut SparkPod, field: &'static str, containers: Vec<Value>) -> Resul
             return Err(Problem::new(format!("[{i}].name"), text));
         }
     }
-    entries::add(&mut pod.spec, field, containers, &[KeyField::required("name")], OnClash::Keep)
+    entries::add(&mut pod.spec, field, containers, &["name"], OnClash::Keep)
 }

@@ -36,7 +36,7 @@ pub(super) fn add(
     parent: &mut Fields,
     field: &'static str,
     mut entries: Vec<Value>,
-    key: &[KeyField],
+    key: &[&str],
     on_clash: OnClash,
 ) -> Result<(), Problem> {
     let made = |(i, entry)| key_of(entry, key, i);
@@ -77,8 +77,8 @@ pub(super) fn add(
 }
 
 /// Returns the text of the problem that the pod has `there` with the same `key`.
-pub(super) fn taken(key: &[KeyField], entry: &Value, there: &Value) -> String {
-    let shown: Vec<_> = key.iter().map(|field| format!("{} {}", field.name, entry[field.name])).collect();
+pub(super) fn taken(key: &[&str], entry: &Value, there: &Value) -> String {
+    let shown: Vec<_> = key.iter().map(|field| format!("{field} {}", entry[*field])).collect();
     let why = if is_scratch(there) {
         ", the scratch space that Spark mounts where spark.local.dir says"
     } else {
@@ -88,11 +88,12 @@ pub(super) fn taken(key: &[KeyField], entry: &Value, there: &Value) -> String {
 }
 
 /// Replaces the whole value at `field` of `parent` by `value`, unless the existing value is the form in which the API
-/// server stores `value`.
-pub(super) fn replace(parent: &mut Fields, field: &'static str, value: Value) {
+/// server stores `value`. Never fails; the result is that of a step.
+pub(super) fn replace(parent: &mut Fields, field: &'static str, value: Value) -> Result<(), Problem> {
     if !parent.get(field).is_some_and(|there| is_stored_form(there, &value)) {
         parent.set(field, value);
     }
+    Ok(())
 }
 
 /// Whether `there` equals `wanted`, except for what the API server leaves out and fills in. Unlike in [`states`], zero,
@@ -124,34 +125,19 @@ fn is_stored_form(there: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// A field that identifies the entries of a list, alone or with others.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct KeyField {
-    name: &'static str,
-    /// The value that the API server fills in if the field is absent; none if it fills in nothing.
-    default: Option<&'static str>,
-}
-
-impl KeyField {
-    pub(super) const fn required(name: &'static str) -> Self {
-        Self { name, default: None }
-    }
-
-    pub(super) const fn defaulted(name: &'static str, default: &'static str) -> Self {
-        Self { name, default: Some(default) }
-    }
-}
-
 /// Returns the key that identifies an entry, as a text. Texts can be looked up in a map: lists can be long, and
 /// comparing each entry with every other entry would take too long.
-fn key_of<'e>(entry: &'e Value, key: &[KeyField], index: usize) -> Result<Cow<'e, str>, Problem> {
-    let problem = |field: &KeyField, text| Problem::new(format!("[{index}].{}", field.name), text);
-    let text = |field: &KeyField| match (&entry[field.name], field.default) {
-        (Value::String(text), None) if text.is_empty() => Err(problem(field, "must not be empty")),
-        (Value::String(text), _) => Ok(Cow::Borrowed(text.as_str())),
-        (Value::Null, Some(default)) => Ok(Cow::Borrowed(default)),
-        (Value::Null, None) => Err(problem(field, "is required")),
-        (value, _) => Ok(Cow::Owned(value.to_string())),
+fn key_of<'e>(entry: &'e Value, key: &[&str], index: usize) -> Result<Cow<'e, str>, Problem> {
+    let problem = |field: &str, text| Err(Problem::new(format!("[{index}].{field}"), text));
+    let text = |field: &&str| match &entry[*field] {
+        // The only key field that the API server fills in if it is absent.
+        Value::Null if *field == "protocol" => Ok(Cow::Borrowed("TCP")),
+        Value::Null => problem(*field, "is required"),
+        Value::String(text) if text.is_empty() && *field != "protocol" => {
+            problem(*field, "must not be empty")
+        }
+        Value::String(text) => Ok(Cow::Borrowed(text.as_str())),
+        value => Ok(Cow::Owned(value.to_string())),
     };
     match key {
         [] => Ok(Cow::Owned(without_empties(entry).to_string())),

@@ -5,13 +5,13 @@ use api::{
     Embedded,
     names::{annotation, env as variable, path},
 };
-use entries::{KeyField, OnClash};
+use entries::OnClash;
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar};
 use serde_json::{Value, json};
 
 pub(super) const ENV: Concern<Embedded<Vec<EnvVar>>> = Concern {
     key: annotation::ENV,
-    asked: |application, role| Embedded::list(&role.pod(&application.spec).env),
+    asked: |pod, _, _| Embedded::list(&pod.env),
     apply: |pod, env| {
         // A later step sets these two variables, and its entry would win. The same value is used here, because
         // otherwise every further call of the webhook would append both entries again.
@@ -32,7 +32,7 @@ pub(super) const ENV: Concern<Embedded<Vec<EnvVar>>> = Concern {
 
 pub(super) const ENV_FROM: Concern<Embedded<Vec<EnvFromSource>>> = Concern {
     key: annotation::ENV_FROM,
-    asked: |application, role| Embedded::list(&role.pod(&application.spec).env_from),
+    asked: |pod, _, _| Embedded::list(&pod.env_from),
     apply: |pod, sources| {
         entries::add(&mut pod.container, "envFrom", sources.into_entries(), &[], OnClash::Append)
     },
@@ -41,7 +41,7 @@ pub(super) const ENV_FROM: Concern<Embedded<Vec<EnvFromSource>>> = Concern {
 /// Appends environment variables. A variable that Spark has already set is appended again, since the later entry takes
 /// effect.
 fn add(pod: &mut SparkPod, env: Vec<Value>) -> Result<(), Problem> {
-    entries::add(&mut pod.container, "env", env, &[KeyField::required("name")], OnClash::Override)
+    entries::add(&mut pod.container, "env", env, &["name"], OnClash::Override)
 }
 
 /// Appends one variable with a literal value.

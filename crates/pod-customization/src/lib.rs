@@ -30,7 +30,7 @@ mod volumes;
 
 use annotation_value::AnnotationValue;
 use api::{
-    Role, SparkApplication,
+    Role, SparkApplication, SparkPodSpec,
     excerpt::{self, LONGEST_EXPLANATION},
     names::{annotation, label},
 };
@@ -80,8 +80,8 @@ pub const LARGEST: usize = 256 << 10;
 struct Concern<V> {
     /// The annotation's key.
     key: &'static str,
-    /// Returns what an application asks for in pods of a role; none if the application asks for nothing.
-    asked: fn(&SparkApplication, Role) -> Option<V>,
+    /// Returns what an application asks for in pods of a role, of which it has this section; none if it asks for nothing.
+    asked: fn(&SparkPodSpec, &SparkApplication, Role) -> Option<V>,
     /// Changes the pod as the value asks.
     apply: fn(&mut SparkPod, V) -> Result<(), Problem>,
 }
@@ -105,7 +105,7 @@ trait AnyConcern: Sync {
 
 impl<V: AnnotationValue> AnyConcern for Concern<V> {
     fn asked(&self, application: &SparkApplication, role: Role) -> Option<String> {
-        (self.asked)(application, role).map(|value| value.encode())
+        (self.asked)(role.pod(&application.spec), application, role).map(|value| value.encode())
     }
 
     fn apply(&self, pod: &mut SparkPod, text: &str) -> Result<(), Problem> {

@@ -6,27 +6,21 @@ use k8s_openapi::api::core::v1::Lifecycle;
 
 pub(super) const TERMINATION_GRACE_PERIOD_SECONDS: Concern<Json<i64>> = Concern {
     key: annotation::TERMINATION_GRACE_PERIOD_SECONDS,
-    asked: |application, role| role.pod(&application.spec).termination_grace_period_seconds.map(Json),
+    asked: |pod, _, _| pod.termination_grace_period_seconds.map(Json),
     apply: |pod, Json(seconds)| {
-        pod.spec.set("terminationGracePeriodSeconds", seconds);
-        Ok(())
+        entries::replace(&mut pod.spec, "terminationGracePeriodSeconds", seconds.into())
     },
 };
 
 pub(super) const LIFECYCLE: Concern<Embedded<Lifecycle>> = Concern {
     key: annotation::LIFECYCLE,
-    asked: |application, role| role.pod(&application.spec).lifecycle.clone(),
-    apply: |pod, hooks| {
-        entries::replace(&mut pod.container, "lifecycle", hooks.into_json());
-        Ok(())
-    },
+    asked: |pod, _, _| pod.lifecycle.clone(),
+    apply: |pod, hooks| entries::replace(&mut pod.container, "lifecycle", hooks.into_json()),
 };
 
 pub(super) const SHARE_PROCESS_NAMESPACE: Concern<Json<bool>> = Concern {
     key: annotation::SHARE_PROCESS_NAMESPACE,
-    asked: |application, role| {
-        (role.pod(&application.spec).share_process_namespace == Some(true)).then_some(Json(true))
-    },
+    asked: |pod, _, _| (pod.share_process_namespace == Some(true)).then_some(Json(true)),
     apply: |pod, Json(share)| {
         if share {
             pod.spec.set("shareProcessNamespace", true);

@@ -25,13 +25,11 @@ pub(super) struct Metrics {
 
 pub(super) const PROMETHEUS: Concern<Json<Metrics>> = Concern {
     key: annotation::PROMETHEUS,
-    asked: |application, role| {
+    asked: |_, application, role| {
         let monitoring = Monitoring::of(application)?;
         let (config_map, exporter) = (monitoring.mounted_by(role), monitoring.exporter(role));
-        let (port, port_name) = match &exporter {
-            Some(Exporter { port, port_name, .. }) => (Some(*port), Some((*port_name).to_owned())),
-            None => (None, None),
-        };
+        let of_exporter = |Exporter { port, port_name, .. }: Exporter| (port, port_name.to_owned());
+        let (port, port_name) = exporter.map(of_exporter).unzip();
         (config_map.is_some() || port.is_some()).then_some(Json(Metrics { config_map, port, port_name }))
     },
     apply: |pod, Json(metrics)| {

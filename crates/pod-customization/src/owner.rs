@@ -2,22 +2,19 @@
 
 use super::{Concern, Problem, entries};
 use api::{Embedded, Role, names::annotation, owner_reference};
-use entries::{KeyField, OnClash};
+use entries::OnClash;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 pub(super) const OWNER_REFERENCE: Concern<Embedded<OwnerReference>> = Concern {
     key: annotation::OWNER_REFERENCE,
-    asked: |application, role| (role == Role::Driver).then(|| Embedded::new(&owner_reference(application))),
+    asked: |_, application, role| {
+        (role == Role::Driver).then(|| Embedded::new(&owner_reference(application)))
+    },
     apply: |pod, owner| {
-        if pod.role() == Role::Executor {
+        if pod.role == Role::Executor {
             return Err(Problem::new("", "belongs on a driver: an executor is owned by its driver alone"));
         }
-        entries::add(
-            &mut pod.metadata,
-            "ownerReferences",
-            vec![owner.into_json()],
-            &[KeyField::required("uid")],
-            OnClash::Append,
-        )
+        let owner = vec![owner.into_json()];
+        entries::add(&mut pod.metadata, "ownerReferences", owner, &["uid"], OnClash::Append)
     },
 };

@@ -22,7 +22,7 @@ const LONGEST_NAME: usize = 126;
 #[derive(Debug)]
 pub struct SparkPod<'p> {
     annotations: &'p Value,
-    role: Role,
+    pub(super) role: Role,
     spark_container: usize,
     pub(super) metadata: Fields<'p>,
     pub(super) spec: Fields<'p>,
@@ -72,10 +72,6 @@ impl<'p> SparkPod<'p> {
             (&["spec", "containers", &container], self.container),
         ];
         Patch(places.into_iter().flat_map(|(place, fields)| fields.into_operations(place)).collect())
-    }
-
-    pub(super) const fn role(&self) -> Role {
-        self.role
     }
 
     /// Returns the names in the list of objects that the annotation `key` contains.
@@ -171,9 +167,8 @@ impl<'p> Fields<'p> {
     }
 
     /// Adds entries at the end of a list. A list that does not exist is created.
-    pub(super) fn append(&mut self, field: &'static str, entries: impl IntoIterator<Item = Value>) {
-        let mut entries = entries.into_iter().peekable();
-        if entries.peek().is_some() {
+    pub(super) fn append(&mut self, field: &'static str, entries: Vec<Value>) {
+        if !entries.is_empty() {
             self.appended.entry(field).or_default().extend(entries);
         }
     }
@@ -209,14 +204,6 @@ impl<'p> Fields<'p> {
     }
 }
 
-/// Returns `value` as an object. A value that is null or anything but an object becomes an empty object.
-pub(super) fn as_object(value: &mut Value) -> &mut Map<String, Value> {
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
-    }
-    value.as_object_mut().expect("made an object just above")
-}
-
 #[cfg(test)]
 mod tests {
     use super::Fields;
@@ -231,7 +218,8 @@ mod tests {
 
     #[test]
     fn entries_come_after_those_that_are_there_or_make_a_list() {
-        let change = |fields: &mut Fields| fields.append("env", [json!({"name": "A"}), json!({"name": "B"})]);
+        let change =
+            |fields: &mut Fields| fields.append("env", vec![json!({"name": "A"}), json!({"name": "B"})]);
         let at_the_end =
             |name| json!({"op": "add", "path": "/spec/containers/0/env/-", "value": {"name": name}});
         assert_eq!(patch(json!({"env": [{"name": "C"}]}), change), json!([at_the_end("A"), at_the_end("B")]));
@@ -240,7 +228,7 @@ mod tests {
         for before in [json!({}), json!({"env": null})] {
             assert_eq!(patch(before, change), list);
         }
-        assert_eq!(patch(json!({"env": []}), |fields| fields.append("env", [])), json!([]));
+        assert_eq!(patch(json!({"env": []}), |fields| fields.append("env", Vec::new())), json!([]));
     }
 
     #[test]
@@ -263,7 +251,7 @@ mod tests {
         let before = json!({"image": "a", "env": [1], "args": 5});
         let mut fields = Fields::of(&before);
         fields.set("image", "b");
-        fields.append("env", [json!(2)]);
+        fields.append("env", vec![json!(2)]);
         assert_eq!(fields.get("image"), Some(&json!("b")));
         let entries: Vec<_> = fields.list("env").unwrap().cloned().collect();
         assert_eq!(entries, [json!(1), json!(2)]);

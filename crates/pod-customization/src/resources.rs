@@ -1,12 +1,12 @@
 //! Sets the limits of Spark's container that the application asks for beyond those that Spark sets: memory and GPUs.
 
-use super::{Concern, Problem, SparkPod, annotation_value::Json, pod::as_object};
+use super::{Concern, Problem, SparkPod, annotation_value::Json};
 use api::{GpuSpec, memory, names::annotation, quantity};
 use serde_json::Value;
 
 pub(super) const MEMORY_LIMIT: Concern<String> = Concern {
     key: annotation::MEMORY_LIMIT,
-    asked: |application, role| role.pod(&application.spec).memory_limit.as_deref().map(memory::quantity),
+    asked: |pod, _, _| pod.memory_limit.as_deref().map(memory::quantity),
     apply: |pod, limit| {
         if quantity::amount(&limit).is_none() {
             return Err(Problem::new("", format!("`{limit}` is not a Kubernetes quantity (try `2Gi`)")));
@@ -19,8 +19,8 @@ pub(super) const MEMORY_LIMIT: Concern<String> = Concern {
 pub(super) const GPU: Concern<Json<GpuSpec>> = Concern {
     key: annotation::GPU,
     // Returns none if the name is empty or the quantity is not positive, as in Kubeflow's operator.
-    asked: |application, role| {
-        let gpu = role.pod(&application.spec).gpu.clone()?;
+    asked: |pod, _, _| {
+        let gpu = pod.gpu.clone()?;
         (!gpu.name.is_empty() && gpu.quantity > 0).then_some(Json(gpu))
     },
     apply: |pod, Json(gpu)| {
@@ -37,11 +37,12 @@ pub(super) const GPU: Concern<Json<GpuSpec>> = Concern {
 
 fn set_limit(pod: &mut SparkPod, resource: &str, limit: Value) {
     let mut resources = pod.container.object("resources");
-    let limits = as_object(resources.entry("limits").or_insert(Value::Null));
+    let mut limits = resources.get("limits").and_then(Value::as_object).cloned().unwrap_or_default();
     let there = limits.get(resource).and_then(Value::as_str).and_then(quantity::amount);
     // The API server rewrites quantities: an equal amount that is written differently is the same limit.
     if there.is_none() || there != limit.as_str().and_then(quantity::amount) {
         limits.insert(resource.to_owned(), limit);
+        resources.insert("limits".to_owned(), limits.into());
         pod.container.set("resources", resources);
     }
 }

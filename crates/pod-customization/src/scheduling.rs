@@ -9,9 +9,7 @@ use std::collections::BTreeMap;
 
 pub(super) const PRIORITY_CLASS_NAME: Concern<String> = Concern {
     key: annotation::PRIORITY_CLASS_NAME,
-    asked: |application, role| {
-        role.pod(&application.spec).priority_class_name.clone().filter(|class| !class.is_empty())
-    },
+    asked: |pod, _, _| pod.priority_class_name.clone().filter(|class| !class.is_empty()),
     apply: |pod, class| {
         let spec = &mut pod.spec;
         if spec.get("priorityClassName").and_then(Value::as_str) != Some(&class) {
@@ -29,14 +27,11 @@ pub(super) const SCHEDULER_NAME: Concern<String> = Concern {
     key: annotation::SCHEDULER_NAME,
     // Returns the batch scheduler, or else the pod's own scheduler. The batch scheduler takes precedence even if its
     // name is an empty string (as in Kubeflow's operator).
-    asked: |application, role| {
-        let own = || role.pod(&application.spec).scheduler_name.clone();
-        application.spec.batch_scheduler.clone().or_else(own).filter(|name| !name.is_empty())
+    asked: |pod, application, _| {
+        let batch_scheduler = application.spec.batch_scheduler.as_ref();
+        batch_scheduler.or(pod.scheduler_name.as_ref()).filter(|name| !name.is_empty()).cloned()
     },
-    apply: |pod, scheduler| {
-        pod.spec.set("schedulerName", scheduler);
-        Ok(())
-    },
+    apply: |pod, scheduler| entries::replace(&mut pod.spec, "schedulerName", scheduler.into()),
 };
 
 /// The operator writes this annotation into the metadata of the application that it plans, since no field of the spec
@@ -47,16 +42,15 @@ fn planned(application: &SparkApplication, key: &str) -> Option<String> {
 
 pub(super) const POD_GROUP: Concern<String> = Concern {
     key: annotation::POD_GROUP,
-    asked: |application, role| planned(application, annotation::POD_GROUP).filter(|_| role == Role::Driver),
-    apply: |pod, group| {
-        pod.spec.set("schedulingGroup", json!({"podGroupName": group}));
-        Ok(())
+    asked: |_, application, role| {
+        planned(application, annotation::POD_GROUP).filter(|_| role == Role::Driver)
     },
+    apply: |pod, group| entries::replace(&mut pod.spec, "schedulingGroup", json!({"podGroupName": group})),
 };
 
 pub(super) const SCHEDULING_GATE: Concern<String> = Concern {
     key: annotation::SCHEDULING_GATE,
-    asked: |application, role| {
+    asked: |_, application, role| {
         planned(application, annotation::SCHEDULING_GATE).filter(|_| role == Role::Executor)
     },
     // Adds the gate to a pod that is not placed yet. The API server refuses new gates of pods that exist.
@@ -67,10 +61,7 @@ pub(super) const SCHEDULING_GATE: Concern<String> = Concern {
 
 pub(super) const NODE_SELECTOR: Concern<Json<BTreeMap<String, String>>> = Concern {
     key: annotation::NODE_SELECTOR,
-    asked: |application, role| {
-        let selector = &role.pod(&application.spec).node_selector;
-        (!selector.is_empty()).then(|| Json(selector.clone()))
-    },
+    asked: |pod, _, _| (!pod.node_selector.is_empty()).then(|| Json(pod.node_selector.clone())),
     apply: |pod, Json(selector)| {
         let mut labels = pod.spec.object("nodeSelector");
         labels.extend(selector.into_iter().map(|(label, value)| (label, value.into())));
@@ -81,16 +72,13 @@ pub(super) const NODE_SELECTOR: Concern<Json<BTreeMap<String, String>>> = Concer
 
 pub(super) const AFFINITY: Concern<Embedded<Affinity>> = Concern {
     key: annotation::AFFINITY,
-    asked: |application, role| role.pod(&application.spec).affinity.clone(),
-    apply: |pod, affinity| {
-        entries::replace(&mut pod.spec, "affinity", affinity.into_json());
-        Ok(())
-    },
+    asked: |pod, _, _| pod.affinity.clone(),
+    apply: |pod, affinity| entries::replace(&mut pod.spec, "affinity", affinity.into_json()),
 };
 
 pub(super) const TOLERATIONS: Concern<Embedded<Vec<Toleration>>> = Concern {
     key: annotation::TOLERATIONS,
-    asked: |application, role| Embedded::list(&role.pod(&application.spec).tolerations),
+    asked: |pod, _, _| Embedded::list(&pod.tolerations),
     apply: |pod, tolerations| {
         entries::add(&mut pod.spec, "tolerations", tolerations.into_entries(), &[], OnClash::Append)
     },

@@ -8,7 +8,7 @@ use api::{
     Embedded, Role, SparkApplication,
     names::{annotation, volume::is_scratch},
 };
-use entries::{KeyField, OnClash};
+use entries::OnClash;
 use k8s_openapi::api::core::v1::{Volume, VolumeMount};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,13 +17,12 @@ pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
     key: annotation::VOLUMES,
     // Returns only the volumes that this role's containers mount, in the order of the mounts: Spark's first, then those of
     // sidecars and init containers, the template's included.
-    asked: |application, role| {
+    asked: |pod, application, role| {
         // Of several volumes with one name, the last is used, as in Kubeflow's operator.
         let volumes = application.spec.volumes.iter();
         let mut unused: BTreeMap<_, _> =
             volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
         let mounts = mounts(application, role);
-        let pod = role.pod(&application.spec);
         let in_template =
             |list: &str| pod.template.as_ref().and_then(|template| template.json()["spec"][list].as_array());
         let containers = ["containers", "initContainers"].into_iter().filter_map(in_template).flatten();
@@ -56,7 +55,7 @@ pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
 
 pub(super) const VOLUME_MOUNTS: Concern<Embedded<Vec<VolumeMount>>> = Concern {
     key: annotation::VOLUME_MOUNTS,
-    asked: |application, role| {
+    asked: |_, application, role| {
         let secrets = unmountable_secrets(application, role);
         let secrets = secrets.map(|(name, _, path)| Embedded::from(json!({"name": name, "mountPath": path})));
         Embedded::list(&mounts(application, role).cloned().chain(secrets).collect::<Vec<_>>())
@@ -100,14 +99,13 @@ fn unmountable_secrets(
     })
 }
 
-/// A volume is identified by its name, a mount by its path: neither can occur twice.
-const VOLUME: KeyField = KeyField::required("name");
-pub(super) const MOUNT: KeyField = KeyField::required("mountPath");
+/// A mount is identified by its path, which cannot occur twice.
+pub(super) const MOUNT: &[&str] = &["mountPath"];
 
 pub(super) fn add_volumes(pod: &mut SparkPod, volumes: Vec<Value>) -> Result<(), Problem> {
-    entries::add(&mut pod.spec, "volumes", volumes, &[VOLUME], OnClash::Deny)
+    entries::add(&mut pod.spec, "volumes", volumes, &["name"], OnClash::Deny)
 }
 
 pub(super) fn add_mounts(pod: &mut SparkPod, mounts: Vec<Value>) -> Result<(), Problem> {
-    entries::add(&mut pod.container, "volumeMounts", mounts, &[MOUNT], OnClash::Deny)
+    entries::add(&mut pod.container, "volumeMounts", mounts, MOUNT, OnClash::Deny)
 }

@@ -9,10 +9,7 @@ use super::{
     waiting::Waiting,
     yaml::line,
 };
-use api::{
-    SparkApplication,
-    summary::{last_seen, times_seen},
-};
+use api::SparkApplication;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use futures::{StreamExt, TryStreamExt};
@@ -22,7 +19,10 @@ use kube::{
     api::ListParams,
     runtime::{WatchStreamExt, watcher},
 };
-use spark_operator_client::patience::{GRACE, can_pass, in_time};
+use spark_operator_client::{
+    patience::{GRACE, can_pass, in_time},
+    summary::{last_seen, times_seen},
+};
 use std::{collections::HashSet, pin::pin, time::Duration};
 use tokio::time::sleep;
 

@@ -5,16 +5,14 @@ use super::{
     failure::of_output,
     yaml::{self, line},
 };
-pub(super) use api::summary::{batch_scheduler, state_and_why, state_name as name};
-use api::{
-    DriverInfo, SparkApplication, State,
-    summary::{self, Tone},
-};
+use api::{DriverInfo, SparkApplication, State};
 use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use serde_json::Value;
+use spark_operator_client::summary::{self, Tone};
+pub(super) use spark_operator_client::summary::{batch_scheduler, state_and_why, state_name as name};
 use std::{
     env,
     io::{self, IsTerminal, Write},

@@ -11,14 +11,12 @@ use super::{
     },
     yaml::line,
 };
-use api::{
-    RunRecord, SparkApplication, SparkApplicationStatus,
-    summary::{self, has_failed, why_it_ended},
-};
+use api::{RunRecord, SparkApplication, SparkApplicationStatus};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt;
+use spark_operator_client::summary::{self, has_failed, why_it_ended};
 use std::fmt::Write;
 
 #[derive(Debug, Args)]

@@ -19,7 +19,7 @@ use std::{
 };
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep, timeout},
+    time::{Instant, timeout},
 };
 
 /// The largest body, in bytes. An object has at most 1.5 MiB in etcd, and the review of an update contains two objects.
@@ -208,18 +208,12 @@ impl Answers {
 
     /// Waits until the connection is to be closed, because the client does not take its answers.
     pub(super) async fn are_left(&self) {
-        let unread = async {
-            loop {
-                sleep(UNREAD / 2).await;
-                let (unsent, taken) = *self.unsent.lock();
-                if unsent > 0 && taken.elapsed() >= UNREAD {
-                    return;
-                }
+        loop {
+            let is_evicted = timeout(UNREAD / 2, self.evicted.notified()).await.is_ok();
+            let (unsent, taken) = *self.unsent.lock();
+            if is_evicted || unsent > 0 && taken.elapsed() >= UNREAD {
+                return;
             }
-        };
-        tokio::select! {
-            () = self.evicted.notified() => {}
-            () = unread => {}
         }
     }
 }

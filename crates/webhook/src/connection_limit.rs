@@ -4,12 +4,9 @@
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::BTreeMap,
     net::IpAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
@@ -32,15 +29,13 @@ pub(super) struct ConnectionLimit {
     at_most: usize,
     /// Permits for open connections and for the few more that may be closing for others at the same time.
     room: Arc<Semaphore>,
-    began: Instant,
     open: Mutex<Open>,
 }
 
 #[derive(Default)]
 struct Open {
-    /// The connections of each client, by their numbers.
-    by_peer: HashMap<IpAddr, HashMap<u64, Arc<Use>>>,
-    connections: usize,
+    /// The connections by the addresses of their clients and their numbers.
+    connections: BTreeMap<(IpAddr, u64), Arc<Use>>,
     last: u64,
     /// Whether the log already has the warning that there are too many connections.
     is_told: bool,
@@ -48,17 +43,15 @@ struct Open {
 
 /// The use of one connection.
 struct Use {
-    /// The time at which the connection was opened or a request last began or ended, in milliseconds since the listener
-    /// began.
-    last: AtomicU64,
+    /// The time at which the connection was opened or a request last began or ended.
+    last: Mutex<Instant>,
     evicted: CancellationToken,
 }
 
 /// The place of one connection in the [`ConnectionLimit`]. The connection counts as open until this value is dropped.
 pub(super) struct Place {
     all: Arc<ConnectionLimit>,
-    peer: IpAddr,
-    number: u64,
+    key: (IpAddr, u64),
     used: Arc<Use>,
     _room: OwnedSemaphorePermit,
 }
@@ -73,7 +66,7 @@ impl ConnectionLimit {
 
     fn new(at_most: usize) -> Arc<Self> {
         let room = Arc::new(Semaphore::new(at_most + at_most.div_ceil(CLOSING)));
-        Arc::new(Self { at_most, room, began: Instant::now(), open: Mutex::default() })
+        Arc::new(Self { at_most, room, open: Mutex::default() })
     }
 
     /// Waits until another connection may be opened.
@@ -88,17 +81,15 @@ impl ConnectionLimit {
     /// Adds a connection of the client `peer`. If there are then too many, one has to close: of the client with the most
     /// connections, the one that has been idle for longest.
     pub(super) fn opened(self: &Arc<Self>, peer: IpAddr, room: OwnedSemaphorePermit) -> Place {
-        let used = Arc::new(Use { last: self.now().into(), evicted: CancellationToken::new() });
+        let used = Arc::new(Use { last: Mutex::new(Instant::now()), evicted: CancellationToken::new() });
         let mut open = self.open.lock();
         open.last += 1;
-        let number = open.last;
+        let key = (peer, open.last);
         // The newest connection counts when a client is chosen, and is not chosen itself.
-        let is_full = open.connections >= self.at_most;
-        open.connections += 1;
-        open.by_peer.entry(peer).or_default().insert(number, Arc::clone(&used));
-        if is_full {
-            if let Some((peer, number)) = open.to_evict()
-                && let Some(oldest) = open.remove(peer, number)
+        open.connections.insert(key, Arc::clone(&used));
+        if open.connections.len() > self.at_most {
+            if let Some(key) = open.to_evict()
+                && let Some(oldest) = open.connections.remove(&key)
             {
                 oldest.evicted.cancel();
             }
@@ -110,45 +101,31 @@ impl ConnectionLimit {
                 );
             }
         }
-        Place { all: Arc::clone(self), peer, number, used, _room: room }
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+        Place { all: Arc::clone(self), key, used, _room: room }
     }
 }
 
 impl Open {
     /// Returns the client and the number of the connection that has to make room for the newest one.
     fn to_evict(&self) -> Option<(IpAddr, u64)> {
-        let most = self.by_peer.values().map(HashMap::len).max()?;
-        let crowds = self.by_peer.iter().filter(|(_, connections)| connections.len() == most);
-        let others = crowds
-            .flat_map(|(peer, connections)| connections.iter().map(|(number, used)| (*peer, *number, used)))
-            .filter(|(_, number, _)| *number != self.last);
-        let oldest = others.min_by_key(|(_, _, used)| used.last.load(Ordering::Relaxed));
-        oldest.map(|(peer, number, _)| (peer, number))
-    }
-
-    fn remove(&mut self, peer: IpAddr, number: u64) -> Option<Arc<Use>> {
-        let Entry::Occupied(mut connections) = self.by_peer.entry(peer) else { return None };
-        let removed = connections.get_mut().remove(&number)?;
-        self.connections -= 1;
-        if connections.get().is_empty() {
-            connections.remove();
-        }
-        Some(removed)
+        let connections: Vec<_> = self.connections.iter().collect();
+        let by_peer = || connections.chunk_by(|((one, _), _), ((other, _), _)| one == other);
+        let most = by_peer().map(<[_]>::len).max()?;
+        let crowds = by_peer().filter(|connections| connections.len() == most).flatten();
+        let others = crowds.filter(|((_, number), _)| *number != self.last);
+        let oldest = others.min_by_key(|(_, used)| *used.last.lock());
+        oldest.map(|(key, _)| **key)
     }
 }
 
 impl Place {
     pub(super) const fn peer(&self) -> IpAddr {
-        self.peer
+        self.key.0
     }
 
     /// Records that a request has begun or ended.
     pub(super) fn used(&self) {
-        self.used.last.store(self.all.now(), Ordering::Relaxed);
+        *self.used.last.lock() = Instant::now();
     }
 
     /// Waits until the connection has to be closed to make room for others.
@@ -159,8 +136,8 @@ impl Place {
     /// Waits until the connection has been idle for [`IDLE`].
     pub(super) async fn idle(&self) {
         loop {
-            let since = self.all.now().saturating_sub(self.used.last.load(Ordering::Relaxed));
-            match IDLE.checked_sub(Duration::from_millis(since)) {
+            let idle = self.used.last.lock().elapsed();
+            match IDLE.checked_sub(idle) {
                 Some(rest) if !rest.is_zero() => sleep(rest).await,
                 _ => return,
             }
@@ -171,8 +148,8 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut open = self.all.open.lock();
-        open.remove(self.peer, self.number);
-        if open.connections < self.all.at_most / 2 {
+        open.connections.remove(&self.key);
+        if open.connections.len() < self.all.at_most / 2 {
             open.is_told = false;
         }
     }
@@ -187,7 +164,7 @@ mod tests {
     fn opened(limit: &Arc<ConnectionLimit>, peer: u8, last: u64) -> Place {
         let room = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let place = limit.opened([10, 0, 0, peer].into(), room);
-        place.used.last.store(last, Ordering::Relaxed);
+        *place.used.last.lock() = Instant::now() + Duration::from_secs(last);
         place
     }
 
@@ -228,6 +205,6 @@ mod tests {
         let crowd: Vec<_> = (5..20).map(|last| opened(&limit, 3, last)).collect();
         assert_eq!(evicted(&open).iter().filter(|evicted| !**evicted).count(), 2, "one for each client");
         drop((open, crowd));
-        assert!(limit.open.lock().by_peer.is_empty());
+        assert!(limit.open.lock().connections.is_empty());
     }
 }

@@ -3,13 +3,14 @@
 //! The API server speaks HTTP/1.1 to a webhook behind a Service, so that requests are spread over replicas, and HTTP/2
 //! to a webhook with a URL. An HTTP/2 server may end a connection at any time: a GOAWAY frame names the last request
 //! that the server will answer, and the client sends later requests over another connection. For this, the client has
-//! to read the frame; see `graceful_close`. Over HTTP/1.1 a request may be on its way whenever the server closes the
-//! connection, and a client does not send a POST again; so the last answer announces the end with `Connection: close`.
+//! to read the frame: closing a socket with unread bytes sends a TCP reset, which discards data that was sent before it.
+//! Therefore hyper only borrows the socket, which is then read until the client closes it as well. Over HTTP/1.1 a request
+//! may be on its way whenever the server closes the connection, and a client does not send a POST again; so the last answer
+//! announces the end with `Connection: close`.
 
 use super::{
     bodies::{Answer, Answers, Bodies},
     connection_limit::Place,
-    graceful_close::{ReturningStream, Stream, read_to_end},
     lookups::Caller,
 };
 use axum::{
@@ -18,13 +19,19 @@ use axum::{
     http::{HeaderValue, Request, Response, Version, header::CONNECTION},
     response::IntoResponse,
 };
-use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
 };
-use std::{convert::Infallible, future::pending, pin::pin, sync::Arc, time::Duration};
-use tokio::time::{Instant, sleep, timeout};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::{convert::Infallible, error::Error, pin::Pin, sync::Arc, time::Duration};
+use tokio::{
+    io::AsyncReadExt,
+    net::TcpStream,
+    time::{Instant, sleep, timeout},
+};
+use tokio_rustls::server::TlsStream;
 use tokio_util::{either::Either, sync::CancellationToken};
 use tower::ServiceExt;
 use tracing::debug;
@@ -82,6 +89,9 @@ pub(super) struct Host {
     pub closed: CancellationToken,
 }
 
+/// The stream of a connection, without or with TLS.
+pub(super) type Stream = Box<Either<TcpStream, TlsStream<TcpStream>>>;
+
 pub(super) struct Connection {
     host: Arc<Host>,
     opened: Instant,
@@ -91,32 +101,24 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Returns a connection whose age counts from now.
-    pub(super) fn new(host: Arc<Host>, place: Place, stream: &Stream) -> Arc<Self> {
-        // A certificate that a client presents was checked in the handshake.
-        let has_certificate = match &**stream {
-            Either::Left(_) => false,
-            Either::Right(stream) => stream.get_ref().1.peer_certificates().is_some(),
-        };
-        let caller = Caller { peer: Some(place.peer()), is_api_server: has_certificate };
-        Arc::new(Self { host, opened: Instant::now(), place, caller, answers: Answers::new() })
-    }
-
     /// Answers requests until the client closes the connection, or this side closes it because of its age, because it
     /// is idle, because the client does not take its answers or because there are too many connections; at the latest
     /// until the process stops.
-    pub(super) async fn serve(self: Arc<Self>, stream: Stream) {
-        let is_http2 = match &*stream {
-            Either::Left(_) => false,
-            Either::Right(stream) => stream.get_ref().1.alpn_protocol() == Some(b"h2"),
+    pub(super) async fn serve(host: Arc<Host>, place: Place, mut stream: Stream) {
+        let tls = match &*stream {
+            Either::Left(_) => None,
+            Either::Right(stream) => Some(stream.get_ref().1),
         };
-        let (stream, returned) = ReturningStream::new(stream);
-        let is_in_order = self.converse(stream, is_http2).await;
+        // A certificate that a client presents was checked in the handshake.
+        let is_api_server = tls.is_some_and(|tls| tls.peer_certificates().is_some());
+        let is_http2 = tls.is_some_and(|tls| tls.alpn_protocol() == Some(b"h2"));
+        let caller = Caller { peer: Some(place.peer()), is_api_server };
+        let (opened, answers) = (Instant::now(), Answers::new());
+        // Has its place until the stream has been read to its end.
+        let connection = Arc::new(Self { host, opened, place, caller, answers });
+        let is_in_order = connection.converse(&mut stream, is_http2).await;
         // Needed only for HTTP/2: over HTTP/1.1 the client knows that no further request is read.
-        if is_in_order
-            && is_http2
-            && let Ok(stream) = returned.await
-        {
+        if is_in_order && is_http2 {
             timeout(GOODBYE, read_to_end(stream)).await.ok();
         }
     }
@@ -124,24 +126,25 @@ impl Connection {
     /// Serves the requests of a connection. Returns whether this side has closed the connection in order, so that the
     /// client may still have to read the announcement of the end (GOAWAY). Returns false if the client has closed the
     /// connection, if the connection failed or had to make room for others, or if it was cut off after a timeout.
-    async fn converse(self: &Arc<Self>, stream: ReturningStream, is_http2: bool) -> bool {
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().max_buf_size(LARGEST_HEAD);
-        builder.http2().max_concurrent_streams(STREAMS).max_send_buf_size(LARGEST_HEAD);
-        if let Some(head) = self.host.limits.head {
-            builder.http1().timer(TokioTimer::new()).header_read_timeout(head);
-        }
+    async fn converse(self: &Arc<Self>, stream: &mut Stream, is_http2: bool) -> bool {
+        let stream = TokioIo::new(stream);
         let answer = service_fn(|request| Arc::clone(self).answer(request));
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
-        let old = async {
-            match self.host.closing.max_age {
-                Some(age) if is_http2 => sleep(age).await,
-                _ => pending().await,
+        let mut connection = if is_http2 {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder.max_concurrent_streams(STREAMS).max_send_buf_size(LARGEST_HEAD);
+            Either::Left(builder.serve_connection(stream, answer))
+        } else {
+            let mut builder = http1::Builder::new();
+            builder.max_buf_size(LARGEST_HEAD);
+            if let Some(head) = self.host.limits.head {
+                builder.timer(TokioTimer::new()).header_read_timeout(head);
             }
+            Either::Right(builder.serve_connection(stream, answer))
         };
+        let max_age = self.host.closing.max_age.filter(|_| is_http2);
         let time = async {
             tokio::select! {
-                () = old => (LAST_ANSWERS, true),
+                () = sleep(max_age.unwrap_or_default()), if max_age.is_some() => (LAST_ANSWERS, true),
                 () = self.host.closed.cancelled() => (LAST_ANSWERS, true),
                 () = self.place.idle() => (GOODBYE, true),
                 () = self.answers.are_left() => {
@@ -157,9 +160,12 @@ impl Connection {
             }
         };
         let (ended, is_patient) = tokio::select! {
-            ended = connection.as_mut() => (ended, false),
+            ended = &mut connection => (ended, false),
             (rest, is_patient) = time => {
-                connection.as_mut().graceful_shutdown();
+                match &mut connection {
+                    Either::Left(http2) => Pin::new(http2).graceful_shutdown(),
+                    Either::Right(http1) => Pin::new(http1).graceful_shutdown(),
+                }
                 match timeout(rest, connection).await {
                     Ok(ended) => (ended, is_patient),
                     Err(_) => {
@@ -170,7 +176,7 @@ impl Connection {
             }
         };
         if let Err(error) = &ended {
-            debug!(error, "connection failed");
+            debug!(error = error as &(dyn Error + 'static), "connection failed");
         }
         ended.is_ok() && is_patient
     }
@@ -204,4 +210,14 @@ impl Connection {
         let Host { stop, closing, .. } = &*self.host;
         stop.is_cancelled() || closing.max_age.is_some_and(|age| self.opened.elapsed() >= age)
     }
+}
+
+/// Reads and discards what the client still sends, until the client closes the connection.
+async fn read_to_end(mut stream: Stream) {
+    let socket = match &mut *stream {
+        Either::Left(socket) => socket,
+        Either::Right(stream) => stream.get_mut().0,
+    };
+    let mut words = [0; 1024];
+    while socket.read(&mut words).await.is_ok_and(|length| length > 0) {}
 }

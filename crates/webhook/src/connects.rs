@@ -3,7 +3,7 @@
 
 use super::{
     applications,
-    decision::{Change, Decision, Versions},
+    decision::{Change, Decision},
 };
 use api::{SparkConnect, names::annotation};
 use connect::server_hash;
@@ -32,10 +32,10 @@ fn is_same(old: &SparkConnect, new: &SparkConnect) -> bool {
     spec == new.spec
 }
 
-/// Returns the rights that a change needs. An object that cannot be read needs none: see [`applications::decided`].
+/// Returns the rights that a change needs.
 pub(super) fn exposure_rights(change: &Change) -> Vec<ExposureRight> {
-    let Versions { new: Ok(new), old } = change.versions::<SparkConnect>() else { return Vec::new() };
-    connect::exposure_rights(old.as_ref().map(|old| &old.spec), &new.spec)
+    let Some((old, new)) = change.readable::<SparkConnect>() else { return Vec::new() };
+    connect::exposure_rights(old.map(|old| &old.spec), &new.spec)
 }
 
 /// Returns `decision`, or a refusal if `user` is the account `gateway` and the change is about more than the time of the last

@@ -85,4 +85,11 @@ impl Change<'_> {
         };
         self.versions.get_or_init(read).downcast_ref().expect("a review is about one kind")
     }
+
+    /// Returns the stored version and the new one; none if the new one cannot be read. Such an object is allowed only because
+    /// its spec has not changed or because it is being deleted, so it needs no further checks.
+    pub(super) fn readable<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Option<(Option<&K>, &K)> {
+        let Versions { new, old } = self.versions::<K>();
+        Some((old.as_ref(), new.as_ref().ok()?))
+    }
 }

@@ -4,16 +4,14 @@
 
 use super::{
     PATIENCE,
-    decision::{Change, Decision, Versions},
+    decision::{Change, Decision},
     lookups::Permit,
 };
 use api::{ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, excerpt};
-use k8s_openapi::api::{
-    authentication::v1::UserInfo,
-    authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec},
-};
+use k8s_openapi::api::{authentication::v1::UserInfo, authorization::v1::LocalSubjectAccessReview};
 use kube::{Api, Client, api::PostParams};
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use submission::{
     digest,
     exposure::{ExposureRight, exposure_rights},
@@ -25,16 +23,12 @@ use validation::Invalid;
 /// The client that asks the API server for the permissions of users.
 #[derive(Clone)]
 pub struct ExposureRights {
-    client: Client,
-    refuses: bool,
+    pub client: Client,
+    /// Whether changes of users without the permissions are refused; otherwise their users are only warned.
+    pub refuses: bool,
 }
 
 impl ExposureRights {
-    /// Returns the check. With `refuses`, it refuses changes of users without the permissions; otherwise it only warns.
-    pub const fn new(client: Client, refuses: bool) -> Self {
-        Self { client, refuses }
-    }
-
     /// Returns `decision`, with a refusal or warnings if `user` may not create the Services and Ingresses that the change
     /// asks for, or if nobody knows. The API server is asked only if `decision` allows the object and the change exposes
     /// anything (`needed`), once that is `permitted`. Applications that the operator creates for a schedule pass, because the
@@ -74,23 +68,17 @@ impl ExposureRights {
 
     /// Asks whether `user` has the permission. The error is the reason why nobody knows.
     async fn has(&self, user: &UserInfo, right: &ExposureRight, namespace: &str) -> Result<bool, String> {
-        let attributes = ResourceAttributes {
-            namespace: Some(namespace.to_owned()),
-            verb: Some("create".to_owned()),
-            group: Some(right.group.to_owned()),
-            resource: Some(right.resource.to_owned()),
-            ..ResourceAttributes::default()
-        };
-        let spec = SubjectAccessReviewSpec {
-            resource_attributes: Some(attributes),
-            user: user.username.clone(),
-            groups: user.groups.clone(),
-            uid: user.uid.clone(),
-            extra: user.extra.clone(),
-            ..SubjectAccessReviewSpec::default()
-        };
-        let mut review = LocalSubjectAccessReview { spec, ..LocalSubjectAccessReview::default() };
-        review.metadata.namespace = Some(namespace.to_owned());
+        let ExposureRight { group, resource, .. } = right;
+        let UserInfo { username: user, groups, uid, extra } = user;
+        let attributes =
+            json!({"namespace": namespace, "verb": "create", "group": group, "resource": resource});
+        let review = serde_json::from_value(json!({
+            "metadata": {"namespace": namespace},
+            "spec": {
+                "resourceAttributes": attributes, "user": user, "groups": groups, "uid": uid, "extra": extra,
+            },
+        }));
+        let review: LocalSubjectAccessReview = review.expect("these are fields of the type");
         let reviews = Api::<LocalSubjectAccessReview>::namespaced(self.client.clone(), namespace);
         match timeout(PATIENCE, reviews.create(&PostParams::default(), &review)).await {
             Ok(Ok(answer)) => Ok(answer.status.is_some_and(|status| status.allowed)),
@@ -190,15 +178,14 @@ pub(super) fn of_schedule(change: &Change) -> Vec<ExposureRight> {
     needed::<ScheduledSparkApplication>(change, "spec.template", |schedule| &schedule.spec.template)
 }
 
-/// Returns the permissions that a change needs. An object that cannot be read needs none: it was allowed only because
-/// its spec has not changed or because it is being deleted.
+/// Returns the permissions that a change needs.
 fn needed<K: DeserializeOwned + Send + Sync + 'static>(
     change: &Change<'_>,
     path: &str,
     spec: fn(&K) -> &SparkApplicationSpec,
 ) -> Vec<ExposureRight> {
-    let Versions { new: Ok(new), old } = change.versions::<K>() else { return Vec::new() };
-    exposure_rights(old.as_ref().map(spec), spec(new), path)
+    let Some((old, new)) = change.readable::<K>() else { return Vec::new() };
+    exposure_rights(old.map(spec), spec(new), path)
 }
 
 #[cfg(test)]

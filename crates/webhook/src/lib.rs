@@ -11,7 +11,6 @@ mod connects;
 mod decision;
 mod exposure_rights;
 mod extensions;
-mod graceful_close;
 mod large;
 mod listener;
 mod lookups;
@@ -25,8 +24,13 @@ mod threads;
 mod tls;
 mod verdict;
 
-use axum::{Router, extract::DefaultBodyLimit, routing::post};
-use bodies::Bodies;
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, Extension, State},
+    http::HeaderMap,
+    routing::post,
+};
 use certificates::ServingCertificate;
 use connections::Host;
 pub use connections::{Closing, Limits};
@@ -50,10 +54,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The kinds of objects as the paths of Kubeflow's webhook name them.
 const KINDS_IN_PATHS: [&str; 4] = [
-    "-v1-pod",
-    "sparkoperator-k8s-io-v1beta2-sparkapplication",
-    "sparkoperator-k8s-io-v1beta2-scheduledsparkapplication",
-    "sparkoperator-k8s-io-v1alpha1-sparkconnect",
+    "--v1-pod",
+    "-sparkoperator-k8s-io-v1beta2-sparkapplication",
+    "-sparkoperator-k8s-io-v1beta2-scheduledsparkapplication",
+    "-sparkoperator-k8s-io-v1alpha1-sparkconnect",
 ];
 
 /// Returns the webhook's routes. The routes expect requests whose body has arrived completely.
@@ -62,10 +66,15 @@ const KINDS_IN_PATHS: [&str; 4] = [
 /// pods of both by one Service.
 pub fn router(reviews: Reviews) -> Router {
     let mut router = Router::new();
-    for kind in [String::new()].into_iter().chain(KINDS_IN_PATHS.map(|kind| format!("-{kind}"))) {
-        router = router
-            .route(&format!("/mutate{kind}"), post(review::mutate))
-            .route(&format!("/validate{kind}"), post(review::validate));
+    for asked in [review::MUTATE, review::VALIDATE] {
+        let review =
+            move |State(reviews): State<Reviews>,
+                  caller: Option<Extension<Caller>>,
+                  headers: HeaderMap,
+                  body: Bytes| { asked.reviewed(Caller::of(caller), headers, body, reviews) };
+        for kind in [""].into_iter().chain(KINDS_IN_PATHS) {
+            router = router.route(&format!("{}{kind}", asked.path), post(review));
+        }
     }
     router
         // bodies.rs has received the whole body and has limited its size already.
@@ -73,24 +82,8 @@ pub fn router(reviews: Reviews) -> Router {
         .with_state(reviews)
 }
 
-/// Serves admission reviews on `tcp` until `stop` is cancelled, and then for the delay in `closing`. Reviews that have
-/// begun are answered.
-///
-/// # Errors
-///
-/// If `tls` leaves no usable combination of TLS version and cipher suite.
-pub async fn serve(
-    tcp: TcpListener,
-    certificate: Arc<ServingCertificate>,
-    tls: &Tls,
-    reviews: Reviews,
-    closing: Closing,
-    stop: CancellationToken,
-) -> io::Result<()> {
-    serve_routes(tcp, Some((certificate, tls)), router(reviews), Limits::REVIEWS, closing, stop).await
-}
-
-/// Like [`serve`], but serves `router`; without `tls`, over HTTP/1.1 that is not encrypted.
+/// Serves `router` on `tcp` until `stop` is cancelled, and then for the delay in `closing`; without `tls`, over HTTP/1.1 that
+/// is not encrypted. Requests that have begun are answered.
 ///
 /// # Errors
 ///
@@ -106,14 +99,8 @@ pub async fn serve_routes(
     let config =
         tls.map(|(certificate, tls)| tls.config(certificate)).transpose().map_err(io::Error::other)?;
     let acceptor = config.map(|config| TlsAcceptor::from(Arc::new(config)));
-    let host = Host {
-        router,
-        limits,
-        closing,
-        bodies: Arc::new(Bodies::default()),
-        stop,
-        closed: CancellationToken::new(),
-    };
+    let host =
+        Host { router, limits, closing, bodies: Arc::default(), stop, closed: CancellationToken::new() };
     listener::receive(tcp, acceptor, host).await;
     Ok(())
 }

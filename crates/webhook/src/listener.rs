@@ -3,8 +3,7 @@
 
 use super::{
     connection_limit::{ConnectionLimit, Place},
-    connections::{Connection, Host},
-    graceful_close::Stream,
+    connections::{Connection, Host, Stream},
 };
 use std::{io, pin::pin, sync::Arc, time::Duration};
 use tokio::{
@@ -65,7 +64,7 @@ async fn serve(tcp: TcpStream, acceptor: Option<TlsAcceptor>, host: Arc<Host>, p
         () = place.evicted() => return debug!("closed for others during its TLS handshake"),
         () = host.closed.cancelled() => return,
     };
-    Box::pin(Connection::new(host, place, &stream).serve(stream)).await;
+    Box::pin(Connection::serve(host, place, stream)).await;
 }
 
 async fn shake_hands(tcp: TcpStream, acceptor: Option<TlsAcceptor>) -> io::Result<Stream> {

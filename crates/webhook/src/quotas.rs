@@ -3,7 +3,7 @@
 
 use super::{
     PATIENCE,
-    decision::{Change, Decision, Versions},
+    decision::{Change, Decision},
     lookups::Permit,
 };
 use api::{Lenient, SparkApplication, SparkConnect};
@@ -11,7 +11,6 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Api, Client, api::ListParams};
 use plan::{Policy, quota};
-use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use submission::SubmissionEnvironment;
 use tokio::time::timeout;
@@ -25,20 +24,12 @@ pub type ReadSubmissionEnvironment =
 /// pods request.
 #[derive(Clone)]
 pub struct Quotas {
-    client: Client,
-    policy: Policy,
-    submission_environment: ReadSubmissionEnvironment,
+    pub client: Client,
+    pub policy: Policy,
+    pub submission_environment: ReadSubmissionEnvironment,
 }
 
 impl Quotas {
-    pub const fn new(
-        client: Client,
-        policy: Policy,
-        submission_environment: ReadSubmissionEnvironment,
-    ) -> Self {
-        Self { client, policy, submission_environment }
-    }
-
     /// Checks an object against the quotas of its namespace: a SparkConnect, or else an application. Returns `decision`, or
     /// a refusal if a quota would be exceeded or the quotas cannot be read. The quotas are read only if `decision` allows
     /// the object and the change leads to new pods, once they are `permitted` to be. The refusal says how much they have
@@ -53,18 +44,14 @@ impl Quotas {
     ) -> Decision {
         let Decision::Allowed { warnings } = decision else { return decision };
         let needs_room = if is_connect {
-            asked::<SparkConnect, _>(change, connect::quota::needs_room)
+            change.readable::<SparkConnect>().is_some_and(|(old, new)| connect::quota::needs_room(old, new))
         } else {
-            asked::<SparkApplication, _>(change, quota::needs_room)
+            change.readable::<SparkApplication>().is_some_and(|(old, new)| quota::needs_room(old, new))
         };
-        if needs_room != Some(true) {
+        if !needs_room {
             return Decision::Allowed { warnings };
         }
-        let exceeded = match permitted.await {
-            Ok(_permit) => self.exceeded(change, is_connect, says_numbers).await,
-            Err(why) => Err(quota::unreadable(change.namespace, why, false)),
-        };
-        match exceeded {
+        match self.exceeded(change, is_connect, says_numbers, permitted).await {
             Ok(exceeded) => Decision::of(exceeded, warnings),
             Err(message) => {
                 Decision::Refused { subjects: vec!["ResourceQuota".to_owned()], message, warnings }
@@ -78,21 +65,21 @@ impl Quotas {
         change: &Change<'_>,
         is_connect: bool,
         says_numbers: bool,
+        permitted: impl Future<Output = Result<Permit, &'static str>>,
     ) -> Result<Vec<Invalid>, String> {
+        let _permit = permitted.await.map_err(|why| quota::unreadable(change.namespace, why, false))?;
         let quotas = self.read(change.namespace).await?;
         if quotas.is_empty() {
             return Ok(Vec::new());
         }
         let exceeded = if is_connect {
-            asked::<SparkConnect, _>(change, |old, new| {
-                connect::quota::exceeded(old, new, &quotas, says_numbers)
-            })
+            let versions = change.readable::<SparkConnect>();
+            versions.map(|(old, new)| connect::quota::exceeded(old, new, &quotas, says_numbers))
         } else {
             let environment = (self.submission_environment)().await;
             let environment = environment.map_err(|why| quota::unknown(change.namespace, &why))?;
-            asked::<SparkApplication, _>(change, |old, new| {
-                quota::exceeded(old, new, &quotas, &environment, &self.policy, says_numbers)
-            })
+            let (policy, versions) = (&self.policy, change.readable::<SparkApplication>());
+            versions.map(|(old, new)| quota::exceeded(old, new, &quotas, &environment, policy, says_numbers))
         };
         Ok(exceeded.unwrap_or_default())
     }
@@ -115,14 +102,4 @@ impl Quotas {
             }
         }
     }
-}
-
-/// Returns what `ask` says of the versions of an object; none if it cannot be read, which is allowed only because its spec
-/// has not changed or because it is being deleted.
-fn asked<K, T>(change: &Change, ask: impl FnOnce(Option<&K>, &K) -> T) -> Option<T>
-where
-    K: DeserializeOwned + Send + Sync + 'static,
-{
-    let Versions { new, old } = change.versions::<K>();
-    new.as_ref().ok().map(|new| ask(old.as_ref(), new))
 }

@@ -18,12 +18,10 @@ use super::{
 use api::{Bounds, Excess, excerpt};
 use axum::{
     body::Bytes,
-    extract::{Extension, State},
     http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Json, Response},
 };
 use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
-use plan::extension::Extensions;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeSet, sync::OnceLock, time::Instant};
@@ -84,76 +82,71 @@ const APPLICATION: &str = "SparkApplication";
 const SCHEDULE: &str = "ScheduledSparkApplication";
 const CONNECT: &str = "SparkConnect";
 
-/// `POST /mutate`: customizes driver and executor pods, and fills in the defaults of applications.
-///
-/// A body that is not a review is answered with status 400 and a message that names what was expected; every other
-/// body is answered with a review.
-pub(super) async fn mutate(
-    State(reviews): State<Reviews>,
-    caller: Option<Extension<Caller>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    const KINDS: [Decider; 4] = [
+/// Customizes driver and executor pods, and fills in the defaults of applications.
+pub(super) const MUTATE: Asked = Asked {
+    path: "/mutate",
+    kinds: &[
         ("", "Pod", pods::customized),
         (GROUP, APPLICATION, applications::completed),
         // The applications of a schedule get their defaults when they are created.
         (GROUP, SCHEDULE, |_| Decision::ALLOWED),
         // Only the configuration of Kubeflow's operator sends these.
         (GROUP, CONNECT, |_| Decision::ALLOWED),
-    ];
-    let asked = Asked { path: "/mutate", kinds: &KINDS, configuration: "MutatingWebhookConfiguration" };
-    let reviews = Reviews {
-        quotas: None,
-        exposure_rights: None,
-        gateway: None,
-        extensions: Extensions::default(),
-        ..reviews
-    };
-    asked.reviewed(Caller::of(caller), headers, body, reviews).await
-}
+    ],
+    configuration: "MutatingWebhookConfiguration",
+    has_checks: false,
+};
 
-/// `POST /validate`: refuses objects that can never work. Otherwise like [`mutate`].
-pub(super) async fn validate(
-    State(reviews): State<Reviews>,
-    caller: Option<Extension<Caller>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    const KINDS: [Decider; 3] = [
+/// Refuses objects that can never work, and those that do not pass the checks of the flags.
+pub(super) const VALIDATE: Asked = Asked {
+    path: "/validate",
+    kinds: &[
         (GROUP, APPLICATION, applications::validated),
         (GROUP, SCHEDULE, applications::validated_schedule),
         (GROUP, CONNECT, connects::validated),
-    ];
-    let asked = Asked { path: "/validate", kinds: &KINDS, configuration: "ValidatingWebhookConfiguration" };
-    asked.reviewed(Caller::of(caller), headers, body, reviews).await
-}
+    ],
+    configuration: "ValidatingWebhookConfiguration",
+    has_checks: true,
+};
 
 /// One path of the webhook, and the kinds of objects that it reviews.
 #[derive(Clone, Copy)]
-struct Asked {
-    path: &'static str,
+pub(super) struct Asked {
+    pub path: &'static str,
     kinds: &'static [Decider],
     /// The kind of the webhook configuration whose rules send reviews to this path.
     configuration: &'static str,
+    /// Whether objects have to pass the checks that depend on flags, users and the API server.
+    has_checks: bool,
 }
 
 impl Asked {
-    /// Returns the answer. A large object is reviewed by [`LargeReviews`], so that other reviews do not wait for it.
-    async fn reviewed(self, caller: Caller, headers: HeaderMap, body: Bytes, reviews: Reviews) -> Response {
+    /// Returns the answer to a `POST`. A body that is not a review is answered with status 400 and a message that names what
+    /// was expected; every other body is answered with a review. A large object is reviewed by [`LargeReviews`], so that
+    /// other reviews do not wait for it.
+    pub(super) async fn reviewed(
+        self,
+        caller: Caller,
+        headers: HeaderMap,
+        body: Bytes,
+        reviews: Reviews,
+    ) -> Response {
         let _in_flight = reviews.metrics.begins(self.path);
         if body.len() <= ORDINARY {
             return self.answer(caller, &headers, &body, &reviews).await;
         }
         let begun = Instant::now();
         let (large, metrics, whole) = (reviews.large.clone(), reviews.metrics.clone(), body.clone());
+        // Only what a turn and a refusal need is read; objects are skipped.
+        let read = serde_json::from_slice::<Review<IgnoredAny>>(&whole).ok();
+        let namespace = read.as_ref().map(|review| &*review.request.namespace).unwrap_or_default();
         let answer = async move { self.answer(caller, &headers, &body, &reviews).await };
-        match large.reviewed(caller, &namespace(&whole), answer).await {
+        match large.reviewed(caller, namespace, answer).await {
             Ok(response) => response,
             Err(why) => {
                 info!(bytes = whole.len(), %why, "denied: not reviewed");
                 metrics.answered(self.path, None, "", Outcome::Unanswered, begun.elapsed());
-                unanswered(&whole, why)
+                unanswered(read, why)
             }
         }
     }
@@ -218,13 +211,13 @@ impl Asked {
         let versions = OnceLock::new();
         let change = Change { object, old, namespace, precision, shortest_period, versions };
         let mut decision = request.excess.as_ref().map_or_else(|| decide(&change), Decision::unread);
-        if *kind == CONNECT {
+        if self.has_checks && *kind == CONNECT {
             let gateway = reviews.gateway.as_deref();
             decision = connects::within_rights(decision, &change, gateway, || request.user());
-        } else {
+        } else if self.has_checks {
             decision = extensions::decided(&reviews.extensions, decision, &change, *kind == SCHEDULE);
         }
-        if let Some(rights) = &reviews.exposure_rights {
+        if let Some(rights) = reviews.exposure_rights.as_ref().filter(|_| self.has_checks) {
             let needed = match *kind {
                 SCHEDULE => exposure_rights::of_schedule,
                 CONNECT => connects::exposure_rights,
@@ -233,7 +226,7 @@ impl Asked {
             let permitted = lookups.permitted(caller, namespace);
             decision = rights.decided(decision, &change, needed, || request.user(), permitted).await;
         }
-        if let Some(quotas) = reviews.quotas.as_ref().filter(|_| *kind != SCHEDULE) {
+        if let Some(quotas) = reviews.quotas.as_ref().filter(|_| self.has_checks && *kind != SCHEDULE) {
             let permitted = lookups.permitted(caller, namespace);
             let (is_connect, says_numbers) = (*kind == CONNECT, caller.is_api_server);
             decision = quotas.decided(decision, &change, is_connect, says_numbers, permitted).await;
@@ -353,15 +346,15 @@ fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String>
     Ok(review)
 }
 
-/// Refuses a review whose object was not reviewed. Only the fields that the answer needs are read; objects are skipped.
-fn unanswered(body: &[u8], why: NotReviewed) -> Response {
+/// Refuses a review whose object was not reviewed; none if it is not a review.
+fn unanswered(review: Option<Review<'_, IgnoredAny>>, why: NotReviewed) -> Response {
     let (code, reason) = match why {
         NotReviewed::Busy => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
         NotReviewed::TakesTooLong => (StatusCode::GATEWAY_TIMEOUT, "Timeout"),
         NotReviewed::Bug => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
     };
-    match serde_json::from_slice::<Review<IgnoredAny>>(body) {
-        Ok(Review { api_version, kind, request })
+    match review {
+        Some(Review { api_version, kind, request })
             if [&api_version, &kind, &request.uid].iter().all(|text| text.len() <= LONGEST_WORD) =>
         {
             let response = Verdict::refused(&request.uid, code, reason, why.to_string());
@@ -369,12 +362,6 @@ fn unanswered(body: &[u8], why: NotReviewed) -> Response {
         }
         _ => (code, why.to_string()).into_response(),
     }
-}
-
-/// Returns the namespace that a review names, for its turn; empty if it cannot be read.
-fn namespace(body: &[u8]) -> String {
-    let review = serde_json::from_slice::<Review<IgnoredAny>>(body);
-    review.map_or_else(|_| String::new(), |review| review.request.namespace.into_owned())
 }
 
 /// Reads a review. Nothing is built of an object that is beyond its bounds.
@@ -405,7 +392,7 @@ mod tests {
     use std::{io::Read, sync::Arc};
 
     const BROKEN: [Decider; 1] = [("", "Pod", |_| panic!("as the test wants it"))];
-    const ASKED: Asked = Asked { path: "/mutate", kinds: &BROKEN, configuration: "none" };
+    const ASKED: Asked = Asked { path: "/mutate", kinds: &BROKEN, configuration: "none", has_checks: false };
 
     #[tokio::test]
     async fn a_bug_met_in_a_review_is_a_refusal_that_says_so() {
@@ -454,15 +441,16 @@ mod tests {
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE", "object": {"a": [1]},
         }});
-        let answer = unanswered(body.to_string().as_bytes(), NotReviewed::TakesTooLong);
+        let unanswered = |body: &str, why| unanswered(serde_json::from_str(body).ok(), why);
+        let answer = unanswered(&body.to_string(), NotReviewed::TakesTooLong);
         let answer: Value =
             serde_json::from_slice(&to_bytes(answer.into_body(), 1000).await.unwrap()).unwrap();
         assert_eq!(answer["response"]["status"]["reason"], "Timeout");
         let long = body.to_string().replace("\"u\"", &format!("\"{}\"", "u".repeat(LONGEST_WORD + 1)));
-        assert_eq!(unanswered(long.as_bytes(), NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(unanswered(&long, NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
         let why = decode(&headers, long.as_bytes()).map(|_| ()).unwrap_err();
         assert_eq!(why, "not an AdmissionReview: request.uid has more than 253 bytes");
-        assert_eq!(unanswered(b"{}", NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(unanswered("{}", NotReviewed::Busy).status(), StatusCode::TOO_MANY_REQUESTS);
     }
 }

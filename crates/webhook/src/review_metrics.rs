@@ -114,15 +114,12 @@ impl ReviewMetrics {
     /// Records that an object of `kind` is denied because of `subject`.
     pub(super) fn denied(&self, kind: &'static str, subject: &str) {
         let mut reason = reason(subject);
-        {
-            let mut reasons = self.reasons.lock();
-            if reason.len() > LONGEST_REASON || reasons.len() >= MOST_REASONS && !reasons.contains(reason) {
-                reason = "other";
-            }
-            if !reasons.contains(reason) {
-                reasons.insert(reason.to_owned());
-            }
+        let mut reasons = self.reasons.lock();
+        if reason.len() > LONGEST_REASON || reasons.len() >= MOST_REASONS && !reasons.contains(reason) {
+            reason = "other";
         }
+        reasons.insert(reason.to_owned());
+        drop(reasons);
         self.denials.get_or_create(&[("kind", kind.to_owned()), ("reason", reason.to_owned())]).inc();
     }
 }

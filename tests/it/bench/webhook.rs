@@ -31,7 +31,7 @@ use std::{
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
-use webhook::{Closing, Limits, Tls, serve, serve_routes};
+use webhook::{Closing, Limits, Tls, router, serve_routes};
 
 const CONNECTIONS: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -201,25 +201,16 @@ async fn server() {
     let made = Certificates::generate(&["localhost".to_owned()], now()).unwrap();
     certificate.set(&made.certificate, &made.key).unwrap();
     println!("\nserves {} {}", tcp.local_addr().unwrap().port(), made.ca_certificate.replace('\n', "|"));
-    if what == OPERATORS {
-        let reviews = fuzzed::reviews(&mut Registry::default());
-        serve(tcp, certificate, &Tls::default(), reviews, Closing::default(), CancellationToken::new())
-            .await
-            .unwrap();
+    let routes = if what == OPERATORS {
+        router(fuzzed::reviews(&mut Registry::default()))
     } else {
         let constant = post(async |_: Bytes| Json(json!({"response": {"allowed": true}})));
-        let routes = Router::new().route("/mutate", constant);
-        serve_routes(
-            tcp,
-            Some((certificate, &Tls::default())),
-            routes,
-            Limits::REVIEWS,
-            Closing::default(),
-            CancellationToken::new(),
-        )
+        Router::new().route("/mutate", constant)
+    };
+    let (closing, stop) = (Closing::default(), CancellationToken::new());
+    serve_routes(tcp, Some((certificate, &Tls::default())), routes, Limits::REVIEWS, closing, stop)
         .await
         .unwrap();
-    }
 }
 
 /// Returns the review of a driver as Spark creates it, with eight customizations.

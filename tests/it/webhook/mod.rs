@@ -37,7 +37,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;
-use webhook::{Closing, Tls, serve};
+use webhook::{Closing, Limits, Tls, router, serve_routes};
 
 /// The time after which an answer counts as missing. No machine needs so long.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -78,9 +78,11 @@ impl Server {
         let address = tcp.local_addr().unwrap();
         let (certificate, stop) = (Arc::new(ServingCertificate::default()), CancellationToken::new());
         let mut registry = Registry::default();
-        let reviews = fuzzed::reviews(&mut registry);
+        let routes = router(fuzzed::reviews(&mut registry));
         let (shown, stopped) = (Arc::clone(&certificate), stop.clone());
-        let serving = tokio::spawn(async move { serve(tcp, shown, &tls, reviews, closing, stopped).await });
+        let serving = tokio::spawn(async move {
+            serve_routes(tcp, Some((shown, &tls)), routes, Limits::REVIEWS, closing, stopped).await
+        });
         Self { address, certificate, ca: certificates().ca_certificate, registry, stop, serving }
     }
 

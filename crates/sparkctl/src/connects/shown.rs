@@ -12,9 +12,10 @@ use api::{
     ConnectFailure, Lenient, SparkConnect,
     names::connect_condition::{EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING},
 };
-use connect::summary::{address, condition, executors, state, tone, why};
+use connect::summary::{address, condition, executors, state, why};
 use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt;
+use spark_operator_client::summary::Tone;
 use std::fmt::Write;
 
 pub(super) fn table(
@@ -56,7 +57,7 @@ pub(super) fn table(
 
 /// Returns the state in its colour.
 fn coloured(connect: &SparkConnect, style: Style) -> String {
-    style.coloured(tone(connect), state(connect))
+    style.coloured(Tone::of_connect(connect.state()), state(connect))
 }
 
 pub(super) async fn status(cluster: &Cluster, name: &str, output: Option<Output>) -> anyhow::Result<()> {

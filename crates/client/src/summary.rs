@@ -1,7 +1,7 @@
-//! Says how an application is, in the words of `sparkctl` and of the page.
+//! Says how an application is, in the words of `sparkctl` and of the operator's page.
 
-use super::{
-    ExecutorState, RunRecord, SparkApplication, State,
+use api::{
+    ConnectState, ExecutorState, RunRecord, SparkApplication, State,
     names::condition::EXECUTORS_REFUSED,
     printable::{line, lines},
     stated,
@@ -17,7 +17,7 @@ pub fn state_name(state: State) -> &'static str {
     }
 }
 
-crate::words! {
+api::words! {
     /// The tone of a state: states of one tone have one colour.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Tone {
@@ -47,6 +47,15 @@ impl Tone {
             | State::Suspended
             | State::Resuming
             | State::Unknown => Self::Wait,
+        }
+    }
+
+    /// Returns the tone of a state of a SparkConnect.
+    pub const fn of_connect(state: ConnectState) -> Self {
+        match state {
+            ConnectState::Ready => Self::Good,
+            ConnectState::Failed => Self::Bad,
+            ConnectState::New | ConnectState::Provisioning | ConnectState::NotReady => Self::Wait,
         }
     }
 }

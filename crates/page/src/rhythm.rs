@@ -1,27 +1,22 @@
 //! Says in words when a schedule is due: `at 02:30 on Monday to Friday`.
 
-use crate::{Rhythm, Times, Values};
-use std::fmt;
+use cron::{Rhythm, Times, Values};
 
 const DAYS: &str = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday";
 const MONTHS: &str = "January February March April May June July August September October November December";
 /// The most times of a day that are listed one by one.
 const MOST_TIMES: u32 = 6;
 
-impl fmt::Display for Rhythm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Every(interval) => {
-                let seconds = interval.as_secs();
-                let units = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
-                f.write_str("every ")?;
-                units
-                    .iter()
-                    .filter(|(amount, _)| *amount > 0)
-                    .try_for_each(|(amount, unit)| write!(f, "{amount}{unit}"))
-            }
-            Self::At(times) => write!(f, "{}{}", time_of_day(times), days(times)),
+/// Returns the words for a rhythm: `at 02:30 on Monday to Friday`, `every 1h30m`.
+pub(crate) fn in_words(rhythm: &Rhythm) -> String {
+    match rhythm {
+        Rhythm::Every(interval) => {
+            let seconds = interval.as_secs();
+            let units = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+            let units = units.iter().filter(|(amount, _)| *amount > 0);
+            format!("every {}", units.map(|(amount, unit)| format!("{amount}{unit}")).collect::<String>())
         }
+        Rhythm::At(times) => time_of_day(times) + &days(times),
     }
 }
 
@@ -82,7 +77,8 @@ fn listed(mut words: Vec<String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::Schedule;
+    use super::in_words;
+    use cron::Schedule;
 
     #[test]
     fn schedules_are_told_in_words() {
@@ -96,7 +92,7 @@ mod tests {
             ("@hourly", "at minute 0 of every hour"),
             ("@every 90m", "every 1h30m"),
         ] {
-            assert_eq!(Schedule::parse(schedule).unwrap().rhythm.to_string(), words, "{schedule}");
+            assert_eq!(in_words(&Schedule::parse(schedule).unwrap().rhythm), words, "{schedule}");
         }
     }
 }
