@@ -66,7 +66,7 @@ impl Pass<'_> {
                     if self.is_replacing() {
                         self.replace(&running, plan);
                     } else if is_new {
-                        plan.events.push(events::waiting(slot, &running));
+                        plan.events.push(events::waiting(slot, events::awaited(&running)));
                     }
                     if self.is_replacing() || running.is_empty() {
                         plan.wake = Some(SOON);

@@ -19,7 +19,7 @@ pub(super) fn prune(schedule: &ScheduledSparkApplication, seen: &Observed, plan:
     if !pruned.is_empty() {
         plan.actions.extend(pruned.iter().map(|child| child.delete()));
         let names: Vec<_> = pruned.iter().map(|child| child.name.as_str()).collect();
-        plan.events.push(events::pruned(&names));
+        plan.events.push(events::pruned(names.join(", ")));
     }
 }
 

@@ -348,7 +348,8 @@ impl<'a> Pass<'a> {
         }
         let missed = due.count.saturating_sub(1 + made.len() as u64 + u64::from(waited.is_some()));
         if missed > 0 {
-            plan.events.push(events::missed(missed, due.latest));
+            let runs = if missed == 1 { "1 run was".to_owned() } else { format!("{missed} runs were") };
+            plan.events.push(events::missed(runs, due.latest));
             plan.outcomes.push(Outcome::Missed { count: missed });
         }
         let just_before = due.latest.checked_sub(SignedDuration::from_secs(1)).unwrap_or(due.latest);

@@ -133,7 +133,7 @@ impl Pass<'_> {
         status.application_state = ApplicationState { state: State::PendingRerun, error_message: None };
         self.plan(
             status,
-            vec![events::application_pending_rerun(self.name(), &cause.to_string())],
+            vec![events::application_pending_rerun(self.name(), cause)],
             Some(SOON),
         )
     }

@@ -62,7 +62,7 @@ impl Pass<'_> {
             Self::ended(&mut status, Outcome::of_driver(outcome, pod, message.clone()), self.now);
             if self.application.spec.restart_policy.restart_type == RestartPolicyType::Always {
                 let pause = restart::back_off(&status);
-                told.extend(pause.map(|pause| events::restart_backs_off(self.name(), pause)));
+                told.extend(pause.map(|pause| events::restart_backs_off(self.name(), pause.as_secs())));
             }
         }
         status.application_state = ApplicationState { state, error_message: message };
@@ -97,7 +97,8 @@ impl Pass<'_> {
     }
 
     fn pending(&self, pod: &PodSummary) -> events::Event {
-        events::driver_pending(&pod.name, self.waiting(pod).as_deref())
+        let why = self.waiting(pod).map_or_else(String::new, |why| format!(": {why}"));
+        events::driver_pending(&pod.name, why)
     }
 
     fn driver_gone(&self, submission_id: &str) -> Plan {

@@ -269,7 +269,7 @@ impl Pass<'_> {
             return None;
         }
         let lacking = takeover::lacking(self.application);
-        (!lacking.is_empty()).then(|| events::taken_over(self.name(), &lacking))
+        (!lacking.is_empty()).then(|| events::taken_over(self.name(), lacking.join(", ")))
     }
 
     /// Returns the event about the operator that has submitted the recorded run, if that is another one. Sent when the
@@ -297,7 +297,7 @@ impl Pass<'_> {
         }
         let id = next.spark_application_id.as_deref();
         let why = without_address(self.application, id, &self.policy.submission.exposure);
-        why.iter().map(|why| events::not_exposed(why)).collect()
+        why.into_iter().map(events::not_exposed).collect()
     }
 
     /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, if the admin has turned this on.

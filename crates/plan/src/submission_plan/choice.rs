@@ -107,7 +107,7 @@ pub fn choose(
         notes.extend(without_webhook(application, policy));
         notes.extend(without_path(application, &by, policy));
         let request = SubmitRequest { run: run.clone(), by, copies };
-        Chosen { request, events: notes.iter().map(|note| events::submission_note(note)).collect() }
+        Chosen { request, events: notes.into_iter().map(events::submission_note).collect() }
     };
     let by_pod = |fallback| {
         let mut objects =
