@@ -146,6 +146,11 @@ impl<'a> View<'a> {
         self.policy.with_default_account(self.application)
     }
 
+    /// Returns the name of the application.
+    pub fn name(&self) -> &'a str {
+        self.application.metadata.name.as_deref().unwrap_or_default()
+    }
+
     /// Returns the uid of the application.
     pub fn uid(&self) -> &'a str {
         self.application.metadata.uid.as_deref().unwrap_or_default()

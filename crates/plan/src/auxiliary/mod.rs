@@ -2,27 +2,31 @@
 //! depend on them: a missing auxiliary object never keeps a driver from running.
 
 mod auxiliary_plan;
-mod disruption_budget;
 
 use crate::Policy;
-use api::{ObjectKey, ObjectKind, SparkApplication, names::label};
+use api::{
+    SparkApplication,
+    names::{label, role},
+};
 pub use auxiliary_plan::{
     AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, controlling_application, mend,
-    note, note_end, plan,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use submission::owned::owned;
 
-/// Returns the objects that a reconcile has to create itself once a driver called `driver` exists.
+/// Returns the objects that a reconcile has to create itself once a driver called `driver` exists: the
+/// PodDisruptionBudget that keeps the driver on its node while the node is drained. As in Kubeflow's operator, it has the
+/// name of the driver's pod, and at least one driver must be available.
 pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<Value> {
-    let is_asked_for = application.spec.driver_pod_disruption_budget == Some(true);
-    let budget = (policy.has_driver_pdb && is_asked_for)
-        .then(|| disruption_budget::disruption_budget(application, driver));
-    Vec::from_iter(budget.map(|budget| owned(budget, application, None, label::LAUNCHED_BY)))
-}
-
-/// Returns the objects that may have been created for a driver called `driver`, whatever the spec asks for now.
-pub fn possible(driver: &str, policy: &Policy) -> Vec<ObjectKey> {
-    let budget = || ObjectKind::POD_DISRUPTION_BUDGET.named(driver);
-    Vec::from_iter(policy.has_driver_pdb.then(budget))
+    if !policy.has_driver_pdb || application.spec.driver_pod_disruption_budget != Some(true) {
+        return Vec::new();
+    }
+    let labels = json!({label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER});
+    let budget = json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": driver},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+    });
+    vec![owned(budget, application, None, label::LAUNCHED_BY)]
 }

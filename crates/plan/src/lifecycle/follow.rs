@@ -49,12 +49,7 @@ impl Pass<'_> {
         }
         let has_ended = matches!(state, State::Succeeding | State::Failing);
         if !has_ended {
-            auxiliary::note(
-                self.application,
-                &mut status,
-                &self.seen.auxiliary,
-                &self.policy.submission.exposure,
-            );
+            self.view().note_ui(&mut status);
         }
         if has_ended {
             status.termination_time = Some(Time(self.now));

@@ -9,23 +9,22 @@
 use super::{
     EVENTUALLY, Pass, SOON,
     history::{self, Cause, Outcome},
-    restart::{self, Retry},
+    restart,
 };
 use crate::{
-    Action, Driver, Plan, SubmissionProgress, auxiliary,
+    Action, Driver, Plan, SubmissionProgress,
     driver::{self, DriverState, Standing},
     events::{self, LONGEST_NOTE},
     extension::AT_ONCE,
     submission_plan::{self, Chosen},
 };
 use api::{
-    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State,
+    ApplicationState, DriverInfo, Role, SparkApplicationStatus, State,
     excerpt::{self, LONGEST_EXPLANATION},
     names::annotation,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;
-use std::collections::BTreeMap;
 use submission::{
     driver_pod_name,
     run::{Run, SubmissionId},
@@ -137,10 +136,10 @@ impl Pass<'_> {
 
     /// Handles SUBMISSION_FAILED: submits again when the pause is over, as often as the restart policy allows.
     pub(super) fn after_failed_submission(&self) -> Plan {
-        match restart::of_submission(&self.application.spec, &self.status, self.now) {
-            Retry::Never => self.fail(),
-            Retry::In(pause) if pause.is_zero() => self.launch(),
-            Retry::In(pause) => self.stay(Some(pause)),
+        match self.retry_of_submission() {
+            None => self.fail(),
+            Some(pause) if pause.is_zero() => self.launch(),
+            Some(pause) => self.stay(Some(pause)),
         }
     }
 
@@ -149,9 +148,9 @@ impl Pass<'_> {
         let next = history::run(&self.status, self.status.run_ordinal.unwrap_or_default() + 1);
         let cause = next.and_then(|run| run.cause.as_deref());
         let is_retry = cause.is_some_and(|cause| *cause == *Cause::SubmissionRetry.to_string());
-        match restart::of_submission(&self.application.spec, &self.status, self.now) {
-            Retry::In(pause) if is_retry && !pause.is_zero() => self.stay(Some(pause)),
-            Retry::Never | Retry::In(_) => self.launch(),
+        match self.retry_of_submission().filter(|pause| is_retry && !pause.is_zero()) {
+            None => self.launch(),
+            Some(pause) => self.stay(Some(pause)),
         }
     }
 
@@ -181,12 +180,7 @@ impl Pass<'_> {
         status.spark_application_id = spark_application_id;
         status.execution_attempts += 1;
         status.application_state = ApplicationState { state: State::Submitted, error_message: None };
-        auxiliary::note(
-            self.application,
-            &mut status,
-            &self.seen.auxiliary,
-            &self.policy.submission.exposure,
-        );
+        self.view().note_ui(&mut status);
         self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
     }
 
@@ -290,7 +284,7 @@ pub(super) fn reset(status: &mut SparkApplicationStatus) {
     status.spark_application_id = None;
     status.termination_time = None;
     status.driver_info = DriverInfo::default();
-    status.executor_state = BTreeMap::<String, ExecutorState>::new();
+    status.executor_state.clear();
 }
 
 /// Returns the message that no driver can be created because a pod of another owner has the driver's name.

@@ -18,7 +18,7 @@ mod unrecorded_run;
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
-    auxiliary, between, driver,
+    between, driver,
     events::{self, Event},
     executors,
     extension::{AT_ONCE, View},
@@ -61,26 +61,19 @@ pub struct Questions {
 
 /// Returns which facts about `application` have to be found out before [`next`] is called.
 pub fn questions(application: &SparkApplication) -> Questions {
-    let spec = &application.spec;
+    let driver = Questions { driver: true, ..Questions::default() };
+    let status = application.status.as_ref();
+    let is_retried = status.is_none_or(|status| restart::is_submitted_again(&application.spec, status));
     match application.state() {
         // No retry follows. Only another run has to wait until the pods of earlier runs are gone.
-        State::SubmissionFailed
-            if application
-                .status
-                .as_ref()
-                .is_some_and(|status| !restart::is_submitted_again(spec, status)) =>
-        {
-            Questions { driver: true, launch: true, ..Questions::default() }
-        }
+        State::SubmissionFailed if !is_retried => Questions { launch: true, ..driver },
         State::New | State::SubmissionFailed | State::PendingRerun | State::Resuming => {
-            Questions { driver: true, launch: true, strays: has_a_past(application), ..Questions::default() }
+            Questions { launch: true, strays: has_a_past(application), ..driver }
         }
         State::Submitted | State::Running | State::Unknown => {
-            Questions { driver: true, launch: !is_recorded(application), ..Questions::default() }
+            Questions { launch: !is_recorded(application), ..driver }
         }
-        State::Suspending | State::Invalidating => {
-            Questions { driver: true, strays: has_a_past(application), ..Questions::default() }
-        }
+        State::Suspending | State::Invalidating => Questions { strays: has_a_past(application), ..driver },
         State::Succeeding | State::Failing => Questions::default(),
         State::Completed | State::Failed | State::Suspended => {
             Questions { late_driver: true, ..Questions::default() }
@@ -148,7 +141,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     pass.delete_old_submission_pods(&mut plan);
     let view = pass.view();
     let wanted = policy.extensions.iter().flat_map(|extension| extension.amend(&view, &mut plan)).collect();
-    let (auxiliary, due) = auxiliary::plan(application, &plan.status, &seen.auxiliary, wanted, now, policy);
+    let (auxiliary, due) = view.auxiliary_plan(&plan.status, wanted);
     plan.auxiliary = auxiliary;
     plan.wake = plan.wake.into_iter().chain(due).min();
     plan
@@ -239,7 +232,7 @@ impl Pass<'_> {
     }
 
     fn name(&self) -> &str {
-        self.application.metadata.name.as_deref().unwrap_or_default()
+        self.view().name()
     }
 
     const fn view(&self) -> View<'_> {
