@@ -1,6 +1,6 @@
 //! Handles SUBMITTED, RUNNING and UNKNOWN: the state of the application follows the state of its driver.
 
-use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome, restart};
+use super::{EVENTUALLY, Pass, SOON, driver_name, has_ended, history::Outcome, restart};
 use crate::{
     Action, Driver, Plan, auxiliary, between,
     driver::{self, DriverState},
@@ -19,7 +19,7 @@ impl Pass<'_> {
         match &self.seen.driver {
             Driver::Unseen => self.stay(Some(SOON)),
             Driver::Pod { pod, .. } if pod.is_of(Role::Driver, submission_id) => self.driver_seen(pod),
-            Driver::Pod { .. } | Driver::Gone => self.driver_gone(submission_id),
+            Driver::Pod { .. } | Driver::Gone => self.driver_gone(),
         }
     }
 
@@ -40,17 +40,10 @@ impl Pass<'_> {
             .or_else(|| pod.spark_application_id.clone());
         status.spark_application_id = known.or(status.spark_application_id);
         status.driver_info.pod_name = Some(pod.name.clone());
-        let before = self.status.application_state.clone();
-        let mut told = Vec::new();
-        if state != before.state
-            || first_word(message.as_deref()) != first_word(before.error_message.as_deref())
-        {
-            told.push(event);
-        }
+        let before = &self.status.application_state;
+        let is_news = state != before.state || first_word(&message) != first_word(&before.error_message);
+        let mut told = Vec::from_iter(is_news.then_some(event));
         let has_ended = matches!(state, State::Succeeding | State::Failing);
-        if !has_ended {
-            self.view().note_ui(&mut status);
-        }
         if has_ended {
             status.termination_time = Some(Time(self.now));
             let outcome = if state == State::Succeeding { State::Completed } else { State::Failed };
@@ -59,6 +52,8 @@ impl Pass<'_> {
                 let pause = restart::back_off(&status);
                 told.extend(pause.map(|pause| events::restart_backs_off(self.name(), pause.as_secs())));
             }
+        } else {
+            self.view().note_ui(&mut status);
         }
         status.application_state = ApplicationState { state, error_message: message };
         let wake = match state {
@@ -96,11 +91,8 @@ impl Pass<'_> {
         events::driver_pending(&pod.name, why)
     }
 
-    fn driver_gone(&self, submission_id: &str) -> Plan {
-        if let Some(pod) = self.seen.departed.as_ref().filter(|pod| {
-            pod.is_of(Role::Driver, submission_id)
-                && matches!(driver::state(pod), DriverState::Completed | DriverState::Failed(_))
-        }) {
+    fn driver_gone(&self) -> Plan {
+        if let Some(pod) = self.seen.departed.as_ref().filter(|pod| has_ended(self.application, pod)) {
             return self.driver_seen(pod);
         }
         if self.status.application_state.state == State::Submitted {
@@ -122,6 +114,6 @@ impl Pass<'_> {
 
 /// Returns the first word of the reason why a driver waits. The text after that word changes often, so that a change of
 /// it is not worth an event.
-fn first_word(message: Option<&str>) -> Option<&str> {
-    message.and_then(|message| message.split(':').next())
+fn first_word(message: &Option<String>) -> Option<&str> {
+    message.as_deref().and_then(|message| message.split(':').next())
 }

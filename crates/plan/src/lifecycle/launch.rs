@@ -58,9 +58,7 @@ impl Pass<'_> {
                 match driver::standing(pod, *complete, self.uid(), &run.id, self.now) {
                     // If `spark-submit` fails after it has created all objects, it deletes its driver again. So a
                     // pending driver is not followed while its `spark-submit` may still be running.
-                    Standing::Adoptable
-                        if may_go_on && matches!(driver::state(pod), DriverState::Pending) =>
-                    {
+                    Standing::Adoptable if may_go_on && driver::state(pod) == DriverState::Pending => {
                         self.stay(Some(SOON))
                     }
                     Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),
@@ -77,10 +75,7 @@ impl Pass<'_> {
                     // The pod belongs to a deleted application that had the same name. Kubernetes deletes the pods of
                     // that application.
                     Standing::Foreign if pod.is_of_application(self.name()) => self.stay(Some(SOON)),
-                    Standing::Foreign => {
-                        let why = taken(pod);
-                        self.submission_failed(run, why)
-                    }
+                    Standing::Foreign => self.submission_failed(run, taken(pod)),
                 }
             }
             (Driver::Gone, Some(SubmissionProgress::Failed(why))) => self.submission_failed(run, why.clone()),
@@ -105,8 +100,8 @@ impl Pass<'_> {
 
     /// Returns the submission pod of the run `id` and its progress.
     fn submission_pod(&self, id: &SubmissionId) -> Option<(&PodSummary, Submission)> {
-        let pods = self.seen.submission_pods.iter();
-        let pod = pods.into_iter().find(|pod| pod.submits_for(self.uid(), id.as_str()))?;
+        let mut pods = self.seen.submission_pods.iter();
+        let pod = pods.find(|pod| pod.submits_for(self.uid(), id.as_str()))?;
         Some((pod, submission_pod::state(pod)))
     }
 
@@ -114,15 +109,12 @@ impl Pass<'_> {
     fn await_submission(&self, pod: &PodSummary, submission: &Submission) -> Plan {
         // Kubernetes reports a volume that cannot be mounted only by an event.
         let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
-        let held = match submission {
-            Submission::Waiting(why) => why.as_ref().or(unmounted.as_ref()),
-            _ => None,
+        let (held, what) = match submission {
+            Submission::Waiting(why) => (why.as_ref().or(unmounted.as_ref()), "is about to start"),
+            Submission::Leaving => (None, "is being deleted, and made anew when it is gone"),
+            _ => (None, "spark-submit is running"),
         };
-        let what = match submission {
-            Submission::Waiting(_) => held.map_or("is about to start", String::as_str),
-            Submission::Leaving => "is being deleted, and made anew when it is gone",
-            _ => "spark-submit is running",
-        };
+        let what = held.map_or(what, String::as_str);
         let message = excerpt::beginning(format!("submission pod {}: {what}", pod.name), LONGEST_EXPLANATION);
         let mut status = self.status.clone();
         let is_news = status.application_state.error_message.as_ref() != Some(&message);
@@ -146,8 +138,8 @@ impl Pass<'_> {
     /// Handles PENDING_RERUN and RESUMING: submits the next run, after a pause if that is the retry of a failed submission.
     pub(super) fn launch_when_due(&self) -> Plan {
         let next = history::run(&self.status, self.status.run_ordinal.unwrap_or_default() + 1);
-        let cause = next.and_then(|run| run.cause.as_deref());
-        let is_retry = cause.is_some_and(|cause| *cause == *Cause::SubmissionRetry.to_string());
+        let cause = next.and_then(|run| run.cause.as_ref());
+        let is_retry = cause == Some(&Cause::SubmissionRetry.to_string());
         match self.retry_of_submission().filter(|pause| is_retry && !pause.is_zero()) {
             None => self.launch(),
             Some(pause) => self.stay(Some(pause)),
@@ -155,21 +147,13 @@ impl Pass<'_> {
     }
 
     fn submit(&self, run: Run) -> Plan {
-        let state = self.application.state();
-        match submission_plan::choose(
-            self.application,
-            &run,
-            &self.seen.submission_environment,
-            self.policy,
-            self.now,
-        ) {
+        let around = &self.seen.submission_environment;
+        match submission_plan::choose(self.application, &run, around, self.policy, self.now) {
             Ok(Chosen { request, events }) => {
-                let added = (state == State::New).then(|| events::application_added(self.name()));
-                Plan {
-                    actions: vec![Action::Submit(Box::new(request))],
-                    events: added.into_iter().chain(events).collect(),
-                    ..self.stay(Some(SOON))
-                }
+                let is_new = self.application.state() == State::New;
+                let added = is_new.then(|| events::application_added(self.name()));
+                let events = added.into_iter().chain(events).collect();
+                Plan { events, ..self.acting(vec![Action::Submit(Box::new(request))]) }
             }
             Err(why) => self.submission_failed(run, why),
         }
@@ -221,8 +205,7 @@ impl Pass<'_> {
         status.last_submission_attempt_time = Some(Time(self.now));
         status.submission_attempts = status.submission_attempts.saturating_add(1);
         status.last_rerun = self.rerun_asked_for().cloned();
-        status.driver_info =
-            DriverInfo { pod_name: Some(driver_pod_name(self.application)), ..DriverInfo::default() };
+        status.driver_info.pod_name = Some(driver_pod_name(self.application));
         status
     }
 
@@ -256,14 +239,13 @@ impl Pass<'_> {
 
     /// Returns the actions that delete `strays`; of the executors, no more than one turn may delete.
     pub(super) fn delete_strays(strays: &[&PodSummary]) -> Vec<Action> {
-        let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role));
-        let drivers = of_role(Role::Driver).filter_map(|pod| Action::delete(pod));
-        let submissions = strays.iter().filter(|pod| pod.submits);
-        let executors = of_role(Role::Executor).filter_map(|pod| Action::delete(pod));
-        drivers
-            .chain(submissions.flat_map(|pod| Self::delete_submission_pod(pod)))
-            .chain(executors.take(AT_ONCE))
-            .collect()
+        let of_role = |role| {
+            let pods = strays.iter().filter(move |pod| pod.role == Some(role));
+            pods.filter_map(|pod| Action::delete(pod))
+        };
+        let submissions =
+            strays.iter().filter(|pod| pod.submits).flat_map(|pod| Self::delete_submission_pod(pod));
+        of_role(Role::Driver).chain(submissions).chain(of_role(Role::Executor).take(AT_ONCE)).collect()
     }
 
     /// Returns the actions that delete a submission pod and its ConfigMap; empty if the pod is being deleted already.
@@ -289,12 +271,10 @@ pub(super) fn reset(status: &mut SparkApplicationStatus) {
 
 /// Returns the message that no driver can be created because a pod of another owner has the driver's name.
 fn taken(pod: &PodSummary) -> String {
-    let owner = pod.controller.as_ref().map_or_else(
-        || "has no controller".to_owned(),
-        |owner| format!("belongs to {} {}", owner.kind, owner.name),
-    );
-    format!(
-        "pod {} already exists and {owner}: delete it or set spec.driver.podName to another name",
-        pod.name
-    )
+    let PodSummary { name, controller, .. } = pod;
+    let owner = match controller {
+        Some(owner) => format!("belongs to {} {}", owner.kind, owner.name),
+        None => "has no controller".to_owned(),
+    };
+    format!("pod {name} already exists and {owner}: delete it or set spec.driver.podName to another name")
 }

@@ -163,11 +163,10 @@ impl Pass<'_> {
         match self.application.state() {
             state if self.is_to_be_suspended(state) => self.suspend(),
             state if self.is_to_be_invalidated(state) => self.invalidate(),
-            State::New => self.launch(),
-            State::Submitted | State::Running | State::Unknown if !is_recorded(self.application) => {
-                self.launch()
+            State::Submitted | State::Running | State::Unknown if is_recorded(self.application) => {
+                self.follow_driver()
             }
-            State::Submitted | State::Running | State::Unknown => self.follow_driver(),
+            State::New | State::Submitted | State::Running | State::Unknown => self.launch(),
             State::Succeeding => self.after_success(),
             State::Failing => self.after_failure(),
             State::SubmissionFailed => self.after_failed_submission(),
@@ -199,11 +198,9 @@ impl Pass<'_> {
         let (states, changes) =
             executors::executor_states(&status.executor_state, executors, state, self.now, limits);
         status.executor_state = states;
-        if state == self.application.state()
-            && status != self.status
-            && let Some(rest) = self.collecting()
-        {
-            return self.plan(self.status.clone(), Vec::new(), Some(rest));
+        let is_urgent = state != self.application.state() || status == self.status;
+        if let Some(rest) = self.collecting().filter(|_| !is_urgent) {
+            return self.stay(Some(rest));
         }
         events.extend(changes);
         let starting = state.is_followed().then(|| executors::starting(executors, self.now)).flatten();
