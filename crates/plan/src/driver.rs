@@ -108,6 +108,7 @@ fn failure(pod: &PodSummary) -> String {
         ),
         _ => ("driver container status missing".to_owned(), None),
     };
+    const MESSAGE: &str = ", Message: ";
     let of_pod = pod.message.as_ref().map_or_else(String::new, |message| format!(": {message}"));
     let message = message.map_or_else(String::new, |words| {
         let words = monitoring::explained(words).unwrap_or_else(|| words.clone());
@@ -117,5 +118,3 @@ fn failure(pod: &PodSummary) -> String {
     });
     excerpt::beginning(said + &message + &of_pod, LONGEST_EXPLANATION)
 }
-
-const MESSAGE: &str = ", Message: ";

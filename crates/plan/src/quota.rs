@@ -63,7 +63,10 @@ pub fn exceeded(
     says_numbers: bool,
 ) -> Vec<Invalid> {
     let claim = || Claim::of(new, submission_environment, policy);
-    let own = || Some(Claim::of(old?, submission_environment, policy).ok()?.of_run(old?));
+    let own = || {
+        let own = Claim::of(old?, submission_environment, policy).ok()?;
+        Some(own.at_present(has_driver(old?), live_executors(old?)))
+    };
     exceeded_by(quotas, claim, own, says_numbers)
 }
 
@@ -157,11 +160,6 @@ impl Claim {
         }
     }
 
-    /// Reduces the claim to the pods that `application` has at present, according to its status.
-    fn of_run(self, application: &SparkApplication) -> Self {
-        self.at_present(has_driver(application), live_executors(application))
-    }
-
     /// Reduces the claim to the pods that there are.
     pub fn at_present(mut self, has_driver: bool, executors: u32) -> Self {
         self.submission = None;
@@ -197,8 +195,7 @@ fn submission_pod(
 impl Pods {
     /// Returns how much of the limited resource all of these pods use.
     fn amount(&self, limit: &Limit) -> i128 {
-        let each = self.of_each(limit).unwrap_or(0);
-        each.saturating_mul(self.number.into())
+        self.of_each(limit).unwrap_or(0).saturating_mul(self.number.into())
     }
 
     /// Returns how much of the limited resource one pod uses; none if the quota does not count these pods.
@@ -220,11 +217,8 @@ impl<'a> Limit<'a> {
         let sum = |claim: &Claim| claim.amount(self);
         let asked = sum(claim);
         let hard = quantity::amount(self.hard)?;
-        let used = self
-            .quota
-            .status
-            .as_ref()
-            .and_then(|status| quantity::amount(&status.used.as_ref()?.get(self.key)?.0));
+        let status = self.quota.status.as_ref();
+        let used = status.and_then(|status| quantity::amount(&status.used.as_ref()?.get(self.key)?.0));
         let own = own.map_or(0, sum);
         let used = used.unwrap_or(0).saturating_sub(own).max(0);
         let left = hard.saturating_sub(used).max(0);
@@ -252,11 +246,10 @@ impl<'a> Limit<'a> {
     /// Returns a text with the amounts of the driver and of the executors, or of the driver and of the submission pod
     /// if that pod asks for more than the executors.
     fn parts(&self, claim: &Claim) -> String {
-        let submission =
-            claim.submission.as_ref().filter(|pods| pods.amount(self) > claim.executors.amount(self));
-        if let Some(submission) = submission {
-            let (driver, submission) = (claim.driver.amount(self), submission.amount(self));
-            return format!("driver {}, submission pod {}", self.words(driver), self.words(submission));
+        let all = |pods: &Pods| self.words(pods.amount(self));
+        let is_larger = |pods: &&Pods| pods.amount(self) > claim.executors.amount(self);
+        if let Some(submission) = claim.submission.as_ref().filter(is_larger) {
+            return format!("driver {}, submission pod {}", all(&claim.driver), all(submission));
         }
         let driver = claim.driver.of_each(self).map(|each| format!("driver {}", self.words(each)));
         let number = claim.executors.number;

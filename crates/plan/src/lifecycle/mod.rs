@@ -381,12 +381,10 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &
     if is_orphaned {
         return kept.chain(others).chain(policy.extensions.leave(&sparks)).collect();
     }
-    let has_driver = |run: &str, is: &dyn Fn(&PodSummary) -> bool| {
-        drivers.iter().any(|driver| driver.submission_id.as_deref() == Some(run) && is(driver))
-    };
     // A driver that was kept goes on creating executors.
     let is_kept = |pod: &&PodSummary| {
-        pod.submission_id.as_deref().is_some_and(|run| has_driver(run, &|driver| !is_left(driver)))
+        let mut its = drivers.iter().filter(|driver| driver.submission_id == pod.submission_id);
+        pod.submission_id.is_some() && its.any(|driver| !is_left(driver))
     };
     let kept_on: Vec<_> = sparks.into_iter().filter(is_kept).collect();
     // A new application with the same name may have executors of its own.

@@ -1,16 +1,20 @@
-//! Compares the Services and Ingresses of an application, and the objects of extensions, with those that it should have, and
-//! decides what to do about the differences.
+//! Plans the auxiliary objects of an application: Services, Ingresses and PodDisruptionBudgets. The driver does not
+//! depend on them: a missing auxiliary object never keeps a driver from running.
 //!
-//! The comparison takes place in every reconcile of the application. So what others have edited or deleted is repaired,
+//! The Services and Ingresses, and the objects of extensions, are compared with those that the application should have. The
+//! comparison takes place in every reconcile of the application. So what others have edited or deleted is repaired,
 //! what the spec no longer asks for is deleted, and a new run takes over the objects of the previous run. This work
 //! never delays the application: it is done in the background, and retried with growing pauses if it fails.
 
 use crate::{
-    between,
+    Policy, between,
     extension::{Extensions, View},
     merge_patch,
 };
-use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State, names::label};
+use api::{
+    DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State,
+    names::{label, role},
+};
 use jiff::Timestamp;
 use k8s_openapi::{api::networking::v1::IngressTLS, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube_core::Resource;
@@ -19,7 +23,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use submission::exposure::{ExposedPort, Exposure, addresses, ingress, others, ui, wanted};
+use submission::{
+    exposure::{ExposedPort, Exposure, addresses, ingress, others, ui, wanted},
+    owned::owned,
+};
 
 /// One effect for which nothing waits. Each effect can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
@@ -389,4 +396,21 @@ impl AskedAddresses {
         let has = |addresses: &[String]| addresses.iter().any(|one| one == address);
         has(&self.of_ui) || !is_of_ui && has(&self.chosen)
     }
+}
+
+/// Returns the objects that a reconcile has to create itself once a driver called `driver` exists: the
+/// PodDisruptionBudget that keeps the driver on its node while the node is drained. As in Kubeflow's operator, it has the
+/// name of the driver's pod, and at least one driver must be available.
+pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<Value> {
+    if !policy.has_driver_pdb || application.spec.driver_pod_disruption_budget != Some(true) {
+        return Vec::new();
+    }
+    let labels = json!({label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER});
+    let budget = json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": driver},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+    });
+    vec![owned(budget, application, None, label::LAUNCHED_BY)]
 }
