@@ -210,12 +210,6 @@ impl By {
         }
     }
 
-    const fn objects_mut(&mut self) -> &mut Objects {
-        match self {
-            Self::Native(objects) | Self::Pod { objects, .. } => objects,
-        }
-    }
-
     /// Returns the progress of the submission after all objects have been created.
     pub fn progress(&self) -> SubmissionProgress {
         match self {
@@ -290,9 +284,7 @@ impl Observed {
 
     /// Returns the progress of the submission of `id`, if it is known.
     fn submission_of(&self, id: &SubmissionId) -> Option<&SubmissionProgress> {
-        self.submission
-            .as_ref()
-            .filter(|submission| submission.id == *id)
-            .map(|submission| &submission.progress)
+        let submission = self.submission.as_ref().filter(|submission| submission.id == *id)?;
+        Some(&submission.progress)
     }
 }

@@ -86,12 +86,15 @@ impl PodRequests {
         let (properties, [driver, executor]) = starting_point(application, defaults);
         let spec = &application.spec;
         let spark = Spark { spec, conf: Conf(properties.into_map(), Line::nearest(&spec.spark_version).0) };
+        let driver = planned(&spark, Role::Driver, driver)?;
+        let executor = planned(&spark, Role::Executor, executor)?;
+        let (is_dynamic, initial, greatest) = spark.executors()?;
         Ok(Self {
-            driver: planned(&spark, Role::Driver, driver)?,
-            executor: planned(&spark, Role::Executor, executor)?,
-            initial: spark.initial_executors()?,
-            greatest: spark.most_executors()?,
-            is_dynamic: spark.is_dynamic()?,
+            driver,
+            executor,
+            initial,
+            greatest,
+            is_dynamic,
             allocator: spark.conf.raw(conf::PODS_ALLOCATOR).unwrap_or(conf::DIRECT).to_owned(),
         })
     }

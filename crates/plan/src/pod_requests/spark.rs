@@ -28,38 +28,27 @@ impl Spark<'_> {
         self.conf.raw(&conf::spark(role, conf::CORES)).unwrap_or("1").trim()
     }
 
-    /// Returns the number of executors that the driver creates at first (as Spark's `SchedulerBackendUtils` and
-    /// `Utils.getDynamicAllocationInitialExecutors`).
-    pub(super) fn initial_executors(&self) -> Result<u32, Error> {
+    /// Returns whether dynamic allocation is on, so that the number of executors follows the work, the number of executors that
+    /// the driver creates at first (as Spark's `SchedulerBackendUtils` and `Utils.getDynamicAllocationInitialExecutors`), and
+    /// the greatest number: see [`super::PodRequests::greatest`].
+    pub(super) fn executors(&self) -> Result<(bool, u32, u32), Error> {
+        let number = |number: i32| u32::try_from(number).unwrap_or(0);
         let instances = self.count(conf::EXECUTOR_INSTANCES)?;
-        let initial = if self.is_dynamic()? {
-            let (least, initial) =
-                (self.count(conf::DYNAMIC_ALLOCATION_MIN)?, self.count(conf::DYNAMIC_ALLOCATION_INITIAL)?);
-            [least, initial, instances].into_iter().flatten().max().unwrap_or(0)
-        } else {
-            instances.unwrap_or(INSTANCES)
-        };
-        Ok(u32::try_from(initial).unwrap_or(0))
-    }
-
-    /// Returns the greatest number of executors: see [`super::PodRequests::greatest`].
-    pub(super) fn most_executors(&self) -> Result<u32, Error> {
-        let initial = self.initial_executors()?;
-        if !self.is_dynamic()? {
-            return Ok(initial);
+        let is_dynamic =
+            self.conf.boolean(conf::DYNAMIC_ALLOCATION).map_err(|problem| self.unknown(problem))?;
+        if is_dynamic != Some(true) {
+            let instances = number(instances.unwrap_or(INSTANCES));
+            return Ok((false, instances, instances));
         }
+        let least = self.count(conf::DYNAMIC_ALLOCATION_MIN)?;
+        let initial = self.count(conf::DYNAMIC_ALLOCATION_INITIAL)?;
+        let initial = number([least, initial, instances].into_iter().flatten().max().unwrap_or(0));
         let most = self.count(conf::DYNAMIC_ALLOCATION_MAX)?;
-        Ok(most.map_or(initial.max(1), |most| u32::try_from(most).unwrap_or(0)))
+        Ok((true, initial, most.map_or(initial.max(1), number)))
     }
 
     fn count(&self, key: &str) -> Result<Option<i32>, Error> {
         self.conf.int(key).map_err(|problem| self.unknown(problem))
-    }
-
-    /// Whether dynamic allocation is on, so that the number of executors follows the work.
-    pub(super) fn is_dynamic(&self) -> Result<bool, Error> {
-        let is_on = self.conf.boolean(conf::DYNAMIC_ALLOCATION).map_err(|problem| self.unknown(problem))?;
-        Ok(is_on.unwrap_or(false))
     }
 
     /// Returns the error for a property that Spark would refuse, or whose value only Spark knows.

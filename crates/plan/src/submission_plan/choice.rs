@@ -34,28 +34,6 @@ api::words! {
     text => String: format!("`{text}` is no submitter: try `auto`, `native` or `spark-submit`")
 }
 
-impl Submitter {
-    /// Returns the submitter that `application` asks for by its annotation; none if it has no such annotation.
-    ///
-    /// # Errors
-    ///
-    /// When the annotation names a submitter that does not exist.
-    pub fn asked_by(application: &SparkApplication) -> Result<Option<Self>, String> {
-        let asked = application.metadata.annotations.as_ref().and_then(|all| all.get(annotation::SUBMITTER));
-        asked.map(|text| text.trim().parse()).transpose()
-    }
-
-    /// Returns the choice that results if the admin has chosen `self` and an application asks for `asked`: the admin's
-    /// choice or a narrower one; none if the admin has excluded `asked`.
-    fn narrowed(self, asked: Self) -> Option<Self> {
-        match (self, asked) {
-            (allowed, Self::Auto) => Some(allowed),
-            (Self::Auto, asked) => Some(asked),
-            (allowed, asked) => (allowed == asked).then_some(allowed),
-        }
-    }
-}
-
 /// Returns the submitter of `application`: the admin's choice, narrowed by the application's annotation.
 ///
 /// # Errors
@@ -63,14 +41,16 @@ impl Submitter {
 /// When the annotation names no submitter, or a submitter that the admin has excluded.
 pub(super) fn submitter(application: &SparkApplication, policy: &Policy) -> Result<Submitter, String> {
     let refused = |why: String| format!("metadata.annotations[{}]: {why}", annotation::SUBMITTER);
-    let allowed = policy.submitter;
-    let Some(asked) = Submitter::asked_by(application).map_err(refused)? else { return Ok(allowed) };
-    allowed.narrowed(asked).ok_or_else(|| {
-        refused(format!(
+    let asked = application.metadata.annotations.as_ref().and_then(|all| all.get(annotation::SUBMITTER));
+    let asked = asked.map(|text| text.trim().parse::<Submitter>()).transpose().map_err(refused)?;
+    match (policy.submitter, asked) {
+        (allowed, None | Some(Submitter::Auto)) => Ok(allowed),
+        (allowed, Some(asked)) if allowed == Submitter::Auto || allowed == asked => Ok(asked),
+        (allowed, Some(asked)) => Err(refused(format!(
             "`{asked}` is not allowed: the operator runs with --submitter={allowed}, and an application can only \
              ask for less; take the annotation out"
-        ))
-    })
+        ))),
+    }
 }
 
 /// A planned submission, and the events about it.
@@ -103,7 +83,8 @@ pub fn choose(
     let application = &*prepared;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
     let chosen = |mut by: By, mut notes: Vec<String>| {
-        by.objects_mut().children.splice(0..0, before);
+        let (By::Native(objects) | By::Pod { objects, .. }) = &mut by;
+        objects.children.splice(0..0, before);
         notes.extend(without_webhook(application, policy));
         notes.extend(without_path(application, &by, policy));
         let request = SubmitRequest { run: run.clone(), by, copies };
@@ -115,6 +96,7 @@ pub fn choose(
         objects.children.splice(0..0, monitoring::config_map(application, run));
         Ok::<_, String>(By::Pod { objects, fallback })
     };
+    let of_field = |field: &str, why: &str| format!("{}: {why}", field_of(&application.spec, "spec", field));
     if submitter == Submitter::SparkSubmit {
         return Ok(chosen(by_pod(None)?, Vec::new()));
     }
@@ -125,19 +107,16 @@ pub fn choose(
             }
             Ok(chosen(By::Native(objects), Vec::from_iter(note)))
         }
-        Err(NotNative::Refused { field, why }) => {
-            Err(format!("{}: {why}", field_of(&application.spec, "spec", &field)))
+        Err(NotNative::Refused { field, why }) => Err(of_field(&field, &why)),
+        Err(NotNative::Fallback { reason, field, why }) if submitter == Submitter::Auto => {
+            let why = of_field(&field, &why);
+            let note = format!("submitted by spark-submit in a pod, since only that can do this: {why}");
+            Ok(chosen(by_pod(Some(reason))?, vec![note]))
         }
-        Err(NotNative::Fallback { reason, field, why }) => {
-            let why = format!("{}: {why}", field_of(&application.spec, "spec", &field));
-            if submitter == Submitter::Auto {
-                let note = format!("submitted by spark-submit in a pod, since only that can do this: {why}");
-                return Ok(chosen(by_pod(Some(reason))?, vec![note]));
-            }
-            Err(format!(
-                "{why}, which only spark-submit can do: change it, or let spark-submit do it (--submitter=auto)"
-            ))
-        }
+        Err(NotNative::Fallback { field, why, .. }) => Err(format!(
+            "{}, which only spark-submit can do: change it, or let spark-submit do it (--submitter=auto)",
+            of_field(&field, &why)
+        )),
     }
 }
 
