@@ -18,9 +18,6 @@ plan::events! {
     pub(super) waiting(slot, awaited) = new(Normal, "ScheduledRunWaiting", "Wait"):
         "the run of {slot} waits for {awaited}: concurrencyPolicy is Forbid";
     pub(super) skipped(occasion, why) = new(Warning, "ScheduledRunSkipped", "Skip"): "{occasion} is skipped: {why}";
-    /// Returns the event that a run is skipped because an application of another owner has its name.
-    pub(super) taken(occasion, name) = new(Warning, "ScheduledRunSkipped", "Skip"):
-        "{occasion} is skipped: there is a SparkApplication {name} that this schedule has not made; delete it if nobody needs it";
     pub(super) replaced(name) = new(Normal, "ScheduledRunReplaced", "Replace"):
         "SparkApplication {name} still runs and is deleted: concurrencyPolicy is Replace";
     /// Returns the event that runs were missed: `1 run was`, `2 runs were`.

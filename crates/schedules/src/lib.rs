@@ -74,7 +74,7 @@ pub struct Questions {
 
 /// What to do and what to record. The actions are carried out first, then the status is written, then the events are
 /// sent and the outcomes are counted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct Plan {
     pub actions: Vec<Action>,
@@ -154,7 +154,8 @@ pub fn questions(
 ) -> Questions {
     let Ok(pass) = Pass::new(schedule, checked, now, policy) else { return Questions::default() };
     let due = pass.due().map(|due| Occasion::Slot(due.latest));
-    let occasions: Vec<_> = due.into_iter().chain(pass.trigger()).collect();
+    let asked = pass.asked().map(|asked| Occasion::Trigger(asked.clone()));
+    let occasions: Vec<_> = due.into_iter().chain(asked).collect();
     Questions {
         pods: !occasions.is_empty() && pass.runs_alone() && children.iter().all(Child::is_over),
         names: occasions.iter().map(|occasion| pass.name(occasion)).collect(),
@@ -169,13 +170,8 @@ pub fn next(
     now: Timestamp,
     policy: &Policy,
 ) -> Plan {
-    let mut plan = Plan {
-        actions: Vec::new(),
-        status: schedule.status.clone().unwrap_or_default(),
-        events: Vec::new(),
-        outcomes: Vec::new(),
-        wake: None,
-    };
+    let status = schedule.status.clone().unwrap_or_default();
+    let mut plan = Plan { status, ..Plan::default() };
     history::prune(schedule, seen, &mut plan);
     let (standing, pass) = (Standing::of(schedule, now), Pass::new(schedule, checked, now, policy));
     let status = &mut plan.status;
@@ -214,12 +210,12 @@ fn refuse(schedule: &ScheduledSparkApplication, why: String, plan: &mut Plan) {
     status.schedule_state = ScheduleState::FailedValidation;
     status.reason = Some(why);
     let Some(asked) = trigger(schedule) else { return };
-    if is_known(schedule) && status.last_trigger.as_ref() != Some(asked) {
-        let occasion = Occasion::Trigger(asked.clone());
-        plan.events.push(events::skipped(&occasion, "the schedule is invalid, see status.reason"));
-        plan.outcomes.push(Outcome::Skipped { why: Skip::Invalid, count: 1 });
-    }
+    let is_new = is_known(schedule) && status.last_trigger.as_ref() != Some(asked);
     status.last_trigger = Some(asked.clone());
+    if is_new {
+        let occasion = Occasion::Trigger(asked.clone());
+        plan.skip(&occasion, Skip::Invalid, "the schedule is invalid, see status.reason");
+    }
 }
 
 /// The times from which the slots of a schedule are counted.
@@ -289,12 +285,11 @@ impl<'a> Pass<'a> {
     }
 
     fn go(&self, seen: &Observed, plan: &mut Plan) {
-        let before = self.schedule.status.clone().unwrap_or_default();
         let mut deadline = None;
         if let Some(due) = self.due() {
             deadline = self.deadline().and_then(|late| due.latest.checked_add(late).ok());
-            self.pass_over(due, &before, seen, plan);
-            self.admit_slot(due.latest, &before, seen, plan);
+            self.pass_over(due, seen, plan);
+            self.admit_slot(due.latest, seen, plan);
         }
         self.admit_trigger(seen, plan);
         plan.status.last_trigger = match plan.status.last_trigger.take() {
@@ -326,25 +321,17 @@ impl<'a> Pass<'a> {
 
     /// Counts the due slots before the latest one as skipped or missed: if several slots are due, only the latest one
     /// still gets an application.
-    fn pass_over(
-        &self,
-        due: Due,
-        before: &ScheduledSparkApplicationStatus,
-        seen: &Observed,
-        plan: &mut Plan,
-    ) {
+    fn pass_over(&self, due: Due, seen: &Observed, plan: &mut Plan) {
         let is_passed = |slot: Timestamp| slot > self.standing.handled_until && slot < due.latest;
-        let made = self.tell_made(is_passed, seen, plan);
-        let waited = before.pending_run.as_ref().map(|time| time.0);
-        let waited = waited.filter(|slot| is_passed(*slot) && !made.contains(slot));
+        let made = self.record_made(is_passed, seen, plan);
+        let waited = self.waiting().filter(|slot| is_passed(*slot) && !made.contains(slot));
         if let Some(slot) = waited {
             let (why, said) = if self.is_replacing() {
                 (Skip::Replace, "what it was to replace did not end until the next was due")
             } else {
                 (Skip::Forbid, "another one ran until the next was due, and concurrencyPolicy is Forbid")
             };
-            plan.events.push(events::skipped(&Occasion::Slot(slot), said));
-            plan.outcomes.push(Outcome::Skipped { why, count: 1 });
+            plan.skip(&Occasion::Slot(slot), why, said);
         }
         let missed = due.count.saturating_sub(1 + made.len() as u64 + u64::from(waited.is_some()));
         if missed > 0 {
@@ -356,12 +343,16 @@ impl<'a> Pass<'a> {
         plan.status.handled_until = Some(Time(just_before.max(self.standing.handled_until)));
     }
 
-    /// Returns the run that the user has triggered by the annotation; none if the annotation's value is handled
-    /// already.
-    fn trigger(&self) -> Option<Occasion> {
+    /// Returns the slot whose run waits, according to the status.
+    fn waiting(&self) -> Option<Timestamp> {
+        Some(self.schedule.status.as_ref()?.pending_run.as_ref()?.0)
+    }
+
+    /// Returns the value of the annotation by which the user has triggered a run; none if it is handled already.
+    fn asked(&self) -> Option<&String> {
         let asked = trigger(self.schedule).filter(|_| is_known(self.schedule))?;
         let handled = self.schedule.status.as_ref().and_then(|status| status.last_trigger.as_ref());
-        (handled != Some(asked)).then(|| Occasion::Trigger(asked.clone()))
+        (handled != Some(asked)).then_some(asked)
     }
 }
 
