@@ -28,12 +28,9 @@ const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no
 
 impl Extension for BatchSchedulers {
     fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind> {
-        match self.of(application) {
-            Ok(Some((_, BatchScheduler::Kubernetes))) => {
-                PodGroupVersion::ALL.map(|version| GroupApi::Kubernetes(version).kind()).into()
-            }
-            _ => Vec::new(),
-        }
+        let is_needed = matches!(self.of(application), Ok(Some((_, BatchScheduler::Kubernetes))));
+        let versions = PodGroupVersion::ALL.into_iter().filter(|_| is_needed);
+        versions.map(|version| GroupApi::Kubernetes(version).kind()).collect()
     }
 
     /// Puts the pods of the run into a group, as the batch scheduler wants it. Without a batch scheduler, nothing changes.
@@ -210,24 +207,16 @@ impl Extension for BatchSchedulers {
         let name = name.as_str().unwrap_or_default();
         if self.is_off {
             let mut findings = Findings::default();
-            findings.warnings.extend(without_effect(root, name, !options.is_null()));
+            let what = match name {
+                "" if options.is_null() => return findings,
+                "" => "batchSchedulerOptions: has no effect",
+                _ => "batchScheduler: only becomes the schedulerName of the pods, without a group",
+            };
+            let why = "the operator runs without --enable-batch-scheduler";
+            findings.warnings.push(format!("{root}.{what}: {why}"));
             return findings;
         }
         // The API server has checked the types of the options by the schema.
         self.examine(root, name, &serde_json::from_value(options.clone()).unwrap_or_default())
     }
-}
-
-/// Returns a warning about an application that names a batch scheduler where the operator hands applications over to none;
-/// none if it names none. `root` is the path of its spec.
-fn without_effect(root: &str, name: &str, has_options: bool) -> Option<String> {
-    if name.is_empty() && !has_options {
-        return None;
-    }
-    let what = if name.is_empty() {
-        format!("{root}.batchSchedulerOptions: has no effect")
-    } else {
-        format!("{root}.batchScheduler: only becomes the schedulerName of the pods, without a group")
-    };
-    Some(format!("{what}: the operator runs without --enable-batch-scheduler"))
 }

@@ -26,7 +26,7 @@ use plan::{
     extension::{ComingRun, Extension, Prepared, View},
 };
 use pods::{Amounts, PodSummary};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
@@ -185,9 +185,8 @@ impl BatchSchedulers {
             }
             _ if self.kube_schedulers.iter().any(|known| known == name) => Ok(BatchScheduler::Coscheduling),
             _ => {
-                let own = [batch_scheduler::VOLCANO, batch_scheduler::YUNIKORN].into_iter();
                 let kubernetes = self.has_kubernetes.then_some(batch_scheduler::KUBERNETES);
-                let own = own.chain(kubernetes);
+                let own = [batch_scheduler::VOLCANO, batch_scheduler::YUNIKORN].into_iter().chain(kubernetes);
                 let known: Vec<_> = own.chain(self.kube_schedulers.iter().map(String::as_str)).collect();
                 Err(format!(
                     "the operator knows no batch scheduler `{name}`: write one of {}, or have the administrator add the name to \
@@ -236,11 +235,8 @@ impl BatchScheduler {
         match self {
             Self::Volcano => driver.annotations.contains_key(batch_scheduler::VOLCANO_GROUP),
             Self::Coscheduling => {
-                let labels = application.metadata.labels.as_ref();
-                let is_in = |labels: &BTreeMap<String, String>| {
-                    labels.contains_key(batch_scheduler::COSCHEDULING_GROUP)
-                };
-                labels.is_some_and(is_in) || is_in(&driver.labels)
+                let mut labels = application.metadata.labels.iter().chain([&driver.labels]);
+                labels.any(|labels| labels.contains_key(batch_scheduler::COSCHEDULING_GROUP))
             }
             Self::YuniKorn | Self::Kubernetes => false,
         }
@@ -259,11 +255,9 @@ fn for_roles(application: &mut SparkApplication, mut change: impl FnMut(Role, &m
 }
 
 /// Returns amounts as Kubernetes quantities by the name of the resource.
-fn quantities(amounts: &Amounts) -> Map<String, Value> {
-    let quantity = |(name, amount): (&String, &i128)| {
-        (name.clone(), canonical(&quantity::of_resource(name, *amount)).into())
-    };
-    amounts.iter().map(quantity).collect()
+fn quantities(amounts: &Amounts) -> BTreeMap<String, String> {
+    let quantity = |(name, amount): (&String, &i128)| canonical(&quantity::of_resource(name, *amount));
+    amounts.iter().map(|entry| (entry.0.clone(), quantity(entry))).collect()
 }
 
 /// Returns a quantity as Kubernetes' programs write it. Otherwise the operator would repair the group after each of its

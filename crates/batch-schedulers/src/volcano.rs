@@ -3,7 +3,8 @@
 use super::{GroupApi, canonical, for_roles, quantities};
 use api::{SparkApplication, names::batch_scheduler, stated};
 use plan::pod_requests::PodRequests;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Returns the name of the PodGroup, which is that of Kubeflow's operator.
 pub(super) fn name(application: &SparkApplication) -> String {
@@ -20,12 +21,12 @@ pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) 
         pod.annotations.insert(batch_scheduler::VOLCANO_GROUP.to_owned(), name.clone());
     });
     let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
-    let resources: Map<_, Value> = if options.resources.is_empty() {
-        quantities(&requests.initial_sum())
-    } else {
-        let stated = options.resources.iter();
-        stated.map(|(name, quantity)| (name.clone(), canonical(&quantity.0).into())).collect()
-    };
+    let stated_resources = options.resources.iter();
+    let mut resources: BTreeMap<_, _> =
+        stated_resources.map(|(name, quantity)| (name.clone(), canonical(&quantity.0))).collect();
+    if resources.is_empty() {
+        resources = quantities(&requests.initial_sum());
+    }
     let mut spec = json!({"minMember": 1, "minResources": resources});
     for (field, value) in [("queue", &options.queue), ("priorityClassName", &options.priority_class_name)] {
         if let Some(value) = stated(value) {

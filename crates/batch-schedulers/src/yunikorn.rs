@@ -1,7 +1,7 @@
 //! YuniKorn: two task groups in annotations of the driver. YuniKorn places pods of its own for them before it places the
 //! driver, and replaces those pods by driver and executors as they come.
 
-use super::for_roles;
+use super::{for_roles, quantities};
 use api::{Role, SparkApplication, names::batch_scheduler, quantity, stated};
 use plan::pod_requests::{PlannedPod, PodRequests};
 use serde::Serialize;
@@ -87,10 +87,7 @@ fn resources(
         let role = role.as_str();
         return Err(format!("spec.{role}.coreRequest: `{text}` is not a quantity (try `1` or `500m`)"));
     }
-    let mut resources: BTreeMap<_, _> = super::quantities(planned.claim.requests())
-        .into_iter()
-        .map(|(name, amount)| (name, amount.as_str().unwrap_or_default().to_owned()))
-        .collect();
+    let mut resources = quantities(planned.claim.requests());
     let amount = |name: &str| planned.claim.requests().get(name).copied().unwrap_or(0);
     if let Some(text) = stated(request).filter(|text| quantity::amount(text) == Some(amount("cpu"))) {
         resources.insert("cpu".to_owned(), text.clone());

@@ -31,6 +31,7 @@ use plan::{
 };
 use pods::{Placement, PodSummary};
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
@@ -132,19 +133,8 @@ impl Waits {
         self.0.retain(|uid, _| gated.contains_key(&**uid));
         for (uid, pod) in gated {
             let wait = self.0.entry(uid.to_owned()).or_insert(Wait { since: now, nominated: None });
-            if nominated(pod) == wait.nominated.as_ref() {
+            if pod.placement().and_then(|own| own.nominated.as_ref()) == wait.nominated.as_ref() {
                 wait.nominated = None;
-            }
-        }
-    }
-
-    /// Adds the nominations among `actions`.
-    fn add(&mut self, actions: &[Action]) {
-        for action in actions {
-            if let Some((uid, node)) = nomination(action)
-                && let Some(wait) = self.0.get_mut(uid)
-            {
-                wait.nominated = Some(node.to_owned());
             }
         }
     }
@@ -199,8 +189,11 @@ impl ExtensionMemory for ExchangeMemory {
     }
 
     fn note(&mut self, uid: &str, actions: &[Action]) {
-        if let Some(waits) = self.waits.get_mut(uid) {
-            waits.add(actions);
+        let Some(Waits(waits)) = self.waits.get_mut(uid) else { return };
+        for (uid, node) in actions.iter().filter_map(nomination) {
+            if let Some(wait) = waits.get_mut(uid) {
+                wait.nominated = Some(node.to_owned());
+            }
         }
     }
 
@@ -255,19 +248,13 @@ impl Gang<'_> {
     /// Returns the uids of the executors to which placeholders belong. Spark gives each number to one executor. Among
     /// several, the one whose exchange has begun is chosen, or else the oldest: together they have the room of one.
     fn takers(&self) -> HashMap<u64, &str> {
-        let mut takers = HashMap::new();
         let mut gated: Vec<_> = self.gated().collect();
+        // The last one of each number remains.
         gated.sort_by_key(|(pod, own)| {
-            let has_begun =
-                own.nominated.is_some() || self.wait(pod).is_some_and(|wait| wait.nominated.is_some());
-            (!has_begun, pod.created, &pod.uid)
+            let wait = self.wait(pod).and_then(|wait| wait.nominated.as_ref());
+            (own.nominated.is_some() || wait.is_some(), Reverse((pod.created, &pod.uid)))
         });
-        for (executor, _) in gated {
-            if let Some(number) = executor.executor_id {
-                takers.entry(number).or_insert(&*executor.uid);
-            }
-        }
-        takers
+        gated.into_iter().filter_map(|(pod, _)| Some((pod.executor_id?, &*pod.uid))).collect()
     }
 
     pub(super) fn gated(&self) -> impl Iterator<Item = (&PodSummary, &Placement)> {
@@ -373,8 +360,4 @@ impl<'a> Exchanging<'a> {
 struct Ungated<'a> {
     uids: BTreeSet<&'a str>,
     nodes: BTreeSet<&'a String>,
-}
-
-fn nominated(pod: &PodSummary) -> Option<&String> {
-    pod.placement()?.nominated.as_ref()
 }

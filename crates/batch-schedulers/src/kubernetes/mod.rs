@@ -111,21 +111,17 @@ pub(super) fn objects(
         template["priorityClassName"] = class.clone();
     }
     let mut group = template.clone();
-    match version {
+    let (field, reference) = match version {
         PodGroupVersion::V1alpha2 => {
-            group["podGroupTemplateRef"] =
-                json!({"workload": {"workloadName": name, "podGroupTemplateName": TEMPLATE}});
+            let workload = json!({"workloadName": name, "podGroupTemplateName": TEMPLATE});
+            ("podGroupTemplateRef", json!({"workload": workload}))
         }
-        PodGroupVersion::V1beta1 => {
-            group["workloadRef"] = json!({"workloadName": name, "templateName": TEMPLATE});
-        }
-    }
+        PodGroupVersion::V1beta1 => ("workloadRef", json!({"workloadName": name, "templateName": TEMPLATE})),
+    };
+    group[field] = reference;
     template["name"] = TEMPLATE.into();
-    let controller = json!({
-        "apiGroup": "sparkoperator.k8s.io",
-        "kind": "SparkApplication",
-        "name": application.metadata.name,
-    });
+    let own = &application.metadata.name;
+    let controller = json!({"apiGroup": "sparkoperator.k8s.io", "kind": "SparkApplication", "name": own});
     let object = |kind: &str, spec: Value| json!({"apiVersion": version.api_version(), "kind": kind, "metadata": {"name": name}, "spec": spec});
     let workload = object("Workload", json!({"controllerRef": controller, "podGroupTemplates": [template]}));
     let placeholders = Copies {
@@ -164,18 +160,8 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
         "enableServiceLinks": false,
     });
     let mut take = |from: &Value, fields: &[&str]| take(&mut spec, from, fields);
-    take(
-        executor,
-        &[
-            "nodeSelector",
-            "affinity",
-            "tolerations",
-            "topologySpreadConstraints",
-            "runtimeClassName",
-            "overhead",
-            "resources",
-        ],
-    );
+    take(executor, &["nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"]);
+    take(executor, &["runtimeClassName", "overhead", "resources"]);
     take(executor, &["securityContext", "imagePullSecrets", "hostNetwork"]);
     // Policies and pull secrets can belong to the account, and what injects sidecars can need its token.
     take(executor, &["serviceAccountName", "serviceAccount", "automountServiceAccountToken"]);
