@@ -1,4 +1,4 @@
-//! Determines whether the pod with the driver's name belongs to the run, and what the pod's state means for the application.
+//! Determines whether the pod with the driver's name belongs to the run, and how it has failed.
 
 use crate::between;
 use api::excerpt::{self, LONGEST_EXPLANATION};
@@ -74,33 +74,8 @@ pub fn standing(
     if pod.created.is_some() && age(pod, now) < MAKING { Standing::InTheMaking } else { Standing::Leftover }
 }
 
-/// The state of a driver, read from its pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DriverState {
-    Pending,
-    Running,
-    Completed,
-    /// Contains the message for `status.applicationState.errorMessage`.
-    Failed(String),
-    /// Kubernetes does not know the state, because the node does not answer.
-    Unknown,
-}
-
-/// Returns the state of a driver pod. Once Spark's container has ended, its exit code decides, even if sidecars still
-/// run.
-pub fn state(pod: &PodSummary) -> DriverState {
-    match (pod.phase, &pod.ended) {
-        (Phase::Succeeded, _) => DriverState::Completed,
-        (Phase::Running | Phase::Failed, Some(ended)) if ended.exit_code == 0 => DriverState::Completed,
-        (Phase::Running, Some(_)) | (Phase::Failed, _) => DriverState::Failed(failure(pod)),
-        (Phase::Running, None) => DriverState::Running,
-        (Phase::Pending, _) => DriverState::Pending,
-        (Phase::Unknown, _) => DriverState::Unknown,
-    }
-}
-
 /// Returns why a driver failed, in the words of Kubeflow's operator, followed by the message in the pod's status.
-fn failure(pod: &PodSummary) -> String {
+pub fn failure(pod: &PodSummary) -> String {
     let (said, message) = match &pod.ended {
         Some(ended) if ended.exit_code != 0 => (
             format!("driver container failed with ExitCode: {}, Reason: {}", ended.exit_code, ended.reason),

@@ -63,7 +63,7 @@ pub fn executor_states(
     let mut states = recorded.clone();
     let seen: BTreeMap<&str, &PodSummary> = pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
     for pod in pods.iter().filter(|pod| time_to_start(pod, now).is_none()) {
-        states.insert(pod.name.clone(), state(pod));
+        states.insert(pod.name.clone(), pod.state());
     }
     let missing = match application {
         State::Submitted | State::Running | State::Unknown => ExecutorState::Unknown,
@@ -156,19 +156,6 @@ pub fn spark_application_id(pods: &[PodSummary]) -> Option<String> {
         .filter(|pod| pod.spark_application_id.is_some())
         .min_by_key(|pod| (pod.executor_id, &pod.name));
     first.and_then(|pod| pod.spark_application_id.clone())
-}
-
-/// Returns the state of an executor pod. Once Spark's container has ended, its exit code decides, even if sidecars
-/// still run: the same rule as for a driver.
-pub fn state(pod: &PodSummary) -> ExecutorState {
-    match (pod.phase, &pod.ended) {
-        (Phase::Pending, _) => ExecutorState::Pending,
-        (Phase::Running, None) => ExecutorState::Running,
-        (Phase::Running | Phase::Failed, Some(ended)) if ended.exit_code == 0 => ExecutorState::Completed,
-        (Phase::Running, Some(_)) | (Phase::Failed, _) => ExecutorState::Failed,
-        (Phase::Succeeded, _) => ExecutorState::Completed,
-        (Phase::Unknown, _) => ExecutorState::Unknown,
-    }
 }
 
 const fn has_ended(state: ExecutorState) -> bool {

@@ -3,7 +3,7 @@
 
 use crate::particulars::{Particulars, Placement};
 use api::{
-    LONGEST_NAME, Role, SparkApplication,
+    ExecutorState, LONGEST_NAME, Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
     is_object_name,
     names::{finalizer, label, role, volume},
@@ -228,6 +228,19 @@ impl PodSummary {
     /// Returns the place of a pod that waits for one, or holds one for another pod.
     pub fn placement(&self) -> Option<&Placement> {
         self.particulars.as_ref()?.placement.as_ref()
+    }
+
+    /// Returns the state of a driver, an executor or a server. Once Spark's container has ended, its exit code decides, even if
+    /// sidecars still run.
+    pub fn state(&self) -> ExecutorState {
+        match (self.phase, &self.ended) {
+            (Phase::Succeeded, _) => ExecutorState::Completed,
+            (Phase::Running | Phase::Failed, Some(ended)) if ended.exit_code == 0 => ExecutorState::Completed,
+            (Phase::Running, Some(_)) | (Phase::Failed, _) => ExecutorState::Failed,
+            (Phase::Running, None) => ExecutorState::Running,
+            (Phase::Pending, _) => ExecutorState::Pending,
+            (Phase::Unknown, _) => ExecutorState::Unknown,
+        }
     }
 
     /// Whether the pod has ended: it holds no room on its node any more.

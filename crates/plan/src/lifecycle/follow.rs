@@ -2,11 +2,9 @@
 
 use super::{EVENTUALLY, Pass, SOON, driver_name, has_ended, history::Outcome, restart};
 use crate::{
-    Action, Driver, Plan, auxiliary, between,
-    driver::{self, DriverState},
-    events, executor_trial, executors,
+    Action, Driver, Plan, auxiliary, between, driver, events, executor_trial, executors,
 };
-use api::{ApplicationState, RestartPolicyType, Role, State};
+use api::{ApplicationState, ExecutorState, RestartPolicyType, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;
 
@@ -24,16 +22,17 @@ impl Pass<'_> {
     }
 
     fn driver_seen(&self, pod: &PodSummary) -> Plan {
-        let (state, message, event) = match driver::state(pod) {
-            DriverState::Pending => (State::Submitted, self.waiting(pod), self.pending(pod)),
-            DriverState::Running => (State::Running, None, events::driver_running(&pod.name)),
-            DriverState::Completed => (State::Succeeding, None, events::driver_completed(&pod.name)),
-            DriverState::Failed(why) => {
+        let (state, message, event) = match pod.state() {
+            ExecutorState::Pending => (State::Submitted, self.waiting(pod), self.pending(pod)),
+            ExecutorState::Running => (State::Running, None, events::driver_running(&pod.name)),
+            ExecutorState::Completed => (State::Succeeding, None, events::driver_completed(&pod.name)),
+            ExecutorState::Failed => {
+                let why = driver::failure(pod);
                 let event = events::driver_failed(&pod.name, &why);
                 (State::Failing, Some(why), event)
             }
             // The node may come back. If it does not, Kubernetes deletes the pod, and the watch reports the deletion.
-            DriverState::Unknown => (State::Unknown, pod.message.clone(), events::driver_unknown(&pod.name)),
+            ExecutorState::Unknown => (State::Unknown, pod.message.clone(), events::driver_unknown(&pod.name)),
         };
         let mut status = self.status.clone();
         let known = executors::spark_application_id(&self.seen.executors)

@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{
     Action, Driver, Plan, SubmissionProgress,
-    driver::{self, DriverState, Standing},
+    driver::{self, Standing},
     events::{self, LONGEST_NOTE},
     extension::AT_ONCE,
     submission_plan::{self, Chosen},
 };
 use api::{
-    ApplicationState, DriverInfo, Role, SparkApplicationStatus, State,
+    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State,
     excerpt::{self, LONGEST_EXPLANATION},
     names::annotation,
 };
@@ -58,7 +58,7 @@ impl Pass<'_> {
                 match driver::standing(pod, *complete, self.uid(), &run.id, self.now) {
                     // If `spark-submit` fails after it has created all objects, it deletes its driver again. So a
                     // pending driver is not followed while its `spark-submit` may still be running.
-                    Standing::Adoptable if may_go_on && driver::state(pod) == DriverState::Pending => {
+                    Standing::Adoptable if may_go_on && pod.state() == ExecutorState::Pending => {
                         self.stay(Some(SOON))
                     }
                     Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),

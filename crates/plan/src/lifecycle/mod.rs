@@ -18,14 +18,13 @@ mod unrecorded_run;
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
-    between, driver,
+    between,
     events::{self, Event},
     executors,
     extension::{AT_ONCE, View},
     takeover,
 };
-use api::{ApplicationState, Role, SparkApplication, SparkApplicationStatus, State};
-use driver::DriverState;
+use api::{ApplicationState, ExecutorState, Role, SparkApplication, SparkApplicationStatus, State};
 use edits::Edit;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -108,7 +107,7 @@ pub fn knows_all_pods(
 fn has_ended(application: &SparkApplication, pod: &PodSummary) -> bool {
     let submission_id = application.status.as_ref().and_then(|status| status.submission_id.as_deref());
     submission_id.is_some_and(|id| pod.is_of(Role::Driver, id))
-        && matches!(driver::state(pod), DriverState::Completed | DriverState::Failed(_))
+        && matches!(pod.state(), ExecutorState::Completed | ExecutorState::Failed)
 }
 
 /// Whether the application may have pods that do not belong to its next run: pods of an earlier run, or a driver with
