@@ -4,7 +4,7 @@
 use api::{ExecutorState, SparkApplication, SparkApplicationStatus, State};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use plan::{between, executors::ExecutorLimits};
+use plan::between;
 use std::{collections::BTreeMap, time::Duration};
 
 /// What one write of a status adds to the counters.
@@ -60,7 +60,7 @@ pub fn tally(
     application: &SparkApplication,
     after: &SparkApplicationStatus,
     now: Timestamp,
-    limits: ExecutorLimits,
+    limit: usize,
 ) -> Tally {
     let unwritten = SparkApplicationStatus::default();
     let before = application.status.as_ref().unwrap_or(&unwritten);
@@ -104,7 +104,7 @@ pub fn tally(
     let cause = run.filter(|_| is_new_run).and_then(|run| run.cause.as_deref());
     let none = BTreeMap::new();
     let known = if before.submission_id == after.submission_id { &before.executor_state } else { &none };
-    let ended = |state| plan::executors::newly(state, known, &after.executor_state, limits);
+    let ended = |state| plan::executors::newly(state, known, &after.executor_state, limit);
     Tally {
         counts: counts.into_iter().filter_map(|(count, holds)| holds.then_some(count)).collect(),
         times: times.into_iter().filter_map(|(timed, time)| Some((timed, time?))).collect(),
@@ -131,7 +131,7 @@ mod tests {
         }))
         .unwrap();
         let now = "2026-01-01T00:01:00Z".parse().unwrap();
-        tally(&application, &from_value(after).unwrap(), now, ExecutorLimits::default())
+        tally(&application, &from_value(after).unwrap(), now, plan::executors::MOST_EXECUTORS)
     }
 
     fn status(state: &str, run: i64, cause: &str) -> Value {

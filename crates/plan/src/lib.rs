@@ -22,7 +22,7 @@ use auxiliary::{AuxiliaryAction, AuxiliaryObjects};
 use copies::Copies;
 use events::Event;
 use executor_trial::Trial;
-use executors::ExecutorLimits;
+use executors::MOST_EXECUTORS;
 use extension::Extensions;
 use jiff::Timestamp;
 pub use merge_patch::merge_patch;
@@ -233,8 +233,8 @@ pub struct Policy {
     pub driver_creation_grace: Duration,
     /// The submitter of applications that do not name one.
     pub submitter: Submitter,
-    /// The greatest size of `status.executorState`.
-    pub executor_limits: ExecutorLimits,
+    /// The greatest number of executors in `status.executorState`.
+    pub executor_limit: usize,
     /// `timeToLiveSeconds` of applications that do not set it.
     pub default_time_to_live_seconds: Option<i64>,
     /// The service account of drivers whose applications name none; none for the namespace's `default`.
@@ -259,7 +259,7 @@ impl Policy {
             submission: submission::Settings::new(master),
             driver_creation_grace: Duration::from_secs(10),
             submitter: Submitter::Auto,
-            executor_limits: ExecutorLimits::default(),
+            executor_limit: MOST_EXECUTORS,
             default_time_to_live_seconds: None,
             default_service_account: None,
             partial_restart: false,

@@ -1,9 +1,7 @@
 //! Handles SUBMITTED, RUNNING and UNKNOWN: the state of the application follows the state of its driver.
 
 use super::{EVENTUALLY, Pass, SOON, driver_name, has_ended, history::Outcome, restart};
-use crate::{
-    Action, Driver, Plan, auxiliary, between, driver, events, executor_trial, executors,
-};
+use crate::{Action, Driver, Plan, auxiliary, between, driver, events, executor_trial, executors};
 use api::{ApplicationState, ExecutorState, RestartPolicyType, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;
@@ -32,7 +30,9 @@ impl Pass<'_> {
                 (State::Failing, Some(why), event)
             }
             // The node may come back. If it does not, Kubernetes deletes the pod, and the watch reports the deletion.
-            ExecutorState::Unknown => (State::Unknown, pod.message.clone(), events::driver_unknown(&pod.name)),
+            ExecutorState::Unknown => {
+                (State::Unknown, pod.message.clone(), events::driver_unknown(&pod.name))
+            }
         };
         let mut status = self.status.clone();
         let known = executors::spark_application_id(&self.seen.executors)

@@ -193,9 +193,9 @@ impl Pass<'_> {
         wake: Option<Duration>,
     ) -> Plan {
         let state = status.application_state.state;
-        let (executors, limits) = (&self.seen.executors, self.policy.executor_limits);
+        let (executors, limit) = (&self.seen.executors, self.policy.executor_limit);
         let (states, changes) =
-            executors::executor_states(&status.executor_state, executors, state, self.now, limits);
+            executors::executor_states(&status.executor_state, executors, state, self.now, limit);
         status.executor_state = states;
         let is_urgent = state != self.application.state() || status == self.status;
         if let Some(rest) = self.collecting().filter(|_| !is_urgent) {
