@@ -16,6 +16,9 @@ pub const MOST_EXECUTORS: usize = 1000;
 /// executors with names of 50 bytes.
 const MOST_BYTES: usize = 256 * 1024;
 
+/// The states of executors, by the names of their pods.
+type States = BTreeMap<String, ExecutorState>;
+
 /// How long a new pending executor is left out of the status and the events. Most executors start within this time, and
 /// then cause one status write and one event instead of two.
 const STARTING: Duration = Duration::from_secs(5);
@@ -43,12 +46,12 @@ const PUNCTUATION: usize = 6;
 /// are more executors than `limit`, or than there is room for, the executors that have not ended are kept first, and then
 /// those of the ended executors that were created last.
 pub fn executor_states(
-    recorded: &BTreeMap<String, ExecutorState>,
+    recorded: &States,
     pods: &[PodSummary],
     application: State,
     now: Timestamp,
     limit: usize,
-) -> (BTreeMap<String, ExecutorState>, Vec<Event>) {
+) -> (States, Vec<Event>) {
     let mut states = recorded.clone();
     let seen: BTreeMap<&str, &PodSummary> = pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
     for pod in pods.iter().filter(|pod| time_to_start(pod, now).is_none()) {
@@ -87,7 +90,7 @@ pub fn executor_states(
 const DIFFERENT_EVENTS: usize = 8;
 
 /// Returns at most `limit` of `states`, and no more than there is room for.
-fn within(states: BTreeMap<String, ExecutorState>, limit: usize) -> BTreeMap<String, ExecutorState> {
+fn within(states: States, limit: usize) -> States {
     if states.len() <= limit && states.keys().map(|name| size(name)).sum::<usize>() <= MOST_BYTES {
         return states;
     }
@@ -105,12 +108,7 @@ fn within(states: BTreeMap<String, ExecutorState>, limit: usize) -> BTreeMap<Str
 /// If `before` was full, an executor that is missing from it may have been dropped for lack of room. Spark numbers
 /// executors in ascending order, so in that case only an executor with a higher number than all in `before` counts as
 /// new.
-pub fn newly(
-    state: ExecutorState,
-    before: &BTreeMap<String, ExecutorState>,
-    after: &BTreeMap<String, ExecutorState>,
-    limit: usize,
-) -> u64 {
+pub fn newly(state: ExecutorState, before: &States, after: &States, limit: usize) -> u64 {
     let bytes: usize = before.keys().map(|name| size(name)).sum();
     let longest = before.keys().map(|name| size(name)).max().unwrap_or_default();
     let was_full = before.len() >= limit || bytes + longest > MOST_BYTES;
@@ -164,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_executor_that_had_to_leave_and_comes_back_has_not_ended_again() {
-        let map = |states: &[(&str, ExecutorState)]| -> BTreeMap<String, ExecutorState> {
+        let map = |states: &[(&str, ExecutorState)]| -> States {
             states.iter().map(|(name, state)| ((*name).to_owned(), *state)).collect()
         };
         let (failed, running) = (ExecutorState::Failed, ExecutorState::Running);

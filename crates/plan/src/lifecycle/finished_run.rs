@@ -10,7 +10,7 @@ use crate::{
     events::{self, Event},
     submission_plan,
 };
-use api::{ApplicationState, ObjectKey, ObjectKind, Role, SparkApplicationStatus, State};
+use api::{ObjectKind, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
@@ -113,16 +113,13 @@ impl Pass<'_> {
             status.submission_attempts = 0;
         }
         let driver = self.own_driver().and_then(Action::delete);
-        Plan {
-            actions: driver.into_iter().chain(self.clean_up()).collect(),
-            ..self.pending_rerun(status, cause)
-        }
+        let actions = driver.into_iter().chain(self.clean_up()).collect();
+        Plan { actions, ..self.pending_rerun(status, cause) }
     }
 
     fn pending_rerun(&self, mut status: SparkApplicationStatus, cause: Cause) -> Plan {
-        reset(&mut status);
+        reset(&mut status, State::PendingRerun);
         Self::announce(&mut status, cause);
-        status.application_state = ApplicationState { state: State::PendingRerun, error_message: None };
         self.plan(status, vec![events::application_pending_rerun(self.name(), cause)], Some(SOON))
     }
 
@@ -137,10 +134,10 @@ impl Pass<'_> {
     pub(super) fn finish_invalidating(&self) -> Plan {
         match self.clear() {
             Some(actions) => self.acting(actions),
-            None => Plan {
-                actions: self.clean_up(),
-                ..self.pending_rerun(self.status.clone(), Cause::SpecEdited)
-            },
+            None => {
+                let plan = self.pending_rerun(self.status.clone(), Cause::SpecEdited);
+                Plan { actions: self.clean_up(), ..plan }
+            }
         }
     }
 
@@ -177,6 +174,7 @@ impl Pass<'_> {
         let around = &self.seen.submission_environment;
         let of_extensions =
             |driver| self.policy.extensions.leftovers(self.application, run.id.as_str(), driver);
+        let files = || submission_pod::config_map(&submission_pod::name(self.application, &run));
         let mut children = submission_plan::children(self.application, &run, self.policy, around, driver);
         let mut before = vec![monitoring.clone()];
         before.extend(of_extensions(driver));
@@ -184,23 +182,19 @@ impl Pass<'_> {
             // The spec from which the run was created may no longer be known, so everything that may have been created
             // for any spec is included.
             let possible = spark_client::possible_children(self.name(), &run.ids());
-            let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
             before.extend(of_extensions(None));
-            let possible = possible.into_iter().chain([monitoring, files]).chain(of_extensions(None));
-            let others = possible.filter(|child| !children.contains(child)).collect::<Vec<_>>();
+            let possible = possible.into_iter().chain([monitoring, files()]).chain(of_extensions(None));
+            let others: Vec<_> = possible.filter(|child| !children.contains(child)).collect();
             children.extend(others);
         }
-        let made = |config_map: &String| children.iter().any(|child: &ObjectKey| child.name == *config_map);
         // Objects that `spark-submit` created are owned by the driver's pod and are deleted together with it. In that
         // case, the operator deletes only what it created before the driver's pod existed.
-        let is_ours = match &self.seen.driver {
-            Driver::Pod { pod, .. } => pod.driver_config_map.as_ref().is_none_or(made),
-            Driver::Unseen | Driver::Gone => true,
-        };
-        if !is_ours {
-            let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
+        if let Driver::Pod { pod, .. } = &self.seen.driver
+            && let Some(config_map) = &pod.driver_config_map
+            && !children.iter().any(|child| child.name == *config_map)
+        {
             children.retain(|child| before.contains(child));
-            children.push(files);
+            children.push(files());
         }
         (!children.is_empty()).then_some(Action::DeleteChildren(children))
     }

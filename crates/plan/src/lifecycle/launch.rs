@@ -163,7 +163,6 @@ impl Pass<'_> {
         let mut status = self.with_run(run);
         status.spark_application_id = spark_application_id;
         status.execution_attempts += 1;
-        status.application_state = ApplicationState { state: State::Submitted, error_message: None };
         self.view().note_ui(&mut status);
         self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
     }
@@ -193,10 +192,10 @@ impl Pass<'_> {
         Plan { actions: Vec::from_iter(actions), ..self.plan(status, vec![event], Some(SOON)) }
     }
 
-    /// Returns the status with `run` as the present run. Of the previous run, only the numbers of attempts are kept.
+    /// Returns the status with `run` as the present run, which is submitted. Of the previous run, only the numbers of attempts are kept.
     fn with_run(&self, run: Run) -> SparkApplicationStatus {
         let mut status = self.status.clone();
-        reset(&mut status);
+        reset(&mut status, State::Submitted);
         self.began(&mut status, &run, self.cause());
         status.submission_id = Some(run.id.to_string());
         status.run_ordinal = Some(run.ordinal);
@@ -261,8 +260,9 @@ impl Pass<'_> {
     }
 }
 
-/// Removes from `status` the fields that belong to a run that has ended.
-pub(super) fn reset(status: &mut SparkApplicationStatus) {
+/// Removes from `status` the fields that belong to a run that has ended, and writes the state that follows.
+pub(super) fn reset(status: &mut SparkApplicationStatus, state: State) {
+    status.application_state = ApplicationState { state, error_message: None };
     status.spark_application_id = None;
     status.termination_time = None;
     status.driver_info = DriverInfo::default();

@@ -13,7 +13,6 @@ mod history;
 mod launch;
 mod restart;
 mod suspension;
-mod template;
 mod unrecorded_run;
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};

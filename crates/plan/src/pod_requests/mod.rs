@@ -163,17 +163,14 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
 impl Error {
     /// Returns the mistakes of the application. `asker` is who needs to know what the application asks for.
     pub fn findings(self, asker: &str) -> Vec<Invalid> {
-        match self {
-            Self::Refused(Refusal(invalid)) => invalid,
+        let brief = |why: String| excerpt::beginning(why, LONGEST_EXPLANATION);
+        let (field, why) = match self {
+            Self::Refused(Refusal(invalid)) => return invalid,
             Self::Unknown { field, why } => {
-                let why = excerpt::beginning(why, LONGEST_EXPLANATION);
-                let why = format!("{why}, and {asker} ask for it before Spark runs: write it out");
-                vec![Invalid { field, why }]
+                (field, format!("{}, and {asker} ask for it before Spark runs: write it out", brief(why)))
             }
-            Self::NoPod { role, why } => {
-                let why = excerpt::beginning(why, LONGEST_EXPLANATION);
-                vec![Invalid { field: format!("spec.{}", role.as_str()), why }]
-            }
-        }
+            Self::NoPod { role, why } => (format!("spec.{}", role.as_str()), brief(why)),
+        };
+        vec![Invalid { field, why }]
     }
 }
