@@ -1,10 +1,10 @@
 //! Answers the core about batch schedulers.
 
 use super::{
-    BatchScheduler, BatchSchedulers, ExchangeMemory, GroupApi, KINDS, PodGroupVersion, Recalled,
-    coscheduling, group_of, is_gated, is_placeholder,
+    BatchScheduler, BatchSchedulers, ExchangeMemory, GroupApi, KINDS, PodGroupVersion, Recalled, group_of,
+    is_gated, is_placeholder,
     kubernetes::{self, Gang, ungate},
-    volcano, yunikorn,
+    pod_groups, yunikorn,
 };
 use api::{
     ObjectKey, ObjectKind, Role, SparkApplication,
@@ -52,8 +52,8 @@ impl Extension for BatchSchedulers {
             .map_err(|error| Refusal(error.findings("the sums of the batch scheduler")).brief())?;
         let own = |object| owned(object, application, Some(run.submission_id), label::CREATED_BY);
         let objects = match scheduler {
-            BatchScheduler::Volcano => vec![volcano::group(&mut grouped, &requests)],
-            BatchScheduler::Coscheduling => vec![coscheduling::group(&mut grouped, &requests)?],
+            BatchScheduler::Volcano => vec![pod_groups::volcano(&mut grouped, &requests)],
+            BatchScheduler::Coscheduling => vec![pod_groups::coscheduling(&mut grouped, &requests)?],
             BatchScheduler::YuniKorn => {
                 yunikorn::group(&mut grouped, &requests)?;
                 Vec::new()
@@ -84,10 +84,11 @@ impl Extension for BatchSchedulers {
         driver: Option<&PodSummary>,
     ) -> Vec<ObjectKey> {
         let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
+        let name = application.metadata.name.as_deref().unwrap_or_default();
         let named = |api: GroupApi| match api {
-            GroupApi::Volcano => volcano::name(application),
-            GroupApi::Coscheduling => coscheduling::name(application),
-            GroupApi::Kubernetes(_) => kubernetes::name(application, submission_id),
+            GroupApi::Volcano => pod_groups::volcano_name(name),
+            GroupApi::Coscheduling => pod_groups::coscheduling_name(name),
+            GroupApi::Kubernetes(_) => kubernetes::name(name, submission_id),
         };
         let apis: Vec<_> = match driver {
             Some(driver) => {
@@ -101,10 +102,10 @@ impl Extension for BatchSchedulers {
             GroupApi::Volcano | GroupApi::Coscheduling => vec![api.kind().named(named(api))],
             // The cluster may have been upgraded since.
             GroupApi::Kubernetes(_) => {
-                let kinds = PodGroupVersion::ALL
-                    .into_iter()
-                    .flat_map(|version| KINDS.map(|kind| ObjectKind::new(version.api_version(), kind)));
-                kinds.map(|kind| kind.named(named(api))).collect()
+                let of_version = |version: PodGroupVersion| {
+                    KINDS.map(|kind| ObjectKind::new(version.api_version(), kind).named(named(api)))
+                };
+                PodGroupVersion::ALL.into_iter().flat_map(of_version).collect()
             }
         };
         apis.into_iter().flat_map(objects).collect()

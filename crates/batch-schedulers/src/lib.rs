@@ -5,11 +5,10 @@
 //! application ("512m" counts as half a byte); here the sums are those of
 //! [`PodRequests`](plan::pod_requests::PodRequests).
 
-mod coscheduling;
 mod extension;
 mod kubernetes;
 mod options;
-mod volcano;
+mod pod_groups;
 mod yunikorn;
 
 use api::{
@@ -224,7 +223,7 @@ fn group_of(driver: &PodSummary) -> Option<ObjectKey> {
     // A driver can be in the operator's group of one scheduler and have the user's mark of another one.
     let application = driver.application.as_deref();
     let is_operators =
-        |group: &ObjectKey| application.is_some_and(|name| group.name == coscheduling::name_of(name));
+        |group: &ObjectKey| application.is_some_and(|name| group.name == pod_groups::coscheduling_name(name));
     coscheduling.clone().filter(is_operators).or(volcano).or(coscheduling)
 }
 

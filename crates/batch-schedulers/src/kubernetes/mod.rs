@@ -65,9 +65,8 @@ const TEMPLATE: &str = "driver-and-executors";
 
 /// Returns the name of the PodGroup, which begins the names of the placeholders. Each run has a name of its own: the
 /// cluster keeps a PodGroup until none of its pods is left.
-pub(super) fn name(application: &SparkApplication, submission_id: &str) -> String {
-    let name = application.metadata.name.as_deref().unwrap_or_default();
-    format!("{name}-{}", submission_id.get(..8).unwrap_or(submission_id))
+pub(super) fn name(application: &str, submission_id: &str) -> String {
+    format!("{application}-{}", submission_id.get(..8).unwrap_or(submission_id))
 }
 
 /// Puts the driver of `application` into its PodGroup and gates its executors. Returns the Workload and the PodGroup, and
@@ -98,7 +97,7 @@ pub(super) fn objects(
             requests.allocator
         ));
     }
-    let name = name(application, submission_id);
+    let name = name(application.metadata.name.as_deref().unwrap_or_default(), submission_id);
     let annotations = application.metadata.annotations.get_or_insert_default();
     annotations.insert(annotation::POD_GROUP.to_owned(), name.clone());
     annotations.insert(annotation::SCHEDULING_GATE.to_owned(), batch_scheduler::GATE.to_owned());
