@@ -88,15 +88,13 @@ impl Text<'_> {
         let name = format!("{}{name}", self.options.prefix.0);
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
         for (suffix, values, more, number) in samples {
-            let labels = self.options.labels.iter().map(Label::as_str).zip(values);
+            let own = self.options.labels.iter().map(Label::as_str).zip(values);
             let more = more.as_ref().map(|(label, value)| (*label, value));
-            let labels: Vec<_> = labels
-                .chain(more)
-                .map(|(label, value)| {
-                    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-                    format!("{label}=\"{value}\"")
-                })
-                .collect();
+            let written = |(label, value): (&str, &String)| {
+                let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                format!("{label}=\"{value}\"")
+            };
+            let labels: Vec<_> = own.chain(more).map(written).collect();
             let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
             self.line(format_args!("{name}{suffix}{labels} {number}"));
         }

@@ -26,10 +26,7 @@ use plan::{
 };
 use pods::{Amounts, PodSummary};
 use serde_json::{Value, json};
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The admin's settings: the batch schedulers that applications may name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,44 +118,35 @@ impl BatchSchedulers {
     /// run was submitted is not known any more.
     fn wanted(&self, view: &View<'_>, status: &SparkApplicationStatus) -> Option<Value> {
         let submission_id = status.submission_id.as_deref()?;
-        let (named, defaults) = (group_of(view.driver()?)?, view.seen.defaults.as_deref()?);
+        let named = group_of(view.driver()?)?;
         // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
         let is_fixed = matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_)));
         if is_fixed || !status.application_state.state.is_followed() {
             return None;
         }
-        let run = ComingRun { submission_id, served: &BTreeSet::new(), defaults };
-        let objects = self.prepared(view.submitted(), &run)?.objects;
+        let objects = self.prepared(view, submission_id)?.objects;
         // An admin may have changed the default since the driver was created.
         objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
     }
 
-    /// Returns the placeholders of the run with this submission id whose driver is `driver`; empty if the run has none.
-    fn placeholders(
-        &self,
-        application: Cow<'_, SparkApplication>,
-        submission_id: &str,
-        driver: &PodSummary,
-        defaults: &str,
-    ) -> Copies {
-        let api = group_of(driver).and_then(|group| GroupApi::of(&group.kind));
+    /// Returns the placeholders of the run with this submission id; empty if the run has none, or if their number is not known.
+    fn placeholders(&self, view: &View<'_>, submission_id: &str) -> Copies {
+        let api = view.driver().and_then(group_of).and_then(|group| GroupApi::of(&group.kind));
         if !matches!(api, Some(GroupApi::Kubernetes(_))) {
             return Copies::default();
         }
-        // They are the same in all versions.
-        let served = BTreeSet::from([GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()]);
-        let run = ComingRun { submission_id, served: &served, defaults };
-        self.prepared(application, &run).map(|prepared| prepared.copies).unwrap_or_default()
+        self.prepared(view, submission_id).map(|prepared| prepared.copies).unwrap_or_default()
     }
 
-    /// Returns the run as its batch scheduler wants it; none if it cannot be submitted.
-    fn prepared<'a>(
-        &self,
-        application: Cow<'a, SparkApplication>,
-        run: &ComingRun<'_>,
-    ) -> Option<Prepared<'a>> {
-        let mut prepared = Prepared::of(application);
-        self.prepare(&mut prepared, run).ok().map(|()| prepared)
+    /// Returns the run with this submission id as its batch scheduler wants it; none if it cannot be submitted, or if the
+    /// admin's `spark-defaults.conf` is not known.
+    fn prepared<'a>(&self, view: &View<'a>, submission_id: &str) -> Option<Prepared<'a>> {
+        // Placeholders are the same in all versions.
+        let served = &BTreeSet::from([GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()]);
+        let defaults = view.seen.defaults.as_deref()?;
+        let mut prepared = Prepared::of(view.submitted());
+        let run = ComingRun { submission_id, served, defaults };
+        self.prepare(&mut prepared, &run).ok().map(|()| prepared)
     }
 
     /// Returns the API groups whose PodGroups are created for applications, without that of Kubernetes' own gangs.

@@ -52,16 +52,10 @@ pub fn age(pod: &PodSummary, now: Timestamp) -> Duration {
     pod.created.map(|created| between(created, now)).unwrap_or_default()
 }
 
-/// Returns how the pod with the driver's name relates to the run `id` of the application. `complete` is whether every
+/// Returns how the pod with the driver's name relates to the run `id` of the application with this uid. `complete` is whether every
 /// object that the submission had to create exists.
-pub fn standing(
-    pod: &PodSummary,
-    complete: bool,
-    application_uid: &str,
-    id: &SubmissionId,
-    now: Timestamp,
-) -> Standing {
-    if !pod.is_controlled_by(application_uid) {
+pub fn standing(pod: &PodSummary, complete: bool, uid: &str, id: &SubmissionId, now: Timestamp) -> Standing {
+    if !pod.is_controlled_by(uid) {
         return Standing::Foreign;
     }
     if pod.submission_id.as_deref() != Some(id.as_str()) || pod.terminating {

@@ -3,6 +3,7 @@
 use crate::{
     driver,
     events::{self, Event},
+    extension::View,
 };
 use api::{ExecutorState, State};
 use jiff::Timestamp;
@@ -43,21 +44,16 @@ const PUNCTUATION: usize = 6;
 ///
 /// An executor that had not ended and whose pod no longer exists counts as completed if the application completed, as
 /// unknown while the application runs (the pod was replaced, or the cache is behind), and otherwise as failed. If there
-/// are more executors than `limit`, or than there is room for, the executors that have not ended are kept first, and then
-/// those of the ended executors that were created last.
-pub fn executor_states(
-    recorded: &States,
-    pods: &[PodSummary],
-    application: State,
-    now: Timestamp,
-    limit: usize,
-) -> (States, Vec<Event>) {
+/// are more executors than the admin allows, or than there is room for, the executors that have not ended are kept first,
+/// and then those of the ended executors that were created last.
+pub(super) fn executor_states(view: &View<'_>, recorded: &States, state: State) -> (States, Vec<Event>) {
+    let (pods, now) = (&view.seen.executors, view.now);
     let mut states = recorded.clone();
     let seen: BTreeMap<&str, &PodSummary> = pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
     for pod in pods.iter().filter(|pod| time_to_start(pod, now).is_none()) {
         states.insert(pod.name.clone(), pod.state());
     }
-    let missing = match application {
+    let missing = match state {
         State::Submitted | State::Running | State::Unknown => ExecutorState::Unknown,
         State::Succeeding | State::Completed => ExecutorState::Completed,
         _ => ExecutorState::Failed,
@@ -67,11 +63,9 @@ pub fn executor_states(
             *state = missing;
         }
     }
-    let states = within(states, limit);
-    let changed = states
-        .iter()
-        .filter(|(name, state)| recorded.get(*name) != Some(state))
-        .filter_map(|(name, state)| Some((*seen.get(name.as_str())?, *state)));
+    let states = within(states, view.policy.executor_limit);
+    let changed = states.iter().filter(|(name, state)| recorded.get(*name) != Some(state));
+    let changed = changed.filter_map(|(name, state)| Some((*seen.get(name.as_str())?, *state)));
     let mut told: BTreeMap<(ExecutorState, Option<String>), Vec<&str>> = BTreeMap::new();
     for (pod, state) in changed {
         let mut what = (state, (state == ExecutorState::Failed).then(|| failure(pod)));
@@ -135,11 +129,8 @@ fn number(name: &str) -> u64 {
 /// Returns Spark's application id, as the labels of the executors contain it. The driver's own label is wrong if
 /// `spark.app.id` was set (SPARK-25922).
 pub fn spark_application_id(pods: &[PodSummary]) -> Option<String> {
-    let first = pods
-        .iter()
-        .filter(|pod| pod.spark_application_id.is_some())
-        .min_by_key(|pod| (pod.executor_id, &pod.name));
-    first.and_then(|pod| pod.spark_application_id.clone())
+    let known = pods.iter().filter(|pod| pod.spark_application_id.is_some());
+    known.min_by_key(|pod| (pod.executor_id, &pod.name))?.spark_application_id.clone()
 }
 
 const fn has_ended(state: ExecutorState) -> bool {

@@ -130,6 +130,9 @@ impl PodSummary {
         // another container serves as the message, the error is usually in its last lines.
         let longest = if submits { usize::MAX } else { LONGEST_EXPLANATION };
         let last_words = |message: &str| excerpt::end(message.trim().to_owned(), longest);
+        let is_its = |name: &&String| {
+            role == Some(Role::Driver) && name.contains(volume::DRIVER_CLAIM) && is_object_name(name)
+        };
         let claims =
             volumes.iter().filter_map(|volume| Some(&volume.persistent_volume_claim.as_ref()?.claim_name));
         Self {
@@ -156,12 +159,7 @@ impl PodSummary {
             waiting: status.and_then(waiting),
             protected: pod.metadata.finalizers.iter().flatten().any(|name| name == finalizer::DRIVER_OUTCOME),
             driver_config_map: config_map.filter(|name| is_object_name(name)),
-            claims: claims
-                .filter(|name| role == Some(Role::Driver) && name.contains(volume::DRIVER_CLAIM))
-                .filter(|name| is_object_name(name))
-                .take(MOST_CLAIMS)
-                .cloned()
-                .collect(),
+            claims: claims.filter(is_its).take(MOST_CLAIMS).cloned().collect(),
             particulars: Particulars::of(pod, role, spark_role.as_deref()).map(Box::new),
         }
     }

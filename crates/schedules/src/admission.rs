@@ -154,16 +154,12 @@ impl Pass<'_> {
     /// Deletes the running applications that are not being deleted yet. An application that is not recorded yet is
     /// recorded first, and deleted in the next reconcile.
     fn replace(&self, running: &[&Child], plan: &mut Plan) {
-        let deleted = |plan: &Plan, name: &str| {
-            plan.actions
-                .iter()
-                .any(|action| matches!(action, Action::Delete { name: other, .. } if other == name))
-        };
         let is_to_go = |child: &Child| !child.is_going && history::is_recorded(self.schedule, child);
         for child in running.iter().filter(|child| is_to_go(child)) {
-            if !deleted(plan, &child.name) {
+            let delete = child.delete();
+            if !plan.actions.contains(&delete) {
                 plan.events.push(events::replaced(&child.name));
-                plan.actions.push(child.delete());
+                plan.actions.push(delete);
             }
         }
     }

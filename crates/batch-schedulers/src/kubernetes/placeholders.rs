@@ -86,11 +86,11 @@ impl Gang<'_> {
 
     /// Creates placeholders again that somebody has deleted before the gang was placed: without them, it never would be.
     fn replace_lost(&self, run: &str, plan: &mut Plan) {
-        let (Some(driver), Some(defaults)) = (self.view.driver(), &self.view.seen.defaults) else { return };
+        let Some(driver) = self.view.driver() else { return };
         if driver.phase != Phase::Pending || driver.assigned.is_some() || driver.terminating {
             return;
         }
-        let copies = self.schedulers.placeholders(self.view.submitted(), run, driver, defaults);
+        let copies = self.schedulers.placeholders(&self.view, run);
         let there: BTreeSet<_> = self.view.seen.others.iter().map(|pod| &*pod.name).collect();
         let mut numbers = copies.missing(|name| there.contains(name));
         numbers.truncate(AT_ONCE);

@@ -1,24 +1,19 @@
 //! Derives the conditions of an application from its state, for `kubectl wait --for=condition=…` and other tools.
 
 use super::{history, restart};
-use crate::executor_trial::Trial;
+use crate::{executor_trial::Trial, extension::View};
 use api::{
-    SparkApplication, SparkApplicationSpec, SparkApplicationStatus, State, excerpt,
+    SparkApplicationSpec, SparkApplicationStatus, State, excerpt,
     names::condition::{EXECUTORS_REFUSED, RECONCILING, STALLED},
 };
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Returns the conditions `Submitted`, `Running`, `Succeeded` and `Failed` that follow from `status`; a new application
 /// gets none of them. A condition whose status has not changed keeps its `lastTransitionTime`. Conditions of other
 /// types are kept. `ExecutorsRefused` is there while the run has no executors because the API server refuses them, and
 /// `Reconciling` or `Stalled` while the application does not do what its spec asks for.
-pub(super) fn of(
-    status: &SparkApplicationStatus,
-    application: &SparkApplication,
-    trial: Option<&Trial>,
-    now: Timestamp,
-) -> Vec<Condition> {
+pub(super) fn of(view: View<'_>, status: &SparkApplicationStatus) -> Vec<Condition> {
+    let View { application, seen, now, .. } = view;
     let state = status.application_state.state;
     let recorded = application.status.as_ref();
     let known = recorded.map_or(&[][..], |status| &status.conditions);
@@ -43,7 +38,7 @@ pub(super) fn of(
     let own = own.chain(judged).map(|(type_, holds)| condition(type_, holds, message.clone()));
     let is_same_run = recorded.is_some_and(|recorded| recorded.submission_id == status.submission_id);
     let has_no_executors = state.is_followed() && status.executor_state.is_empty() && is_same_run;
-    let refused = match trial {
+    let refused = match &seen.executor_trial {
         None => executors_refused(known).cloned(),
         Some(Trial::Accepted) => None,
         Some(Trial::Refused { reason, why }) => {

@@ -129,7 +129,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     edits::take_note(application, edit, &mut status);
     let pass = Pass { application, edit, status, seen, now, policy };
     let mut plan = pass.decide();
-    plan.status.conditions = conditions::of(&plan.status, application, seen.executor_trial.as_ref(), now);
+    plan.status.conditions = conditions::of(pass.view(), &plan.status);
     plan.events.extend(pass.taken_over(&plan.status));
     plan.events.extend(pass.submitted_by_another_operator(&plan.status));
     plan.events.extend(pass.without_address(&plan.status));
@@ -192,9 +192,8 @@ impl Pass<'_> {
         wake: Option<Duration>,
     ) -> Plan {
         let state = status.application_state.state;
-        let (executors, limit) = (&self.seen.executors, self.policy.executor_limit);
-        let (states, changes) =
-            executors::executor_states(&status.executor_state, executors, state, self.now, limit);
+        let executors = &self.seen.executors;
+        let (states, changes) = executors::executor_states(&self.view(), &status.executor_state, state);
         status.executor_state = states;
         let is_urgent = state != self.application.state() || status == self.status;
         if let Some(rest) = self.collecting().filter(|_| !is_urgent) {
@@ -313,10 +312,9 @@ impl Pass<'_> {
     fn delete_old_submission_pods(&self, plan: &mut Plan) {
         let launches = questions(self.application).launch;
         for pod in self.seen.submission_pods.iter().filter(|pod| pod.is_controlled_by(self.uid())) {
-            let deletes =
-                |action: &Action| matches!(action, Action::DeletePod { uid, .. } if *uid == pod.uid);
+            let is_deleted = Action::delete(pod).is_some_and(|delete| plan.actions.contains(&delete));
             let is_old = !launches || pod.submission_id.as_deref().is_some_and(|id| self.has_recorded(id));
-            if is_old && !plan.actions.iter().any(deletes) {
+            if is_old && !is_deleted {
                 plan.actions.extend(Self::delete_submission_pod(pod));
             }
         }
@@ -399,10 +397,6 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &
     let executors = executors.filter_map(Action::delete).take(AT_ONCE);
     let submissions = pods.iter().filter(|pod| pod.submits && !is_of_living(pod));
     let left = drivers.iter().copied().chain(submissions).filter(|pod| is_left(pod));
-    left.filter_map(Action::delete)
-        .chain(kept)
-        .chain(executors)
-        .chain(others)
-        .chain(policy.extensions.leave(&kept_on))
-        .collect()
+    let actions = left.filter_map(Action::delete).chain(kept).chain(executors).chain(others);
+    actions.chain(policy.extensions.leave(&kept_on)).collect()
 }

@@ -48,9 +48,8 @@ pub fn children(
     named.extend(policy.extensions.leftovers(application, run.id.as_str(), driver));
     if by_operator {
         let has_policy = Line::nearest(&application.spec.spark_version).0 >= Line::V4_2;
-        named.extend(
-            possible.into_iter().filter(|child| has_policy || child.kind != ObjectKind::NETWORK_POLICY),
-        );
+        let is_known = |child: &ObjectKey| has_policy || child.kind != ObjectKind::NETWORK_POLICY;
+        named.extend(possible.into_iter().filter(is_known));
         let is_ours = |claim: &ObjectKey| claim.name.contains(&ids.prefix);
         let claims = match driver.filter(|_| is_native.is_some()) {
             Some(driver) => {
@@ -79,9 +78,6 @@ fn planned_claims(
         native(application, run, &policy.submission, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
             .and_then(|submission| spark_client::objects(&submission));
     let children = planned.map(|objects| objects.children).unwrap_or_default();
-    children
-        .iter()
-        .filter_map(ObjectKey::of)
-        .filter(|child| child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM)
-        .collect()
+    let is_claim = |child: &ObjectKey| child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM;
+    children.iter().filter_map(ObjectKey::of).filter(is_claim).collect()
 }
