@@ -62,9 +62,15 @@ pub fn exceeded(
     policy: &Policy,
     says_numbers: bool,
 ) -> Vec<Invalid> {
-    let claim = || Claim::of(new, submission_environment, policy);
+    let defaults = &submission_environment.defaults;
+    let claim = || {
+        let requests = PodRequests::of(new, defaults)?;
+        let submission = submission_pod(new, submission_environment, policy);
+        let submission = submission.map(|each| Pods { each, number: 1 });
+        Ok::<_, Error>(Claim { submission, ..Claim::without_submission(requests) })
+    };
     let own = || {
-        let own = Claim::of(old?, submission_environment, policy).ok()?;
+        let own = Claim::without_submission(PodRequests::of(old?, defaults).ok()?);
         Some(own.at_present(has_driver(old?), live_executors(old?)))
     };
     exceeded_by(quotas, claim, own, says_numbers)
@@ -137,18 +143,6 @@ fn live_executors(application: &SparkApplication) -> u32 {
 }
 
 impl Claim {
-    /// Returns the pods that the application can have, with its greatest number of executors.
-    fn of(
-        application: &SparkApplication,
-        submission_environment: &SubmissionEnvironment,
-        policy: &Policy,
-    ) -> Result<Self, Error> {
-        let requests = PodRequests::of(application, &submission_environment.defaults)?;
-        let submission = submission_pod(application, submission_environment, policy);
-        let submission = submission.map(|each| Pods { each, number: 1 });
-        Ok(Self { submission, ..Self::without_submission(requests) })
-    }
-
     /// Returns the pods that are asked for, with the greatest number of executors.
     pub fn without_submission(requests: PodRequests) -> Self {
         let PodRequests { driver, executor, greatest, is_dynamic, .. } = requests;

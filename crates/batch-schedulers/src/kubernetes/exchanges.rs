@@ -69,14 +69,12 @@ pub struct Blocker {
 impl Blocker {
     /// Returns the pods among those of an application for which executors wait.
     pub fn among<'a>(pods: impl Iterator<Item = &'a PodSummary> + Clone) -> Vec<Self> {
-        let placeholders = || {
-            let all = pods.clone().filter(|pod| is_placeholder(pod));
-            all.filter_map(|pod| Some((pod, pod.placement()?.node.as_ref()?)))
-        };
-        let leaving = placeholders().filter(|(pod, _)| pod.terminating);
+        let placeholders = pods.clone().filter(|pod| is_placeholder(pod));
+        let placeholders = placeholders.filter_map(|pod| Some((pod, pod.placement()?.node.as_ref()?)));
+        let leaving = placeholders.clone().filter(|(pod, _)| pod.terminating);
         let leaving = leaving.map(|(pod, node)| Self::new(pod, node, false));
-        let held: HashSet<_> =
-            placeholders().map(|(pod, node)| (pod.executor_id, &pod.submission_id, node)).collect();
+        let held = placeholders.map(|(pod, node)| (pod.executor_id, &pod.submission_id, node));
+        let held: HashSet<_> = held.collect();
         let executors = pods.clone().filter(|pod| !pod.terminating && !is_placeholder(pod));
         let executors = executors.filter_map(|executor| {
             let own = executor.placement().filter(|own| own.node.is_none())?;
@@ -276,13 +274,14 @@ impl<'a> Exchanging<'a> {
     fn remove_gates(&self, plan: &mut Plan) -> Ungated<'a> {
         let mut ungated = Ungated::default();
         for (executor, own) in self.gang.gated() {
-            let (is_overdue, rest) = self.has_waited(executor, LONGEST_EXCHANGE);
-            let (is_its_turn, until_turn) = self.has_waited(executor, LONGEST_TURN);
+            let rest = self.rest(executor, LONGEST_EXCHANGE);
+            let until_turn = self.rest(executor, LONGEST_TURN);
             let is_in = |exchanges: &Exchanges| {
                 own.nominated.as_ref().is_some_and(|node| exchanges.under_way.contains(node))
             };
             let is_ready = self.placeholder_of(executor, own).is_none() && !is_in(&self.own);
-            if is_overdue || is_ready && (is_its_turn || !is_in(&self.gang.recalled.of_others)) {
+            let is_its_turn = until_turn.is_none() || !is_in(&self.gang.recalled.of_others);
+            if rest.is_none() || is_ready && is_its_turn {
                 plan.events.extend(self.too_large(executor, own));
                 ungated.uids.insert(&executor.uid);
                 ungated.nodes.extend(&own.nominated);
@@ -296,10 +295,10 @@ impl<'a> Exchanging<'a> {
         ungated
     }
 
-    /// Returns whether an executor has waited for `duration`, and how long it takes until it has.
-    fn has_waited(&self, executor: &PodSummary, duration: SignedDuration) -> (bool, Option<Duration>) {
+    /// Returns how long it takes until an executor has waited for `duration`; none if it has.
+    fn rest(&self, executor: &PodSummary, duration: SignedDuration) -> Option<Duration> {
         let since = self.gang.wait(executor).map_or(self.gang.view.now, |wait| wait.since);
-        self.gang.elapsed(Some(since), duration)
+        self.gang.rest(Some(since), duration)
     }
 
     /// Begins the exchange of each executor whose placeholder holds room on a node where no executor is to be placed.
@@ -315,7 +314,7 @@ impl<'a> Exchanging<'a> {
             // The driver can run before a placeholder has its node.
             let Some(node) = placeholder.placement().and_then(|own| own.node.as_ref()) else { continue };
             if own.nominated.as_ref() != Some(node) {
-                let (is_its_turn, _) = self.has_waited(executor, LONGEST_TURN);
+                let is_its_turn = self.rest(executor, LONGEST_TURN).is_none();
                 let is_busy = self.own.to_be_placed.contains(node)
                     || ungated.nodes.contains(node)
                     || others.to_be_placed.contains(node) && !is_its_turn;

@@ -78,9 +78,9 @@ impl Gang<'_> {
         if waiting.is_empty() || placed.is_none() {
             return;
         }
-        match self.elapsed(placed, LONGEST_WAIT) {
-            (true, _) => plan.actions.extend(waiting.into_iter().filter_map(|pod| Action::delete(pod))),
-            (false, rest) => plan.wake = plan.wake.into_iter().chain(rest).min(),
+        match self.rest(placed, LONGEST_WAIT) {
+            None => plan.actions.extend(waiting.into_iter().filter_map(|pod| Action::delete(pod))),
+            rest => plan.wake = plan.wake.into_iter().chain(rest).min(),
         }
     }
 
@@ -97,22 +97,16 @@ impl Gang<'_> {
         if numbers.is_empty() {
             return;
         }
-        let (is_lost, rest) = self.elapsed(driver.created, LOST);
-        if is_lost {
+        let rest = self.rest(driver.created, LOST);
+        if rest.is_none() {
             plan.actions.push(Action::MakeCopies { copies: Box::new(copies), numbers });
         }
         plan.wake = plan.wake.into_iter().chain(rest.or(Some(AGAIN))).min();
     }
 
-    /// Returns whether `duration` has elapsed since `then`, and how long it takes until it has. An unknown time is long
-    /// ago.
-    pub(super) fn elapsed(
-        &self,
-        then: Option<Timestamp>,
-        duration: SignedDuration,
-    ) -> (bool, Option<Duration>) {
-        let rest = then.map_or(SignedDuration::ZERO, |then| duration - self.view.now.duration_since(then));
-        let rest = Duration::try_from(rest).ok().filter(|rest| !rest.is_zero());
-        (rest.is_none(), rest)
+    /// Returns how long it takes until `duration` has elapsed since `then`; none if it has. An unknown time is long ago.
+    pub(super) fn rest(&self, then: Option<Timestamp>, duration: SignedDuration) -> Option<Duration> {
+        let rest = duration - self.view.now.duration_since(then?);
+        Duration::try_from(rest).ok().filter(|rest| !rest.is_zero())
     }
 }

@@ -21,7 +21,11 @@ impl Pass<'_> {
 
     fn driver_seen(&self, pod: &PodSummary) -> Plan {
         let (state, message, event) = match pod.state() {
-            ExecutorState::Pending => (State::Submitted, self.waiting(pod), self.pending(pod)),
+            ExecutorState::Pending => {
+                let why = self.waiting(pod);
+                let told = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+                (State::Submitted, why, events::driver_pending(&pod.name, told))
+            }
             ExecutorState::Running => (State::Running, None, events::driver_running(&pod.name)),
             ExecutorState::Completed => (State::Succeeding, None, events::driver_completed(&pod.name)),
             ExecutorState::Failed => {
@@ -83,11 +87,6 @@ impl Pass<'_> {
         (!why.is_empty())
             .then(|| why.join("; "))
             .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
-    }
-
-    fn pending(&self, pod: &PodSummary) -> events::Event {
-        let why = self.waiting(pod).map_or_else(String::new, |why| format!(": {why}"));
-        events::driver_pending(&pod.name, why)
     }
 
     fn driver_gone(&self) -> Plan {

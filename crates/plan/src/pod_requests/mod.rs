@@ -16,7 +16,7 @@ use pods::{Amounts, PodClaim};
 use serde::Deserialize;
 use serde_json::Value;
 use spark::Spark;
-use spark_client::{Conf, Line, read_properties};
+use spark_client::{Conf, Line, read_properties, set_resources};
 use std::{collections::BTreeMap, mem};
 use submission::{
     findings::{Invalid, Refusal},
@@ -135,7 +135,8 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
             container[field] = value.into();
         }
     }
-    spark.set_resources(role, container)?;
+    let resources = set_resources(&spark.conf, &spark.spec.main_application_file, role, container);
+    resources.map_err(|problem| spark.unknown(problem))?;
     let mut customized = as_by_the_webhook(template, role, sparks).map_err(failed)?;
     let mut pod = Pod::deserialize(&customized).map_err(|error| failed(error.to_string()))?;
     let metadata = mem::take(&mut pod.metadata);

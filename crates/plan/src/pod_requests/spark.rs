@@ -3,8 +3,7 @@
 
 use super::Error;
 use api::{Role, SparkApplicationSpec, names::conf};
-use serde_json::Value;
-use spark_client::{Conf, NotNative, set_resources};
+use spark_client::{Conf, NotNative};
 use submission::field_of;
 
 /// Spark's default for the number of executors.
@@ -17,12 +16,6 @@ pub(super) struct Spark<'a> {
 }
 
 impl Spark<'_> {
-    /// Sets the resources of Spark's container in pods of `role`.
-    pub(super) fn set_resources(&self, role: Role, container: &mut Value) -> Result<(), Error> {
-        let resources = set_resources(&self.conf, &self.spec.main_application_file, role, container);
-        resources.map_err(|problem| self.unknown(problem))
-    }
-
     /// Returns the number of cores that Spark uses in the role's container.
     pub(super) fn cores(&self, role: Role) -> &str {
         self.conf.raw(&conf::spark(role, conf::CORES)).unwrap_or("1").trim()
@@ -52,7 +45,7 @@ impl Spark<'_> {
     }
 
     /// Returns the error for a property that Spark would refuse, or whose value only Spark knows.
-    fn unknown(&self, problem: NotNative) -> Error {
+    pub(super) fn unknown(&self, problem: NotNative) -> Error {
         let (NotNative::Refused { field: key, why } | NotNative::Fallback { field: key, why, .. }) = problem;
         let field = field_of(self.spec, "spec", &key);
         let is_of_admin = field == key && self.conf.raw(&key).is_some();
