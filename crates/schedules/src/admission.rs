@@ -49,7 +49,7 @@ impl Pass<'_> {
             plan.started(&occasion, &child.name, child.created);
         } else if self.deadline().is_some_and(|deadline| self.now.duration_since(slot) > deadline) {
             plan.events.push(events::too_late(slot));
-            plan.outcomes.push(Outcome::Missed { count: 1 });
+            plan.outcomes.push(Outcome::Missed(1));
         } else if seen.taken.contains(&self.name(&occasion)) {
             self.skip_taken(&occasion, plan);
         } else {
@@ -185,12 +185,12 @@ impl Plan {
             Occasion::Slot(slot) => between(*slot, made),
             Occasion::Trigger(_) => Duration::ZERO,
         };
-        self.outcomes.push(Outcome::Started { late });
+        self.outcomes.push(Outcome::Started(late));
     }
 
     /// Records that no application is created for the occasion: `said` is the reason, in words for the user.
     pub(super) fn skip(&mut self, occasion: &Occasion, why: Skip, said: impl Display) {
         self.events.push(events::skipped(occasion, said));
-        self.outcomes.push(Outcome::Skipped { why, count: 1 });
+        self.outcomes.push(Outcome::Skipped(why));
     }
 }

@@ -94,21 +94,14 @@ pub enum Action {
     Delete { name: String, uid: String, resource_version: Option<String> },
 }
 
-/// The outcome of one or several slots.
+/// The outcome of one slot, or of several that were missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// An application was created, this long after its slot; zero if the user has triggered it.
-    Started {
-        late: Duration,
-    },
-    Skipped {
-        why: Skip,
-        count: u64,
-    },
-    /// The operator was not running in time, or could not start the run in time.
-    Missed {
-        count: u64,
-    },
+    Started(Duration),
+    Skipped(Skip),
+    /// The operator was not running in time, or could not start so many runs in time.
+    Missed(u64),
 }
 
 api::words! {
@@ -292,17 +285,18 @@ impl<'a> Pass<'a> {
             self.admit_slot(due.latest, seen, plan);
         }
         self.admit_trigger(seen, plan);
-        plan.status.last_trigger = match plan.status.last_trigger.take() {
-            None if !is_known(self.schedule) => trigger(self.schedule).cloned(),
-            handled => handled,
-        };
+        if plan.status.last_trigger.is_none() && !is_known(self.schedule) {
+            plan.status.last_trigger = trigger(self.schedule).cloned();
+        }
         if plan.status.suspended {
             return;
         }
         let next = self.slots.after(self.now.max(self.standing.handled_until));
         plan.status.next_run = next.map(Time);
         let waits = deadline.filter(|_| plan.status.pending_run.is_some());
-        let wake = next.into_iter().chain(waits).min().map(|moment| until(moment, self.now));
+        let wake = next.into_iter().chain(waits).min();
+        // A wake-up is not too early.
+        let wake = wake.map(|moment| between(self.now, moment) + Duration::from_millis(1));
         plan.wake = plan.wake.into_iter().chain(wake).chain([LONGEST_SLEEP]).min();
     }
 
@@ -337,7 +331,7 @@ impl<'a> Pass<'a> {
         if missed > 0 {
             let runs = if missed == 1 { "1 run was".to_owned() } else { format!("{missed} runs were") };
             plan.events.push(events::missed(runs, due.latest));
-            plan.outcomes.push(Outcome::Missed { count: missed });
+            plan.outcomes.push(Outcome::Missed(missed));
         }
         let just_before = due.latest.checked_sub(SignedDuration::from_secs(1)).unwrap_or(due.latest);
         plan.status.handled_until = Some(Time(just_before.max(self.standing.handled_until)));
@@ -379,9 +373,4 @@ fn trigger(schedule: &ScheduledSparkApplication) -> Option<&String> {
 
 fn whole_seconds(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
-}
-
-/// Returns the time until `moment`, plus a millisecond, so that the wake-up is not too early.
-fn until(moment: Timestamp, now: Timestamp) -> Duration {
-    between(now, moment) + Duration::from_millis(1)
 }

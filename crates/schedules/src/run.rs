@@ -107,10 +107,7 @@ impl Child {
     }
 
     pub(super) fn delete(&self) -> Action {
-        Action::Delete {
-            name: self.name.clone(),
-            uid: self.uid.clone(),
-            resource_version: self.resource_version.clone(),
-        }
+        let Self { name, uid, resource_version, .. } = self.clone();
+        Action::Delete { name, uid, resource_version }
     }
 }
