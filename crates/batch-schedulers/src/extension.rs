@@ -6,11 +6,7 @@ use super::{
     kubernetes::{self, Gang, ungate},
     pod_groups, yunikorn,
 };
-use api::{
-    ObjectKey, ObjectKind, Role, SparkApplication,
-    excerpt::{self, LONGEST_EXPLANATION},
-    names::label,
-};
+use api::{ObjectKey, ObjectKind, Role, SparkApplication, excerpt, names::label};
 use plan::{
     Action, Observed, Plan,
     extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},
@@ -139,7 +135,7 @@ impl Extension for BatchSchedulers {
         let since = group["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
         let mut words = vec![format!("{phase} since {since}")];
         words.extend(said.filter(|text| !text.is_empty()).map(str::to_owned));
-        Some(excerpt::beginning(words.join(": "), LONGEST_EXPLANATION))
+        Some(excerpt::explanation(words.join(": ")))
     }
 
     fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {

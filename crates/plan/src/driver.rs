@@ -85,5 +85,5 @@ pub fn failure(pod: &PodSummary) -> String {
         let room = LONGEST_EXPLANATION.saturating_sub(said.len() + MESSAGE.len() + of_pod.len());
         format!("{MESSAGE}{}", excerpt::end(words, room))
     });
-    excerpt::beginning(said + &message + &of_pod, LONGEST_EXPLANATION)
+    excerpt::explanation(said + &message + &of_pod)
 }

@@ -3,11 +3,7 @@
 //! nothing but the driver's log would tell.
 
 use crate::{Policy, driver, pod_requests::PodRequests};
-use api::{
-    ExecutorState, Role, SparkApplication,
-    excerpt::{self, LONGEST_EXPLANATION},
-    names::conf,
-};
+use api::{ExecutorState, Role, SparkApplication, excerpt, names::conf};
 use jiff::Timestamp;
 use pods::PodSummary;
 use serde_json::{Value, json};
@@ -107,7 +103,7 @@ pub fn answer(code: u16, reason: &str, message: &str) -> Option<Trial> {
     let is_word = !reason.is_empty() && reason.chars().all(char::is_alphabetic);
     is_refused.then(|| Trial::Refused {
         reason: if is_word { reason } else { "Refused" }.to_owned(),
-        why: excerpt::beginning(message.to_owned(), LONGEST_EXPLANATION),
+        why: excerpt::explanation(message.to_owned()),
     })
 }
 

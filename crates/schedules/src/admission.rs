@@ -1,9 +1,6 @@
 //! Decides whether a due run of a schedule starts now, waits, or is skipped.
 
-use super::{
-    Action, Observed, Outcome, Pass, Plan, SOON, Skip, events, history,
-    run::{Child, Occasion},
-};
+use super::{Action, Child, Observed, Occasion, Outcome, Pass, Plan, SOON, Skip, events, history};
 use api::ConcurrencyPolicy;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

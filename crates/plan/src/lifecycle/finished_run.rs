@@ -1,15 +1,7 @@
 //! Handles SUCCEEDING, FAILING, COMPLETED, FAILED and INVALIDATING: a run is over, and another run follows or not.
 
-use super::{
-    Pass, SOON, driver_name,
-    history::{self, Cause, Outcome},
-    launch::reset,
-};
-use crate::{
-    Action, Driver, Plan,
-    events::{self, Event},
-    submission_plan,
-};
+use super::{Cause, Outcome, Pass, SOON, driver_name, history, launch::reset};
+use crate::{Action, Driver, Plan, events, submission_plan};
 use api::{ObjectKind, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -45,7 +37,7 @@ impl Pass<'_> {
 
     /// Moves the application to a terminal state. Only this function does so, so that no terminal state lacks its
     /// `terminationTime`.
-    fn end(&self, state: State, event: Event) -> Plan {
+    fn end(&self, state: State, event: events::Event) -> Plan {
         let mut status = self.status.clone();
         status.application_state.state = state;
         status.termination_time.get_or_insert(Time(self.now));

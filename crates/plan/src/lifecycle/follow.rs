@@ -1,6 +1,6 @@
 //! Handles SUBMITTED, RUNNING and UNKNOWN: the state of the application follows the state of its driver.
 
-use super::{EVENTUALLY, Pass, SOON, driver_name, has_ended, history::Outcome, restart};
+use super::{EVENTUALLY, Outcome, Pass, SOON, driver_name, has_ended, restart};
 use crate::{Action, Driver, Plan, auxiliary, between, driver, events, executor_trial, executors};
 use api::{ApplicationState, ExecutorState, RestartPolicyType, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -6,21 +6,16 @@
 //! precedence: if it exists with all objects that it needs, the operator follows it, whatever the outcome of the
 //! submission is.
 
-use super::{
-    EVENTUALLY, Pass, SOON,
-    history::{self, Cause, Outcome},
-    restart,
-};
+use super::{Cause, EVENTUALLY, Outcome, Pass, SOON, history, restart};
 use crate::{
     Action, Driver, Plan, SubmissionProgress,
     driver::{self, Standing},
-    events::{self, LONGEST_NOTE},
+    events,
     extension::AT_ONCE,
     submission_plan::{self, Chosen},
 };
 use api::{
-    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State,
-    excerpt::{self, LONGEST_EXPLANATION},
+    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State, excerpt,
     names::annotation,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -115,7 +110,7 @@ impl Pass<'_> {
             _ => (None, "spark-submit is running"),
         };
         let what = held.map_or(what, String::as_str);
-        let message = excerpt::beginning(format!("submission pod {}: {what}", pod.name), LONGEST_EXPLANATION);
+        let message = excerpt::explanation(format!("submission pod {}: {what}", pod.name));
         let mut status = self.status.clone();
         let is_news = status.application_state.error_message.as_ref() != Some(&message);
         // The event reports only what keeps the pod from starting, not that `spark-submit` is running.
@@ -169,7 +164,7 @@ impl Pass<'_> {
 
     fn submission_failed(&self, run: Run, why: String) -> Plan {
         // The reason may quote a property value of any length.
-        let why = excerpt::beginning(why, LONGEST_NOTE);
+        let why = excerpt::beginning(why, events::LONGEST_NOTE);
         let event = events::submission_failed(self.name(), &why);
         let around = &self.seen.submission_environment;
         let children = submission_plan::children(self.application, &run, self.policy, around, None);

@@ -25,6 +25,7 @@ use crate::{
 };
 use api::{ApplicationState, ExecutorState, Role, SparkApplication, SparkApplicationStatus, State};
 use edits::Edit;
+use history::{Cause, Outcome};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pods::PodSummary;

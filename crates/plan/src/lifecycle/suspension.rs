@@ -1,10 +1,6 @@
 //! Handles SUSPENDING and SUSPENDED: no pod of the application runs while `spec.suspend` is true.
 
-use super::{
-    EVENTUALLY, Pass, SOON,
-    history::{self, Cause, Outcome},
-    launch::reset,
-};
+use super::{Cause, EVENTUALLY, Outcome, Pass, SOON, history, launch::reset};
 use crate::{Action, Driver, Plan, events, extension::AT_ONCE};
 use api::{SparkApplicationStatus, State, names::label};
 

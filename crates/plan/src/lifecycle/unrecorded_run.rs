@@ -5,11 +5,7 @@
 //! reverted or the application is resumed, a run with the same ordinal would also have the forerunner's submission id,
 //! and the operator would take facts about the forerunner's driver for facts about the driver of that run.
 
-use super::{
-    Pass, SOON,
-    history::{self, Cause, Outcome},
-    questions,
-};
+use super::{Cause, Outcome, Pass, SOON, history, questions};
 use crate::{Action, Plan};
 use api::{Role, SparkApplicationStatus, State};
 use submission::{run::Run, submission_pod};

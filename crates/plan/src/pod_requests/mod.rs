@@ -7,8 +7,7 @@
 mod spark;
 
 use api::{
-    Role, SparkApplication,
-    excerpt::{self, LONGEST_EXPLANATION},
+    Role, SparkApplication, excerpt,
     names::{annotation, conf},
 };
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::api::resource::Quantity};
@@ -164,13 +163,16 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
 impl Error {
     /// Returns the mistakes of the application. `asker` is who needs to know what the application asks for.
     pub fn findings(self, asker: &str) -> Vec<Invalid> {
-        let brief = |why: String| excerpt::beginning(why, LONGEST_EXPLANATION);
         let (field, why) = match self {
             Self::Refused(Refusal(invalid)) => return invalid,
-            Self::Unknown { field, why } => {
-                (field, format!("{}, and {asker} ask for it before Spark runs: write it out", brief(why)))
-            }
-            Self::NoPod { role, why } => (format!("spec.{}", role.as_str()), brief(why)),
+            Self::Unknown { field, why } => (
+                field,
+                format!(
+                    "{}, and {asker} ask for it before Spark runs: write it out",
+                    excerpt::explanation(why)
+                ),
+            ),
+            Self::NoPod { role, why } => (format!("spec.{}", role.as_str()), excerpt::explanation(why)),
         };
         vec![Invalid { field, why }]
     }

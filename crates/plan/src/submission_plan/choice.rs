@@ -1,10 +1,6 @@
 //! Decides who submits an application: the operator itself, or Spark's own `spark-submit` in a submission pod.
 
-use crate::{
-    By, Policy, SubmitRequest,
-    events::{self, Event},
-    extension::{ComingRun, Prepared},
-};
+use crate::{By, Policy, SubmitRequest, events, extension};
 use api::{
     SparkApplication,
     names::{annotation, conf, label},
@@ -57,7 +53,7 @@ pub(super) fn submitter(application: &SparkApplication, policy: &Policy) -> Resu
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
     pub request: SubmitRequest,
-    pub events: Vec<Event>,
+    pub events: Vec<events::Event>,
 }
 
 /// Decides how `run` of `application` is submitted.
@@ -74,8 +70,8 @@ pub fn choose(
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
     let SubmissionEnvironment { served, defaults, .. } = submission_environment;
-    let coming = ComingRun { submission_id: run.id.as_str(), served, defaults };
-    let Prepared { application: prepared, objects: before, copies } =
+    let coming = extension::ComingRun { submission_id: run.id.as_str(), served, defaults };
+    let extension::Prepared { application: prepared, objects: before, copies } =
         policy.prepared(application, &coming)?;
     // The change of an extension was made for these executors, not for others.
     let is_renewable = has_partial_restart(application, defaults, policy)
