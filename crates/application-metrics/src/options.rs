@@ -49,12 +49,10 @@ impl FromStr for Prefix {
         let prefix = text.replace('-', "_");
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_:".contains(&byte);
         let begins_well = !prefix.starts_with(|first: char| first.is_ascii_digit());
-        if begins_well && prefix.bytes().all(is_name) {
-            Ok(Self(prefix))
-        } else {
-            Err("cannot begin the name of a metric: write letters, digits and `_`, no digit first (try `team_`)"
-                .to_owned())
-        }
+        let wrong =
+            "cannot begin the name of a metric: write letters, digits and `_`, no digit first (try `team_`)";
+        let is_valid = begins_well && prefix.bytes().all(is_name);
+        if is_valid { Ok(Self(prefix)) } else { Err(wrong.to_owned()) }
     }
 }
 

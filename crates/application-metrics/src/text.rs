@@ -78,13 +78,7 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    fn family<'a>(
-        &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = Sample<'a>>,
-    ) {
+    fn family<'a>(&mut self, name: &str, kind: &str, help: &str, samples: impl Iterator<Item = Sample<'a>>) {
         let name = format!("{}{name}", self.options.prefix.0);
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
         for (suffix, values, more, number) in samples {

@@ -58,13 +58,6 @@ pub enum GroupApi {
 }
 
 impl GroupApi {
-    const ALL: [Self; 4] = [
-        Self::Volcano,
-        Self::Coscheduling,
-        Self::Kubernetes(PodGroupVersion::V1beta1),
-        Self::Kubernetes(PodGroupVersion::V1alpha2),
-    ];
-
     const fn version(self) -> &'static str {
         match self {
             Self::Volcano => batch_scheduler::VOLCANO_API,
@@ -81,7 +74,8 @@ impl GroupApi {
     /// Returns the API group whose PodGroups or Workloads have this kind; none if it is another kind.
     pub fn of(kind: &ObjectKind) -> Option<Self> {
         let is_its = |api: &Self| KINDS.contains(&&*kind.kind) && kind.api_version == api.version();
-        Self::ALL.into_iter().find(is_its)
+        let kubernetes = PodGroupVersion::ALL.map(Self::Kubernetes);
+        [Self::Volcano, Self::Coscheduling].into_iter().chain(kubernetes).find(is_its)
     }
 
     fn group(self, name: &str, spec: &Value) -> Value {
@@ -167,8 +161,9 @@ impl BatchSchedulers {
             batch_scheduler::YUNIKORN => Ok(BatchScheduler::YuniKorn),
             batch_scheduler::KUBERNETES if self.has_kubernetes => Ok(BatchScheduler::Kubernetes),
             batch_scheduler::KUBERNETES => {
-                Err("`kubernetes` is only possible where the administrator sets --enable-kubernetes-gangs"
-                    .to_owned())
+                let why =
+                    "`kubernetes` is only possible where the administrator sets --enable-kubernetes-gangs";
+                Err(why.to_owned())
             }
             _ if self.kube_schedulers.iter().any(|known| known == name) => Ok(BatchScheduler::Coscheduling),
             _ => {

@@ -132,24 +132,23 @@ pub const RUNS_ON: &str = "the application runs on";
 /// are named. `failure` is why they failed.
 pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&str>) -> Event {
     const NAMED: usize = 5;
-    let (severity, reason, one, several) = match state {
-        ExecutorState::Pending => (Severity::Normal, "SparkExecutorPending", "is pending", "are pending"),
-        ExecutorState::Running => (Severity::Normal, "SparkExecutorRunning", "is running", "are running"),
-        ExecutorState::Completed => (Severity::Normal, "SparkExecutorCompleted", "completed", "completed"),
-        ExecutorState::Failed => (Severity::Warning, "SparkExecutorFailed", "failed", "failed"),
-        ExecutorState::Unknown => {
-            (Severity::Warning, "SparkExecutorUnknown", "in unknown state", "in unknown state")
-        }
+    let be = if pods.len() == 1 { "is " } else { "are " };
+    let (severity, reason, be, how) = match state {
+        ExecutorState::Pending => (Severity::Normal, "SparkExecutorPending", be, "pending"),
+        ExecutorState::Running => (Severity::Normal, "SparkExecutorRunning", be, "running"),
+        ExecutorState::Completed => (Severity::Normal, "SparkExecutorCompleted", "", "completed"),
+        ExecutorState::Failed => (Severity::Warning, "SparkExecutorFailed", "", failure.unwrap_or("failed")),
+        ExecutorState::Unknown => (Severity::Warning, "SparkExecutorUnknown", "", "in unknown state"),
     };
     if let [pod] = pods {
-        return Event::of_pod(severity, reason, pod, format!("Executor {pod} {}", failure.unwrap_or(one)));
+        return Event::of_pod(severity, reason, pod, format!("Executor {pod} {be}{how}"));
     }
     let more = match pods.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     let named = pods.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-    Event::new(severity, reason, "Follow", format!("Executors {named}{more} {}", failure.unwrap_or(several)))
+    Event::new(severity, reason, "Follow", format!("Executors {named}{more} {be}{how}"))
 }
 
 #[cfg(test)]

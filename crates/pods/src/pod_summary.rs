@@ -258,11 +258,6 @@ impl Phase {
     }
 }
 
-/// Returns an explanation without blanks around it, cut to the length that a status or an event can hold.
-fn brief(text: &str) -> String {
-    excerpt::beginning(text.trim().to_owned(), LONGEST_EXPLANATION)
-}
-
 /// Returns the reason and the message of the pod's phase, and those of the condition `DisruptionTarget`, which explains
 /// why Kubernetes removes the pod.
 fn message(status: &PodStatus) -> Option<String> {
@@ -270,7 +265,7 @@ fn message(status: &PodStatus) -> Option<String> {
     let disruption = disruption.map(|condition| [&condition.reason, &condition.message]);
     let said = [&status.reason, &status.message].into_iter().chain(disruption.into_iter().flatten());
     let said: Vec<_> = said.flatten().filter(|text| !text.is_empty()).map(String::as_str).collect();
-    (!said.is_empty()).then(|| brief(&said.join(": ")))
+    (!said.is_empty()).then(|| excerpt::explanation(said.join(": ").trim().to_owned()))
 }
 
 /// Returns what a pending pod waits for. States that every pod goes through are left out.
@@ -289,7 +284,8 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
         Some((condition.reason.as_ref(), condition.message.as_ref()))
     };
     let (reason, message) = held.or_else(unscheduled)?;
-    Some(Waiting { reason: reason?.clone(), message: message.map(|message| brief(message)) })
+    let message = message.map(|message| excerpt::explanation(message.trim().to_owned()));
+    Some(Waiting { reason: reason?.clone(), message })
 }
 
 /// Returns the condition of this type, if it has this status.

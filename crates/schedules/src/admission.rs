@@ -89,12 +89,11 @@ impl Pass<'_> {
                     let why = format!("concurrencyPolicy is Forbid, and it would have to wait for {awaited}");
                     plan.skip(&occasion, Skip::Forbid, why);
                 }
-                Admission::After(running) => {
+                admission @ (Admission::Now | Admission::After(_)) => {
                     plan.wake = Some(SOON);
-                    return self.replace(&running, plan);
-                }
-                Admission::Now => {
-                    plan.wake = Some(SOON);
+                    if let Admission::After(running) = admission {
+                        self.replace(&running, plan);
+                    }
                     return;
                 }
             }

@@ -145,11 +145,9 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
     // What injects sidecars into executors, or is asked not to, does the same here. There is nothing to scrape, and no
     // container with the name of one of the executor's.
     let mut annotations = annotations.clone();
-    let is_left_out = |name: &str| {
-        [annotation::SCRAPE, annotation::SCRAPE_PORT, annotation::SCRAPE_PATH].contains(&name)
-            || name.starts_with(annotation::APPARMOR_PREFIX)
-    };
-    annotations.retain(|name, _| !is_left_out(name));
+    const SCRAPING: [&str; 3] = [annotation::SCRAPE, annotation::SCRAPE_PORT, annotation::SCRAPE_PATH];
+    annotations
+        .retain(|name, _| !SCRAPING.contains(&&**name) && !name.starts_with(annotation::APPARMOR_PREFIX));
     let mut spec = json!({
         "schedulingGroup": {"podGroupName": group},
         "restartPolicy": "Never",
@@ -213,8 +211,7 @@ fn hold_as_much(spec: &mut Value, requests: &Amounts) {
         let text = |amount: i128| Value::from(canonical(&quantity::of_resource(name, amount)));
         resources["requests"][name] = text(asked);
         // Kubernetes requires limits of devices and huge pages.
-        let is_limited = limit.is_some() || name.starts_with("hugepages-") || name.contains('/');
-        if is_limited {
+        if limit.is_some() || name.starts_with("hugepages-") || name.contains('/') {
             resources["limits"][name] = text(limit.unwrap_or(0).max(asked));
         }
     }

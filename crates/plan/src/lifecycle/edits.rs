@@ -9,7 +9,7 @@
 //! [`submission::executor_template`]. The driver has the fingerprint of its template as an annotation, by which the next pass
 //! sees whether the template is that of the present spec.
 
-use super::{Pass, is_followed_on};
+use super::Pass;
 use crate::{Action, Plan, events};
 use api::{Role, SparkApplication, SparkApplicationStatus, names::annotation};
 use submission::{
@@ -66,7 +66,8 @@ impl Pass<'_> {
     pub(super) fn renew_template(&self, plan: &mut Plan) {
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
         let driver = self.own_driver().filter(|pod| pod.is_of(Role::Driver, recorded) && !pod.terminating);
-        let Some(driver) = driver.filter(|_| is_followed_on(plan)) else { return };
+        let is_followed = plan.status.application_state.state.is_followed();
+        let Some(driver) = driver.filter(|_| is_followed) else { return };
         let Some(known) = driver.mark(annotation::TEMPLATE) else { return };
         if !has_partial_run(self.application) {
             plan.status.spec_hash = Some(partial_hash(&self.application.spec));

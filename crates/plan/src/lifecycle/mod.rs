@@ -161,7 +161,8 @@ impl Pass<'_> {
     fn decide(&self) -> Plan {
         match self.application.state() {
             state if self.is_to_be_suspended(state) => self.suspend(),
-            state if self.is_to_be_invalidated(state) => self.invalidate(),
+            // The states without a live run only record the edit.
+            state if self.edit == Edit::Material && state.has_a_run_to_edit() => self.invalidate(),
             State::Submitted | State::Running | State::Unknown if is_recorded(self.application) => {
                 self.follow_driver()
             }
@@ -175,13 +176,6 @@ impl Pass<'_> {
             State::Suspended => self.stay_suspended(),
             State::Completed | State::Failed => self.rest(),
         }
-    }
-
-    /// Whether an edit of the spec ends the present run. This applies to SUBMITTED, RUNNING, UNKNOWN, SUCCEEDING,
-    /// FAILING and SUBMISSION_FAILED, which have a run whose spec may have been edited since, and to COMPLETED and
-    /// FAILED. The other states have no live run, and the edit is only recorded.
-    fn is_to_be_invalidated(&self, state: State) -> bool {
-        self.edit == Edit::Material && state.has_a_run_to_edit()
     }
 
     /// Returns the plan that writes `status` with the observed states of the executors. While the state of the
@@ -298,7 +292,7 @@ impl Pass<'_> {
             && pod.is_of(Role::Driver, recorded);
         let wanted = self.policy.protects_driver_outcome && !pod.terminating;
         let protect = match (is_followed, pod.protected) {
-            (true, false) if wanted && is_followed_on(plan) => true,
+            (true, false) if wanted && plan.status.application_state.state.is_followed() => true,
             (false, true) => false,
             // The admin has turned the protection off in the meantime.
             (true, true) if !self.policy.protects_driver_outcome => false,
@@ -326,10 +320,6 @@ impl Pass<'_> {
         let recorded = self.status.runs.iter().filter_map(|run| run.submission_id.as_deref());
         recorded.chain(self.status.submission_id.as_deref()).any(|recorded| recorded == id)
     }
-}
-
-const fn is_followed_on(plan: &Plan) -> bool {
-    plan.status.application_state.state.is_followed()
 }
 
 /// Returns the name of the present run's driver.

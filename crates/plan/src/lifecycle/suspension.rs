@@ -4,12 +4,6 @@ use super::{Cause, EVENTUALLY, Outcome, Pass, SOON, history, launch::reset};
 use crate::{Action, Driver, Plan, events, extension::AT_ONCE};
 use api::{SparkApplicationStatus, State, names::label};
 
-/// Whether an application in this state can be suspended. The state of an application that has ended stays as it is,
-/// because nothing of it runs.
-const fn can_be_suspended(state: State) -> bool {
-    !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending)
-}
-
 /// Whether the run was suspended, and its pods go, in RUNNING: see [`Pass::suspend`].
 pub(super) fn is_leaving(status: &SparkApplicationStatus) -> bool {
     let run = history::run(status, status.run_ordinal.unwrap_or_default());
@@ -25,7 +19,10 @@ impl Pass<'_> {
     }
 
     pub(super) fn is_to_be_suspended(&self, state: State) -> bool {
-        self.application.spec.suspend == Some(true) && can_be_suspended(state) || is_leaving(&self.status)
+        // Nothing runs of an application that has ended.
+        let has_pods =
+            !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending);
+        self.application.spec.suspend == Some(true) && has_pods || is_leaving(&self.status)
     }
 
     /// Begins a suspension, which goes on to its end even if the application is resumed meanwhile. The state of an
