@@ -12,7 +12,7 @@ use plan::{
     extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},
     pod_requests::PodRequests,
 };
-use pods::PodSummary;
+use pods::{PodSummary, Waiting};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use submission::owned::owned;
@@ -175,10 +175,8 @@ impl Extension for BatchSchedulers {
         let Some(own) = &driver.waiting else { return seen.auxiliary.waiting(&group_of(driver)?) };
         let its = seen.others.iter().filter(|pod| pod.submission_id == driver.submission_id);
         let mut unplaced = its.filter(|pod| is_placeholder(pod)).filter_map(|pod| pod.waiting.as_ref());
-        let other = unplaced
-            .find(|waiting| waiting.reason == UNSCHEDULABLE && waiting.message != own.message)
-            .filter(|_| own.reason == UNSCHEDULABLE);
-        other?.message.clone()
+        let is_other = |waiting: &&Waiting| waiting.reason == UNSCHEDULABLE && waiting.message != own.message;
+        unplaced.find(is_other).filter(|_| own.reason == UNSCHEDULABLE)?.message.clone()
     }
 
     /// Executors that wait for the room of placeholders lose their gate, because no operator would remove it later; the

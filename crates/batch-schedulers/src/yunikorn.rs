@@ -75,10 +75,7 @@ fn resources(
     planned: &PlannedPod,
 ) -> Result<BTreeMap<String, String>, String> {
     let request = &role.pod(&application.spec).core_request;
-    if let Some(text) = request
-        && quantity::amount(text).is_none()
-    {
-        let role = role.as_str();
+    if let Some(text) = request.as_ref().filter(|text| quantity::amount(text).is_none()) {
         return Err(format!("spec.{role}.coreRequest: `{text}` is not a quantity (try `1` or `500m`)"));
     }
     let mut resources = quantities(planned.claim.requests());

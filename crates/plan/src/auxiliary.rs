@@ -145,11 +145,9 @@ pub fn controlling_application(owners: &[OwnerReference]) -> Option<&OwnerRefere
 fn content(kind: &ObjectKind, object: &Value, extensions: &Extensions) -> Value {
     let spec = &object["spec"];
     let spec = if *kind == ObjectKind::SERVICE {
-        let ports = spec["ports"].as_array().into_iter().flatten();
-        let ports = ports.map(
-            |port| json!({"name": port["name"], "port": port["port"], "targetPort": port["targetPort"]}),
-        );
-        json!({"type": spec["type"], "ports": ports.collect::<Vec<_>>(), "selector": spec["selector"]})
+        let kept = |port: &Value| json!({"name": port["name"], "port": port["port"], "targetPort": port["targetPort"]});
+        let ports: Vec<_> = spec["ports"].as_array().into_iter().flatten().map(kept).collect();
+        json!({"type": spec["type"], "ports": ports, "selector": spec["selector"]})
     } else if *kind == ObjectKind::INGRESS {
         json!({"rules": spec["rules"], "tls": certificates(&spec["tls"]), "ingressClassName": spec["ingressClassName"]})
     } else {
@@ -342,8 +340,8 @@ fn kept(
     admins: &Exposure,
 ) -> BTreeSet<ObjectKey> {
     let state = status.application_state.state;
-    if state == State::Suspended || admins.ends_with_run && matches!(state, State::Completed | State::Failed)
-    {
+    let has_ended = matches!(state, State::Completed | State::Failed);
+    if state == State::Suspended || admins.ends_with_run && has_ended {
         return BTreeSet::new();
     }
     let id = status.spark_application_id.as_deref();
@@ -374,10 +372,9 @@ impl AskedAddresses {
         let unknown = SparkApplicationStatus::default();
         let status = application.status.as_ref().unwrap_or(&unknown);
         let kept = kept(application, status, admins);
+        let is_kept = |ingress: &Value| ObjectKey::of(ingress).is_some_and(|it| kept.contains(&it));
         let of_exposed = |exposed: ExposedPort| {
-            let ingress = ingress(application, status, &exposed);
-            let ingress =
-                ingress.filter(|ingress| ObjectKey::of(ingress).is_some_and(|it| kept.contains(&it)));
+            let ingress = ingress(application, status, &exposed).filter(is_kept);
             ingress.as_ref().map(addresses).unwrap_or_default()
         };
         Self {

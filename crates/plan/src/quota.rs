@@ -208,12 +208,11 @@ impl<'a> Limit<'a> {
     /// Returns a finding if `claim` exceeds the limit. The amounts that `own`, the present pods of the same
     /// application, use are free for `claim`.
     fn exceeded_by(&self, claim: &Claim, own: Option<&Claim>, says_numbers: bool) -> Option<Invalid> {
-        let sum = |claim: &Claim| claim.amount(self);
-        let asked = sum(claim);
+        let asked = claim.amount(self);
         let hard = quantity::amount(self.hard)?;
         let status = self.quota.status.as_ref();
         let used = status.and_then(|status| quantity::amount(&status.used.as_ref()?.get(self.key)?.0));
-        let own = own.map_or(0, sum);
+        let own = own.map_or(0, |own| own.amount(self));
         let used = used.unwrap_or(0).saturating_sub(own).max(0);
         let left = hard.saturating_sub(used).max(0);
         if asked == 0 || asked <= left {

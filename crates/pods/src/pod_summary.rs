@@ -206,10 +206,8 @@ impl PodSummary {
     /// Returns what the pod waits for, if the pod's status contains it: `ImagePullBackOff: Back-off pulling image
     /// "spark"`.
     pub fn waiting_for(&self) -> Option<String> {
-        self.waiting.as_ref().map(|waiting| match &waiting.message {
-            Some(message) => format!("{}: {message}", waiting.reason),
-            None => waiting.reason.clone(),
-        })
+        let Waiting { reason, message } = self.waiting.as_ref()?;
+        Some(message.as_ref().map_or_else(|| reason.clone(), |message| format!("{reason}: {message}")))
     }
 
     /// Returns a label or annotation of a driver, if it is one of those that its record has: see [`Particulars::marks`].

@@ -227,27 +227,23 @@ impl Standing {
         let status = schedule.status.clone().unwrap_or_default();
         let (is_same, was_idle) = (is_same(schedule, &status), was_idle(&status));
         let recorded = (&status.observed_schedule, status.scheduled_since, status.handled_until);
-        let mut standing = match recorded {
-            (Some(_), Some(since), Some(until)) if is_same => Self { since: since.0, handled_until: until.0 },
+        let (since, until) = match recorded {
+            (Some(_), Some(since), Some(until)) if is_same => (since.0, until.0),
             // The times of the schedule were edited, so slots are counted from now on, but never from before the
             // recorded time: if the clock was put back, a slot of the edited schedule could otherwise be due at a time
             // for which an application was already created.
-            (Some(_), _, until) => {
-                Self { since: now, handled_until: until.map_or(now, |until| until.0.max(now)) }
-            }
+            (Some(_), _, until) => (now, until.map_or(now, |until| until.0.max(now))),
             // This operator has recorded nothing yet. If Kubeflow's operator has recorded a last run, the slots are
             // counted from that run.
             (None, ..) => {
                 let since = status.last_run.map_or(created, |last| last.0);
-                Self { since, handled_until: since }
+                (since, since)
             }
         };
         // No application is created later for slots that passed while the schedule was suspended or invalid.
-        if was_idle {
-            standing.handled_until = standing.handled_until.max(now);
-        }
+        let until = if was_idle { until.max(now) } else { until };
         let sane = |moment: Timestamp| if moment.duration_since(now) > PUT_BACK { now } else { moment };
-        Self { since: sane(standing.since), handled_until: sane(standing.handled_until) }
+        Self { since: sane(since), handled_until: sane(until) }
     }
 }
 

@@ -124,13 +124,10 @@ impl Pass<'_> {
     }
 
     pub(super) fn finish_invalidating(&self) -> Plan {
-        match self.clear() {
-            Some(actions) => self.acting(actions),
-            None => {
-                let plan = self.pending_rerun(self.status.clone(), Cause::SpecEdited);
-                Plan { actions: self.clean_up(), ..plan }
-            }
+        if let Some(actions) = self.clear() {
+            return self.acting(actions);
         }
+        Plan { actions: self.clean_up(), ..self.pending_rerun(self.status.clone(), Cause::SpecEdited) }
     }
 
     /// Returns the actions that remain until no pod of this application runs any more; none if no pod runs.

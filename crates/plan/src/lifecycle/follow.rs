@@ -20,29 +20,28 @@ impl Pass<'_> {
     }
 
     fn driver_seen(&self, pod: &PodSummary) -> Plan {
+        let name = &pod.name;
         let (state, message, event) = match pod.state() {
             ExecutorState::Pending => {
                 let why = self.waiting(pod);
                 let told = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-                (State::Submitted, why, events::driver_pending(&pod.name, told))
+                (State::Submitted, why, events::driver_pending(name, told))
             }
-            ExecutorState::Running => (State::Running, None, events::driver_running(&pod.name)),
-            ExecutorState::Completed => (State::Succeeding, None, events::driver_completed(&pod.name)),
+            ExecutorState::Running => (State::Running, None, events::driver_running(name)),
+            ExecutorState::Completed => (State::Succeeding, None, events::driver_completed(name)),
             ExecutorState::Failed => {
                 let why = driver::failure(pod);
-                let event = events::driver_failed(&pod.name, &why);
+                let event = events::driver_failed(name, &why);
                 (State::Failing, Some(why), event)
             }
             // The node may come back. If it does not, Kubernetes deletes the pod, and the watch reports the deletion.
-            ExecutorState::Unknown => {
-                (State::Unknown, pod.message.clone(), events::driver_unknown(&pod.name))
-            }
+            ExecutorState::Unknown => (State::Unknown, pod.message.clone(), events::driver_unknown(name)),
         };
         let mut status = self.status.clone();
-        let known = executors::spark_application_id(&self.seen.executors)
-            .or_else(|| pod.spark_application_id.clone());
+        let of_executors = executors::spark_application_id(&self.seen.executors);
+        let known = of_executors.or_else(|| pod.spark_application_id.clone());
         status.spark_application_id = known.or(status.spark_application_id);
-        status.driver_info.pod_name = Some(pod.name.clone());
+        status.driver_info.pod_name = Some(name.clone());
         let before = &self.status.application_state;
         let is_news = state != before.state || first_word(&message) != first_word(&before.error_message);
         let mut told = Vec::from_iter(is_news.then_some(event));
@@ -70,7 +69,7 @@ impl Pass<'_> {
         let next_trial = executor_trial::until_next(pod, self.now).filter(|_| is_alone);
         let mut plan = self.with_executors(status, told, next_trial.into_iter().chain([wake]).min());
         if !has_ended && !self.seen.made {
-            let objects = auxiliary::of(self.application, &pod.name, self.policy);
+            let objects = auxiliary::of(self.application, name, self.policy);
             if !objects.is_empty() {
                 plan.actions.push(Action::Make(objects));
                 plan.wake = Some(SOON);
@@ -84,9 +83,8 @@ impl Pass<'_> {
         let extensions = self.policy.extensions.iter();
         let added = extensions.filter_map(|extension| extension.waits_for(pod, self.seen));
         let why: Vec<_> = pod.waiting_for().into_iter().chain(added).collect();
-        (!why.is_empty())
-            .then(|| why.join("; "))
-            .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
+        let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
+        if why.is_empty() { unmounted } else { Some(why.join("; ")) }
     }
 
     fn driver_gone(&self) -> Plan {

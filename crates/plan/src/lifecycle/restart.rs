@@ -25,11 +25,8 @@ impl Pass<'_> {
     pub(super) fn retry_of_failure(&self) -> Option<Duration> {
         let policy = self.restart_policy();
         let is_due = is_due(policy.restart_type, policy.on_failure_retries, self.status.execution_attempts);
-        let pause = self.rest_of_pause(policy.on_failure_retry_interval).max(match policy.restart_type {
-            RestartPolicyType::Always => self.rest_of_back_off(),
-            RestartPolicyType::Never | RestartPolicyType::OnFailure => Duration::ZERO,
-        });
-        is_due.then_some(pause)
+        let pause = self.rest_of_pause(policy.on_failure_retry_interval);
+        is_due.then_some(pause.max(self.retry_of_success().unwrap_or_default()))
     }
 
     /// Returns the pause before another attempt after a failed submission.
