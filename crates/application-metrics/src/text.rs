@@ -3,7 +3,6 @@
 
 use super::{Count, Durations, Label, Labelled, Ledger, Options, Retry, Snapshot, Timed};
 use api::State;
-use std::fmt::Write;
 
 /// A sample: what follows the name of its family, the values of the configured labels, a further label, and the number.
 type Sample<'a> = (&'static str, &'a [String], Option<(&'static str, String)>, f64);
@@ -80,7 +79,7 @@ struct Text<'a> {
 impl Text<'_> {
     fn family<'a>(&mut self, name: &str, kind: &str, help: &str, samples: impl Iterator<Item = Sample<'a>>) {
         let name = format!("{}{name}", self.options.prefix.0);
-        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+        self.written += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
         for (suffix, values, more, number) in samples {
             let own = self.options.labels.iter().map(Label::as_str).zip(values);
             let more = more.as_ref().map(|(label, value)| (*label, value));
@@ -90,12 +89,8 @@ impl Text<'_> {
             };
             let labels: Vec<_> = own.chain(more).map(written).collect();
             let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            self.line(format_args!("{name}{suffix}{labels} {number}"));
+            self.written += &format!("{name}{suffix}{labels} {number}\n");
         }
-    }
-
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        writeln!(self.written, "{line}").expect("writing to a String cannot fail");
     }
 }
 

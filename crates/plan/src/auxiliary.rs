@@ -101,11 +101,6 @@ impl Try {
     fn pause(&self) -> Duration {
         PAUSE.saturating_mul(2_u32.saturating_pow(self.count.saturating_sub(1))).min(LONGEST_PAUSE)
     }
-
-    /// Returns how long the next attempt has to wait; zero if it need not wait.
-    fn rest(&self, now: Timestamp) -> Duration {
-        self.pause().saturating_sub(between(self.last, now))
-    }
 }
 
 impl AuxiliaryObject {
@@ -223,7 +218,7 @@ impl View<'_> {
         let mut wake: Option<Duration> = None;
         let mut is_due = |child: &ObjectKey| {
             let Some(tried) = seen.tries.get(child) else { return true };
-            let rest = tried.rest(self.now);
+            let rest = tried.pause().saturating_sub(between(tried.last, self.now));
             // No reconcile is planned for an attempt that is running: the worker requests one when the attempt has ended.
             if tried.is_under_way || rest.is_zero() {
                 return !tried.is_under_way;

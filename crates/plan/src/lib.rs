@@ -30,11 +30,7 @@ use pods::PodSummary;
 use serde_json::Value;
 use spark_client::{Objects, Reason};
 use std::{any::Any, sync::Arc, time::Duration};
-use submission::{
-    SubmissionEnvironment,
-    executor_template::ExecutorTemplate,
-    run::{Run, SubmissionId},
-};
+use submission::{SubmissionEnvironment, executor_template::ExecutorTemplate, run};
 use submission_plan::Submitter;
 
 /// Everything that the controller has found out about one application. Built by `controller::observe`; tests build it
@@ -100,7 +96,7 @@ pub enum Driver {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
     /// The run that is submitted.
-    pub id: SubmissionId,
+    pub id: run::SubmissionId,
     pub progress: SubmissionProgress,
 }
 
@@ -180,7 +176,7 @@ pub enum PodPatch {
 /// Everything that is needed to submit one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubmitRequest {
-    pub run: Run,
+    pub run: run::Run,
     pub by: By,
     /// Pods that are created before the pod of `by`, and after all other objects.
     pub copies: Copies,
@@ -283,7 +279,7 @@ impl Observed {
     }
 
     /// Returns the progress of the submission of `id`, if it is known.
-    fn submission_of(&self, id: &SubmissionId) -> Option<&SubmissionProgress> {
+    fn submission_of(&self, id: &run::SubmissionId) -> Option<&SubmissionProgress> {
         let submission = self.submission.as_ref().filter(|submission| submission.id == *id)?;
         Some(&submission.progress)
     }

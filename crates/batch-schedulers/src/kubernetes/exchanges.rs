@@ -21,7 +21,7 @@
 //! An executor without a placeholder, such as one that replaces another, loses its gate at once, and each loses it after
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
 
-use super::seat::{excess, is_gated, is_placeholder, nominate, nomination, ungate};
+use super::{excess, is_gated, is_placeholder, nominate, nomination, ungate};
 use crate::BatchSchedulers;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
