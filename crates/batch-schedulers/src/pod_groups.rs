@@ -27,9 +27,8 @@ pub(super) fn volcano(application: &mut SparkApplication, requests: &PodRequests
         pod.annotations.insert(batch_scheduler::VOLCANO_GROUP.to_owned(), name.clone());
     });
     let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
-    let stated_resources = options.resources.iter();
-    let mut resources: BTreeMap<_, _> =
-        stated_resources.map(|(name, quantity)| (name.clone(), canonical(&quantity.0))).collect();
+    let given = options.resources.iter().map(|(name, quantity)| (name.clone(), canonical(&quantity.0)));
+    let mut resources: BTreeMap<_, _> = given.collect();
     if resources.is_empty() {
         resources = quantities(&requests.initial_sum());
     }

@@ -277,10 +277,4 @@ impl Observed {
     pub fn recalled<T: Any>(&self) -> Option<&T> {
         self.recalled.iter().find_map(|recalled| recalled.downcast_ref())
     }
-
-    /// Returns the progress of the submission of `id`, if it is known.
-    fn submission_of(&self, id: &run::SubmissionId) -> Option<&SubmissionProgress> {
-        let submission = self.submission.as_ref().filter(|submission| submission.id == *id)?;
-        Some(&submission.progress)
-    }
 }

@@ -68,9 +68,8 @@ impl FromStr for Labelled {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let read = |text: &str| {
-            let wrong =
-                || format!("`{text}` is not a label selector (try `team=data` or `team in (data, science)`)");
-            expression(text).ok_or_else(wrong)
+            let why = "is not a label selector (try `team=data` or `team in (data, science)`)";
+            expression(text).ok_or_else(|| format!("`{text}` {why}"))
         };
         let mut expressions = requirements(text).map(read).collect::<Result<Vec<_>, _>>()?;
         // The order of requirements has no meaning, so two selectors that differ only in order must be equal.

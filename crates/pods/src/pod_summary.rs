@@ -121,7 +121,7 @@ impl PodSummary {
         let role = spark_role.as_deref().and_then(Role::from_label);
         let submits = spark_role.as_deref() == Some(role::SUBMISSION);
         let serves = spark_role.as_deref() == Some(role::CONNECT_SERVER);
-        let is_first = role == Some(Role::Driver) || submits || serves;
+        let is_placed = role == Some(Role::Driver) || submits || serves;
         let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         let conf = volumes.iter().find(|volume| volume.name == volume::SPARK_CONF_DRIVER);
@@ -146,7 +146,7 @@ impl PodSummary {
             executor_id: label(label::SPARK_EXEC_ID).and_then(|id| id.parse().ok()),
             controller: controller(pod),
             created,
-            assigned: status.filter(|_| is_first).and_then(|status| assigned(status, created)),
+            assigned: status.filter(|_| is_placed).and_then(|status| assigned(status, created)),
             phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, Phase::of),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {

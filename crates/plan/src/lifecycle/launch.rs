@@ -30,13 +30,16 @@ impl Pass<'_> {
     /// Submits the next run, unless an earlier attempt has created the driver or is still creating it.
     pub(super) fn launch(&self) -> Plan {
         let run = Run::next(self.application);
-        let progress = self.seen.submission_of(&run.id);
+        let started = self.seen.submission.as_ref().filter(|started| started.id == run.id);
+        let progress = started.map(|started| &started.progress);
         if progress.is_none() && self.is_submitting() {
             // The running submission is for another run, because the spec was edited in the meantime. The next
             // reconcile finds the objects that this submission still creates until it stops.
             return self.acting(Vec::from([Action::StopSubmission]));
         }
-        let submission = self.submission_pod(&run.id);
+        let mut pods = self.seen.submission_pods.iter();
+        let pod = pods.find(|pod| pod.submits_for(self.uid(), run.id.as_str()));
+        let submission = pod.map(|pod| (pod, submission_pod::state(pod)));
         let may_go_on = submission.as_ref().is_some_and(|(_, submission)| submission.may_go_on());
         match (&self.seen.driver, progress) {
             (_, Some(SubmissionProgress::Running)) => self.stay(Some(SOON)),
@@ -91,13 +94,6 @@ impl Pass<'_> {
                 }
             }
         }
-    }
-
-    /// Returns the submission pod of the run `id` and its progress.
-    fn submission_pod(&self, id: &SubmissionId) -> Option<(&PodSummary, Submission)> {
-        let mut pods = self.seen.submission_pods.iter();
-        let pod = pods.find(|pod| pod.submits_for(self.uid(), id.as_str()))?;
-        Some((pod, submission_pod::state(pod)))
     }
 
     /// Returns the plan that waits for the submission pod and writes to the status what the submission pod waits for.

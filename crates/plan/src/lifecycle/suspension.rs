@@ -20,9 +20,8 @@ impl Pass<'_> {
 
     pub(super) fn is_to_be_suspended(&self, state: State) -> bool {
         // Nothing runs of an application that has ended.
-        let has_pods =
-            !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending);
-        self.application.spec.suspend == Some(true) && has_pods || is_leaving(&self.status)
+        let runs = !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending);
+        self.application.spec.suspend == Some(true) && runs || is_leaving(&self.status)
     }
 
     /// Begins a suspension, which goes on to its end even if the application is resumed meanwhile. The state of an
