@@ -183,7 +183,8 @@ impl Pass<'_> {
         Plan { actions: Vec::from_iter(actions), ..self.plan(status, vec![event], Some(SOON)) }
     }
 
-    /// Returns the status with `run` as the present run, which is submitted. Of the previous run, only the numbers of attempts are kept.
+    /// Returns the status with `run` as the present run, which is submitted. Of the previous run, only the numbers of
+    /// attempts are kept.
     fn with_run(&self, run: Run) -> SparkApplicationStatus {
         let mut status = self.status.clone();
         reset(&mut status, State::Submitted);
