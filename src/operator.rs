@@ -29,7 +29,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use leader_election::Leadership;
-use plan::{Policy, executors::ExecutorLimits, extension::Extensions};
+use plan::{Policy, extension::Extensions};
 use prometheus_client::registry::Registry;
 use std::{env, io, path::Path, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -191,7 +191,6 @@ fn readiness(drives: bool, serves_webhook: bool) -> Readiness {
 /// Returns the settings on which the plan of an application depends.
 fn policy(settings: &Settings, places: &Places, master: String, extensions: Extensions) -> Policy {
     let installation = &settings.installation;
-    let count = settings.max_tracked_executor_per_app;
     let time_to_live = Some(i64::from(settings.default_time_to_live_seconds));
     Policy {
         operator: Some(format!("{}/{}", places.secret_namespace, installation.name.name)),
@@ -203,7 +202,7 @@ fn policy(settings: &Settings, places: &Places, master: String, extensions: Exte
         },
         driver_creation_grace: settings.driver_pod_creation_grace_period,
         submitter: settings.submitter,
-        executor_limits: ExecutorLimits { count, ..ExecutorLimits::default() },
+        executor_limit: settings.max_tracked_executor_per_app,
         default_time_to_live_seconds: time_to_live.filter(|seconds| *seconds > 0),
         default_service_account: Some(settings.default_service_account.clone()),
         partial_restart: settings.partial_restart,

@@ -12,7 +12,7 @@ use plan::{
     auxiliary::AuxiliaryObjects,
     events::Event,
     executor_trial::Trial,
-    executors::ExecutorLimits,
+    executors::MOST_EXECUTORS,
     lifecycle::{self, questions},
     submission_plan::Submitter,
 };
@@ -651,7 +651,6 @@ fn pi(spec: &Map<String, Value>, status: Option<Value>) -> SparkApplication {
 
 /// Returns a story's policy. The lifecycle is the same for all submitters, and `spark-submit` accepts any application.
 fn policy(admin: Admin) -> Policy {
-    let limits = ExecutorLimits::default();
     Policy {
         submitter: Submitter::SparkSubmit,
         default_time_to_live_seconds: admin.default_time_to_live_seconds,
@@ -659,7 +658,7 @@ fn policy(admin: Admin) -> Policy {
         has_driver_pdb: admin.driver_pdb,
         protects_driver_outcome: admin.protect_driver_outcome,
         extensions: extensions(admin.kubernetes_gangs),
-        executor_limits: ExecutorLimits { count: admin.executor_limit.unwrap_or(limits.count), ..limits },
+        executor_limit: admin.executor_limit.unwrap_or(MOST_EXECUTORS),
         ..Policy::new("k8s://https://10.96.0.1:443")
     }
 }

@@ -15,6 +15,11 @@ pub fn beginning(text: String, limit: usize) -> String {
     format!("{}{ELLIPSIS}", &text[..end])
 }
 
+/// Returns `text` as an explanation in a status or an event, cut to [`LONGEST_EXPLANATION`].
+pub fn explanation(text: String) -> String {
+    beginning(text, LONGEST_EXPLANATION)
+}
+
 /// Returns the last bytes of `text`, at most `limit` including the ellipsis, cut between two characters.
 pub fn end(text: String, limit: usize) -> String {
     if text.len() <= limit {

@@ -12,7 +12,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-pub use tally::{End, Retry, Submission, Tally, tally};
+pub use tally::{Count, Retry, Tally, Timed, tally};
 
 /// How many combinations of label values have their own counters. Without a limit, a user who may label applications
 /// could fill the operator's memory and Prometheus' disk. Dashboards have room for a few dozen.
@@ -56,20 +56,14 @@ type Labelled<T> = BTreeMap<Vec<String>, (String, T)>;
 /// applications, and does not count anew for each.
 type Brought = Option<BTreeMap<String, usize>>;
 
+/// The numbers of applications, in the order of the variants by which they are counted.
 #[derive(Clone, Debug, Default)]
 struct Applications {
-    began: u64,
-    submitted: u64,
-    failed_submissions: u64,
-    succeeded: u64,
-    failed: u64,
-    retries: BTreeMap<Retry, u64>,
+    counts: [u64; Count::ALL.len()],
+    retries: [u64; Retry::ALL.len()],
     /// Applications that exist, by their state.
-    states: BTreeMap<State, u64>,
-    success_times: Durations,
-    failure_times: Durations,
-    submit_latencies: Durations,
-    start_latencies: Durations,
+    states: [u64; State::ALL.len()],
+    times: [Durations; Timed::ALL.len()],
 }
 
 #[derive(Clone, Debug, Default)]
@@ -120,35 +114,12 @@ impl Ledger {
     /// Adds the changes of one application to the counters. `application` contains the label values of the application,
     /// `executors` those of its executors.
     pub fn add(&mut self, application: Values, executors: Values, tally: &Tally) {
-        let Options { submit_latency_buckets, start_latency_buckets, .. } = &self.options;
-        let counts = entry(&mut self.applications, &mut None, application);
-        counts.began += u64::from(tally.began);
-        match tally.submission {
-            Some(Submission::Succeeded { latency }) => {
-                counts.submitted += 1;
-                if let Some(latency) = latency {
-                    counts.submit_latencies.observe(latency, submit_latency_buckets);
-                }
-            }
-            Some(Submission::Failed) => counts.failed_submissions += 1,
-            None => {}
-        }
-        if let Some(retry) = tally.retry {
-            *counts.retries.entry(retry).or_default() += 1;
-        }
-        if let Some(latency) = tally.start_latency {
-            counts.start_latencies.observe(latency, start_latency_buckets);
-        }
-        if let Some(End { succeeded, execution_time }) = &tally.end {
-            let (ends, times) = if *succeeded {
-                (&mut counts.succeeded, &mut counts.success_times)
-            } else {
-                (&mut counts.failed, &mut counts.failure_times)
-            };
-            *ends += 1;
-            if let Some(time) = execution_time {
-                times.observe(*time, &[]);
-            }
+        let numbers = entry(&mut self.applications, &mut None, application);
+        tally.counts.iter().for_each(|count| numbers.counts[*count as usize] += 1);
+        tally.retry.iter().for_each(|retry| numbers.retries[*retry as usize] += 1);
+        for (timed, duration) in &tally.times {
+            let bounds = self.options.bounds(*timed).unwrap_or_default();
+            numbers.times[*timed as usize].observe(*duration, bounds);
         }
         let counts = entry(&mut self.executors, &mut None, executors);
         counts.succeeded += tally.executors_succeeded;
@@ -157,13 +128,13 @@ impl Ledger {
 
     /// Returns all counters as they are now, and the gauges from `present`.
     pub fn snapshot(&mut self, present: &Present) -> Snapshot {
-        self.applications.values_mut().for_each(|(_, numbers)| numbers.states.clear());
+        self.applications.values_mut().for_each(|(_, numbers)| numbers.states.fill(0));
         self.executors.values_mut().for_each(|(_, numbers)| numbers.running = 0);
         let (mut brought, mut brought_executors) = (None, None);
         for (values, states) in &present.applications {
             let numbers = entry(&mut self.applications, &mut brought, values.clone());
             for (state, count) in states {
-                *numbers.states.entry(*state).or_default() += count;
+                numbers.states[*state as usize] += count;
             }
         }
         for (values, running) in &present.executors {
@@ -239,9 +210,8 @@ mod tests {
     fn values_of_labels_are_escaped_and_whole_numbers_have_no_fraction() {
         let mut ledger = ledger(&["team"]);
         let values = || Values { brought_by: "team".to_owned(), shown: vec!["a\"b\\c\nd".to_owned()] };
-        let latency = Some(Duration::from_millis(2500));
-        let submission = Some(Submission::Succeeded { latency });
-        ledger.add(values(), values(), &Tally { submission, ..Tally::default() });
+        let times = vec![(Timed::Submission, Duration::from_millis(2500))];
+        ledger.add(values(), values(), &Tally { times, ..Tally::default() });
         let text = ledger.snapshot(&Present::default()).text();
         let labels = "team=\"a\\\"b\\\\c\\nd\"";
         let expected = format!(
@@ -261,9 +231,9 @@ mod tests {
         let mut ledger = ledger(&["app-type", "namespace"]);
         let values =
             || Values { brought_by: "team".to_owned(), shown: vec!["etl".to_owned(), "team".to_owned()] };
-        let latency = Some(Duration::from_millis(1500));
-        let submission = Some(Submission::Succeeded { latency });
-        let tally = Tally { began: true, submission, executors_failed: 2, ..Tally::default() };
+        let counts = vec![Count::Began, Count::Submitted];
+        let times = vec![(Timed::Submission, Duration::from_millis(1500))];
+        let tally = Tally { counts, times, executors_failed: 2, ..Tally::default() };
         ledger.add(values(), values(), &tally);
         ledger.add(values(), values(), &tally);
         let present = Present {
@@ -290,7 +260,7 @@ mod tests {
     #[test]
     fn labels_without_end_count_as_others_and_only_for_who_makes_them() {
         let mut ledger = ledger(&["run"]);
-        let began = Tally { began: true, ..Tally::default() };
+        let began = Tally { counts: vec![Count::Began], ..Tally::default() };
         let values = |namespace: &str, run: usize| Values {
             brought_by: namespace.to_owned(),
             shown: vec![format!("{namespace}-{run:04}")],

@@ -1,7 +1,7 @@
 //! Defines the options for the metrics of applications: the prefix of their names, their labels, and the values of
 //! these labels.
 
-use super::Values;
+use super::{Timed, Values};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -13,6 +13,17 @@ pub struct Options {
     /// Upper bounds of the histogram's buckets in seconds, ascending.
     pub submit_latency_buckets: Vec<f64>,
     pub start_latency_buckets: Vec<f64>,
+}
+
+impl Options {
+    /// Returns the upper bounds of the histogram's buckets of these durations; none if they have no histogram.
+    pub(super) fn bounds(&self, timed: Timed) -> Option<&[f64]> {
+        match timed {
+            Timed::Submission => Some(&self.submit_latency_buckets),
+            Timed::Start => Some(&self.start_latency_buckets),
+            Timed::Success | Timed::Failure => None,
+        }
+    }
 }
 
 impl Default for Options {
@@ -29,13 +40,7 @@ impl Default for Options {
 
 /// The prefix of the names of metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prefix(String);
-
-impl Prefix {
-    pub(super) fn name(&self, name: &str) -> String {
-        format!("{}{name}", self.0)
-    }
-}
+pub struct Prefix(pub(super) String);
 
 impl FromStr for Prefix {
     type Err = String;
@@ -44,12 +49,10 @@ impl FromStr for Prefix {
         let prefix = text.replace('-', "_");
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_:".contains(&byte);
         let begins_well = !prefix.starts_with(|first: char| first.is_ascii_digit());
-        if begins_well && prefix.bytes().all(is_name) {
-            Ok(Self(prefix))
-        } else {
-            Err("cannot begin the name of a metric: write letters, digits and `_`, no digit first (try `team_`)"
-                .to_owned())
-        }
+        let wrong =
+            "cannot begin the name of a metric: write letters, digits and `_`, no digit first (try `team_`)";
+        let is_valid = begins_well && prefix.bytes().all(is_name);
+        if is_valid { Ok(Self(prefix)) } else { Err(wrong.to_owned()) }
     }
 }
 
@@ -60,11 +63,6 @@ pub struct Label(String);
 impl Label {
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// Whether this is the metric label for the object's label `key`.
-    fn is(&self, key: &str) -> bool {
-        converted(key) == self.0
     }
 }
 
@@ -105,22 +103,16 @@ pub fn labels_of_executors(
     labels: &[Label],
 ) -> Values {
     let namespace = application.namespace.as_deref().unwrap_or_default();
-    let own = || application.labels.iter().flatten();
-    let shown = labels.iter().map(|label| value(label, of_pods.iter().chain(own()), namespace)).collect();
-    Values { brought_by: namespace.to_owned(), shown }
-}
-
-fn value<'a>(
-    label: &Label,
-    found: impl IntoIterator<Item = (&'a String, &'a String)>,
-    namespace: &str,
-) -> String {
-    // Whatever a label of the application says: its numbers are those of its namespace.
-    if label.as_str() == "namespace" {
-        return namespace.to_owned();
-    }
-    let mut found = found.into_iter();
-    found.find(|(key, _)| label.is(key)).map_or_else(|| "Unknown".to_owned(), |(_, value)| value.clone())
+    let shown = |Label(label): &Label| {
+        // Whatever a label of the application says: its numbers are those of its namespace.
+        if label == "namespace" {
+            return namespace.to_owned();
+        }
+        let mut found = of_pods.iter().chain(application.labels.iter().flatten());
+        let found = found.find(|(key, _)| converted(key) == *label);
+        found.map_or_else(|| "Unknown".to_owned(), |(_, value)| value.clone())
+    };
+    Values { brought_by: namespace.to_owned(), shown: labels.iter().map(shown).collect() }
 }
 
 #[cfg(test)]
@@ -160,7 +152,7 @@ mod tests {
         for name in ["", "1st", "le", "state", "__name__"] {
             name.parse::<Label>().unwrap_err();
         }
-        assert_eq!("team-a:".parse::<Prefix>().unwrap().name("x"), "team_a:x");
+        assert_eq!("team-a:".parse::<Prefix>().unwrap().0, "team_a:");
         for prefix in ["1_", "team a", "é"] {
             assert!(prefix.parse::<Prefix>().unwrap_err().contains("(try `team_`)"), "{prefix}");
         }

@@ -1,52 +1,58 @@
 //! Computes what a status write adds to the counters. Each transition is counted once, from the difference between the
 //! old and the new status; an application whose status has not changed is not counted again.
 
-use api::{ExecutorState, RunRecord, SparkApplication, SparkApplicationStatus, State};
+use api::{ExecutorState, SparkApplication, SparkApplicationStatus, State};
 use jiff::Timestamp;
-use plan::{between, executors::ExecutorLimits};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use plan::between;
 use std::{collections::BTreeMap, time::Duration};
 
 /// What one write of a status adds to the counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Whether the application was new before the write.
-    pub began: bool,
-    pub submission: Option<Submission>,
+    pub counts: Vec<Count>,
+    pub times: Vec<(Timed, Duration)>,
     /// Set if the run is a retry.
     pub retry: Option<Retry>,
-    /// The time from the application's creation until its first driver ran.
-    pub start_latency: Option<Duration>,
-    pub end: Option<End>,
     /// How many executors have newly completed; `executors_failed` is how many have newly failed.
     pub executors_succeeded: u64,
     pub executors_failed: u64,
 }
 
-/// The outcome of a submission that has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Submission {
-    Succeeded {
-        /// The time since the application's creation; none if this is not the application's first run.
-        latency: Option<Duration>,
-    },
-    Failed,
+api::words! {
+    /// A step in the life of an application. The text is the name of its counter.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Count {
+        Began = "spark_application_count",
+        Submitted = "spark_application_submit_count",
+        SubmissionFailed = "spark_application_failed_submission_count",
+        Succeeded = "spark_application_success_count",
+        Failed = "spark_application_failure_count",
+    }
+}
+
+api::words! {
+    /// A duration in the life of an application. The text is the name of its summary.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Timed {
+        /// From the last submission to COMPLETED.
+        Success = "spark_application_success_execution_time_seconds",
+        /// From the last submission to FAILED.
+        Failure = "spark_application_failure_execution_time_seconds",
+        /// From the creation of the application to its first submission.
+        Submission = "spark_application_submit_latency_seconds",
+        /// From the creation of the application until its first driver ran.
+        Start = "spark_application_start_latency_seconds",
+    }
 }
 
 api::words! {
     /// The kind of a retry. The text is the cause as it is written in `status.runs`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Retry {
         Failure = "FailureRetry",
         Submission = "SubmissionRetry",
     }
-}
-
-/// The end of an application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    pub succeeded: bool,
-    /// The time since the last submission, if there was one.
-    pub execution_time: Option<Duration>,
 }
 
 /// Returns what to count after the status of `application` was replaced by `after` at `now`.
@@ -54,66 +60,58 @@ pub fn tally(
     application: &SparkApplication,
     after: &SparkApplicationStatus,
     now: Timestamp,
-    limits: ExecutorLimits,
+    limit: usize,
 ) -> Tally {
     let unwritten = SparkApplicationStatus::default();
     let before = application.status.as_ref().unwrap_or(&unwritten);
     let (from, to) = (before.application_state.state, after.application_state.state);
-    let has_moved = from != to;
+    let has_become = |state: State| to == state && from != to;
     let is_new_run = after.submission_id.is_some() && before.submission_id != after.submission_id;
-    let created = application.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let age = || created.map(|created| between(created, now));
+    let is_submitted = is_new_run && to == State::Submitted;
     let is_first_run = after.run_ordinal == Some(1);
     // An edit resets the attempts but not the ordinal, so this excludes the first start after an edit: the time since
     // the application's creation says nothing about how long that start took.
     let is_first_start =
         after.execution_attempts == 1 && after.run_ordinal == Some(i64::from(after.submission_attempts));
-    let submission = match to {
-        State::Submitted if is_new_run => {
-            Some(Submission::Succeeded { latency: is_first_run.then(age).flatten() })
-        }
-        State::SubmissionFailed if is_new_run => Some(Submission::Failed),
+    // The change from UNKNOWN to RUNNING is not a start: the driver's node has come back.
+    let has_started = has_become(State::Running) && from != State::Unknown;
+    let run = after.runs.iter().find(|run| Some(run.ordinal) == after.run_ordinal);
+    let has_failed_to_submit = match to {
+        State::SubmissionFailed => true,
         // The state of an application in a queue of Kueue stays what it was.
-        State::PendingRerun | State::Resuming
-            if is_new_run && present(after).is_some_and(|run| run.state == Some(State::SubmissionFailed)) =>
-        {
-            Some(Submission::Failed)
+        State::PendingRerun | State::Resuming => {
+            run.is_some_and(|run| run.state == Some(State::SubmissionFailed))
         }
-        _ => None,
+        _ => false,
     };
-    let has_ended = has_moved && matches!(to, State::Completed | State::Failed);
-    let end = has_ended.then(|| {
-        let times = after.last_submission_attempt_time.as_ref().zip(after.termination_time.as_ref());
-        End {
-            succeeded: to == State::Completed,
-            execution_time: times.map(|(submitted, terminated)| between(submitted.0, terminated.0)),
-        }
-    });
+    let counts = [
+        (Count::Began, from == State::New && to != State::New),
+        (Count::Submitted, is_submitted),
+        (Count::SubmissionFailed, is_new_run && has_failed_to_submit),
+        (Count::Succeeded, has_become(State::Completed)),
+        (Count::Failed, has_become(State::Failed)),
+    ];
+    let time = |since: &Option<Time>, until: Timestamp| Some(between(since.as_ref()?.0, until));
+    let age = time(&application.metadata.creation_timestamp, now);
+    let ended = after.termination_time.as_ref();
+    let execution = ended.and_then(|ended| time(&after.last_submission_attempt_time, ended.0));
+    let times = [
+        (Timed::Success, execution.filter(|_| has_become(State::Completed))),
+        (Timed::Failure, execution.filter(|_| has_become(State::Failed))),
+        (Timed::Submission, age.filter(|_| is_submitted && is_first_run)),
+        (Timed::Start, age.filter(|_| has_started && is_first_start)),
+    ];
+    let cause = run.filter(|_| is_new_run).and_then(|run| run.cause.as_deref());
     let none = BTreeMap::new();
     let known = if before.submission_id == after.submission_id { &before.executor_state } else { &none };
-    let ended = |state| plan::executors::newly(state, known, &after.executor_state, limits);
+    let ended = |state| plan::executors::newly(state, known, &after.executor_state, limit);
     Tally {
-        began: from == State::New && has_moved,
-        submission,
-        retry: is_new_run.then(|| retry(after)).flatten(),
-        // The change from UNKNOWN to RUNNING is not a start: the driver's node has come back.
-        start_latency: (has_moved && to == State::Running && from != State::Unknown && is_first_start)
-            .then(age)
-            .flatten(),
-        end,
+        counts: counts.into_iter().filter_map(|(count, holds)| holds.then_some(count)).collect(),
+        times: times.into_iter().filter_map(|(timed, time)| Some((timed, time?))).collect(),
+        retry: Retry::ALL.into_iter().find(|retry| cause == Some(retry.as_str())),
         executors_succeeded: ended(ExecutorState::Completed),
         executors_failed: ended(ExecutorState::Failed),
     }
-}
-
-/// Returns the kind of retry that the present run of `status` is; none if it is not a retry.
-fn retry(status: &SparkApplicationStatus) -> Option<Retry> {
-    let cause = present(status)?.cause.as_deref();
-    Retry::ALL.into_iter().find(|retry| cause == Some(retry.as_str()))
-}
-
-fn present(status: &SparkApplicationStatus) -> Option<&RunRecord> {
-    status.runs.iter().find(|run| Some(run.ordinal) == status.run_ordinal)
 }
 
 #[cfg(test)]
@@ -133,7 +131,7 @@ mod tests {
         }))
         .unwrap();
         let now = "2026-01-01T00:01:00Z".parse().unwrap();
-        tally(&application, &from_value(after).unwrap(), now, ExecutorLimits::default())
+        tally(&application, &from_value(after).unwrap(), now, plan::executors::MOST_EXECUTORS)
     }
 
     fn status(state: &str, run: i64, cause: &str) -> Value {
@@ -148,18 +146,21 @@ mod tests {
         })
     }
 
-    const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
+    const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
     fn each_step_of_a_life_is_counted_once() {
         let submitted = status("SUBMITTED", 1, "Created");
-        let submission = Some(Submission::Succeeded { latency: MINUTE });
-        let expected = Tally { began: true, submission, ..Tally::default() };
+        let expected = Tally {
+            counts: vec![Count::Began, Count::Submitted],
+            times: vec![(Timed::Submission, MINUTE)],
+            ..Tally::default()
+        };
         assert_eq!(counted(Value::Null, submitted.clone()), expected);
         assert_eq!(counted(submitted.clone(), submitted.clone()), Tally::default());
 
         let running = status("RUNNING", 1, "Created");
-        let expected = Tally { start_latency: MINUTE, ..Tally::default() };
+        let expected = Tally { times: vec![(Timed::Start, MINUTE)], ..Tally::default() };
         assert_eq!(counted(submitted.clone(), running.clone()), expected);
         assert_eq!(counted(status("UNKNOWN", 1, "Created"), running.clone()), Tally::default());
         assert_eq!(
@@ -171,28 +172,34 @@ mod tests {
         let mut completed = status("COMPLETED", 1, "Created");
         completed["lastSubmissionAttemptTime"] = json!("2026-01-01T00:00:30Z");
         completed["terminationTime"] = json!("2026-01-01T00:00:50Z");
-        let end = End { succeeded: true, execution_time: Some(Duration::from_secs(20)) };
-        let expected = Tally { end: Some(end), ..Tally::default() };
+        let expected = Tally {
+            counts: vec![Count::Succeeded],
+            times: vec![(Timed::Success, Duration::from_secs(20))],
+            ..Tally::default()
+        };
         assert_eq!(counted(status("SUCCEEDING", 1, "Created"), completed), expected);
     }
 
     #[test]
     fn retries_are_no_failures_and_have_no_latency() {
         let failed = status("SUBMISSION_FAILED", 1, "Created");
-        let expected = Tally { began: true, submission: Some(Submission::Failed), ..Tally::default() };
+        let counts = vec![Count::Began, Count::SubmissionFailed];
+        let expected = Tally { counts, ..Tally::default() };
         assert_eq!(counted(Value::Null, failed.clone()), expected);
         let again = status("SUBMISSION_FAILED", 2, "SubmissionRetry");
         let retry = Some(Retry::Submission);
-        let expected = Tally { submission: Some(Submission::Failed), retry, ..Tally::default() };
-        assert_eq!(counted(failed, again.clone()), expected, "the state is the same, the submission is not");
-        let expected =
-            Tally { submission: Some(Submission::Succeeded { latency: None }), retry, ..Tally::default() };
+        let failed_again = Tally { counts: vec![Count::SubmissionFailed], retry, ..Tally::default() };
+        assert_eq!(
+            counted(failed, again.clone()),
+            failed_again,
+            "the state is the same, the submission is not"
+        );
+        let expected = Tally { counts: vec![Count::Submitted], retry, ..Tally::default() };
         assert_eq!(counted(again, status("SUBMITTED", 3, "SubmissionRetry")), expected);
 
         let mut queued = status("RESUMING", 2, "SubmissionRetry");
         queued["runs"][0]["state"] = json!("SUBMISSION_FAILED");
-        let expected = Tally { submission: Some(Submission::Failed), retry, ..Tally::default() };
-        assert_eq!(counted(status("RESUMING", 1, "Resumed"), queued), expected);
+        assert_eq!(counted(status("RESUMING", 1, "Resumed"), queued), failed_again);
 
         let announced = status("PENDING_RERUN", 1, "Created");
         assert_eq!(counted(status("FAILING", 1, "Created"), announced.clone()), Tally::default());

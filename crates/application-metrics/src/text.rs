@@ -1,9 +1,8 @@
 //! Writes the metrics of applications and executors in Prometheus' text format, version 0.0.4. `prometheus-client` cannot
 //! write them: the counters of Kubeflow's operator do not end in `_total`, and some of its metrics are summaries.
 
-use super::{Applications, Durations, Label, Labelled, Ledger, Options, Retry, Snapshot};
+use super::{Count, Durations, Label, Labelled, Ledger, Options, Retry, Snapshot, Timed};
 use api::State;
-use std::fmt::Write;
 
 /// A sample: what follows the name of its family, the values of the configured labels, a further label, and the number.
 type Sample<'a> = (&'static str, &'a [String], Option<(&'static str, String)>, f64);
@@ -13,7 +12,53 @@ impl Snapshot {
     pub fn text(&self) -> String {
         let Ledger { options, applications, executors } = &self.0;
         let mut text = Text { options, written: String::new() };
-        text.applications(applications);
+        for (count, help) in [
+            (Count::Began, "New applications that the operator has begun to handle"),
+            (Count::Submitted, "Submissions that have made a driver, those of retries and re-runs included"),
+            (Count::SubmissionFailed, "Submissions that have failed, those that were tried again included"),
+            (Count::Succeeded, "Applications that have become COMPLETED"),
+            (Count::Failed, "Applications that have become FAILED, without those that are tried again"),
+        ] {
+            let counted = numbers(applications, |of| of.counts[count as usize]);
+            text.family(count.as_str(), "counter", help, counted);
+        }
+
+        let help = "Runs and submissions that were tried again, by cause";
+        let retries = applications.iter().flat_map(|(values, (_, of))| {
+            Retry::ALL.map(|retry| {
+                let cause = Some(("cause", retry.as_str().to_owned()));
+                ("", &values[..], cause, of.retries[retry as usize] as f64)
+            })
+        });
+        text.family("spark_application_retries_total", "counter", help, retries);
+
+        let running = numbers(applications, |of| of.states[State::Running as usize]);
+        text.family("spark_application_running_count", "gauge", "Applications whose driver runs", running);
+        let states = applications.iter().flat_map(|(values, (_, of))| {
+            State::ALL.map(|state| {
+                let label = if state == State::New { "NEW" } else { state.as_str() };
+                ("", &values[..], Some(("state", label.to_owned())), of.states[state as usize] as f64)
+            })
+        });
+        text.family("spark_applications", "gauge", "Applications that there are, by their state", states);
+
+        for (timed, help) in [
+            (Timed::Success, "From the last submission to COMPLETED, in seconds"),
+            (Timed::Failure, "From the last submission to FAILED, in seconds"),
+            (Timed::Submission, "From the creation of an application to its first submission, in seconds"),
+            (Timed::Start, "From the creation of an application until its first driver runs, in seconds"),
+        ] {
+            let all = applications.iter().map(|(values, (_, of))| (values, &of.times[timed as usize]));
+            let totals = all.clone().flat_map(|(values, durations)| durations.totals(values));
+            text.family(timed.as_str(), "summary", help, totals);
+            if let Some(bounds) = options.bounds(timed) {
+                let samples = all.flat_map(|(values, durations)| {
+                    durations.buckets(values, bounds).chain(durations.totals(values))
+                });
+                text.family(&format!("{timed}_histogram"), "histogram", help, samples);
+            }
+        }
+
         let running = numbers(executors, |counts| counts.running);
         text.family("spark_executor_running_count", "gauge", "Executors that run", running);
         let help = "Executors that have ended well";
@@ -32,130 +77,26 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    fn applications(&mut self, applications: &Labelled<Applications>) {
-        for (name, help, count) in [
-            (
-                "spark_application_count",
-                "New applications that the operator has begun to handle",
-                (|counts: &Applications| counts.began) as fn(&Applications) -> u64,
-            ),
-            (
-                "spark_application_submit_count",
-                "Submissions that have made a driver, those of retries and re-runs included",
-                |counts| counts.submitted,
-            ),
-            (
-                "spark_application_failed_submission_count",
-                "Submissions that have failed, those that were tried again included",
-                |counts| counts.failed_submissions,
-            ),
-            ("spark_application_success_count", "Applications that have become COMPLETED", |counts| {
-                counts.succeeded
-            }),
-            (
-                "spark_application_failure_count",
-                "Applications that have become FAILED, without those that are tried again",
-                |counts| counts.failed,
-            ),
-        ] {
-            self.family(name, "counter", help, numbers(applications, count));
-        }
-
-        let help = "Runs and submissions that were tried again, by cause";
-        let retries = applications.iter().flat_map(|(values, (_, counts))| {
-            Retry::ALL.map(|retry| {
-                let cause = Some(("cause", retry.as_str().to_owned()));
-                ("", &values[..], cause, counts.retries.get(&retry).copied().unwrap_or_default() as f64)
-            })
-        });
-        self.family("spark_application_retries_total", "counter", help, retries);
-
-        let running = numbers(applications, |counts| in_state(counts, State::Running));
-        self.family("spark_application_running_count", "gauge", "Applications whose driver runs", running);
-        let states = applications.iter().flat_map(|(values, (_, counts))| {
-            State::ALL.map(|state| {
-                let label = if state == State::New { "NEW" } else { state.as_str() };
-                ("", &values[..], Some(("state", label.to_owned())), in_state(counts, state) as f64)
-            })
-        });
-        self.family("spark_applications", "gauge", "Applications that there are, by their state", states);
-
-        type Select = fn(&Applications) -> &Durations;
-        let Options { submit_latency_buckets, start_latency_buckets, .. } = self.options;
-        for (name, help, durations, bounds) in [
-            (
-                "spark_application_success_execution_time_seconds",
-                "From the last submission to COMPLETED, in seconds",
-                (|counts| &counts.success_times) as Select,
-                None,
-            ),
-            (
-                "spark_application_failure_execution_time_seconds",
-                "From the last submission to FAILED, in seconds",
-                |counts| &counts.failure_times,
-                None,
-            ),
-            (
-                "spark_application_submit_latency_seconds",
-                "From the creation of an application to its first submission, in seconds",
-                |counts| &counts.submit_latencies,
-                Some(submit_latency_buckets),
-            ),
-            (
-                "spark_application_start_latency_seconds",
-                "From the creation of an application until its first driver runs, in seconds",
-                |counts| &counts.start_latencies,
-                Some(start_latency_buckets),
-            ),
-        ] {
-            let all = applications.iter().map(|(values, (_, counts))| (values, durations(counts)));
-            let totals = all.clone().flat_map(|(values, durations)| durations.totals(values));
-            self.family(name, "summary", help, totals);
-            if let Some(bounds) = bounds {
-                let samples = all.flat_map(|(values, durations)| {
-                    durations.buckets(values, bounds).chain(durations.totals(values))
-                });
-                self.family(&format!("{name}_histogram"), "histogram", help, samples);
-            }
-        }
-    }
-
-    fn family<'a>(
-        &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = Sample<'a>>,
-    ) {
-        let name = self.options.prefix.name(name);
-        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+    fn family<'a>(&mut self, name: &str, kind: &str, help: &str, samples: impl Iterator<Item = Sample<'a>>) {
+        let name = format!("{}{name}", self.options.prefix.0);
+        self.written += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
         for (suffix, values, more, number) in samples {
-            let labels = self.options.labels.iter().map(Label::as_str).zip(values);
+            let own = self.options.labels.iter().map(Label::as_str).zip(values);
             let more = more.as_ref().map(|(label, value)| (*label, value));
-            let labels: Vec<_> = labels
-                .chain(more)
-                .map(|(label, value)| {
-                    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-                    format!("{label}=\"{value}\"")
-                })
-                .collect();
+            let written = |(label, value): (&str, &String)| {
+                let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                format!("{label}=\"{value}\"")
+            };
+            let labels: Vec<_> = own.chain(more).map(written).collect();
             let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            self.line(format_args!("{name}{suffix}{labels} {number}"));
+            self.written += &format!("{name}{suffix}{labels} {number}\n");
         }
-    }
-
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        writeln!(self.written, "{line}").expect("writing to a String cannot fail");
     }
 }
 
 /// Returns one number for each combination of values.
 fn numbers<T>(labelled: &Labelled<T>, number: impl Fn(&T) -> u64) -> impl Iterator<Item = Sample<'_>> {
     labelled.iter().map(move |(values, (_, counts))| ("", &values[..], None, number(counts) as f64))
-}
-
-fn in_state(counts: &Applications, state: State) -> u64 {
-    counts.states.get(&state).copied().unwrap_or_default()
 }
 
 impl Durations {

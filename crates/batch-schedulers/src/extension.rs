@@ -1,22 +1,18 @@
 //! Answers the core about batch schedulers.
 
 use super::{
-    BatchScheduler, BatchSchedulers, ExchangeMemory, GroupApi, KINDS, PodGroupVersion, Recalled,
-    coscheduling, group_of, is_gated, is_placeholder,
+    BatchScheduler, BatchSchedulers, ExchangeMemory, GroupApi, KINDS, PodGroupVersion, Recalled, group_of,
+    is_gated, is_placeholder,
     kubernetes::{self, Gang, ungate},
-    volcano, yunikorn,
+    pod_groups, yunikorn,
 };
-use api::{
-    ObjectKey, ObjectKind, Role, SparkApplication,
-    excerpt::{self, LONGEST_EXPLANATION},
-    names::label,
-};
+use api::{ObjectKey, ObjectKind, Role, SparkApplication, excerpt, names::label};
 use plan::{
     Action, Observed, Plan,
     extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},
     pod_requests::PodRequests,
 };
-use pods::PodSummary;
+use pods::{PodSummary, Waiting};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use submission::owned::owned;
@@ -28,12 +24,9 @@ const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no
 
 impl Extension for BatchSchedulers {
     fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind> {
-        match self.of(application) {
-            Ok(Some((_, BatchScheduler::Kubernetes))) => {
-                PodGroupVersion::ALL.map(|version| GroupApi::Kubernetes(version).kind()).into()
-            }
-            _ => Vec::new(),
-        }
+        let is_needed = matches!(self.of(application), Ok(Some((_, BatchScheduler::Kubernetes))));
+        let versions = PodGroupVersion::ALL.into_iter().filter(|_| is_needed);
+        versions.map(|version| GroupApi::Kubernetes(version).kind()).collect()
     }
 
     /// Puts the pods of the run into a group, as the batch scheduler wants it. Without a batch scheduler, nothing changes.
@@ -55,8 +48,8 @@ impl Extension for BatchSchedulers {
             .map_err(|error| Refusal(error.findings("the sums of the batch scheduler")).brief())?;
         let own = |object| owned(object, application, Some(run.submission_id), label::CREATED_BY);
         let objects = match scheduler {
-            BatchScheduler::Volcano => vec![volcano::group(&mut grouped, &requests)],
-            BatchScheduler::Coscheduling => vec![coscheduling::group(&mut grouped, &requests)?],
+            BatchScheduler::Volcano => vec![pod_groups::volcano(&mut grouped, &requests)],
+            BatchScheduler::Coscheduling => vec![pod_groups::coscheduling(&mut grouped, &requests)?],
             BatchScheduler::YuniKorn => {
                 yunikorn::group(&mut grouped, &requests)?;
                 Vec::new()
@@ -87,10 +80,11 @@ impl Extension for BatchSchedulers {
         driver: Option<&PodSummary>,
     ) -> Vec<ObjectKey> {
         let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
+        let name = application.metadata.name.as_deref().unwrap_or_default();
         let named = |api: GroupApi| match api {
-            GroupApi::Volcano => volcano::name(application),
-            GroupApi::Coscheduling => coscheduling::name(application),
-            GroupApi::Kubernetes(_) => kubernetes::name(application, submission_id),
+            GroupApi::Volcano => pod_groups::volcano_name(name),
+            GroupApi::Coscheduling => pod_groups::coscheduling_name(name),
+            GroupApi::Kubernetes(_) => kubernetes::name(name, submission_id),
         };
         let apis: Vec<_> = match driver {
             Some(driver) => {
@@ -104,10 +98,10 @@ impl Extension for BatchSchedulers {
             GroupApi::Volcano | GroupApi::Coscheduling => vec![api.kind().named(named(api))],
             // The cluster may have been upgraded since.
             GroupApi::Kubernetes(_) => {
-                let kinds = PodGroupVersion::ALL
-                    .into_iter()
-                    .flat_map(|version| KINDS.map(|kind| ObjectKind::new(version.api_version(), kind)));
-                kinds.map(|kind| kind.named(named(api))).collect()
+                let of_version = |version: PodGroupVersion| {
+                    KINDS.map(|kind| ObjectKind::new(version.api_version(), kind).named(named(api)))
+                };
+                PodGroupVersion::ALL.into_iter().flat_map(of_version).collect()
             }
         };
         apis.into_iter().flat_map(objects).collect()
@@ -141,7 +135,7 @@ impl Extension for BatchSchedulers {
         let since = group["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
         let mut words = vec![format!("{phase} since {since}")];
         words.extend(said.filter(|text| !text.is_empty()).map(str::to_owned));
-        Some(excerpt::beginning(words.join(": "), LONGEST_EXPLANATION))
+        Some(excerpt::explanation(words.join(": ")))
     }
 
     fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
@@ -181,10 +175,8 @@ impl Extension for BatchSchedulers {
         let Some(own) = &driver.waiting else { return seen.auxiliary.waiting(&group_of(driver)?) };
         let its = seen.others.iter().filter(|pod| pod.submission_id == driver.submission_id);
         let mut unplaced = its.filter(|pod| is_placeholder(pod)).filter_map(|pod| pod.waiting.as_ref());
-        let other = unplaced
-            .find(|waiting| waiting.reason == UNSCHEDULABLE && waiting.message != own.message)
-            .filter(|_| own.reason == UNSCHEDULABLE);
-        other?.message.clone()
+        let is_other = |waiting: &&Waiting| waiting.reason == UNSCHEDULABLE && waiting.message != own.message;
+        unplaced.find(is_other).filter(|_| own.reason == UNSCHEDULABLE)?.message.clone()
     }
 
     /// Executors that wait for the room of placeholders lose their gate, because no operator would remove it later; the
@@ -210,24 +202,16 @@ impl Extension for BatchSchedulers {
         let name = name.as_str().unwrap_or_default();
         if self.is_off {
             let mut findings = Findings::default();
-            findings.warnings.extend(without_effect(root, name, !options.is_null()));
+            let what = match name {
+                "" if options.is_null() => return findings,
+                "" => "batchSchedulerOptions: has no effect",
+                _ => "batchScheduler: only becomes the schedulerName of the pods, without a group",
+            };
+            let why = "the operator runs without --enable-batch-scheduler";
+            findings.warnings.push(format!("{root}.{what}: {why}"));
             return findings;
         }
         // The API server has checked the types of the options by the schema.
         self.examine(root, name, &serde_json::from_value(options.clone()).unwrap_or_default())
     }
-}
-
-/// Returns a warning about an application that names a batch scheduler where the operator hands applications over to none;
-/// none if it names none. `root` is the path of its spec.
-fn without_effect(root: &str, name: &str, has_options: bool) -> Option<String> {
-    if name.is_empty() && !has_options {
-        return None;
-    }
-    let what = if name.is_empty() {
-        format!("{root}.batchSchedulerOptions: has no effect")
-    } else {
-        format!("{root}.batchScheduler: only becomes the schedulerName of the pods, without a group")
-    };
-    Some(format!("{what}: the operator runs without --enable-batch-scheduler"))
 }

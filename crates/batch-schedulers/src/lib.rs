@@ -5,11 +5,10 @@
 //! application ("512m" counts as half a byte); here the sums are those of
 //! [`PodRequests`](plan::pod_requests::PodRequests).
 
-mod coscheduling;
 mod extension;
 mod kubernetes;
 mod options;
-mod volcano;
+mod pod_groups;
 mod yunikorn;
 
 use api::{
@@ -26,11 +25,8 @@ use plan::{
     extension::{ComingRun, Extension, Prepared, View},
 };
 use pods::{Amounts, PodSummary};
-use serde_json::{Map, Value, json};
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The admin's settings: the batch schedulers that applications may name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,13 +58,6 @@ pub enum GroupApi {
 }
 
 impl GroupApi {
-    const ALL: [Self; 4] = [
-        Self::Volcano,
-        Self::Coscheduling,
-        Self::Kubernetes(PodGroupVersion::V1beta1),
-        Self::Kubernetes(PodGroupVersion::V1alpha2),
-    ];
-
     const fn version(self) -> &'static str {
         match self {
             Self::Volcano => batch_scheduler::VOLCANO_API,
@@ -85,7 +74,8 @@ impl GroupApi {
     /// Returns the API group whose PodGroups or Workloads have this kind; none if it is another kind.
     pub fn of(kind: &ObjectKind) -> Option<Self> {
         let is_its = |api: &Self| KINDS.contains(&&*kind.kind) && kind.api_version == api.version();
-        Self::ALL.into_iter().find(is_its)
+        let kubernetes = PodGroupVersion::ALL.map(Self::Kubernetes);
+        [Self::Volcano, Self::Coscheduling].into_iter().chain(kubernetes).find(is_its)
     }
 
     fn group(self, name: &str, spec: &Value) -> Value {
@@ -122,44 +112,35 @@ impl BatchSchedulers {
     /// run was submitted is not known any more.
     fn wanted(&self, view: &View<'_>, status: &SparkApplicationStatus) -> Option<Value> {
         let submission_id = status.submission_id.as_deref()?;
-        let (named, defaults) = (group_of(view.driver()?)?, view.seen.defaults.as_deref()?);
+        let named = group_of(view.driver()?)?;
         // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
         let is_fixed = matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_)));
         if is_fixed || !status.application_state.state.is_followed() {
             return None;
         }
-        let run = ComingRun { submission_id, served: &BTreeSet::new(), defaults };
-        let objects = self.prepared(view.submitted(), &run)?.objects;
+        let objects = self.prepared(view, submission_id)?.objects;
         // An admin may have changed the default since the driver was created.
         objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
     }
 
-    /// Returns the placeholders of the run with this submission id whose driver is `driver`; empty if the run has none.
-    fn placeholders(
-        &self,
-        application: Cow<'_, SparkApplication>,
-        submission_id: &str,
-        driver: &PodSummary,
-        defaults: &str,
-    ) -> Copies {
-        let api = group_of(driver).and_then(|group| GroupApi::of(&group.kind));
+    /// Returns the placeholders of the run with this submission id; empty if the run has none, or if their number is not known.
+    fn placeholders(&self, view: &View<'_>, submission_id: &str) -> Copies {
+        let api = view.driver().and_then(group_of).and_then(|group| GroupApi::of(&group.kind));
         if !matches!(api, Some(GroupApi::Kubernetes(_))) {
             return Copies::default();
         }
-        // They are the same in all versions.
-        let served = BTreeSet::from([GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()]);
-        let run = ComingRun { submission_id, served: &served, defaults };
-        self.prepared(application, &run).map(|prepared| prepared.copies).unwrap_or_default()
+        self.prepared(view, submission_id).map(|prepared| prepared.copies).unwrap_or_default()
     }
 
-    /// Returns the run as its batch scheduler wants it; none if it cannot be submitted.
-    fn prepared<'a>(
-        &self,
-        application: Cow<'a, SparkApplication>,
-        run: &ComingRun<'_>,
-    ) -> Option<Prepared<'a>> {
-        let mut prepared = Prepared::of(application);
-        self.prepare(&mut prepared, run).ok().map(|()| prepared)
+    /// Returns the run with this submission id as its batch scheduler wants it; none if it cannot be submitted, or if the
+    /// admin's `spark-defaults.conf` is not known.
+    fn prepared<'a>(&self, view: &View<'a>, submission_id: &str) -> Option<Prepared<'a>> {
+        // Placeholders are the same in all versions.
+        let served = &BTreeSet::from([GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()]);
+        let defaults = view.seen.defaults.as_deref()?;
+        let mut prepared = Prepared::of(view.submitted());
+        let run = ComingRun { submission_id, served, defaults };
+        self.prepare(&mut prepared, &run).ok().map(|()| prepared)
     }
 
     /// Returns the API groups whose PodGroups are created for applications, without that of Kubernetes' own gangs.
@@ -180,14 +161,14 @@ impl BatchSchedulers {
             batch_scheduler::YUNIKORN => Ok(BatchScheduler::YuniKorn),
             batch_scheduler::KUBERNETES if self.has_kubernetes => Ok(BatchScheduler::Kubernetes),
             batch_scheduler::KUBERNETES => {
-                Err("`kubernetes` is only possible where the administrator sets --enable-kubernetes-gangs"
-                    .to_owned())
+                let why =
+                    "`kubernetes` is only possible where the administrator sets --enable-kubernetes-gangs";
+                Err(why.to_owned())
             }
             _ if self.kube_schedulers.iter().any(|known| known == name) => Ok(BatchScheduler::Coscheduling),
             _ => {
-                let own = [batch_scheduler::VOLCANO, batch_scheduler::YUNIKORN].into_iter();
                 let kubernetes = self.has_kubernetes.then_some(batch_scheduler::KUBERNETES);
-                let own = own.chain(kubernetes);
+                let own = [batch_scheduler::VOLCANO, batch_scheduler::YUNIKORN].into_iter().chain(kubernetes);
                 let known: Vec<_> = own.chain(self.kube_schedulers.iter().map(String::as_str)).collect();
                 Err(format!(
                     "the operator knows no batch scheduler `{name}`: write one of {}, or have the administrator add the name to \
@@ -225,7 +206,7 @@ fn group_of(driver: &PodSummary) -> Option<ObjectKey> {
     // A driver can be in the operator's group of one scheduler and have the user's mark of another one.
     let application = driver.application.as_deref();
     let is_operators =
-        |group: &ObjectKey| application.is_some_and(|name| group.name == coscheduling::name_of(name));
+        |group: &ObjectKey| application.is_some_and(|name| group.name == pod_groups::coscheduling_name(name));
     coscheduling.clone().filter(is_operators).or(volcano).or(coscheduling)
 }
 
@@ -236,11 +217,8 @@ impl BatchScheduler {
         match self {
             Self::Volcano => driver.annotations.contains_key(batch_scheduler::VOLCANO_GROUP),
             Self::Coscheduling => {
-                let labels = application.metadata.labels.as_ref();
-                let is_in = |labels: &BTreeMap<String, String>| {
-                    labels.contains_key(batch_scheduler::COSCHEDULING_GROUP)
-                };
-                labels.is_some_and(is_in) || is_in(&driver.labels)
+                let mut labels = application.metadata.labels.iter().chain([&driver.labels]);
+                labels.any(|labels| labels.contains_key(batch_scheduler::COSCHEDULING_GROUP))
             }
             Self::YuniKorn | Self::Kubernetes => false,
         }
@@ -259,11 +237,9 @@ fn for_roles(application: &mut SparkApplication, mut change: impl FnMut(Role, &m
 }
 
 /// Returns amounts as Kubernetes quantities by the name of the resource.
-fn quantities(amounts: &Amounts) -> Map<String, Value> {
-    let quantity = |(name, amount): (&String, &i128)| {
-        (name.clone(), canonical(&quantity::of_resource(name, *amount)).into())
-    };
-    amounts.iter().map(quantity).collect()
+fn quantities(amounts: &Amounts) -> BTreeMap<String, String> {
+    let quantity = |(name, amount): (&String, &i128)| canonical(&quantity::of_resource(name, *amount));
+    amounts.iter().map(|entry| (entry.0.clone(), quantity(entry))).collect()
 }
 
 /// Returns a quantity as Kubernetes' programs write it. Otherwise the operator would repair the group after each of its

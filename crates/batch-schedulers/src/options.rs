@@ -34,7 +34,12 @@ impl BatchScheduler {
                 findings.invalid.push(Invalid { field, why });
             }
         };
-        const OBJECT_NAME: &str = "write lower-case letters, digits, `-` and `.`";
+        let no_name = |text: &str, what: &str| {
+            let why = format!(
+                "`{text}` cannot be the name of a {what}: write lower-case letters, digits, `-` and `.`"
+            );
+            (!is_object_name(text)).then_some(why)
+        };
         if let Some(queue) = stated(&options.queue) {
             let wrong = if self == Self::YuniKorn {
                 (!is_label_value(queue)).then(|| {
@@ -44,15 +49,12 @@ impl BatchScheduler {
                     )
                 })
             } else {
-                (!is_object_name(queue))
-                    .then(|| format!("`{queue}` cannot be the name of a queue: {OBJECT_NAME}"))
+                no_name(queue, "queue")
             };
             field("queue", &[Self::Volcano, Self::YuniKorn], wrong);
         }
         if let Some(class) = stated(&options.priority_class_name) {
-            let wrong = (!is_object_name(class))
-                .then(|| format!("`{class}` cannot be the name of a PriorityClass: {OBJECT_NAME}"));
-            field("priorityClassName", &[Self::Volcano], wrong);
+            field("priorityClassName", &[Self::Volcano], no_name(class, "PriorityClass"));
         }
         let no_quantity = |text: &str| quantity::amount(text).is_none_or(|amount| amount < 0);
         let wrong =

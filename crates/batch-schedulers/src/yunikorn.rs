@@ -1,18 +1,18 @@
 //! YuniKorn: two task groups in annotations of the driver. YuniKorn places pods of its own for them before it places the
 //! driver, and replaces those pods by driver and executors as they come.
 
-use super::for_roles;
+use super::{for_roles, quantities};
 use api::{Role, SparkApplication, names::batch_scheduler, quantity, stated};
 use plan::pod_requests::{PlannedPod, PodRequests};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A task group, with the fields and in the order of Kubeflow's operator.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskGroup<'a> {
-    name: &'static str,
+    name: String,
     min_member: u32,
     min_resource: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "is_empty")]
@@ -23,13 +23,6 @@ struct TaskGroup<'a> {
     affinity: &'a Value,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: &'a BTreeMap<String, String>,
-}
-
-const fn task_group(role: Role) -> &'static str {
-    match role {
-        Role::Driver => "spark-driver",
-        Role::Executor => "spark-executor",
-    }
 }
 
 /// Writes the task groups and the queue into the annotations and labels of the pods of `application`.
@@ -45,6 +38,7 @@ pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) 
             pod.labels.insert(batch_scheduler::YUNIKORN_QUEUE.to_owned(), queue.clone());
         });
     }
+    let task_group = |role: Role| format!("spark-{}", role.as_str());
     let mut groups = Vec::new();
     let nothing = BTreeMap::new();
     let roles = [(Role::Driver, &requests.driver, 1), (Role::Executor, &requests.executor, requests.initial)];
@@ -65,7 +59,7 @@ pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) 
     }
     let groups = serde_json::to_string(&groups).expect("the groups are JSON");
     for_roles(application, |role, pod| {
-        pod.annotations.insert(batch_scheduler::YUNIKORN_TASK_GROUP.to_owned(), task_group(role).to_owned());
+        pod.annotations.insert(batch_scheduler::YUNIKORN_TASK_GROUP.to_owned(), task_group(role));
         if role == Role::Driver {
             pod.annotations.insert(batch_scheduler::YUNIKORN_TASK_GROUPS.to_owned(), groups.clone());
         }
@@ -81,16 +75,10 @@ fn resources(
     planned: &PlannedPod,
 ) -> Result<BTreeMap<String, String>, String> {
     let request = &role.pod(&application.spec).core_request;
-    if let Some(text) = request
-        && quantity::amount(text).is_none()
-    {
-        let role = role.as_str();
+    if let Some(text) = request.as_ref().filter(|text| quantity::amount(text).is_none()) {
         return Err(format!("spec.{role}.coreRequest: `{text}` is not a quantity (try `1` or `500m`)"));
     }
-    let mut resources: BTreeMap<_, _> = super::quantities(planned.claim.requests())
-        .into_iter()
-        .map(|(name, amount)| (name, amount.as_str().unwrap_or_default().to_owned()))
-        .collect();
+    let mut resources = quantities(planned.claim.requests());
     let amount = |name: &str| planned.claim.requests().get(name).copied().unwrap_or(0);
     if let Some(text) = stated(request).filter(|text| quantity::amount(text) == Some(amount("cpu"))) {
         resources.insert("cpu".to_owned(), text.clone());
@@ -103,9 +91,5 @@ fn resources(
 }
 
 fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Array(entries) => entries.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        value => value.is_null(),
-    }
+    [Value::Null, json!([]), json!({})].contains(value)
 }

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use parking_lot::Mutex;
-use plan::executors::ExecutorLimits;
 use serde_json::json;
 use std::{
     collections::{HashMap, HashSet},
@@ -61,10 +60,10 @@ impl ApplicationMetrics {
         application: &SparkApplication,
         status: &SparkApplicationStatus,
         now: Timestamp,
-        limits: ExecutorLimits,
+        limit: usize,
     ) {
         self.forget(&application.uid().unwrap_or_default());
-        let tally = tally(application, status, now, limits);
+        let tally = tally(application, status, now, limit);
         let mut ledger = self.ledger.lock();
         let labels = &ledger.options().labels;
         let metadata = &application.metadata;
@@ -82,7 +81,7 @@ impl ApplicationMetrics {
 
     /// Updates the counters for a write that the API server has not answered, if `application`, as the watch has
     /// reported it, contains the status of that write.
-    pub(super) fn seen(&self, application: &SparkApplication, now: Timestamp, limits: ExecutorLimits) {
+    pub(super) fn seen(&self, application: &SparkApplication, now: Timestamp, limit: usize) {
         let uid = application.uid().unwrap_or_default();
         let is_news =
             |(before, _): &(SparkApplication, _)| before.resource_version() != application.resource_version();
@@ -97,7 +96,7 @@ impl ApplicationMetrics {
         all.remove(&uid);
         drop(all);
         if let Some((before, status)) = written {
-            self.written(&before, &status, now, limits);
+            self.written(&before, &status, now, limit);
         }
     }
 
@@ -174,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_was_written_without_an_answer_is_counted_when_it_is_seen_and_once() {
-        let (now, limits) = ("2026-01-01T00:00:00.5Z".parse().unwrap(), ExecutorLimits::default());
+        let (now, limit) = ("2026-01-01T00:00:00.5Z".parse().unwrap(), plan::executors::MOST_EXECUTORS);
         let new = application("1", &Value::Null);
         let failed =
             json!({"applicationState": {"state": "FAILED"}, "driverInfo": {}, "terminationTime": now});
@@ -185,23 +184,23 @@ mod tests {
 
         let metrics = ApplicationMetrics::new(Options::default());
         metrics.maybe_written(&new, status.clone());
-        metrics.seen(&new, now, limits);
+        metrics.seen(&new, now, limit);
         assert!(!counted(&metrics), "nobody knows yet");
-        metrics.seen(&stored, now, limits);
+        metrics.seen(&stored, now, limit);
         assert!(counted(&metrics));
-        metrics.seen(&stored, now, limits);
+        metrics.seen(&stored, now, limit);
         assert!(counted(&metrics));
 
         let metrics = ApplicationMetrics::new(Options::default());
         metrics.maybe_written(&new, status.clone());
-        metrics.written(&new, &status, now, limits);
-        metrics.seen(&stored, now, limits);
+        metrics.written(&new, &status, now, limit);
+        metrics.seen(&stored, now, limit);
         assert!(counted(&metrics), "it was written by the next try");
 
         let metrics = ApplicationMetrics::new(Options::default());
         metrics.maybe_written(&new, status);
-        metrics.seen(&application("2", &Value::Null), now, limits);
-        metrics.seen(&stored, now, limits);
+        metrics.seen(&application("2", &Value::Null), now, limit);
+        metrics.seen(&stored, now, limit);
         assert!(!counted(&metrics), "it was not written, and somebody else has");
     }
 

@@ -11,7 +11,6 @@ use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt, runtime::watcher::Event};
 use parking_lot::RwLock;
-use plan::executors;
 use pods::PodSummary;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -60,8 +59,7 @@ impl PodIndex {
     /// Returns the number of running executors for each application that has any.
     pub fn running_executors(&self) -> Vec<(ApplicationKey, u64)> {
         let index = self.pods.read();
-        let runs =
-            |pod: &&PodSummary| pod.is_executor_of(None) && executors::state(pod) == ExecutorState::Running;
+        let runs = |pod: &&PodSummary| pod.is_executor_of(None) && pod.state() == ExecutorState::Running;
         let running = index.iter().map(|(key, pods)| (key, pods.values().filter(runs).count()));
         let some = running.filter(|(_, running)| *running > 0);
         some.map(|(key, running)| (key.clone(), u64::try_from(running).unwrap_or(u64::MAX))).collect()

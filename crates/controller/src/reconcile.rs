@@ -138,7 +138,7 @@ impl Context {
             return Ok(Some(FRESH_FACTS));
         }
 
-        self.metrics.seen(application, now, self.policy.executor_limits);
+        self.metrics.seen(application, now, self.policy.executor_limit);
         let seen = observe::observe(self, application, now).await?;
         self.memory.driver_ended(&uid, lifecycle::ended_driver(application, &seen.driver));
         let Plan { actions, status, events, auxiliary, wake } =
@@ -162,7 +162,7 @@ impl Context {
                 self.metrics.maybe_written(application, status.clone());
             }
             let written = written?;
-            self.metrics.written(application, &status, now, self.policy.executor_limits);
+            self.metrics.written(application, &status, now, self.policy.executor_limit);
             let to = status.application_state.state;
             if to != state {
                 info!(from = state.as_str(), to = to.as_str(), "state changed");

@@ -25,17 +25,13 @@ impl Copies {
     /// Returns the copy with this number.
     pub fn with_number(&self, number: u32) -> Value {
         let mut pod = self.template.clone();
-        pod["metadata"]["name"] = self.name(number).into();
+        pod["metadata"]["name"] = format!("{}{number}", self.prefix).into();
         pod["metadata"]["labels"][label::SPARK_EXEC_ID] = number.to_string().into();
         pod
     }
 
     /// Returns the numbers of the copies whose names `is_there` does not know.
     pub fn missing(&self, is_there: impl Fn(&str) -> bool) -> Vec<u32> {
-        (1..=self.count).filter(|number| !is_there(&self.name(*number))).collect()
-    }
-
-    fn name(&self, number: u32) -> String {
-        format!("{}{number}", self.prefix)
+        (1..=self.count).filter(|number| !is_there(&format!("{}{number}", self.prefix))).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Determines whether the pod with the driver's name belongs to the run, and what the pod's state means for the application.
+//! Determines whether the pod with the driver's name belongs to the run, and how it has failed.
 
 use crate::between;
 use api::excerpt::{self, LONGEST_EXPLANATION};
@@ -52,16 +52,10 @@ pub fn age(pod: &PodSummary, now: Timestamp) -> Duration {
     pod.created.map(|created| between(created, now)).unwrap_or_default()
 }
 
-/// Returns how the pod with the driver's name relates to the run `id` of the application. `complete` is whether every
+/// Returns how the pod with the driver's name relates to the run `id` of the application with this uid. `complete` is whether every
 /// object that the submission had to create exists.
-pub fn standing(
-    pod: &PodSummary,
-    complete: bool,
-    application_uid: &str,
-    id: &SubmissionId,
-    now: Timestamp,
-) -> Standing {
-    if !pod.is_controlled_by(application_uid) {
+pub fn standing(pod: &PodSummary, complete: bool, uid: &str, id: &SubmissionId, now: Timestamp) -> Standing {
+    if !pod.is_controlled_by(uid) {
         return Standing::Foreign;
     }
     if pod.submission_id.as_deref() != Some(id.as_str()) || pod.terminating {
@@ -74,33 +68,8 @@ pub fn standing(
     if pod.created.is_some() && age(pod, now) < MAKING { Standing::InTheMaking } else { Standing::Leftover }
 }
 
-/// The state of a driver, read from its pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DriverState {
-    Pending,
-    Running,
-    Completed,
-    /// Contains the message for `status.applicationState.errorMessage`.
-    Failed(String),
-    /// Kubernetes does not know the state, because the node does not answer.
-    Unknown,
-}
-
-/// Returns the state of a driver pod. Once Spark's container has ended, its exit code decides, even if sidecars still
-/// run.
-pub fn state(pod: &PodSummary) -> DriverState {
-    match (pod.phase, &pod.ended) {
-        (Phase::Succeeded, _) => DriverState::Completed,
-        (Phase::Running | Phase::Failed, Some(ended)) if ended.exit_code == 0 => DriverState::Completed,
-        (Phase::Running, Some(_)) | (Phase::Failed, _) => DriverState::Failed(failure(pod)),
-        (Phase::Running, None) => DriverState::Running,
-        (Phase::Pending, _) => DriverState::Pending,
-        (Phase::Unknown, _) => DriverState::Unknown,
-    }
-}
-
 /// Returns why a driver failed, in the words of Kubeflow's operator, followed by the message in the pod's status.
-fn failure(pod: &PodSummary) -> String {
+pub fn failure(pod: &PodSummary) -> String {
     let (said, message) = match &pod.ended {
         Some(ended) if ended.exit_code != 0 => (
             format!("driver container failed with ExitCode: {}, Reason: {}", ended.exit_code, ended.reason),
@@ -108,6 +77,7 @@ fn failure(pod: &PodSummary) -> String {
         ),
         _ => ("driver container status missing".to_owned(), None),
     };
+    const MESSAGE: &str = ", Message: ";
     let of_pod = pod.message.as_ref().map_or_else(String::new, |message| format!(": {message}"));
     let message = message.map_or_else(String::new, |words| {
         let words = monitoring::explained(words).unwrap_or_else(|| words.clone());
@@ -115,7 +85,5 @@ fn failure(pod: &PodSummary) -> String {
         let room = LONGEST_EXPLANATION.saturating_sub(said.len() + MESSAGE.len() + of_pod.len());
         format!("{MESSAGE}{}", excerpt::end(words, room))
     });
-    excerpt::beginning(said + &message + &of_pod, LONGEST_EXPLANATION)
+    excerpt::explanation(said + &message + &of_pod)
 }
-
-const MESSAGE: &str = ", Message: ";

@@ -50,7 +50,9 @@ impl Policy {
         application: &'a SparkApplication,
         run: &ComingRun<'_>,
     ) -> Result<Prepared<'a>, String> {
-        self.extensions.prepared(self.with_default_account(application), run)
+        let mut prepared = Prepared::of(self.with_default_account(application));
+        self.extensions.iter().try_for_each(|extension| extension.prepare(&mut prepared, run))?;
+        Ok(prepared)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Builds the events that users see on an application, and their wording.
 
 use api::{ExecutorState, excerpt};
-use std::time::Duration;
 
 /// An event on the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,12 +33,13 @@ impl Event {
     }
 
     /// Returns an event about a pod.
-    pub fn of_pod(severity: Severity, reason: &'static str, pod: &str, note: String) -> Self {
-        Self { pod: Some(pod.to_owned()), ..Self::new(severity, reason, "Follow", note) }
+    pub fn of_pod(severity: Severity, reason: &'static str, pod: impl ToString, note: String) -> Self {
+        Self { pod: Some(pod.to_string()), ..Self::new(severity, reason, "Follow", note) }
     }
 }
 
 /// Defines functions that return an event: its severity, its reason, its action (or the pod that it is about) and its note.
+#[macro_export]
 macro_rules! events {
     ($(
         $(#[$about:meta])*
@@ -47,8 +47,9 @@ macro_rules! events {
             $note:literal;
     )+) => {$(
         $(#[$about])*
-        $access fn $name($($given: &str),+) -> Event {
-            Event::$make(Severity::$severity, $reason, $about_what, format!($note))
+        $access fn $name($($given: impl ::std::fmt::Display),+) -> $crate::events::Event {
+            let note = format!($note);
+            $crate::events::Event::$make($crate::events::Severity::$severity, $reason, $about_what, note)
         }
     )+};
 }
@@ -60,6 +61,9 @@ events! {
         "SparkApplication {name} was submitted successfully";
     pub(super) submission_failed(name, why) = new(Warning, "SparkApplicationSubmissionFailed", "Submit"):
         "failed to submit SparkApplication {name}: {why}";
+    /// Returns the event for a submission that continues, but about which the user should know something: for example that
+    /// no webhook adds what Spark leaves out of executors.
+    pub(super) submission_note(note) = new(Normal, "SparkApplicationSubmissionNote", "Submit"): "{note}";
     /// Returns the event for a submission pod that cannot start.
     pub(super) submission_pending(pod, why) = of_pod(Normal, "SparkSubmissionPending", pod):
         "Submission pod {pod} is pending: {why}";
@@ -69,6 +73,10 @@ events! {
         "SparkApplication {name} failed: {why}";
     pub(super) application_pending_rerun(name, cause) = new(Warning, "SparkApplicationPendingRerun", "Rerun"):
         "SparkApplication {name} is pending rerun: {cause}";
+    /// Returns the event for an application that is started again after a pause of so many seconds.
+    pub(super) restart_backs_off(name, pause) = new(Warning, "SparkApplicationBackOff", "Rerun"):
+        "SparkApplication {name} is started again after a pause of {pause} s, since its last runs ended within 10 s: \
+         restartPolicy.type Always is for applications that run on";
     pub(super) spec_edited(name) = new(Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate"):
         "the spec of SparkApplication {name} was edited: its run ends, and it is submitted anew";
     /// Returns the event for an edit that leaves the run alone, in Kubeflow's word for it.
@@ -78,6 +86,11 @@ events! {
     pub(super) submitted_by_another_operator(name, other, we) = new(Warning, "SubmittedByAnotherOperator", "TakeOver"):
         "SparkApplication {name} was submitted by the operator {other}, and {we} goes on with it: if {other} was not replaced, choose the \
          namespace for one of them (--namespaces, --namespace-selector)";
+    /// Returns the event for an application that another operator has submitted. `lacking` lists the customizations that
+    /// the executors of its driver do not get.
+    pub(super) taken_over(name, lacking) = new(Warning, "SparkApplicationTakenOver", "TakeOver"):
+        "SparkApplication {name} was submitted by another operator: executors that its driver makes from now on lack {lacking}; \
+         to give it to them, let the application end, or edit its spec, which runs it anew";
     pub(super) application_suspending(name) = new(Warning, "SparkApplicationSuspending", "Suspend"):
         "SparkApplication {name} is suspending";
     pub(super) application_suspended(name) = new(Warning, "SparkApplicationSuspended", "Suspend"):
@@ -85,6 +98,8 @@ events! {
     pub(super) application_resuming(name) = new(Warning, "SparkApplicationResuming", "Resume"):
         "SparkApplication {name} is resuming";
     pub(super) driver_unknown(pod) = of_pod(Warning, "SparkDriverUnknown", pod): "Driver {pod} in unknown state";
+    /// Returns the event for a driver that does not run yet. `why` is empty, or follows a colon.
+    pub(super) driver_pending(pod, why) = of_pod(Normal, "SparkDriverPending", pod): "Driver {pod} is pending{why}";
     pub(super) driver_running(pod) = of_pod(Normal, "SparkDriverRunning", pod): "Driver {pod} is running";
     pub(super) driver_completed(pod) = of_pod(Normal, "SparkDriverCompleted", pod): "Driver {pod} completed";
     pub(super) driver_failed(pod, why) = of_pod(Warning, "SparkDriverFailed", pod): "Driver {pod} failed: {why}";
@@ -93,6 +108,9 @@ events! {
     /// Returns the event for executors that cannot exist: `why` says who refuses them.
     pub(super) executors_refused(name, why) = new(Warning, "SparkApplicationExecutorsRefused", "Follow"):
         "SparkApplication {name}: {why}";
+    /// Returns the event for a port of the driver that cannot be reached in the way that the user or the admin has
+    /// configured.
+    pub(super) not_exposed(why) = new(Warning, "SparkApplicationAuxiliaryFailed", "Make"): "{why}";
     /// Returns the event for an object that belongs to a run in addition to its pods and could not be created. `meanwhile` is
     /// what becomes of the application until the object exists.
     pub not_made(why, meanwhile) = new(Warning, "SparkApplicationAuxiliaryFailed", "Make"):
@@ -110,65 +128,27 @@ events! {
 /// The note about an object without which the application goes on: see [`not_made`].
 pub const RUNS_ON: &str = "the application runs on";
 
-/// Returns the event for a submission that continues, but about which the user should know something: for example that
-/// no webhook adds what Spark leaves out of executors.
-pub(super) fn submission_note(note: &str) -> Event {
-    Event::new(Severity::Normal, "SparkApplicationSubmissionNote", "Submit", note.to_owned())
-}
-
-pub(super) fn restart_backs_off(name: &str, pause: Duration) -> Event {
-    let pause = pause.as_secs();
-    let note = format!(
-        "SparkApplication {name} is started again after a pause of {pause} s, since its last runs ended within 10 s: \
-         restartPolicy.type Always is for applications that run on"
-    );
-    Event::new(Severity::Warning, "SparkApplicationBackOff", "Rerun", note)
-}
-
-/// Returns the event for an application that another operator has submitted. `lacking` lists the customizations that
-/// the executors of its driver do not get.
-pub(super) fn taken_over(name: &str, lacking: &[String]) -> Event {
-    let note = format!(
-        "SparkApplication {name} was submitted by another operator: executors that its driver makes from now on lack {}; \
-         to give it to them, let the application end, or edit its spec, which runs it anew",
-        lacking.join(", ")
-    );
-    Event::new(Severity::Warning, "SparkApplicationTakenOver", "TakeOver", note)
-}
-
-pub(super) fn driver_pending(pod: &str, why: Option<&str>) -> Event {
-    let why = why.map_or_else(String::new, |why| format!(": {why}"));
-    Event::of_pod(Severity::Normal, "SparkDriverPending", pod, format!("Driver {pod} is pending{why}"))
-}
-
 /// Returns the event for one or several executors that have reached `state`. Of several executors, only the first few
 /// are named. `failure` is why they failed.
 pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&str>) -> Event {
     const NAMED: usize = 5;
-    let (severity, reason, one, several) = match state {
-        ExecutorState::Pending => (Severity::Normal, "SparkExecutorPending", "is pending", "are pending"),
-        ExecutorState::Running => (Severity::Normal, "SparkExecutorRunning", "is running", "are running"),
-        ExecutorState::Completed => (Severity::Normal, "SparkExecutorCompleted", "completed", "completed"),
-        ExecutorState::Failed => (Severity::Warning, "SparkExecutorFailed", "failed", "failed"),
-        ExecutorState::Unknown => {
-            (Severity::Warning, "SparkExecutorUnknown", "in unknown state", "in unknown state")
-        }
+    let be = if pods.len() == 1 { "is " } else { "are " };
+    let (severity, reason, be, how) = match state {
+        ExecutorState::Pending => (Severity::Normal, "SparkExecutorPending", be, "pending"),
+        ExecutorState::Running => (Severity::Normal, "SparkExecutorRunning", be, "running"),
+        ExecutorState::Completed => (Severity::Normal, "SparkExecutorCompleted", "", "completed"),
+        ExecutorState::Failed => (Severity::Warning, "SparkExecutorFailed", "", failure.unwrap_or("failed")),
+        ExecutorState::Unknown => (Severity::Warning, "SparkExecutorUnknown", "", "in unknown state"),
     };
     if let [pod] = pods {
-        return Event::of_pod(severity, reason, pod, format!("Executor {pod} {}", failure.unwrap_or(one)));
+        return Event::of_pod(severity, reason, pod, format!("Executor {pod} {be}{how}"));
     }
     let more = match pods.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     let named = pods.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-    Event::new(severity, reason, "Follow", format!("Executors {named}{more} {}", failure.unwrap_or(several)))
-}
-
-/// Returns the event for a port of the driver that cannot be reached in the way that the user or the admin has
-/// configured.
-pub(super) fn not_exposed(why: &str) -> Event {
-    Event::new(Severity::Warning, "SparkApplicationAuxiliaryFailed", "Make", why.to_owned())
+    Event::new(severity, reason, "Follow", format!("Executors {named}{more} {be}{how}"))
 }
 
 #[cfg(test)]

@@ -2,16 +2,8 @@
 //! server as a dry run: what a quota, a LimitRange, Pod Security, a policy or a webhook refuses can never exist, and
 //! nothing but the driver's log would tell.
 
-use crate::{
-    Policy,
-    driver::{self, DriverState},
-    pod_requests::PodRequests,
-};
-use api::{
-    Role, SparkApplication,
-    excerpt::{self, LONGEST_EXPLANATION},
-    names::conf,
-};
+use crate::{Policy, driver, pod_requests::PodRequests};
+use api::{ExecutorState, Role, SparkApplication, excerpt, names::conf};
 use jiff::Timestamp;
 use pods::PodSummary;
 use serde_json::{Value, json};
@@ -51,19 +43,16 @@ pub fn is_due(
 ) -> bool {
     let Some(status) = &application.status else { return false };
     let is_driver = status.submission_id.as_deref().is_some_and(|id| driver.is_of(Role::Driver, id));
-    let lives = matches!(driver::state(driver), DriverState::Pending | DriverState::Running);
-    let wants_more = || {
-        tried.is_none_or(|tried| {
-            let pause = until_next(driver, tried);
-            pause.is_some_and(|pause| driver::age(driver, now) >= driver::age(driver, tried) + pause)
-        })
-    };
+    let lives = matches!(driver.state(), ExecutorState::Pending | ExecutorState::Running);
+    let age = |at: Timestamp| driver::age(driver, at);
+    let is_long_ago =
+        |tried: Timestamp| until_next(driver, tried).is_some_and(|pause| age(now) >= age(tried) + pause);
     application.state().is_followed()
         && is_driver
         && lives
         && !driver.terminating
         && status.executor_state.is_empty()
-        && wants_more()
+        && tried.is_none_or(is_long_ago)
 }
 
 /// Returns the model of the executors of the recorded run: the pod that Spark will ask for, before webhooks change it.
@@ -114,7 +103,7 @@ pub fn answer(code: u16, reason: &str, message: &str) -> Option<Trial> {
     let is_word = !reason.is_empty() && reason.chars().all(char::is_alphabetic);
     is_refused.then(|| Trial::Refused {
         reason: if is_word { reason } else { "Refused" }.to_owned(),
-        why: excerpt::beginning(message.to_owned(), LONGEST_EXPLANATION),
+        why: excerpt::explanation(message.to_owned()),
     })
 }
 

@@ -3,29 +3,22 @@
 use crate::{
     driver,
     events::{self, Event},
+    extension::View,
 };
 use api::{ExecutorState, State};
 use jiff::Timestamp;
 use pods::{Phase, PodSummary};
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
-/// The greatest size of `status.executorState`. The limit exists because a status is always written completely and must
-/// fit into etcd.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExecutorLimits {
-    /// The number of executors.
-    pub count: usize,
-    /// The number of bytes that the names and states take.
-    pub bytes: usize,
-}
+/// The greatest number of executors in `status.executorState` unless the admin sets another one, as in Kubeflow's operator. A
+/// status is always written completely and must fit into etcd.
+pub const MOST_EXECUTORS: usize = 1000;
+/// The greatest number of bytes that their names and states take. etcd accepts 1.5 MiB; 256 KiB are enough for 4,000
+/// executors with names of 50 bytes.
+const MOST_BYTES: usize = 256 * 1024;
 
-impl Default for ExecutorLimits {
-    /// 1000 executors, as in Kubeflow's operator. etcd accepts 1.5 MiB; 256 KiB are enough for 4,000 executors with
-    /// names of 50 bytes.
-    fn default() -> Self {
-        Self { count: 1000, bytes: 256 * 1024 }
-    }
-}
+/// The states of executors, by the names of their pods.
+type States = BTreeMap<String, ExecutorState>;
 
 /// How long a new pending executor is left out of the status and the events. Most executors start within this time, and
 /// then cause one status write and one event instead of two.
@@ -51,21 +44,16 @@ const PUNCTUATION: usize = 6;
 ///
 /// An executor that had not ended and whose pod no longer exists counts as completed if the application completed, as
 /// unknown while the application runs (the pod was replaced, or the cache is behind), and otherwise as failed. If there
-/// are more executors than `limits` allow, the executors that have not ended are kept first, and then those of the
-/// ended executors that were created last.
-pub fn executor_states(
-    recorded: &BTreeMap<String, ExecutorState>,
-    pods: &[PodSummary],
-    application: State,
-    now: Timestamp,
-    limits: ExecutorLimits,
-) -> (BTreeMap<String, ExecutorState>, Vec<Event>) {
+/// are more executors than the admin allows, or than there is room for, the executors that have not ended are kept first,
+/// and then those of the ended executors that were created last.
+pub(super) fn executor_states(view: &View<'_>, recorded: &States, state: State) -> (States, Vec<Event>) {
+    let (pods, now) = (&view.seen.executors, view.now);
     let mut states = recorded.clone();
     let seen: BTreeMap<&str, &PodSummary> = pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
     for pod in pods.iter().filter(|pod| time_to_start(pod, now).is_none()) {
-        states.insert(pod.name.clone(), state(pod));
+        states.insert(pod.name.clone(), pod.state());
     }
-    let missing = match application {
+    let missing = match state {
         State::Submitted | State::Running | State::Unknown => ExecutorState::Unknown,
         State::Succeeding | State::Completed => ExecutorState::Completed,
         _ => ExecutorState::Failed,
@@ -75,11 +63,9 @@ pub fn executor_states(
             *state = missing;
         }
     }
-    let states = within(states, limits);
-    let changed = states
-        .iter()
-        .filter(|(name, state)| recorded.get(*name) != Some(state))
-        .filter_map(|(name, state)| Some((*seen.get(name.as_str())?, *state)));
+    let states = within(states, view.policy.executor_limit);
+    let changed = states.iter().filter(|(name, state)| recorded.get(*name) != Some(state));
+    let changed = changed.filter_map(|(name, state)| Some((*seen.get(name.as_str())?, *state)));
     let mut told: BTreeMap<(ExecutorState, Option<String>), Vec<&str>> = BTreeMap::new();
     for (pod, state) in changed {
         let mut what = (state, (state == ExecutorState::Failed).then(|| failure(pod)));
@@ -97,12 +83,9 @@ pub fn executor_states(
 /// this number, failures are reported without their reasons.
 const DIFFERENT_EVENTS: usize = 8;
 
-/// Returns as many of `states` as `limits` allow.
-fn within(
-    states: BTreeMap<String, ExecutorState>,
-    limits: ExecutorLimits,
-) -> BTreeMap<String, ExecutorState> {
-    if states.len() <= limits.count && states.keys().map(|name| size(name)).sum::<usize>() <= limits.bytes {
+/// Returns at most `limit` of `states`, and no more than there is room for.
+fn within(states: States, limit: usize) -> States {
+    if states.len() <= limit && states.keys().map(|name| size(name)).sum::<usize>() <= MOST_BYTES {
         return states;
     }
     let mut states: Vec<_> = states.into_iter().collect();
@@ -110,24 +93,19 @@ fn within(
     let mut bytes = 0;
     let fits = |(name, _): &(String, ExecutorState)| {
         bytes += size(name);
-        bytes <= limits.bytes
+        bytes <= MOST_BYTES
     };
-    states.into_iter().take(limits.count).take_while(fits).collect()
+    states.into_iter().take(limit).take_while(fits).collect()
 }
 
-/// Returns how many executors are in `state` in `after` and were not in `before`; both were recorded within `limits`.
+/// Returns how many executors are in `state` in `after` and were not in `before`; both were recorded with this limit.
 /// If `before` was full, an executor that is missing from it may have been dropped for lack of room. Spark numbers
 /// executors in ascending order, so in that case only an executor with a higher number than all in `before` counts as
 /// new.
-pub fn newly(
-    state: ExecutorState,
-    before: &BTreeMap<String, ExecutorState>,
-    after: &BTreeMap<String, ExecutorState>,
-    limits: ExecutorLimits,
-) -> u64 {
+pub fn newly(state: ExecutorState, before: &States, after: &States, limit: usize) -> u64 {
     let bytes: usize = before.keys().map(|name| size(name)).sum();
     let longest = before.keys().map(|name| size(name)).max().unwrap_or_default();
-    let was_full = before.len() >= limits.count || bytes + longest > limits.bytes;
+    let was_full = before.len() >= limit || bytes + longest > MOST_BYTES;
     let latest = before.keys().map(|name| number(name)).max().filter(|_| was_full);
     let is_new = |name: &str| match before.get(name) {
         Some(known) => *known != state,
@@ -151,24 +129,8 @@ fn number(name: &str) -> u64 {
 /// Returns Spark's application id, as the labels of the executors contain it. The driver's own label is wrong if
 /// `spark.app.id` was set (SPARK-25922).
 pub fn spark_application_id(pods: &[PodSummary]) -> Option<String> {
-    let first = pods
-        .iter()
-        .filter(|pod| pod.spark_application_id.is_some())
-        .min_by_key(|pod| (pod.executor_id, &pod.name));
-    first.and_then(|pod| pod.spark_application_id.clone())
-}
-
-/// Returns the state of an executor pod. Once Spark's container has ended, its exit code decides, even if sidecars
-/// still run: the same rule as for a driver.
-pub fn state(pod: &PodSummary) -> ExecutorState {
-    match (pod.phase, &pod.ended) {
-        (Phase::Pending, _) => ExecutorState::Pending,
-        (Phase::Running, None) => ExecutorState::Running,
-        (Phase::Running | Phase::Failed, Some(ended)) if ended.exit_code == 0 => ExecutorState::Completed,
-        (Phase::Running, Some(_)) | (Phase::Failed, _) => ExecutorState::Failed,
-        (Phase::Succeeded, _) => ExecutorState::Completed,
-        (Phase::Unknown, _) => ExecutorState::Unknown,
-    }
+    let known = pods.iter().filter(|pod| pod.spark_application_id.is_some());
+    known.min_by_key(|pod| (pod.executor_id, &pod.name))?.spark_application_id.clone()
 }
 
 const fn has_ended(state: ExecutorState) -> bool {
@@ -191,14 +153,13 @@ mod tests {
 
     #[test]
     fn an_executor_that_had_to_leave_and_comes_back_has_not_ended_again() {
-        let map = |states: &[(&str, ExecutorState)]| -> BTreeMap<String, ExecutorState> {
+        let map = |states: &[(&str, ExecutorState)]| -> States {
             states.iter().map(|(name, state)| ((*name).to_owned(), *state)).collect()
         };
         let (failed, running) = (ExecutorState::Failed, ExecutorState::Running);
-        let limits = ExecutorLimits { count: 2, ..ExecutorLimits::default() };
         let full = map(&[("a-2", running), ("a-3", running)]);
         let after = map(&[("a-1", failed), ("a-4", failed)]);
-        assert_eq!(newly(failed, &full, &after, limits), 1, "the fourth");
-        assert_eq!(newly(failed, &map(&[("a-2", running)]), &after, limits), 2, "there was room for both");
+        assert_eq!(newly(failed, &full, &after, 2), 1, "the fourth");
+        assert_eq!(newly(failed, &map(&[("a-2", running)]), &after, 2), 2, "there was room for both");
     }
 }

@@ -146,6 +146,11 @@ impl<'a> View<'a> {
         self.policy.with_default_account(self.application)
     }
 
+    /// Returns the name of the application.
+    pub fn name(&self) -> &'a str {
+        self.application.metadata.name.as_deref().unwrap_or_default()
+    }
+
     /// Returns the uid of the application.
     pub fn uid(&self) -> &'a str {
         self.application.metadata.uid.as_deref().unwrap_or_default()
@@ -173,8 +178,14 @@ pub struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     /// Returns the run of `application` to which no extension has added anything yet.
-    pub fn of(application: Cow<'a, SparkApplication>) -> Self {
-        let application = without_marks(application);
+    pub fn of(mut application: Cow<'a, SparkApplication>) -> Self {
+        /// The annotations by which its pods would get a group and a gate: only extensions set them.
+        const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
+        let given = application.metadata.annotations.as_ref();
+        if MARKS.iter().any(|mark| given.is_some_and(|given| given.contains_key(*mark))) {
+            let given = application.to_mut().metadata.annotations.get_or_insert_default();
+            given.retain(|key, _| !MARKS.contains(&key.as_str()));
+        }
         Self { application, objects: Vec::new(), copies: Copies::default() }
     }
 }
@@ -202,21 +213,6 @@ impl Extensions {
 
     pub fn iter(&self) -> impl Iterator<Item = &(dyn Extension + 'static)> {
         self.0.iter().map(|extension| &**extension)
-    }
-
-    /// Returns the run as all extensions want it.
-    ///
-    /// # Errors
-    ///
-    /// See [`Extension::prepare`].
-    pub(crate) fn prepared<'a>(
-        &self,
-        application: Cow<'a, SparkApplication>,
-        run: &ComingRun<'_>,
-    ) -> Result<Prepared<'a>, String> {
-        let mut prepared = Prepared::of(application);
-        self.iter().try_for_each(|extension| extension.prepare(&mut prepared, run))?;
-        Ok(prepared)
     }
 
     /// Returns the kinds of objects that all extensions have watched.
@@ -254,16 +250,4 @@ impl FromIterator<Arc<dyn Extension>> for Extensions {
     fn from_iter<T: IntoIterator<Item = Arc<dyn Extension>>>(all: T) -> Self {
         Self(all.into_iter().collect())
     }
-}
-
-/// Returns the application without the annotations by which its pods would get a group and a gate: only extensions set
-/// them.
-fn without_marks(mut application: Cow<'_, SparkApplication>) -> Cow<'_, SparkApplication> {
-    const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
-    let given = application.metadata.annotations.as_ref();
-    if MARKS.iter().any(|mark| given.is_some_and(|given| given.contains_key(*mark))) {
-        let given = application.to_mut().metadata.annotations.get_or_insert_default();
-        given.retain(|key, _| !MARKS.contains(&key.as_str()));
-    }
-    application
 }

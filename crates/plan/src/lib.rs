@@ -22,7 +22,7 @@ use auxiliary::{AuxiliaryAction, AuxiliaryObjects};
 use copies::Copies;
 use events::Event;
 use executor_trial::Trial;
-use executors::ExecutorLimits;
+use executors::MOST_EXECUTORS;
 use extension::Extensions;
 use jiff::Timestamp;
 pub use merge_patch::merge_patch;
@@ -30,11 +30,7 @@ use pods::PodSummary;
 use serde_json::Value;
 use spark_client::{Objects, Reason};
 use std::{any::Any, sync::Arc, time::Duration};
-use submission::{
-    SubmissionEnvironment,
-    executor_template::ExecutorTemplate,
-    run::{Run, SubmissionId},
-};
+use submission::{SubmissionEnvironment, executor_template::ExecutorTemplate, run};
 use submission_plan::Submitter;
 
 /// Everything that the controller has found out about one application. Built by `controller::observe`; tests build it
@@ -100,7 +96,7 @@ pub enum Driver {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
     /// The run that is submitted.
-    pub id: SubmissionId,
+    pub id: run::SubmissionId,
     pub progress: SubmissionProgress,
 }
 
@@ -180,7 +176,7 @@ pub enum PodPatch {
 /// Everything that is needed to submit one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubmitRequest {
-    pub run: Run,
+    pub run: run::Run,
     pub by: By,
     /// Pods that are created before the pod of `by`, and after all other objects.
     pub copies: Copies,
@@ -210,12 +206,6 @@ impl By {
         }
     }
 
-    const fn objects_mut(&mut self) -> &mut Objects {
-        match self {
-            Self::Native(objects) | Self::Pod { objects, .. } => objects,
-        }
-    }
-
     /// Returns the progress of the submission after all objects have been created.
     pub fn progress(&self) -> SubmissionProgress {
         match self {
@@ -239,8 +229,8 @@ pub struct Policy {
     pub driver_creation_grace: Duration,
     /// The submitter of applications that do not name one.
     pub submitter: Submitter,
-    /// The greatest size of `status.executorState`.
-    pub executor_limits: ExecutorLimits,
+    /// The greatest number of executors in `status.executorState`.
+    pub executor_limit: usize,
     /// `timeToLiveSeconds` of applications that do not set it.
     pub default_time_to_live_seconds: Option<i64>,
     /// The service account of drivers whose applications name none; none for the namespace's `default`.
@@ -265,7 +255,7 @@ impl Policy {
             submission: submission::Settings::new(master),
             driver_creation_grace: Duration::from_secs(10),
             submitter: Submitter::Auto,
-            executor_limits: ExecutorLimits::default(),
+            executor_limit: MOST_EXECUTORS,
             default_time_to_live_seconds: None,
             default_service_account: None,
             partial_restart: false,
@@ -286,13 +276,5 @@ impl Observed {
     /// Returns what an extension has recalled as a `T`.
     pub fn recalled<T: Any>(&self) -> Option<&T> {
         self.recalled.iter().find_map(|recalled| recalled.downcast_ref())
-    }
-
-    /// Returns the progress of the submission of `id`, if it is known.
-    fn submission_of(&self, id: &SubmissionId) -> Option<&SubmissionProgress> {
-        self.submission
-            .as_ref()
-            .filter(|submission| submission.id == *id)
-            .map(|submission| &submission.progress)
     }
 }

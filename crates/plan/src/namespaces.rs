@@ -67,7 +67,11 @@ impl FromStr for Labelled {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut expressions = requirements(text).map(expression).collect::<Result<Vec<_>, _>>()?;
+        let read = |text: &str| {
+            let why = "is not a label selector (try `team=data` or `team in (data, science)`)";
+            expression(text).ok_or_else(|| format!("`{text}` {why}"))
+        };
+        let mut expressions = requirements(text).map(read).collect::<Result<Vec<_>, _>>()?;
         // The order of requirements has no meaning, so two selectors that differ only in order must be equal.
         expressions.sort();
         expressions.dedup();
@@ -85,39 +89,36 @@ fn requirements(text: &str) -> impl Iterator<Item = &str> {
     .map(str::trim)
 }
 
-/// Parses one of `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (value,…)`, `key notin (value,…)`.
-fn expression(text: &str) -> Result<Expression, String> {
-    let wrong = || format!("`{text}` is not a label selector (try `team=data` or `team in (data, science)`)");
+/// Parses one of `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (value,…)`, `key notin (value,…)`. Returns
+/// none if it is none of them.
+fn expression(text: &str) -> Option<Expression> {
     let key = |key: &str| {
         let key = key.trim();
-        let is_key = !key.is_empty() && key.split('/').count() <= 2 && key.split('/').all(is_word);
-        if is_key { Ok(key.to_owned()) } else { Err(wrong()) }
+        (key.split('/').count() <= 2 && key.split('/').all(is_word)).then(|| key.to_owned())
     };
     let value = |value: &str| {
         let value = value.trim();
-        if value.is_empty() || is_word(value) { Ok(value.to_owned()) } else { Err(wrong()) }
-    };
-    let values = |list: &str| {
-        let list = list.trim().strip_prefix('(').and_then(|list| list.strip_suffix(')')).ok_or_else(wrong)?;
-        list.split(',').map(value).collect::<Result<BTreeSet<_>, _>>()
+        (value.is_empty() || is_word(value)).then(|| value.to_owned())
     };
     if let Some(begin) = text.find('(') {
         let (words, list) = text.split_at(begin);
+        let list = list.trim().strip_prefix('(')?.strip_suffix(')')?;
+        let values: BTreeSet<_> = list.split(',').map(value).collect::<Option<_>>()?;
         return match words.split_whitespace().collect::<Vec<_>>()[..] {
-            [name, "in"] => Ok(Expression::In(key(name)?, values(list)?)),
-            [name, "notin"] => Ok(Expression::NotIn(key(name)?, values(list)?)),
-            _ => Err(wrong()),
+            [name, "in"] => Some(Expression::In(key(name)?, values)),
+            [name, "notin"] => Some(Expression::NotIn(key(name)?, values)),
+            _ => None,
         };
     }
     if let Some((name, text)) = text.split_once("!=") {
-        return Ok(Expression::NotIn(key(name)?, BTreeSet::from([value(text)?])));
+        return Some(Expression::NotIn(key(name)?, [value(text)?].into()));
     }
     if let Some((name, text)) = text.split_once("==").or_else(|| text.split_once('=')) {
-        return Ok(Expression::In(key(name)?, BTreeSet::from([value(text)?])));
+        return Some(Expression::In(key(name)?, [value(text)?].into()));
     }
     match text.strip_prefix('!') {
-        Some(name) => Ok(Expression::DoesNotExist(key(name)?)),
-        None => Ok(Expression::Exists(key(text)?)),
+        Some(name) => Some(Expression::DoesNotExist(key(name)?)),
+        None => Some(Expression::Exists(key(text)?)),
     }
 }
 

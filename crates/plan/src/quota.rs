@@ -62,8 +62,17 @@ pub fn exceeded(
     policy: &Policy,
     says_numbers: bool,
 ) -> Vec<Invalid> {
-    let claim = || Claim::of(new, submission_environment, policy);
-    let own = || Some(Claim::of(old?, submission_environment, policy).ok()?.of_run(old?));
+    let defaults = &submission_environment.defaults;
+    let claim = || {
+        let requests = PodRequests::of(new, defaults)?;
+        let submission = submission_pod(new, submission_environment, policy);
+        let submission = submission.map(|each| Pods { each, number: 1 });
+        Ok::<_, Error>(Claim { submission, ..Claim::without_submission(requests) })
+    };
+    let own = || {
+        let own = Claim::without_submission(PodRequests::of(old?, defaults).ok()?);
+        Some(own.at_present(has_driver(old?), live_executors(old?)))
+    };
     exceeded_by(quotas, claim, own, says_numbers)
 }
 
@@ -134,18 +143,6 @@ fn live_executors(application: &SparkApplication) -> u32 {
 }
 
 impl Claim {
-    /// Returns the pods that the application can have, with its greatest number of executors.
-    fn of(
-        application: &SparkApplication,
-        submission_environment: &SubmissionEnvironment,
-        policy: &Policy,
-    ) -> Result<Self, Error> {
-        let requests = PodRequests::of(application, &submission_environment.defaults)?;
-        let submission = submission_pod(application, submission_environment, policy);
-        let submission = submission.map(|each| Pods { each, number: 1 });
-        Ok(Self { submission, ..Self::without_submission(requests) })
-    }
-
     /// Returns the pods that are asked for, with the greatest number of executors.
     pub fn without_submission(requests: PodRequests) -> Self {
         let PodRequests { driver, executor, greatest, is_dynamic, .. } = requests;
@@ -155,11 +152,6 @@ impl Claim {
             executors: Pods { each: executor.claim, number: greatest },
             is_dynamic,
         }
-    }
-
-    /// Reduces the claim to the pods that `application` has at present, according to its status.
-    fn of_run(self, application: &SparkApplication) -> Self {
-        self.at_present(has_driver(application), live_executors(application))
     }
 
     /// Reduces the claim to the pods that there are.
@@ -197,8 +189,7 @@ fn submission_pod(
 impl Pods {
     /// Returns how much of the limited resource all of these pods use.
     fn amount(&self, limit: &Limit) -> i128 {
-        let each = self.of_each(limit).unwrap_or(0);
-        each.saturating_mul(self.number.into())
+        self.of_each(limit).unwrap_or(0).saturating_mul(self.number.into())
     }
 
     /// Returns how much of the limited resource one pod uses; none if the quota does not count these pods.
@@ -217,15 +208,11 @@ impl<'a> Limit<'a> {
     /// Returns a finding if `claim` exceeds the limit. The amounts that `own`, the present pods of the same
     /// application, use are free for `claim`.
     fn exceeded_by(&self, claim: &Claim, own: Option<&Claim>, says_numbers: bool) -> Option<Invalid> {
-        let sum = |claim: &Claim| claim.amount(self);
-        let asked = sum(claim);
+        let asked = claim.amount(self);
         let hard = quantity::amount(self.hard)?;
-        let used = self
-            .quota
-            .status
-            .as_ref()
-            .and_then(|status| quantity::amount(&status.used.as_ref()?.get(self.key)?.0));
-        let own = own.map_or(0, sum);
+        let status = self.quota.status.as_ref();
+        let used = status.and_then(|status| quantity::amount(&status.used.as_ref()?.get(self.key)?.0));
+        let own = own.map_or(0, |own| own.amount(self));
         let used = used.unwrap_or(0).saturating_sub(own).max(0);
         let left = hard.saturating_sub(used).max(0);
         if asked == 0 || asked <= left {
@@ -252,11 +239,10 @@ impl<'a> Limit<'a> {
     /// Returns a text with the amounts of the driver and of the executors, or of the driver and of the submission pod
     /// if that pod asks for more than the executors.
     fn parts(&self, claim: &Claim) -> String {
-        let submission =
-            claim.submission.as_ref().filter(|pods| pods.amount(self) > claim.executors.amount(self));
-        if let Some(submission) = submission {
-            let (driver, submission) = (claim.driver.amount(self), submission.amount(self));
-            return format!("driver {}, submission pod {}", self.words(driver), self.words(submission));
+        let all = |pods: &Pods| self.words(pods.amount(self));
+        let is_larger = |pods: &&Pods| pods.amount(self) > claim.executors.amount(self);
+        if let Some(submission) = claim.submission.as_ref().filter(is_larger) {
+            return format!("driver {}, submission pod {}", all(&claim.driver), all(submission));
         }
         let driver = claim.driver.of_each(self).map(|each| format!("driver {}", self.words(each)));
         let number = claim.executors.number;

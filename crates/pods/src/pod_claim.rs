@@ -2,9 +2,7 @@
 
 use api::quantity;
 use k8s_openapi::{
-    api::core::v1::{
-        Container, Pod, PodSpec, ResourceQuotaSpec, ResourceRequirements, ScopedResourceSelectorRequirement,
-    },
+    api::core::v1::{Container, Pod, PodSpec, ResourceQuotaSpec, ResourceRequirements},
     apimachinery::pkg::api::resource::Quantity,
 };
 use std::collections::BTreeMap;
@@ -88,33 +86,24 @@ impl PodClaim {
     /// Whether `quota` counts the pod, which is so if all scopes of the quota apply to the pod. An unknown scope counts
     /// as not applying: Kubernetes itself will check the pod when it is created.
     pub fn is_counted_by(&self, quota: &ResourceQuotaSpec) -> bool {
-        let selected =
+        let mut selected =
             quota.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
-        let listed = quota.scopes.iter().flatten().map(|name| ScopedResourceSelectorRequirement {
-            scope_name: name.clone(),
-            operator: "Exists".to_owned(),
-            values: None,
-        });
-        selected.cloned().chain(listed).all(|requirement| self.is_in(&requirement))
+        selected.all(|scope| self.is_in(&scope.scope_name, &scope.operator, &scope.values))
+            && quota.scopes.iter().flatten().all(|scope| self.is_in(scope, "Exists", &None))
     }
 
-    fn is_in(&self, scope: &ScopedResourceSelectorRequirement) -> bool {
-        match scope.scope_name.as_str() {
-            "Terminating" => self.has_deadline,
-            "NotTerminating" => !self.has_deadline,
+    fn is_in(&self, scope: &str, operator: &str, values: &Option<Vec<String>>) -> bool {
+        let class = &self.priority_class;
+        let is_listed = || values.iter().flatten().any(|value| value == class);
+        match (scope, operator) {
+            ("Terminating", _) => self.has_deadline,
+            ("NotTerminating", _) => !self.has_deadline,
             // Spark's container always has requests, so the pod is never best-effort.
-            "NotBestEffort" => true,
-            "PriorityClass" => {
-                let class = &self.priority_class;
-                let is_listed = scope.values.iter().flatten().any(|value| value == class);
-                match scope.operator.as_str() {
-                    "In" => is_listed,
-                    "NotIn" => !is_listed,
-                    "Exists" => !class.is_empty(),
-                    "DoesNotExist" => class.is_empty(),
-                    _ => false,
-                }
-            }
+            ("NotBestEffort", _) => true,
+            ("PriorityClass", "In") => is_listed(),
+            ("PriorityClass", "NotIn") => !is_listed(),
+            ("PriorityClass", "Exists") => !class.is_empty(),
+            ("PriorityClass", "DoesNotExist") => class.is_empty(),
             _ => false,
         }
     }

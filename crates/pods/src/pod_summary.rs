@@ -3,7 +3,7 @@
 
 use crate::particulars::{Particulars, Placement};
 use api::{
-    LONGEST_NAME, Role, SparkApplication,
+    ExecutorState, LONGEST_NAME, Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
     is_object_name,
     names::{finalizer, label, role, volume},
@@ -11,7 +11,7 @@ use api::{
 };
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::{ContainerState, Pod, PodStatus},
+    api::core::v1::{ContainerState, Pod, PodCondition, PodStatus},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube_core::Resource;
@@ -70,14 +70,17 @@ pub struct Controller {
     pub uid: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum Phase {
-    #[default]
-    Pending,
-    Running,
-    Succeeded,
-    Failed,
-    Unknown,
+api::words! {
+    /// The phase of a pod. The text is the one in its status.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+    pub enum Phase {
+        #[default]
+        Pending = "Pending",
+        Running = "Running",
+        Succeeded = "Succeeded",
+        Failed = "Failed",
+        Unknown = "Unknown",
+    }
 }
 
 /// How a container has ended.
@@ -118,11 +121,17 @@ impl PodSummary {
         let role = spark_role.as_deref().and_then(Role::from_label);
         let submits = spark_role.as_deref() == Some(role::SUBMISSION);
         let serves = spark_role.as_deref() == Some(role::CONNECT_SERVER);
+        let is_placed = role == Some(Role::Driver) || submits || serves;
         let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
-        let config_map = || {
-            let conf = volumes.iter().find(|volume| volume.name == volume::SPARK_CONF_DRIVER)?;
-            Some(conf.config_map.as_ref()?.name.clone()).filter(|name| is_object_name(name))
+        let conf = volumes.iter().find(|volume| volume.name == volume::SPARK_CONF_DRIVER);
+        let config_map = conf.and_then(|conf| Some(conf.config_map.as_ref()?.name.clone()));
+        // The complete output of `spark-submit` is kept: it contains the exception and its causes. If the end of the log of
+        // another container serves as the message, the error is usually in its last lines.
+        let longest = if submits { usize::MAX } else { LONGEST_EXPLANATION };
+        let last_words = |message: &str| excerpt::end(message.trim().to_owned(), longest);
+        let is_its = |name: &&String| {
+            role == Some(Role::Driver) && name.contains(volume::DRIVER_CLAIM) && is_object_name(name)
         };
         let claims =
             volumes.iter().filter_map(|volume| Some(&volume.persistent_volume_claim.as_ref()?.claim_name));
@@ -137,32 +146,20 @@ impl PodSummary {
             executor_id: label(label::SPARK_EXEC_ID).and_then(|id| id.parse().ok()),
             controller: controller(pod),
             created,
-            assigned: status
-                .filter(|_| role == Some(Role::Driver) || submits || serves)
-                .and_then(|status| assigned(status, created)),
+            assigned: status.filter(|_| is_placed).and_then(|status| assigned(status, created)),
             phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, Phase::of),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {
                 exit_code: terminated.exit_code,
                 reason: terminated.reason.clone().unwrap_or_default(),
-                // The complete output of `spark-submit` is kept: it contains the exception and its causes.
-                message: terminated
-                    .message
-                    .as_deref()
-                    .map(|message| if submits { message.trim().to_owned() } else { last_words(message) })
-                    .filter(|message| !message.is_empty()),
+                message: terminated.message.as_deref().map(last_words).filter(|words| !words.is_empty()),
             }),
             started: spark.is_some_and(|state| state.running.is_some() || state.terminated.is_some()),
             message: status.and_then(message),
             waiting: status.and_then(waiting),
             protected: pod.metadata.finalizers.iter().flatten().any(|name| name == finalizer::DRIVER_OUTCOME),
-            driver_config_map: config_map(),
-            claims: claims
-                .filter(|name| role == Some(Role::Driver) && name.contains(volume::DRIVER_CLAIM))
-                .filter(|name| is_object_name(name))
-                .take(MOST_CLAIMS)
-                .cloned()
-                .collect(),
+            driver_config_map: config_map.filter(|name| is_object_name(name)),
+            claims: claims.filter(is_its).take(MOST_CLAIMS).cloned().collect(),
             particulars: Particulars::of(pod, role, spark_role.as_deref()).map(Box::new),
         }
     }
@@ -209,10 +206,8 @@ impl PodSummary {
     /// Returns what the pod waits for, if the pod's status contains it: `ImagePullBackOff: Back-off pulling image
     /// "spark"`.
     pub fn waiting_for(&self) -> Option<String> {
-        self.waiting.as_ref().map(|waiting| match &waiting.message {
-            Some(message) => format!("{}: {message}", waiting.reason),
-            None => waiting.reason.clone(),
-        })
+        let Waiting { reason, message } = self.waiting.as_ref()?;
+        Some(message.as_ref().map_or_else(|| reason.clone(), |message| format!("{reason}: {message}")))
     }
 
     /// Returns a label or annotation of a driver, if it is one of those that its record has: see [`Particulars::marks`].
@@ -231,6 +226,19 @@ impl PodSummary {
         self.particulars.as_ref()?.placement.as_ref()
     }
 
+    /// Returns the state of a driver, an executor or a server. Once Spark's container has ended, its exit code decides, even if
+    /// sidecars still run.
+    pub fn state(&self) -> ExecutorState {
+        match (self.phase, &self.ended) {
+            (Phase::Succeeded, _) => ExecutorState::Completed,
+            (Phase::Running | Phase::Failed, Some(ended)) if ended.exit_code == 0 => ExecutorState::Completed,
+            (Phase::Running, Some(_)) | (Phase::Failed, _) => ExecutorState::Failed,
+            (Phase::Running, None) => ExecutorState::Running,
+            (Phase::Pending, _) => ExecutorState::Pending,
+            (Phase::Unknown, _) => ExecutorState::Unknown,
+        }
+    }
+
     /// Whether the pod has ended: it holds no room on its node any more.
     pub const fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
@@ -244,37 +252,18 @@ impl PodSummary {
 
 impl Phase {
     fn of(phase: &str) -> Self {
-        match phase {
-            "Pending" => Self::Pending,
-            "Running" => Self::Running,
-            "Succeeded" => Self::Succeeded,
-            "Failed" => Self::Failed,
-            _ => Self::Unknown,
-        }
+        Self::ALL.into_iter().find(|known| known.as_str() == phase).unwrap_or(Self::Unknown)
     }
-}
-
-/// Returns an explanation without blanks around it, cut to the length that a status or an event can hold.
-fn brief(text: &str) -> String {
-    excerpt::beginning(text.trim().to_owned(), LONGEST_EXPLANATION)
-}
-
-/// Returns the end of a container's termination message. If the end of the container's log serves as the message, the
-/// error is usually in its last lines.
-fn last_words(text: &str) -> String {
-    excerpt::end(text.trim().to_owned(), LONGEST_EXPLANATION)
 }
 
 /// Returns the reason and the message of the pod's phase, and those of the condition `DisruptionTarget`, which explains
 /// why Kubernetes removes the pod.
 fn message(status: &PodStatus) -> Option<String> {
-    let conditions = status.conditions.iter().flatten();
-    let disruption = conditions
-        .filter(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True")
-        .flat_map(|condition| [condition.reason.as_deref(), condition.message.as_deref()]);
-    let said = [status.reason.as_deref(), status.message.as_deref()].into_iter().chain(disruption);
-    let said: Vec<_> = said.flatten().filter(|text| !text.is_empty()).collect();
-    (!said.is_empty()).then(|| brief(&said.join(": ")))
+    let disruption = condition(status, "DisruptionTarget", "True");
+    let disruption = disruption.map(|condition| [&condition.reason, &condition.message]);
+    let said = [&status.reason, &status.message].into_iter().chain(disruption.into_iter().flatten());
+    let said: Vec<_> = said.flatten().filter(|text| !text.is_empty()).map(String::as_str).collect();
+    (!said.is_empty()).then(|| excerpt::explanation(said.join(": ").trim().to_owned()))
 }
 
 /// Returns what a pending pod waits for. States that every pod goes through are left out.
@@ -289,20 +278,23 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
         .map(|waiting| (waiting.reason.as_ref(), waiting.message.as_ref()))
         .find(|(reason, _)| reason.is_some_and(|reason| !USUAL.contains(&reason.as_str())));
     let unscheduled = || {
-        let mut conditions = status.conditions.iter().flatten();
-        let condition =
-            conditions.find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?;
+        let condition = condition(status, "PodScheduled", "False")?;
         Some((condition.reason.as_ref(), condition.message.as_ref()))
     };
     let (reason, message) = held.or_else(unscheduled)?;
-    Some(Waiting { reason: reason?.clone(), message: message.map(|message| brief(message)) })
+    let message = message.map(|message| excerpt::explanation(message.trim().to_owned()));
+    Some(Waiting { reason: reason?.clone(), message })
+}
+
+/// Returns the condition of this type, if it has this status.
+fn condition<'a>(status: &'a PodStatus, type_: &str, is: &str) -> Option<&'a PodCondition> {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == type_ && condition.status == is)
 }
 
 /// Returns when the pod was assigned to a node; none if it has no node.
 fn assigned(status: &PodStatus, created: Option<Timestamp>) -> Option<Timestamp> {
-    let mut conditions = status.conditions.iter().flatten();
-    let given =
-        conditions.find(|condition| condition.type_ == "PodScheduled" && condition.status == "True")?;
+    let given = condition(status, "PodScheduled", "True")?;
     given.last_transition_time.as_ref().map(|time| time.0).or(created)
 }
 

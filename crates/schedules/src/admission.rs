@@ -1,15 +1,14 @@
 //! Decides whether a due run of a schedule starts now, waits, or is skipped.
 
-use super::{
-    Action, Observed, Outcome, Pass, Plan, SOON, Skip, events, history,
-    run::{Child, Occasion},
-};
-use api::{ConcurrencyPolicy, ScheduledSparkApplicationStatus};
+use super::{Action, Child, Observed, Occasion, Outcome, Pass, Plan, SOON, Skip, events, history};
+use api::ConcurrencyPolicy;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt;
+use plan::between;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Display,
     time::Duration,
 };
 
@@ -41,32 +40,24 @@ impl Pass<'_> {
     }
 
     /// Handles the latest slot that is due: starts its run, lets it wait, or counts it as skipped or missed.
-    pub(super) fn admit_slot(
-        &self,
-        slot: Timestamp,
-        before: &ScheduledSparkApplicationStatus,
-        seen: &Observed,
-        plan: &mut Plan,
-    ) {
+    pub(super) fn admit_slot(&self, slot: Timestamp, seen: &Observed, plan: &mut Plan) {
         let occasion = Occasion::Slot(slot);
-        let late = self.now.duration_since(slot).max(SignedDuration::ZERO);
-        let is_new = before.pending_run.as_ref().is_none_or(|pending| pending.0 != slot);
         if let Some(child) = made(&occasion, seen) {
-            self.tell_one_made(slot, child, plan);
-        } else if self.deadline().is_some_and(|deadline| late > deadline) {
+            plan.started(&occasion, &child.name, child.created);
+        } else if self.deadline().is_some_and(|deadline| self.now.duration_since(slot) > deadline) {
             plan.events.push(events::too_late(slot));
-            plan.outcomes.push(Outcome::Missed { count: 1 });
+            plan.outcomes.push(Outcome::Missed(1));
         } else if seen.taken.contains(&self.name(&occasion)) {
-            self.tell_taken(&occasion, plan);
+            self.skip_taken(&occasion, plan);
         } else {
             match self.admission(seen) {
-                Admission::Now => self.start(&occasion, late, plan),
-                Admission::TooMany => tell_too_many(&occasion, plan),
+                Admission::Now => self.start(&occasion, plan),
+                Admission::TooMany => skip_too_many(&occasion, plan),
                 Admission::After(running) => {
                     if self.is_replacing() {
                         self.replace(&running, plan);
-                    } else if is_new {
-                        plan.events.push(events::waiting(slot, &running));
+                    } else if self.waiting() != Some(slot) {
+                        plan.events.push(events::waiting(slot, events::awaited(&running)));
                     }
                     if self.is_replacing() || running.is_empty() {
                         plan.wake = Some(SOON);
@@ -82,39 +73,32 @@ impl Pass<'_> {
     /// Starts or skips a run that the user has triggered. Under `Forbid`, such a run never waits for another
     /// application: it is skipped.
     pub(super) fn admit_trigger(&self, seen: &Observed, plan: &mut Plan) {
-        let Some(occasion @ Occasion::Trigger(_)) = self.trigger() else { return };
+        let Some(asked) = self.asked() else { return };
+        let occasion = Occasion::Trigger(asked.clone());
         let has_started = plan.actions.iter().any(|action| matches!(action, Action::Start(_)));
         if let Some(child) = made(&occasion, seen) {
-            record(child.name.clone(), child.created, plan);
-            self.tell_started(&occasion, &child.name, SignedDuration::ZERO, plan);
+            plan.started(&occasion, &child.name, child.created);
         } else if seen.taken.contains(&self.name(&occasion)) {
-            self.tell_taken(&occasion, plan);
+            self.skip_taken(&occasion, plan);
         } else {
             match self.admission(seen) {
-                Admission::Now if !(has_started && self.runs_alone()) => {
-                    self.start(&occasion, SignedDuration::ZERO, plan);
-                }
-                Admission::TooMany => tell_too_many(&occasion, plan),
+                Admission::Now if !(has_started && self.runs_alone()) => self.start(&occasion, plan),
+                Admission::TooMany => skip_too_many(&occasion, plan),
                 Admission::After(running) if !self.is_replacing() => {
-                    let why = format!(
-                        "concurrencyPolicy is Forbid, and it would have to wait for {}",
-                        events::awaited(&running)
-                    );
-                    plan.events.push(events::skipped(&occasion, &why));
-                    plan.outcomes.push(Outcome::Skipped { why: Skip::Forbid, count: 1 });
+                    let awaited = events::awaited(&running);
+                    let why = format!("concurrencyPolicy is Forbid, and it would have to wait for {awaited}");
+                    plan.skip(&occasion, Skip::Forbid, why);
                 }
-                Admission::After(running) => {
+                admission @ (Admission::Now | Admission::After(_)) => {
                     plan.wake = Some(SOON);
-                    return self.replace(&running, plan);
-                }
-                Admission::Now => {
-                    plan.wake = Some(SOON);
+                    if let Admission::After(running) = admission {
+                        self.replace(&running, plan);
+                    }
                     return;
                 }
             }
         }
-        let Occasion::Trigger(asked) = occasion else { return };
-        plan.status.last_trigger = Some(asked);
+        plan.status.last_trigger = Some(asked.clone());
     }
 
     fn admission<'a>(&self, seen: &'a Observed) -> Admission<'a> {
@@ -130,7 +114,7 @@ impl Pass<'_> {
 
     /// Records the applications of the slots that `is_passed` selects, if these applications were created but could not
     /// be recorded at that time. Such slots count neither as missed nor as skipped. Returns these slots.
-    pub(super) fn tell_made(
+    pub(super) fn record_made(
         &self,
         is_passed: impl Fn(Timestamp) -> bool,
         seen: &Observed,
@@ -143,48 +127,35 @@ impl Pass<'_> {
         let is_slot = |slot: Timestamp| self.slots.after(slot - SignedDuration::from_nanos(1)) == Some(slot);
         let made: BTreeMap<_, _> = of_slots.filter(|(slot, _)| is_passed(*slot) && is_slot(*slot)).collect();
         for (slot, child) in &made {
-            self.tell_one_made(*slot, child, plan);
+            plan.started(&Occasion::Slot(*slot), &child.name, child.created);
         }
         made.into_keys().collect()
     }
 
-    fn tell_one_made(&self, slot: Timestamp, child: &Child, plan: &mut Plan) {
-        record(child.name.clone(), child.created, plan);
-        let late = child.created.duration_since(slot).max(SignedDuration::ZERO);
-        self.tell_started(&Occasion::Slot(slot), &child.name, late, plan);
-    }
-
-    fn start(&self, occasion: &Occasion, late: SignedDuration, plan: &mut Plan) {
+    fn start(&self, occasion: &Occasion, plan: &mut Plan) {
         let application = self.application(occasion);
         let name = application.name_any();
         plan.actions.push(Action::Start(Box::new(application)));
-        record(name.clone(), self.now, plan);
-        self.tell_started(occasion, &name, late, plan);
+        plan.started(occasion, &name, self.now);
     }
 
-    fn tell_started(&self, occasion: &Occasion, name: &str, late: SignedDuration, plan: &mut Plan) {
-        plan.events.push(events::started(occasion, name));
-        plan.outcomes.push(Outcome::Started { late: Duration::try_from(late).unwrap_or_default() });
-    }
-
-    fn tell_taken(&self, occasion: &Occasion, plan: &mut Plan) {
-        plan.events.push(events::taken(occasion, &self.name(occasion)));
-        plan.outcomes.push(Outcome::Skipped { why: Skip::NameTaken, count: 1 });
+    fn skip_taken(&self, occasion: &Occasion, plan: &mut Plan) {
+        let name = self.name(occasion);
+        let why = format!(
+            "there is a SparkApplication {name} that this schedule has not made; delete it if nobody needs it"
+        );
+        plan.skip(occasion, Skip::NameTaken, why);
     }
 
     /// Deletes the running applications that are not being deleted yet. An application that is not recorded yet is
     /// recorded first, and deleted in the next reconcile.
     fn replace(&self, running: &[&Child], plan: &mut Plan) {
-        let deleted = |plan: &Plan, name: &str| {
-            plan.actions
-                .iter()
-                .any(|action| matches!(action, Action::Delete { name: other, .. } if other == name))
-        };
         let is_to_go = |child: &Child| !child.is_going && history::is_recorded(self.schedule, child);
         for child in running.iter().filter(|child| is_to_go(child)) {
-            if !deleted(plan, &child.name) {
+            let delete = child.delete();
+            if !plan.actions.contains(&delete) {
                 plan.events.push(events::replaced(&child.name));
-                plan.actions.push(child.delete());
+                plan.actions.push(delete);
             }
         }
     }
@@ -195,13 +166,27 @@ fn made<'a>(occasion: &Occasion, seen: &'a Observed) -> Option<&'a Child> {
     seen.children.iter().chain(&seen.departed).find(|child| child.is_for(occasion))
 }
 
-fn record(name: String, made: Timestamp, plan: &mut Plan) {
-    plan.status.last_run = Some(Time(super::whole_seconds(made)));
-    plan.status.last_run_name = Some(name);
+fn skip_too_many(occasion: &Occasion, plan: &mut Plan) {
+    let why = format!("{MOST_UNFINISHED} applications of the schedule have not ended");
+    plan.skip(occasion, Skip::TooMany, why);
 }
 
-fn tell_too_many(occasion: &Occasion, plan: &mut Plan) {
-    let why = format!("{MOST_UNFINISHED} applications of the schedule have not ended");
-    plan.events.push(events::skipped(occasion, &why));
-    plan.outcomes.push(Outcome::Skipped { why: Skip::TooMany, count: 1 });
+impl Plan {
+    /// Records that the application `name` was created at the time `made`.
+    fn started(&mut self, occasion: &Occasion, name: &str, made: Timestamp) {
+        self.status.last_run = Some(Time(super::whole_seconds(made)));
+        self.status.last_run_name = Some(name.to_owned());
+        self.events.push(events::started(occasion, name));
+        let late = match occasion {
+            Occasion::Slot(slot) => between(*slot, made),
+            Occasion::Trigger(_) => Duration::ZERO,
+        };
+        self.outcomes.push(Outcome::Started(late));
+    }
+
+    /// Records that no application is created for the occasion: `said` is the reason, in words for the user.
+    pub(super) fn skip(&mut self, occasion: &Occasion, why: Skip, said: impl Display) {
+        self.events.push(events::skipped(occasion, said));
+        self.outcomes.push(Outcome::Skipped(why));
+    }
 }

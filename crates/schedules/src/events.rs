@@ -1,8 +1,6 @@
 //! Builds the events that users see on a schedule, and their wording.
 
 use super::run::{Child, Occasion};
-use jiff::Timestamp;
-use plan::events::{Event, Severity};
 use std::fmt;
 
 impl fmt::Display for Occasion {
@@ -14,59 +12,26 @@ impl fmt::Display for Occasion {
     }
 }
 
-pub(super) fn started(occasion: &Occasion, name: &str) -> Event {
-    let note = format!("started SparkApplication {name}, {occasion}");
-    Event::new(Severity::Normal, "ScheduledRunStarted", "Start", note)
-}
-
-pub(super) fn waiting(slot: Timestamp, running: &[&Child]) -> Event {
-    let note = format!("the run of {slot} waits for {}: concurrencyPolicy is Forbid", awaited(running));
-    Event::new(Severity::Normal, "ScheduledRunWaiting", "Wait", note)
-}
-
-pub(super) fn skipped(occasion: &Occasion, why: &str) -> Event {
-    Event::new(Severity::Warning, "ScheduledRunSkipped", "Skip", format!("{occasion} is skipped: {why}"))
-}
-
-/// Returns the event that a run is skipped because an application of another owner has its name.
-pub(super) fn taken(occasion: &Occasion, name: &str) -> Event {
-    let why = format!(
-        "there is a SparkApplication {name} that this schedule has not made; delete it if nobody needs it"
-    );
-    skipped(occasion, &why)
-}
-
-pub(super) fn replaced(name: &str) -> Event {
-    let note = format!("SparkApplication {name} still runs and is deleted: concurrencyPolicy is Replace");
-    Event::new(Severity::Normal, "ScheduledRunReplaced", "Replace", note)
-}
-
-pub(super) fn missed(count: u64, latest: Timestamp) -> Event {
-    let runs = if count == 1 { "1 run was".to_owned() } else { format!("{count} runs were") };
-    let note =
-        format!("{runs} missed before that of {latest}: the operator was not there, or could not start them");
-    Event::new(Severity::Warning, "ScheduledRunsMissed", "Miss", note)
-}
-
-pub(super) fn too_late(slot: Timestamp) -> Event {
-    let note = format!("the run of {slot} was missed: it is later than startingDeadlineSeconds allows");
-    Event::new(Severity::Warning, "ScheduledRunsMissed", "Miss", note)
-}
-
-pub(super) fn pruned(names: &[&str]) -> Event {
-    let note = format!("deleted {}, more than the history limits keep", names.join(", "));
-    Event::new(Severity::Normal, "ScheduledRunsPruned", "Prune", note)
-}
-
-pub(super) fn invalid(why: &str) -> Event {
-    Event::new(Severity::Warning, "ScheduleInvalid", "Validate", format!("nothing is started: {why}"))
-}
-
-/// Returns the event that the API server has refused an application, and that its creation is retried. Sent by the
-/// controller, since only the controller receives the refusal.
-pub fn not_started(name: &str, why: &str) -> Event {
-    let note = format!("SparkApplication {name} could not be created, and is tried again: {why}");
-    Event::new(Severity::Warning, "ScheduledRunNotStarted", "Start", note)
+plan::events! {
+    pub(super) started(occasion, name) = new(Normal, "ScheduledRunStarted", "Start"):
+        "started SparkApplication {name}, {occasion}";
+    pub(super) waiting(slot, awaited) = new(Normal, "ScheduledRunWaiting", "Wait"):
+        "the run of {slot} waits for {awaited}: concurrencyPolicy is Forbid";
+    pub(super) skipped(occasion, why) = new(Warning, "ScheduledRunSkipped", "Skip"): "{occasion} is skipped: {why}";
+    pub(super) replaced(name) = new(Normal, "ScheduledRunReplaced", "Replace"):
+        "SparkApplication {name} still runs and is deleted: concurrencyPolicy is Replace";
+    /// Returns the event that runs were missed: `1 run was`, `2 runs were`.
+    pub(super) missed(runs, latest) = new(Warning, "ScheduledRunsMissed", "Miss"):
+        "{runs} missed before that of {latest}: the operator was not there, or could not start them";
+    pub(super) too_late(slot) = new(Warning, "ScheduledRunsMissed", "Miss"):
+        "the run of {slot} was missed: it is later than startingDeadlineSeconds allows";
+    pub(super) pruned(names) = new(Normal, "ScheduledRunsPruned", "Prune"):
+        "deleted {names}, more than the history limits keep";
+    pub(super) invalid(why) = new(Warning, "ScheduleInvalid", "Validate"): "nothing is started: {why}";
+    /// Returns the event that the API server has refused an application, and that its creation is retried. Sent by the
+    /// controller, since only the controller receives the refusal.
+    pub not_started(name, why) = new(Warning, "ScheduledRunNotStarted", "Start"):
+        "SparkApplication {name} could not be created, and is tried again: {why}";
 }
 
 /// Returns the names of the applications that have to end before another application may start.

@@ -2,6 +2,7 @@
 
 use super::{Observed, Plan, events, run::Child, trigger};
 use api::{ScheduledSparkApplication, State};
+use std::cmp::Reverse;
 
 /// How many completed and how many failed applications are kept if the schedule sets no limit: the default of
 /// Kubeflow's operator.
@@ -11,15 +12,15 @@ const KEPT: i32 = 1;
 /// the status.
 pub(super) fn prune(schedule: &ScheduledSparkApplication, seen: &Observed, plan: &mut Plan) {
     let spec = &schedule.spec;
-    let (completed, mut pruned) = kept(schedule, seen, State::Completed, spec.successful_run_history_limit);
+    let (completed, pruned) = kept(schedule, seen, State::Completed, spec.successful_run_history_limit);
     let (failed, more) = kept(schedule, seen, State::Failed, spec.failed_run_history_limit);
-    pruned.extend(more);
+    let pruned = [pruned, more].concat();
     plan.status.past_successful_run_names = completed;
     plan.status.past_failed_run_names = failed;
     if !pruned.is_empty() {
         plan.actions.extend(pruned.iter().map(|child| child.delete()));
         let names: Vec<_> = pruned.iter().map(|child| child.name.as_str()).collect();
-        plan.events.push(events::pruned(&names));
+        plan.events.push(events::pruned(names.join(", ")));
     }
 }
 
@@ -33,18 +34,12 @@ fn kept<'a>(
 ) -> (Vec<String>, Vec<&'a Child>) {
     let mut ended: Vec<_> =
         seen.children.iter().filter(|child| child.state == state && !child.is_going).collect();
-    ended.sort_by_key(|child| (child.created, &child.name));
-    ended.reverse();
+    ended.sort_by_key(|child| Reverse((child.created, &child.name)));
     let limit = usize::try_from(limit.unwrap_or(KEPT)).unwrap_or_default();
-    let (mut names, mut pruned) = (Vec::new(), Vec::new());
-    for (place, child) in ended.into_iter().enumerate() {
-        if place < limit || !is_recorded(schedule, child) {
-            names.push(child.name.clone());
-        } else {
-            pruned.push(child);
-        }
-    }
-    (names, pruned)
+    let is_kept = |(place, child): &(usize, &Child)| *place < limit || !is_recorded(schedule, child);
+    let (kept, pruned): (Vec<_>, Vec<_>) = ended.into_iter().enumerate().partition(is_kept);
+    let names = kept.into_iter().map(|(_, child)| child.name.clone());
+    (names.collect(), pruned.into_iter().map(|(_, child)| child).collect())
 }
 
 /// Whether the status records that the application was created. Until then the application itself is the only record of

@@ -74,7 +74,7 @@ pub struct Questions {
 
 /// What to do and what to record. The actions are carried out first, then the status is written, then the events are
 /// sent and the outcomes are counted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct Plan {
     pub actions: Vec<Action>,
@@ -94,21 +94,14 @@ pub enum Action {
     Delete { name: String, uid: String, resource_version: Option<String> },
 }
 
-/// The outcome of one or several slots.
+/// The outcome of one slot, or of several that were missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// An application was created, this long after its slot; zero if the user has triggered it.
-    Started {
-        late: Duration,
-    },
-    Skipped {
-        why: Skip,
-        count: u64,
-    },
-    /// The operator was not running in time, or could not start the run in time.
-    Missed {
-        count: u64,
-    },
+    Started(Duration),
+    Skipped(Skip),
+    /// The operator was not running in time, or could not start so many runs in time.
+    Missed(u64),
 }
 
 api::words! {
@@ -154,7 +147,8 @@ pub fn questions(
 ) -> Questions {
     let Ok(pass) = Pass::new(schedule, checked, now, policy) else { return Questions::default() };
     let due = pass.due().map(|due| Occasion::Slot(due.latest));
-    let occasions: Vec<_> = due.into_iter().chain(pass.trigger()).collect();
+    let asked = pass.asked().map(|asked| Occasion::Trigger(asked.clone()));
+    let occasions: Vec<_> = due.into_iter().chain(asked).collect();
     Questions {
         pods: !occasions.is_empty() && pass.runs_alone() && children.iter().all(Child::is_over),
         names: occasions.iter().map(|occasion| pass.name(occasion)).collect(),
@@ -169,13 +163,8 @@ pub fn next(
     now: Timestamp,
     policy: &Policy,
 ) -> Plan {
-    let mut plan = Plan {
-        actions: Vec::new(),
-        status: schedule.status.clone().unwrap_or_default(),
-        events: Vec::new(),
-        outcomes: Vec::new(),
-        wake: None,
-    };
+    let status = schedule.status.clone().unwrap_or_default();
+    let mut plan = Plan { status, ..Plan::default() };
     history::prune(schedule, seen, &mut plan);
     let (standing, pass) = (Standing::of(schedule, now), Pass::new(schedule, checked, now, policy));
     let status = &mut plan.status;
@@ -214,12 +203,12 @@ fn refuse(schedule: &ScheduledSparkApplication, why: String, plan: &mut Plan) {
     status.schedule_state = ScheduleState::FailedValidation;
     status.reason = Some(why);
     let Some(asked) = trigger(schedule) else { return };
-    if is_known(schedule) && status.last_trigger.as_ref() != Some(asked) {
-        let occasion = Occasion::Trigger(asked.clone());
-        plan.events.push(events::skipped(&occasion, "the schedule is invalid, see status.reason"));
-        plan.outcomes.push(Outcome::Skipped { why: Skip::Invalid, count: 1 });
-    }
+    let is_new = is_known(schedule) && status.last_trigger.as_ref() != Some(asked);
     status.last_trigger = Some(asked.clone());
+    if is_new {
+        let occasion = Occasion::Trigger(asked.clone());
+        plan.skip(&occasion, Skip::Invalid, "the schedule is invalid, see status.reason");
+    }
 }
 
 /// The times from which the slots of a schedule are counted.
@@ -238,27 +227,23 @@ impl Standing {
         let status = schedule.status.clone().unwrap_or_default();
         let (is_same, was_idle) = (is_same(schedule, &status), was_idle(&status));
         let recorded = (&status.observed_schedule, status.scheduled_since, status.handled_until);
-        let mut standing = match recorded {
-            (Some(_), Some(since), Some(until)) if is_same => Self { since: since.0, handled_until: until.0 },
+        let (since, until) = match recorded {
+            (Some(_), Some(since), Some(until)) if is_same => (since.0, until.0),
             // The times of the schedule were edited, so slots are counted from now on, but never from before the
             // recorded time: if the clock was put back, a slot of the edited schedule could otherwise be due at a time
             // for which an application was already created.
-            (Some(_), _, until) => {
-                Self { since: now, handled_until: until.map_or(now, |until| until.0.max(now)) }
-            }
+            (Some(_), _, until) => (now, until.map_or(now, |until| until.0.max(now))),
             // This operator has recorded nothing yet. If Kubeflow's operator has recorded a last run, the slots are
             // counted from that run.
             (None, ..) => {
                 let since = status.last_run.map_or(created, |last| last.0);
-                Self { since, handled_until: since }
+                (since, since)
             }
         };
         // No application is created later for slots that passed while the schedule was suspended or invalid.
-        if was_idle {
-            standing.handled_until = standing.handled_until.max(now);
-        }
+        let until = if was_idle { until.max(now) } else { until };
         let sane = |moment: Timestamp| if moment.duration_since(now) > PUT_BACK { now } else { moment };
-        Self { since: sane(standing.since), handled_until: sane(standing.handled_until) }
+        Self { since: sane(since), handled_until: sane(until) }
     }
 }
 
@@ -289,25 +274,25 @@ impl<'a> Pass<'a> {
     }
 
     fn go(&self, seen: &Observed, plan: &mut Plan) {
-        let before = self.schedule.status.clone().unwrap_or_default();
         let mut deadline = None;
         if let Some(due) = self.due() {
             deadline = self.deadline().and_then(|late| due.latest.checked_add(late).ok());
-            self.pass_over(due, &before, seen, plan);
-            self.admit_slot(due.latest, &before, seen, plan);
+            self.pass_over(due, seen, plan);
+            self.admit_slot(due.latest, seen, plan);
         }
         self.admit_trigger(seen, plan);
-        plan.status.last_trigger = match plan.status.last_trigger.take() {
-            None if !is_known(self.schedule) => trigger(self.schedule).cloned(),
-            handled => handled,
-        };
+        if plan.status.last_trigger.is_none() && !is_known(self.schedule) {
+            plan.status.last_trigger = trigger(self.schedule).cloned();
+        }
         if plan.status.suspended {
             return;
         }
         let next = self.slots.after(self.now.max(self.standing.handled_until));
         plan.status.next_run = next.map(Time);
         let waits = deadline.filter(|_| plan.status.pending_run.is_some());
-        let wake = next.into_iter().chain(waits).min().map(|moment| until(moment, self.now));
+        let wake = next.into_iter().chain(waits).min();
+        // A wake-up is not too early.
+        let wake = wake.map(|moment| between(self.now, moment) + Duration::from_millis(1));
         plan.wake = plan.wake.into_iter().chain(wake).chain([LONGEST_SLEEP]).min();
     }
 
@@ -326,41 +311,38 @@ impl<'a> Pass<'a> {
 
     /// Counts the due slots before the latest one as skipped or missed: if several slots are due, only the latest one
     /// still gets an application.
-    fn pass_over(
-        &self,
-        due: Due,
-        before: &ScheduledSparkApplicationStatus,
-        seen: &Observed,
-        plan: &mut Plan,
-    ) {
+    fn pass_over(&self, due: Due, seen: &Observed, plan: &mut Plan) {
         let is_passed = |slot: Timestamp| slot > self.standing.handled_until && slot < due.latest;
-        let made = self.tell_made(is_passed, seen, plan);
-        let waited = before.pending_run.as_ref().map(|time| time.0);
-        let waited = waited.filter(|slot| is_passed(*slot) && !made.contains(slot));
+        let made = self.record_made(is_passed, seen, plan);
+        let waited = self.waiting().filter(|slot| is_passed(*slot) && !made.contains(slot));
         if let Some(slot) = waited {
             let (why, said) = if self.is_replacing() {
                 (Skip::Replace, "what it was to replace did not end until the next was due")
             } else {
                 (Skip::Forbid, "another one ran until the next was due, and concurrencyPolicy is Forbid")
             };
-            plan.events.push(events::skipped(&Occasion::Slot(slot), said));
-            plan.outcomes.push(Outcome::Skipped { why, count: 1 });
+            plan.skip(&Occasion::Slot(slot), why, said);
         }
         let missed = due.count.saturating_sub(1 + made.len() as u64 + u64::from(waited.is_some()));
         if missed > 0 {
-            plan.events.push(events::missed(missed, due.latest));
-            plan.outcomes.push(Outcome::Missed { count: missed });
+            let runs = if missed == 1 { "1 run was".to_owned() } else { format!("{missed} runs were") };
+            plan.events.push(events::missed(runs, due.latest));
+            plan.outcomes.push(Outcome::Missed(missed));
         }
         let just_before = due.latest.checked_sub(SignedDuration::from_secs(1)).unwrap_or(due.latest);
         plan.status.handled_until = Some(Time(just_before.max(self.standing.handled_until)));
     }
 
-    /// Returns the run that the user has triggered by the annotation; none if the annotation's value is handled
-    /// already.
-    fn trigger(&self) -> Option<Occasion> {
+    /// Returns the slot whose run waits, according to the status.
+    fn waiting(&self) -> Option<Timestamp> {
+        Some(self.schedule.status.as_ref()?.pending_run.as_ref()?.0)
+    }
+
+    /// Returns the value of the annotation by which the user has triggered a run; none if it is handled already.
+    fn asked(&self) -> Option<&String> {
         let asked = trigger(self.schedule).filter(|_| is_known(self.schedule))?;
         let handled = self.schedule.status.as_ref().and_then(|status| status.last_trigger.as_ref());
-        (handled != Some(asked)).then(|| Occasion::Trigger(asked.clone()))
+        (handled != Some(asked)).then_some(asked)
     }
 }
 
@@ -387,9 +369,4 @@ fn trigger(schedule: &ScheduledSparkApplication) -> Option<&String> {
 
 fn whole_seconds(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
-}
-
-/// Returns the time until `moment`, plus a millisecond, so that the wake-up is not too early.
-fn until(moment: Timestamp, now: Timestamp) -> Duration {
-    between(now, moment) + Duration::from_millis(1)
 }

@@ -5,6 +5,7 @@ use super::{Action, Pass};
 use api::{
     ScheduledSparkApplication, SparkApplication, State,
     names::{annotation, label},
+    owner_reference,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -54,20 +55,13 @@ impl Pass<'_> {
     /// Returns the application for `occasion`. As in Kubeflow's operator, the application has all labels of the
     /// schedule, and its owner reference is not a controller reference.
     pub(super) fn application(&self, occasion: &Occasion) -> SparkApplication {
-        let ObjectMeta { namespace, labels, uid, .. } = self.schedule.metadata.clone();
+        let ObjectMeta { namespace, labels, .. } = self.schedule.metadata.clone();
         let own = (label::SCHEDULED_APP_NAME.to_owned(), self.schedule.name_any());
         let annotation = match occasion {
             Occasion::Slot(slot) => (annotation::SCHEDULED_TIME.to_owned(), slot.to_string()),
             Occasion::Trigger(value) => (annotation::TRIGGER.to_owned(), value.clone()),
         };
-        let owner = OwnerReference {
-            api_version: ScheduledSparkApplication::api_version(&()).into_owned(),
-            kind: ScheduledSparkApplication::kind(&()).into_owned(),
-            name: self.schedule.name_any(),
-            uid: uid.unwrap_or_default(),
-            block_owner_deletion: Some(true),
-            controller: None,
-        };
+        let owner = OwnerReference { controller: None, ..owner_reference(self.schedule) };
         let metadata = ObjectMeta {
             name: Some(self.name(occasion)),
             namespace,
@@ -113,10 +107,7 @@ impl Child {
     }
 
     pub(super) fn delete(&self) -> Action {
-        Action::Delete {
-            name: self.name.clone(),
-            uid: self.uid.clone(),
-            resource_version: self.resource_version.clone(),
-        }
+        let Self { name, uid, resource_version, .. } = self.clone();
+        Action::Delete { name, uid, resource_version }
     }
 }

@@ -378,7 +378,7 @@ impl Oracle {
         {
             return Some("nobody says what a submission pod waits for".to_owned());
         }
-        if plan.status.executor_state.len() > self.setting.policy.executor_limits.count {
+        if plan.status.executor_state.len() > self.setting.policy.executor_limit {
             return Some("executorState has outgrown its limit".to_owned());
         }
         let before = real.status.clone().unwrap_or_default();

@@ -232,8 +232,8 @@ impl Oracle {
             }
         }
         let count = |outcome: &Outcome| match outcome {
-            Outcome::Started { .. } => 1,
-            Outcome::Skipped { count, .. } | Outcome::Missed { count } => *count as usize,
+            Outcome::Started(_) | Outcome::Skipped(_) => 1,
+            Outcome::Missed(count) => *count as usize,
         };
         let outcomes: usize = plan.outcomes.iter().map(count).sum();
         let is_triggered = before.observed_schedule.is_some() && after.last_trigger != before.last_trigger;

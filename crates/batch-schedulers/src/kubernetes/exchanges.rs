@@ -21,7 +21,7 @@
 //! An executor without a placeholder, such as one that replaces another, loses its gate at once, and each loses it after
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
 
-use super::seat::{excess, is_gated, is_placeholder, nominate, nomination, ungate};
+use super::{excess, is_gated, is_placeholder, nominate, nomination, ungate};
 use crate::BatchSchedulers;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
@@ -31,6 +31,7 @@ use plan::{
 };
 use pods::{Placement, PodSummary};
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
@@ -68,14 +69,12 @@ pub struct Blocker {
 impl Blocker {
     /// Returns the pods among those of an application for which executors wait.
     pub fn among<'a>(pods: impl Iterator<Item = &'a PodSummary> + Clone) -> Vec<Self> {
-        let placeholders = || {
-            let all = pods.clone().filter(|pod| is_placeholder(pod));
-            all.filter_map(|pod| Some((pod, pod.placement()?.node.as_ref()?)))
-        };
-        let leaving = placeholders().filter(|(pod, _)| pod.terminating);
+        let placeholders = pods.clone().filter(|pod| is_placeholder(pod));
+        let placeholders = placeholders.filter_map(|pod| Some((pod, pod.placement()?.node.as_ref()?)));
+        let leaving = placeholders.clone().filter(|(pod, _)| pod.terminating);
         let leaving = leaving.map(|(pod, node)| Self::new(pod, node, false));
-        let held: HashSet<_> =
-            placeholders().map(|(pod, node)| (pod.executor_id, &pod.submission_id, node)).collect();
+        let held = placeholders.map(|(pod, node)| (pod.executor_id, &pod.submission_id, node));
+        let held: HashSet<_> = held.collect();
         let executors = pods.clone().filter(|pod| !pod.terminating && !is_placeholder(pod));
         let executors = executors.filter_map(|executor| {
             let own = executor.placement().filter(|own| own.node.is_none())?;
@@ -132,19 +131,8 @@ impl Waits {
         self.0.retain(|uid, _| gated.contains_key(&**uid));
         for (uid, pod) in gated {
             let wait = self.0.entry(uid.to_owned()).or_insert(Wait { since: now, nominated: None });
-            if nominated(pod) == wait.nominated.as_ref() {
+            if pod.placement().and_then(|own| own.nominated.as_ref()) == wait.nominated.as_ref() {
                 wait.nominated = None;
-            }
-        }
-    }
-
-    /// Adds the nominations among `actions`.
-    fn add(&mut self, actions: &[Action]) {
-        for action in actions {
-            if let Some((uid, node)) = nomination(action)
-                && let Some(wait) = self.0.get_mut(uid)
-            {
-                wait.nominated = Some(node.to_owned());
             }
         }
     }
@@ -199,8 +187,11 @@ impl ExtensionMemory for ExchangeMemory {
     }
 
     fn note(&mut self, uid: &str, actions: &[Action]) {
-        if let Some(waits) = self.waits.get_mut(uid) {
-            waits.add(actions);
+        let Some(Waits(waits)) = self.waits.get_mut(uid) else { return };
+        for (uid, node) in actions.iter().filter_map(nomination) {
+            if let Some(wait) = waits.get_mut(uid) {
+                wait.nominated = Some(node.to_owned());
+            }
         }
     }
 
@@ -255,19 +246,13 @@ impl Gang<'_> {
     /// Returns the uids of the executors to which placeholders belong. Spark gives each number to one executor. Among
     /// several, the one whose exchange has begun is chosen, or else the oldest: together they have the room of one.
     fn takers(&self) -> HashMap<u64, &str> {
-        let mut takers = HashMap::new();
         let mut gated: Vec<_> = self.gated().collect();
+        // The last one of each number remains.
         gated.sort_by_key(|(pod, own)| {
-            let has_begun =
-                own.nominated.is_some() || self.wait(pod).is_some_and(|wait| wait.nominated.is_some());
-            (!has_begun, pod.created, &pod.uid)
+            let wait = self.wait(pod).and_then(|wait| wait.nominated.as_ref());
+            (own.nominated.is_some() || wait.is_some(), Reverse((pod.created, &pod.uid)))
         });
-        for (executor, _) in gated {
-            if let Some(number) = executor.executor_id {
-                takers.entry(number).or_insert(&*executor.uid);
-            }
-        }
-        takers
+        gated.into_iter().filter_map(|(pod, _)| Some((pod.executor_id?, &*pod.uid))).collect()
     }
 
     pub(super) fn gated(&self) -> impl Iterator<Item = (&PodSummary, &Placement)> {
@@ -289,13 +274,14 @@ impl<'a> Exchanging<'a> {
     fn remove_gates(&self, plan: &mut Plan) -> Ungated<'a> {
         let mut ungated = Ungated::default();
         for (executor, own) in self.gang.gated() {
-            let (is_overdue, rest) = self.has_waited(executor, LONGEST_EXCHANGE);
-            let (is_its_turn, until_turn) = self.has_waited(executor, LONGEST_TURN);
+            let rest = self.rest(executor, LONGEST_EXCHANGE);
+            let until_turn = self.rest(executor, LONGEST_TURN);
             let is_in = |exchanges: &Exchanges| {
                 own.nominated.as_ref().is_some_and(|node| exchanges.under_way.contains(node))
             };
             let is_ready = self.placeholder_of(executor, own).is_none() && !is_in(&self.own);
-            if is_overdue || is_ready && (is_its_turn || !is_in(&self.gang.recalled.of_others)) {
+            let is_its_turn = until_turn.is_none() || !is_in(&self.gang.recalled.of_others);
+            if rest.is_none() || is_ready && is_its_turn {
                 plan.events.extend(self.too_large(executor, own));
                 ungated.uids.insert(&executor.uid);
                 ungated.nodes.extend(&own.nominated);
@@ -309,10 +295,10 @@ impl<'a> Exchanging<'a> {
         ungated
     }
 
-    /// Returns whether an executor has waited for `duration`, and how long it takes until it has.
-    fn has_waited(&self, executor: &PodSummary, duration: SignedDuration) -> (bool, Option<Duration>) {
+    /// Returns how long it takes until an executor has waited for `duration`; none if it has.
+    fn rest(&self, executor: &PodSummary, duration: SignedDuration) -> Option<Duration> {
         let since = self.gang.wait(executor).map_or(self.gang.view.now, |wait| wait.since);
-        self.gang.elapsed(Some(since), duration)
+        self.gang.rest(Some(since), duration)
     }
 
     /// Begins the exchange of each executor whose placeholder holds room on a node where no executor is to be placed.
@@ -328,7 +314,7 @@ impl<'a> Exchanging<'a> {
             // The driver can run before a placeholder has its node.
             let Some(node) = placeholder.placement().and_then(|own| own.node.as_ref()) else { continue };
             if own.nominated.as_ref() != Some(node) {
-                let (is_its_turn, _) = self.has_waited(executor, LONGEST_TURN);
+                let is_its_turn = self.rest(executor, LONGEST_TURN).is_none();
                 let is_busy = self.own.to_be_placed.contains(node)
                     || ungated.nodes.contains(node)
                     || others.to_be_placed.contains(node) && !is_its_turn;
@@ -373,8 +359,4 @@ impl<'a> Exchanging<'a> {
 struct Ungated<'a> {
     uids: BTreeSet<&'a str>,
     nodes: BTreeSet<&'a String>,
-}
-
-fn nominated(pod: &PodSummary) -> Option<&String> {
-    pod.placement()?.nominated.as_ref()
 }

@@ -11,7 +11,6 @@
 
 mod exchanges;
 mod placeholders;
-mod seat;
 
 use crate::canonical;
 use api::{
@@ -23,12 +22,11 @@ pub(crate) use exchanges::Gang;
 pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 use k8s_openapi::api::core::v1::PodSpec;
 use plan::{
+    Action, PodPatch,
     copies::Copies,
     pod_requests::{PlannedPod, PodRequests},
 };
-use pods::{Amounts, PodClaim};
-pub(crate) use seat::ungate;
-pub use seat::{excess, is_gated, is_placeholder};
+use pods::{Amounts, Placement, PodClaim, PodSummary};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -65,9 +63,8 @@ const TEMPLATE: &str = "driver-and-executors";
 
 /// Returns the name of the PodGroup, which begins the names of the placeholders. Each run has a name of its own: the
 /// cluster keeps a PodGroup until none of its pods is left.
-pub(super) fn name(application: &SparkApplication, submission_id: &str) -> String {
-    let name = application.metadata.name.as_deref().unwrap_or_default();
-    format!("{name}-{}", submission_id.get(..8).unwrap_or(submission_id))
+pub(super) fn name(application: &str, submission_id: &str) -> String {
+    format!("{application}-{}", submission_id.get(..8).unwrap_or(submission_id))
 }
 
 /// Puts the driver of `application` into its PodGroup and gates its executors. Returns the Workload and the PodGroup, and
@@ -98,7 +95,7 @@ pub(super) fn objects(
             requests.allocator
         ));
     }
-    let name = name(application, submission_id);
+    let name = name(application.metadata.name.as_deref().unwrap_or_default(), submission_id);
     let annotations = application.metadata.annotations.get_or_insert_default();
     annotations.insert(annotation::POD_GROUP.to_owned(), name.clone());
     annotations.insert(annotation::SCHEDULING_GATE.to_owned(), batch_scheduler::GATE.to_owned());
@@ -111,21 +108,17 @@ pub(super) fn objects(
         template["priorityClassName"] = class.clone();
     }
     let mut group = template.clone();
-    match version {
+    let (field, reference) = match version {
         PodGroupVersion::V1alpha2 => {
-            group["podGroupTemplateRef"] =
-                json!({"workload": {"workloadName": name, "podGroupTemplateName": TEMPLATE}});
+            let workload = json!({"workloadName": name, "podGroupTemplateName": TEMPLATE});
+            ("podGroupTemplateRef", json!({"workload": workload}))
         }
-        PodGroupVersion::V1beta1 => {
-            group["workloadRef"] = json!({"workloadName": name, "templateName": TEMPLATE});
-        }
-    }
+        PodGroupVersion::V1beta1 => ("workloadRef", json!({"workloadName": name, "templateName": TEMPLATE})),
+    };
+    group[field] = reference;
     template["name"] = TEMPLATE.into();
-    let controller = json!({
-        "apiGroup": "sparkoperator.k8s.io",
-        "kind": "SparkApplication",
-        "name": application.metadata.name,
-    });
+    let own = &application.metadata.name;
+    let controller = json!({"apiGroup": "sparkoperator.k8s.io", "kind": "SparkApplication", "name": own});
     let object = |kind: &str, spec: Value| json!({"apiVersion": version.api_version(), "kind": kind, "metadata": {"name": name}, "spec": spec});
     let workload = object("Workload", json!({"controllerRef": controller, "podGroupTemplates": [template]}));
     let placeholders = Copies {
@@ -150,11 +143,9 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
     // What injects sidecars into executors, or is asked not to, does the same here. There is nothing to scrape, and no
     // container with the name of one of the executor's.
     let mut annotations = annotations.clone();
-    let is_left_out = |name: &str| {
-        [annotation::SCRAPE, annotation::SCRAPE_PORT, annotation::SCRAPE_PATH].contains(&name)
-            || name.starts_with(annotation::APPARMOR_PREFIX)
-    };
-    annotations.retain(|name, _| !is_left_out(name));
+    const SCRAPING: [&str; 3] = [annotation::SCRAPE, annotation::SCRAPE_PORT, annotation::SCRAPE_PATH];
+    annotations
+        .retain(|name, _| !SCRAPING.contains(&&**name) && !name.starts_with(annotation::APPARMOR_PREFIX));
     let mut spec = json!({
         "schedulingGroup": {"podGroupName": group},
         "restartPolicy": "Never",
@@ -164,18 +155,8 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
         "enableServiceLinks": false,
     });
     let mut take = |from: &Value, fields: &[&str]| take(&mut spec, from, fields);
-    take(
-        executor,
-        &[
-            "nodeSelector",
-            "affinity",
-            "tolerations",
-            "topologySpreadConstraints",
-            "runtimeClassName",
-            "overhead",
-            "resources",
-        ],
-    );
+    take(executor, &["nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"]);
+    take(executor, &["runtimeClassName", "overhead", "resources"]);
     take(executor, &["securityContext", "imagePullSecrets", "hostNetwork"]);
     // Policies and pull secrets can belong to the account, and what injects sidecars can need its token.
     take(executor, &["serviceAccountName", "serviceAccount", "automountServiceAccountToken"]);
@@ -228,8 +209,7 @@ fn hold_as_much(spec: &mut Value, requests: &Amounts) {
         let text = |amount: i128| Value::from(canonical(&quantity::of_resource(name, amount)));
         resources["requests"][name] = text(asked);
         // Kubernetes requires limits of devices and huge pages.
-        let is_limited = limit.is_some() || name.starts_with("hugepages-") || name.contains('/');
-        if is_limited {
+        if limit.is_some() || name.starts_with("hugepages-") || name.contains('/') {
             resources["limits"][name] = text(limit.unwrap_or(0).max(asked));
         }
     }
@@ -240,4 +220,46 @@ fn take(to: &mut Value, from: &Value, fields: &[&str]) {
     for field in fields.iter().filter(|field| !from[**field].is_null()) {
         to[*field] = from[*field].clone();
     }
+}
+
+/// Whether the pod is a placeholder: it holds room for an executor.
+pub fn is_placeholder(pod: &PodSummary) -> bool {
+    pod.other_role() == Some(role::PLACEHOLDER)
+}
+
+/// Whether the gate of gangs still keeps the pod from being placed.
+pub fn is_gated(pod: &PodSummary) -> bool {
+    pod.placement().is_some_and(|own| own.gate.as_deref() == Some(batch_scheduler::GATE))
+}
+
+/// Returns what an executor at the place `own` asks for beyond what its placeholder holds: `2Gi memory instead of 1408Mi`;
+/// none if it fits. If the operator reserved room for one that does not fit, whoever may create pods would get more room on
+/// a node than they have there.
+pub fn excess(own: &Placement, placeholder: &Placement) -> Option<String> {
+    let held = |name: &String| placeholder.requests.get(name).copied().unwrap_or(0);
+    let (name, asked) = own.requests.iter().find(|(name, asked)| **asked > held(name))?;
+    let [asked, held] = [*asked, held(name)].map(|amount| quantity::of_resource(name, amount));
+    Some(format!("{asked} {name} instead of {held}"))
+}
+
+/// Returns the action that makes the scheduler reserve room for a pod that is not placed yet, on this node.
+fn nominate(pod: &PodSummary, node: &str) -> Action {
+    patched(pod, PodPatch::Status(json!({"status": {"nominatedNodeName": node}})))
+}
+
+/// Returns the uid of the pod that `action` nominates, and the node; none if it is another action.
+fn nomination(action: &Action) -> Option<(&str, &str)> {
+    let Action::PatchPod { uid, patch: PodPatch::Status(patch), .. } = action else { return None };
+    Some((uid, patch["status"]["nominatedNodeName"].as_str()?))
+}
+
+/// Returns the action that lets the scheduler place an executor: it removes the gate with which the executor was created,
+/// and no gate of others.
+pub(crate) fn ungate(pod: &PodSummary) -> Action {
+    let gates = json!([{"$patch": "delete", "name": batch_scheduler::GATE}]);
+    patched(pod, PodPatch::Spec(json!({"spec": {"schedulingGates": gates}})))
+}
+
+fn patched(PodSummary { name, uid, .. }: &PodSummary, patch: PodPatch) -> Action {
+    Action::PatchPod { name: name.clone(), uid: uid.clone(), patch }
 }

@@ -42,20 +42,17 @@ impl Gang<'_> {
             return;
         }
         let Some(run) = plan.status.submission_id.clone().filter(|_| state.is_followed()) else {
-            let next = self.is_to_be_launched(state).then(|| Run::next(self.view.application).id);
-            let is_of_next = |pod: &&PodSummary| {
-                next.as_ref().is_some_and(|id| pod.submission_id.as_deref() == Some(id.as_str()))
-            };
-            plan.actions
-                .extend(self.placeholders().filter(|pod| !is_of_next(pod)).filter_map(Action::delete));
-            // An executor with the gate would never start, and never end.
-            let gated = self.view.seen.executors.iter().filter(|pod| is_gated(pod));
-            for action in gated.filter_map(Action::delete) {
-                // Some are to be deleted anyway.
-                if !plan.actions.contains(&action) {
-                    plan.actions.push(action);
-                }
-            }
+            // A submission may be creating placeholders of the next run in these states.
+            let is_next =
+                matches!(state, State::New | State::PendingRerun | State::Resuming | State::SubmissionFailed);
+            let next = is_next.then(|| Run::next(self.view.application).id.to_string());
+            let others = self.placeholders().filter(|pod| next.is_none() || pod.submission_id != next);
+            plan.actions.extend(others.filter_map(Action::delete));
+            // An executor with the gate would never start, and never end. Some are to be deleted anyway.
+            let gated =
+                self.view.seen.executors.iter().filter(|pod| is_gated(pod)).filter_map(Action::delete);
+            let gated: Vec<_> = gated.filter(|action| !plan.actions.contains(action)).collect();
+            plan.actions.extend(gated);
             return;
         };
         let is_of_run = |pod: &&PodSummary| pod.submission_id.as_ref() == Some(&run);
@@ -77,50 +74,39 @@ impl Gang<'_> {
         let created: BTreeSet<_> = self.gated().map(|(pod, _)| pod.executor_id).collect();
         let is_waiting = |pod: &&&PodSummary| !pod.terminating && !created.contains(&pod.executor_id);
         let waiting: Vec<_> = placeholders.iter().filter(is_waiting).collect();
-        let Some(placed) = self.view.driver().and_then(|driver| driver.assigned) else { return };
-        if waiting.is_empty() {
+        let placed = self.view.driver().and_then(|driver| driver.assigned);
+        if waiting.is_empty() || placed.is_none() {
             return;
         }
-        match self.elapsed(Some(placed), LONGEST_WAIT) {
-            (true, _) => plan.actions.extend(waiting.into_iter().filter_map(|pod| Action::delete(pod))),
-            (false, rest) => plan.wake = plan.wake.into_iter().chain(rest).min(),
+        match self.rest(placed, LONGEST_WAIT) {
+            None => plan.actions.extend(waiting.into_iter().filter_map(|pod| Action::delete(pod))),
+            rest => plan.wake = plan.wake.into_iter().chain(rest).min(),
         }
     }
 
     /// Creates placeholders again that somebody has deleted before the gang was placed: without them, it never would be.
     fn replace_lost(&self, run: &str, plan: &mut Plan) {
-        let (Some(driver), Some(defaults)) = (self.view.driver(), &self.view.seen.defaults) else { return };
+        let Some(driver) = self.view.driver() else { return };
         if driver.phase != Phase::Pending || driver.assigned.is_some() || driver.terminating {
             return;
         }
-        let copies = self.schedulers.placeholders(self.view.submitted(), run, driver, defaults);
+        let copies = self.schedulers.placeholders(&self.view, run);
         let there: BTreeSet<_> = self.view.seen.others.iter().map(|pod| &*pod.name).collect();
         let mut numbers = copies.missing(|name| there.contains(name));
         numbers.truncate(AT_ONCE);
         if numbers.is_empty() {
             return;
         }
-        let (is_lost, rest) = self.elapsed(driver.created, LOST);
-        if is_lost {
+        let rest = self.rest(driver.created, LOST);
+        if rest.is_none() {
             plan.actions.push(Action::MakeCopies { copies: Box::new(copies), numbers });
         }
         plan.wake = plan.wake.into_iter().chain(rest.or(Some(AGAIN))).min();
     }
 
-    /// Returns whether `duration` has elapsed since `then`, and how long it takes until it has. An unknown time is long
-    /// ago.
-    pub(super) fn elapsed(
-        &self,
-        then: Option<Timestamp>,
-        duration: SignedDuration,
-    ) -> (bool, Option<Duration>) {
-        let rest = then.map_or(SignedDuration::ZERO, |then| duration - self.view.now.duration_since(then));
-        let rest = Duration::try_from(rest).ok().filter(|rest| !rest.is_zero());
-        (rest.is_none(), rest)
-    }
-
-    /// Whether a submission may be creating placeholders of the next run in this state.
-    fn is_to_be_launched(&self, state: State) -> bool {
-        matches!(state, State::New | State::PendingRerun | State::Resuming | State::SubmissionFailed)
+    /// Returns how long it takes until `duration` has elapsed since `then`; none if it has. An unknown time is long ago.
+    pub(super) fn rest(&self, then: Option<Timestamp>, duration: SignedDuration) -> Option<Duration> {
+        let rest = duration - self.view.now.duration_since(then?);
+        Duration::try_from(rest).ok().filter(|rest| !rest.is_zero())
     }
 }

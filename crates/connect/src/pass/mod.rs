@@ -10,18 +10,15 @@ use crate::{
     ui,
 };
 use api::{
-    ConnectFailure, ConnectGateway, ConnectState, ObjectKey, ObjectKind, SparkConnect, excerpt,
+    ConnectFailure, ConnectGateway, ConnectState, ExecutorState, ObjectKey, ObjectKind, SparkConnect,
+    excerpt,
     names::connect_condition::{
         EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED,
     },
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use plan::{
-    between,
-    driver::{self, DriverState},
-    executor_trial::Trial,
-};
+use plan::{between, driver, executor_trial::Trial};
 use pods::Phase;
 use std::time::Duration;
 
@@ -290,15 +287,15 @@ impl<'a> Pass<'a> {
         }
         status.server_hash = Some(hash);
         let summary = &pod.summary;
-        let state = driver::state(summary);
         status.server.pod_name = Some(summary.name.clone());
         status.server.pod_ip.clone_from(&pod.ip);
-        match state {
-            DriverState::Completed => self.ended(pod, "server container ended with exit code 0".to_owned()),
-            DriverState::Failed(why) => {
+        match summary.state() {
+            ExecutorState::Completed => self.ended(pod, "server container ended with exit code 0".to_owned()),
+            ExecutorState::Failed => {
+                let why = driver::failure(summary);
                 self.ended(pod, why.replacen("driver container", "server container", 1))
             }
-            DriverState::Pending => {
+            ExecutorState::Pending => {
                 let why = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
                 let why = summary.waiting_for().or(why);
                 self.starts(&summary.name, why.as_deref());
@@ -306,8 +303,8 @@ impl<'a> Pass<'a> {
                     self.wake_in(rest);
                 }
             }
-            DriverState::Running if pod.is_ready => self.ready(pod),
-            DriverState::Running => match self.plan.status.state {
+            ExecutorState::Running if pod.is_ready => self.ready(pod),
+            ExecutorState::Running => match self.plan.status.state {
                 ConnectState::New | ConnectState::Provisioning | ConnectState::Failed => {
                     self.enter(ConnectState::Provisioning, "Starting", "Spark does not listen yet");
                 }
@@ -315,7 +312,7 @@ impl<'a> Pass<'a> {
                     self.unready(&summary.name, "Spark does not answer");
                 }
             },
-            DriverState::Unknown => self.unready(&summary.name, "its node does not answer"),
+            ExecutorState::Unknown => self.unready(&summary.name, "its node does not answer"),
         }
     }
 

@@ -41,14 +41,14 @@ impl ScheduleMetrics {
 
     pub(super) fn count(&self, outcome: Outcome) {
         match outcome {
-            Outcome::Started { late } => {
+            Outcome::Started(late) => {
                 self.started.inc();
                 self.lag.observe(late.as_secs_f64());
             }
-            Outcome::Skipped { why, count } => {
-                self.skipped.get_or_create(&[("reason", why.as_str())]).inc_by(count);
+            Outcome::Skipped(why) => {
+                self.skipped.get_or_create(&[("reason", why.as_str())]).inc();
             }
-            Outcome::Missed { count } => {
+            Outcome::Missed(count) => {
                 self.missed.inc_by(count);
             }
         }

@@ -4,9 +4,20 @@
 //! no hash, or a hash of another version, the spec counts as not edited, and its generation and hash are recorded now.
 //! So neither a new version of the operator nor a switch from Kubeflow's operator to this one causes any application to
 //! run again.
+//!
+//! After an edit that leaves the run alone, the template of the run's executors is written anew: see
+//! [`submission::executor_template`]. The driver has the fingerprint of its template as an annotation, by which the next pass
+//! sees whether the template is that of the present spec.
 
-use api::{SparkApplication, SparkApplicationStatus};
-use submission::spec_hash::{has_partial_run, hash_of, is_hash_of, partial_hash};
+use super::Pass;
+use crate::{Action, Plan, events};
+use api::{Role, SparkApplication, SparkApplicationStatus, names::annotation};
+use submission::{
+    executor_template::ExecutorTemplate,
+    run::Run,
+    spec_hash::{has_partial_run, hash_of, is_hash_of, partial_hash},
+};
+use validation::validate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
@@ -45,5 +56,30 @@ pub(super) fn take_note(application: &SparkApplication, edit: Edit, status: &mut
         status.execution_attempts = 0;
         status.submission_attempts = 0;
         status.last_submission_attempt_time = None;
+    }
+}
+
+impl Pass<'_> {
+    /// Adds the action that brings the template of the executors up to date, if the driver has one that can be written anew.
+    /// Records that edits of it leave the run alone: this is known only once the driver is seen. A spec with mistakes
+    /// leaves the template as it is.
+    pub(super) fn renew_template(&self, plan: &mut Plan) {
+        let recorded = self.status.submission_id.as_deref().unwrap_or_default();
+        let driver = self.own_driver().filter(|pod| pod.is_of(Role::Driver, recorded) && !pod.terminating);
+        let is_followed = plan.status.application_state.state.is_followed();
+        let Some(driver) = driver.filter(|_| is_followed) else { return };
+        let Some(known) = driver.mark(annotation::TEMPLATE) else { return };
+        if !has_partial_run(self.application) {
+            plan.status.spec_hash = Some(partial_hash(&self.application.spec));
+        }
+        let application = self.policy.with_default_account(self.application);
+        let Some(run) = Run::recorded(self.application) else { return };
+        let Ok(application) = validate(&application) else { return };
+        let Ok(template) = ExecutorTemplate::of(application, &run, &self.policy.submission) else { return };
+        if template.fingerprint() != known {
+            plan.events.push(events::template_renewed(self.name()));
+            let (driver, uid) = (driver.name.clone(), driver.uid.clone());
+            plan.actions.push(Action::RenewTemplate { template, driver, uid });
+        }
     }
 }

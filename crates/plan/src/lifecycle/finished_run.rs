@@ -1,17 +1,8 @@
 //! Handles SUCCEEDING, FAILING, COMPLETED, FAILED and INVALIDATING: a run is over, and another run follows or not.
 
-use super::{
-    Pass, SOON, driver_name,
-    history::{self, Cause, Outcome},
-    launch::reset,
-    restart::{self, Retry},
-};
-use crate::{
-    Action, Driver, Plan, auxiliary,
-    events::{self, Event},
-    submission_plan,
-};
-use api::{ApplicationState, ObjectKey, Role, SparkApplicationStatus, State};
+use super::{Cause, Outcome, Pass, SOON, driver_name, history, launch::reset};
+use crate::{Action, Driver, Plan, events, submission_plan};
+use api::{ObjectKind, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
@@ -19,16 +10,16 @@ use submission::{monitoring, run::Run, submission_pod};
 
 impl Pass<'_> {
     pub(super) fn after_success(&self) -> Plan {
-        match restart::of_success(&self.application.spec, &self.status, self.now) {
-            Retry::Never => self.end(State::Completed, events::application_completed(self.name())),
-            Retry::In(pause) => self.again(pause, Cause::RestartAlways),
+        match self.retry_of_success() {
+            None => self.end(State::Completed, events::application_completed(self.name())),
+            Some(pause) => self.again(pause, Cause::RestartAlways),
         }
     }
 
     pub(super) fn after_failure(&self) -> Plan {
-        match restart::of_failure(&self.application.spec, &self.status, self.now) {
-            Retry::Never => self.fail(),
-            Retry::In(pause) => self.again(pause, Cause::FailureRetry),
+        match self.retry_of_failure() {
+            None => self.fail(),
+            Some(pause) => self.again(pause, Cause::FailureRetry),
         }
     }
 
@@ -46,16 +37,12 @@ impl Pass<'_> {
 
     /// Moves the application to a terminal state. Only this function does so, so that no terminal state lacks its
     /// `terminationTime`.
-    fn end(&self, state: State, event: Event) -> Plan {
+    fn end(&self, state: State, event: events::Event) -> Plan {
         let mut status = self.status.clone();
         status.application_state.state = state;
         status.termination_time.get_or_insert(Time(self.now));
-        auxiliary::note_end(self.application, &mut status, &self.policy.submission.exposure);
-        let wake = match self.rest_of_life(&status) {
-            Life::Unlimited => None,
-            Life::For(rest) => Some(rest),
-            Life::Over => Some(SOON),
-        };
+        self.view().note_end(&mut status);
+        let wake = self.rest_of_life(&status).map(|rest| if rest.is_zero() { SOON } else { rest });
         Plan { actions: self.clean_up(), ..self.with_executors(status, vec![event], wake) }
     }
 
@@ -68,17 +55,14 @@ impl Pass<'_> {
         let mut status = self.status.clone();
         // Kubeflow's operator leaves some ended applications without a termination time. Such an application gets the
         // time of its last submission, the latest time that is known of it.
-        let last_heard_of = || status.last_submission_attempt_time.clone().unwrap_or(Time(self.now));
-        if status.termination_time.is_none() {
-            status.termination_time = Some(last_heard_of());
+        let last_heard_of = status.last_submission_attempt_time.clone().unwrap_or(Time(self.now));
+        status.termination_time.get_or_insert(last_heard_of);
+        self.view().note_end(&mut status);
+        let rest = self.rest_of_life(&status);
+        if rest == Some(Duration::ZERO) {
+            return self.acting(vec![Action::DeleteApplication]);
         }
-        auxiliary::note_end(self.application, &mut status, &self.policy.submission.exposure);
-        let plan = match self.rest_of_life(&status) {
-            Life::Unlimited => self.with_executors(status, Vec::new(), None),
-            Life::For(rest) => self.with_executors(status, Vec::new(), Some(rest)),
-            Life::Over => return self.acting(vec![Action::DeleteApplication]),
-        };
-        Plan { actions: self.without_late_driver(), ..plan }
+        Plan { actions: self.without_late_driver(), ..self.with_executors(status, Vec::new(), rest) }
     }
 
     /// Returns the actions that delete a driver which was created too late, by a submission pod on a lost node or by an
@@ -98,10 +82,10 @@ impl Pass<'_> {
     }
 
     /// Returns the remaining time until an ended application is deleted: `spec.timeToLiveSeconds`, else the admin's
-    /// default, counted from the end of the application.
-    fn rest_of_life(&self, status: &SparkApplicationStatus) -> Life {
+    /// default, counted from the end of the application. Zero if that time is over, none if there is no such time.
+    fn rest_of_life(&self, status: &SparkApplicationStatus) -> Option<Duration> {
         let own = self.application.spec.time_to_live_seconds;
-        let Some(ttl) = own.or(self.policy.default_time_to_live_seconds) else { return Life::Unlimited };
+        let ttl = own.or(self.policy.default_time_to_live_seconds)?;
         let ended = status.termination_time.as_ref().map_or(self.now, |time| time.0);
         // A deletion cannot be undone, and if the local clock jumped forward, every ended application would be deleted.
         // So the time to live has to be over by the API server's clock as well.
@@ -109,7 +93,7 @@ impl Pass<'_> {
         let ttl = SignedDuration::from_secs(ttl.max(0));
         let rest = Duration::try_from(ttl.saturating_sub(now.duration_since(ended)));
         // The age must be strictly greater than the time to live, as in Kubeflow's operator.
-        rest.map_or(Life::Over, |rest| Life::For(rest + Duration::from_millis(1)))
+        Some(rest.map_or(Duration::ZERO, |rest| rest + Duration::from_millis(1)))
     }
 
     /// Moves the application to PENDING_RERUN and deletes the objects of the run that has ended.
@@ -121,21 +105,14 @@ impl Pass<'_> {
             status.submission_attempts = 0;
         }
         let driver = self.own_driver().and_then(Action::delete);
-        Plan {
-            actions: driver.into_iter().chain(self.clean_up()).collect(),
-            ..self.pending_rerun(status, cause)
-        }
+        let actions = driver.into_iter().chain(self.clean_up()).collect();
+        Plan { actions, ..self.pending_rerun(status, cause) }
     }
 
     fn pending_rerun(&self, mut status: SparkApplicationStatus, cause: Cause) -> Plan {
-        reset(&mut status);
+        reset(&mut status, State::PendingRerun);
         Self::announce(&mut status, cause);
-        status.application_state = ApplicationState { state: State::PendingRerun, error_message: None };
-        self.plan(
-            status,
-            vec![events::application_pending_rerun(self.name(), &cause.to_string())],
-            Some(SOON),
-        )
+        self.plan(status, vec![events::application_pending_rerun(self.name(), cause)], Some(SOON))
     }
 
     /// Ends the run after an edit of the spec: all pods and objects of that run are deleted, and then the new spec
@@ -147,13 +124,10 @@ impl Pass<'_> {
     }
 
     pub(super) fn finish_invalidating(&self) -> Plan {
-        match self.clear() {
-            Some(actions) => self.acting(actions),
-            None => Plan {
-                actions: self.clean_up(),
-                ..self.pending_rerun(self.status.clone(), Cause::SpecEdited)
-            },
+        if let Some(actions) = self.clear() {
+            return self.acting(actions);
         }
+        Plan { actions: self.clean_up(), ..self.pending_rerun(self.status.clone(), Cause::SpecEdited) }
     }
 
     /// Returns the actions that remain until no pod of this application runs any more; none if no pod runs.
@@ -173,8 +147,8 @@ impl Pass<'_> {
 
     /// Returns the actions that delete the objects which the ended run has left in addition to its pods.
     pub(super) fn clean_up(&self) -> Vec<Action> {
-        let beside = auxiliary::possible(&driver_name(self), self.policy);
-        let beside = (!beside.is_empty()).then_some(Action::DeleteChildren(beside));
+        let budget = || ObjectKind::POD_DISRUPTION_BUDGET.named(driver_name(self));
+        let beside = self.policy.has_driver_pdb.then(|| Action::DeleteChildren(vec![budget()]));
         beside.into_iter().chain(self.leftovers()).collect()
     }
 
@@ -189,6 +163,7 @@ impl Pass<'_> {
         let around = &self.seen.submission_environment;
         let of_extensions =
             |driver| self.policy.extensions.leftovers(self.application, run.id.as_str(), driver);
+        let files = || submission_pod::config_map(&submission_pod::name(self.application, &run));
         let mut children = submission_plan::children(self.application, &run, self.policy, around, driver);
         let mut before = vec![monitoring.clone()];
         before.extend(of_extensions(driver));
@@ -196,31 +171,20 @@ impl Pass<'_> {
             // The spec from which the run was created may no longer be known, so everything that may have been created
             // for any spec is included.
             let possible = spark_client::possible_children(self.name(), &run.ids());
-            let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
             before.extend(of_extensions(None));
-            let possible = possible.into_iter().chain([monitoring, files]).chain(of_extensions(None));
-            let others = possible.filter(|child| !children.contains(child)).collect::<Vec<_>>();
+            let possible = possible.into_iter().chain([monitoring, files()]).chain(of_extensions(None));
+            let others: Vec<_> = possible.filter(|child| !children.contains(child)).collect();
             children.extend(others);
         }
-        let made = |config_map: &String| children.iter().any(|child: &ObjectKey| child.name == *config_map);
         // Objects that `spark-submit` created are owned by the driver's pod and are deleted together with it. In that
         // case, the operator deletes only what it created before the driver's pod existed.
-        let is_ours = match &self.seen.driver {
-            Driver::Pod { pod, .. } => pod.driver_config_map.as_ref().is_none_or(made),
-            Driver::Unseen | Driver::Gone => true,
-        };
-        if !is_ours {
-            let files = submission_pod::config_map(&submission_pod::name(self.application, &run));
+        if let Driver::Pod { pod, .. } = &self.seen.driver
+            && let Some(config_map) = &pod.driver_config_map
+            && !children.iter().any(|child| child.name == *config_map)
+        {
             children.retain(|child| before.contains(child));
-            children.push(files);
+            children.push(files());
         }
         (!children.is_empty()).then_some(Action::DeleteChildren(children))
     }
-}
-
-/// How long an ended application remains.
-enum Life {
-    Unlimited,
-    For(Duration),
-    Over,
 }

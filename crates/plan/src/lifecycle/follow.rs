@@ -1,12 +1,8 @@
 //! Handles SUBMITTED, RUNNING and UNKNOWN: the state of the application follows the state of its driver.
 
-use super::{EVENTUALLY, Pass, SOON, driver_name, history::Outcome, restart};
-use crate::{
-    Action, Driver, Plan, auxiliary, between,
-    driver::{self, DriverState},
-    events, executor_trial, executors,
-};
-use api::{ApplicationState, RestartPolicyType, Role, State};
+use super::{EVENTUALLY, Outcome, Pass, SOON, driver_name, has_ended, restart};
+use crate::{Action, Driver, Plan, auxiliary, between, driver, events, executor_trial, executors};
+use api::{ApplicationState, ExecutorState, RestartPolicyType, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;
 
@@ -19,51 +15,47 @@ impl Pass<'_> {
         match &self.seen.driver {
             Driver::Unseen => self.stay(Some(SOON)),
             Driver::Pod { pod, .. } if pod.is_of(Role::Driver, submission_id) => self.driver_seen(pod),
-            Driver::Pod { .. } | Driver::Gone => self.driver_gone(submission_id),
+            Driver::Pod { .. } | Driver::Gone => self.driver_gone(),
         }
     }
 
     fn driver_seen(&self, pod: &PodSummary) -> Plan {
-        let (state, message, event) = match driver::state(pod) {
-            DriverState::Pending => (State::Submitted, self.waiting(pod), self.pending(pod)),
-            DriverState::Running => (State::Running, None, events::driver_running(&pod.name)),
-            DriverState::Completed => (State::Succeeding, None, events::driver_completed(&pod.name)),
-            DriverState::Failed(why) => {
-                let event = events::driver_failed(&pod.name, &why);
+        let name = &pod.name;
+        let (state, message, event) = match pod.state() {
+            ExecutorState::Pending => {
+                let why = self.waiting(pod);
+                let told = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+                (State::Submitted, why, events::driver_pending(name, told))
+            }
+            ExecutorState::Running => (State::Running, None, events::driver_running(name)),
+            ExecutorState::Completed => (State::Succeeding, None, events::driver_completed(name)),
+            ExecutorState::Failed => {
+                let why = driver::failure(pod);
+                let event = events::driver_failed(name, &why);
                 (State::Failing, Some(why), event)
             }
             // The node may come back. If it does not, Kubernetes deletes the pod, and the watch reports the deletion.
-            DriverState::Unknown => (State::Unknown, pod.message.clone(), events::driver_unknown(&pod.name)),
+            ExecutorState::Unknown => (State::Unknown, pod.message.clone(), events::driver_unknown(name)),
         };
         let mut status = self.status.clone();
-        let known = executors::spark_application_id(&self.seen.executors)
-            .or_else(|| pod.spark_application_id.clone());
+        let of_executors = executors::spark_application_id(&self.seen.executors);
+        let known = of_executors.or_else(|| pod.spark_application_id.clone());
         status.spark_application_id = known.or(status.spark_application_id);
-        status.driver_info.pod_name = Some(pod.name.clone());
-        let before = self.status.application_state.clone();
-        let mut told = Vec::new();
-        if state != before.state
-            || first_word(message.as_deref()) != first_word(before.error_message.as_deref())
-        {
-            told.push(event);
-        }
+        status.driver_info.pod_name = Some(name.clone());
+        let before = &self.status.application_state;
+        let is_news = state != before.state || first_word(&message) != first_word(&before.error_message);
+        let mut told = Vec::from_iter(is_news.then_some(event));
         let has_ended = matches!(state, State::Succeeding | State::Failing);
-        if !has_ended {
-            auxiliary::note(
-                self.application,
-                &mut status,
-                &self.seen.auxiliary,
-                &self.policy.submission.exposure,
-            );
-        }
         if has_ended {
             status.termination_time = Some(Time(self.now));
             let outcome = if state == State::Succeeding { State::Completed } else { State::Failed };
             Self::ended(&mut status, Outcome::of_driver(outcome, pod, message.clone()), self.now);
             if self.application.spec.restart_policy.restart_type == RestartPolicyType::Always {
                 let pause = restart::back_off(&status);
-                told.extend(pause.map(|pause| events::restart_backs_off(self.name(), pause)));
+                told.extend(pause.map(|pause| events::restart_backs_off(self.name(), pause.as_secs())));
             }
+        } else {
+            self.view().note_ui(&mut status);
         }
         status.application_state = ApplicationState { state, error_message: message };
         let wake = match state {
@@ -77,7 +69,7 @@ impl Pass<'_> {
         let next_trial = executor_trial::until_next(pod, self.now).filter(|_| is_alone);
         let mut plan = self.with_executors(status, told, next_trial.into_iter().chain([wake]).min());
         if !has_ended && !self.seen.made {
-            let objects = auxiliary::of(self.application, &pod.name, self.policy);
+            let objects = auxiliary::of(self.application, name, self.policy);
             if !objects.is_empty() {
                 plan.actions.push(Action::Make(objects));
                 plan.wake = Some(SOON);
@@ -91,20 +83,12 @@ impl Pass<'_> {
         let extensions = self.policy.extensions.iter();
         let added = extensions.filter_map(|extension| extension.waits_for(pod, self.seen));
         let why: Vec<_> = pod.waiting_for().into_iter().chain(added).collect();
-        (!why.is_empty())
-            .then(|| why.join("; "))
-            .or_else(|| self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}")))
+        let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
+        if why.is_empty() { unmounted } else { Some(why.join("; ")) }
     }
 
-    fn pending(&self, pod: &PodSummary) -> events::Event {
-        events::driver_pending(&pod.name, self.waiting(pod).as_deref())
-    }
-
-    fn driver_gone(&self, submission_id: &str) -> Plan {
-        if let Some(pod) = self.seen.departed.as_ref().filter(|pod| {
-            pod.is_of(Role::Driver, submission_id)
-                && matches!(driver::state(pod), DriverState::Completed | DriverState::Failed(_))
-        }) {
+    fn driver_gone(&self) -> Plan {
+        if let Some(pod) = self.seen.departed.as_ref().filter(|pod| has_ended(self.application, pod)) {
             return self.driver_seen(pod);
         }
         if self.status.application_state.state == State::Submitted {
@@ -126,6 +110,6 @@ impl Pass<'_> {
 
 /// Returns the first word of the reason why a driver waits. The text after that word changes often, so that a change of
 /// it is not worth an event.
-fn first_word(message: Option<&str>) -> Option<&str> {
-    message.and_then(|message| message.split(':').next())
+fn first_word(message: &Option<String>) -> Option<&str> {
+    message.as_deref().and_then(|message| message.split(':').next())
 }

@@ -66,9 +66,8 @@ impl Pass<'_> {
     /// Records that another run will follow, and its cause. If several causes are recorded for the same run, the latest
     /// one counts.
     pub(super) fn announce(status: &mut SparkApplicationStatus, cause: Cause) {
-        let ordinal = status.run_ordinal.unwrap_or_default() + 1;
-        let run = entry(status, ordinal);
-        run.cause = Some(cause.to_string());
+        let next = status.run_ordinal.unwrap_or_default() + 1;
+        entry(status, next).cause = Some(cause.to_string());
     }
 
     /// Records that a run was submitted.
@@ -84,14 +83,13 @@ impl Pass<'_> {
     /// Records how the present run has ended, unless its end is recorded already.
     pub(super) fn ended(status: &mut SparkApplicationStatus, outcome: Outcome, now: Timestamp) {
         let ordinal = status.run_ordinal.unwrap_or_default();
-        let (submission_id, submitted) =
-            (status.submission_id.clone(), status.last_submission_attempt_time.clone());
+        let (id, submitted) = (status.submission_id.clone(), status.last_submission_attempt_time.clone());
         let run = entry(status, ordinal);
         if run.state.is_some() {
             return;
         }
         // A run that Kubeflow's operator has submitted has no record yet, so its id and time are taken from the status.
-        run.submission_id = run.submission_id.take().or(submission_id);
+        run.submission_id = run.submission_id.take().or(id);
         run.submitted_time = run.submitted_time.take().or(submitted);
         run.finished_time = Some(Time(now));
         run.state = Some(outcome.state);
@@ -103,9 +101,8 @@ impl Pass<'_> {
 
 /// Whether the operator itself has started this run, after another one.
 pub(super) fn is_restart(run: &RunRecord) -> bool {
-    let causes =
-        [Cause::RestartAlways, Cause::FailureRetry, Cause::SubmissionRetry].map(|cause| cause.to_string());
-    run.cause.as_ref().is_some_and(|cause| causes.contains(cause))
+    let mut causes = [Cause::RestartAlways, Cause::FailureRetry, Cause::SubmissionRetry].into_iter();
+    causes.any(|cause| run.cause == Some(cause.to_string()))
 }
 
 /// Returns the record of the run with this number.

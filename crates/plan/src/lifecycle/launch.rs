@@ -6,26 +6,20 @@
 //! precedence: if it exists with all objects that it needs, the operator follows it, whatever the outcome of the
 //! submission is.
 
-use super::{
-    EVENTUALLY, Pass, SOON,
-    history::{self, Cause, Outcome},
-    restart::{self, Retry},
-};
+use super::{Cause, EVENTUALLY, Outcome, Pass, SOON, history, restart};
 use crate::{
-    Action, Driver, Plan, SubmissionProgress, auxiliary,
-    driver::{self, DriverState, Standing},
-    events::{self, LONGEST_NOTE},
+    Action, Driver, Plan, SubmissionProgress,
+    driver::{self, Standing},
+    events,
     extension::AT_ONCE,
     submission_plan::{self, Chosen},
 };
 use api::{
-    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State,
-    excerpt::{self, LONGEST_EXPLANATION},
+    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State, excerpt,
     names::annotation,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;
-use std::collections::BTreeMap;
 use submission::{
     driver_pod_name,
     run::{Run, SubmissionId},
@@ -36,13 +30,16 @@ impl Pass<'_> {
     /// Submits the next run, unless an earlier attempt has created the driver or is still creating it.
     pub(super) fn launch(&self) -> Plan {
         let run = Run::next(self.application);
-        let progress = self.seen.submission_of(&run.id);
+        let started = self.seen.submission.as_ref().filter(|started| started.id == run.id);
+        let progress = started.map(|started| &started.progress);
         if progress.is_none() && self.is_submitting() {
             // The running submission is for another run, because the spec was edited in the meantime. The next
             // reconcile finds the objects that this submission still creates until it stops.
             return self.acting(Vec::from([Action::StopSubmission]));
         }
-        let submission = self.submission_pod(&run.id);
+        let mut pods = self.seen.submission_pods.iter();
+        let pod = pods.find(|pod| pod.submits_for(self.uid(), run.id.as_str()));
+        let submission = pod.map(|pod| (pod, submission_pod::state(pod)));
         let may_go_on = submission.as_ref().is_some_and(|(_, submission)| submission.may_go_on());
         match (&self.seen.driver, progress) {
             (_, Some(SubmissionProgress::Running)) => self.stay(Some(SOON)),
@@ -59,9 +56,7 @@ impl Pass<'_> {
                 match driver::standing(pod, *complete, self.uid(), &run.id, self.now) {
                     // If `spark-submit` fails after it has created all objects, it deletes its driver again. So a
                     // pending driver is not followed while its `spark-submit` may still be running.
-                    Standing::Adoptable
-                        if may_go_on && matches!(driver::state(pod), DriverState::Pending) =>
-                    {
+                    Standing::Adoptable if may_go_on && pod.state() == ExecutorState::Pending => {
                         self.stay(Some(SOON))
                     }
                     Standing::Adoptable => self.submitted(run, pod.spark_application_id.clone()),
@@ -78,10 +73,7 @@ impl Pass<'_> {
                     // The pod belongs to a deleted application that had the same name. Kubernetes deletes the pods of
                     // that application.
                     Standing::Foreign if pod.is_of_application(self.name()) => self.stay(Some(SOON)),
-                    Standing::Foreign => {
-                        let why = taken(pod);
-                        self.submission_failed(run, why)
-                    }
+                    Standing::Foreign => self.submission_failed(run, taken(pod)),
                 }
             }
             (Driver::Gone, Some(SubmissionProgress::Failed(why))) => self.submission_failed(run, why.clone()),
@@ -104,27 +96,17 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns the submission pod of the run `id` and its progress.
-    fn submission_pod(&self, id: &SubmissionId) -> Option<(&PodSummary, Submission)> {
-        let pods = self.seen.submission_pods.iter();
-        let pod = pods.into_iter().find(|pod| pod.submits_for(self.uid(), id.as_str()))?;
-        Some((pod, submission_pod::state(pod)))
-    }
-
     /// Returns the plan that waits for the submission pod and writes to the status what the submission pod waits for.
     fn await_submission(&self, pod: &PodSummary, submission: &Submission) -> Plan {
         // Kubernetes reports a volume that cannot be mounted only by an event.
         let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
-        let held = match submission {
-            Submission::Waiting(why) => why.as_ref().or(unmounted.as_ref()),
-            _ => None,
+        let (held, what) = match submission {
+            Submission::Waiting(why) => (why.as_ref().or(unmounted.as_ref()), "is about to start"),
+            Submission::Leaving => (None, "is being deleted, and made anew when it is gone"),
+            _ => (None, "spark-submit is running"),
         };
-        let what = match submission {
-            Submission::Waiting(_) => held.map_or("is about to start", String::as_str),
-            Submission::Leaving => "is being deleted, and made anew when it is gone",
-            _ => "spark-submit is running",
-        };
-        let message = excerpt::beginning(format!("submission pod {}: {what}", pod.name), LONGEST_EXPLANATION);
+        let what = held.map_or(what, String::as_str);
+        let message = excerpt::explanation(format!("submission pod {}: {what}", pod.name));
         let mut status = self.status.clone();
         let is_news = status.application_state.error_message.as_ref() != Some(&message);
         // The event reports only what keeps the pod from starting, not that `spark-submit` is running.
@@ -137,40 +119,32 @@ impl Pass<'_> {
 
     /// Handles SUBMISSION_FAILED: submits again when the pause is over, as often as the restart policy allows.
     pub(super) fn after_failed_submission(&self) -> Plan {
-        match restart::of_submission(&self.application.spec, &self.status, self.now) {
-            Retry::Never => self.fail(),
-            Retry::In(pause) if pause.is_zero() => self.launch(),
-            Retry::In(pause) => self.stay(Some(pause)),
+        match self.retry_of_submission() {
+            None => self.fail(),
+            Some(pause) if pause.is_zero() => self.launch(),
+            Some(pause) => self.stay(Some(pause)),
         }
     }
 
     /// Handles PENDING_RERUN and RESUMING: submits the next run, after a pause if that is the retry of a failed submission.
     pub(super) fn launch_when_due(&self) -> Plan {
         let next = history::run(&self.status, self.status.run_ordinal.unwrap_or_default() + 1);
-        let cause = next.and_then(|run| run.cause.as_deref());
-        let is_retry = cause.is_some_and(|cause| *cause == *Cause::SubmissionRetry.to_string());
-        match restart::of_submission(&self.application.spec, &self.status, self.now) {
-            Retry::In(pause) if is_retry && !pause.is_zero() => self.stay(Some(pause)),
-            Retry::Never | Retry::In(_) => self.launch(),
+        let cause = next.and_then(|run| run.cause.as_ref());
+        let is_retry = cause == Some(&Cause::SubmissionRetry.to_string());
+        match self.retry_of_submission().filter(|pause| is_retry && !pause.is_zero()) {
+            None => self.launch(),
+            Some(pause) => self.stay(Some(pause)),
         }
     }
 
     fn submit(&self, run: Run) -> Plan {
-        let state = self.application.state();
-        match submission_plan::choose(
-            self.application,
-            &run,
-            &self.seen.submission_environment,
-            self.policy,
-            self.now,
-        ) {
+        let around = &self.seen.submission_environment;
+        match submission_plan::choose(self.application, &run, around, self.policy, self.now) {
             Ok(Chosen { request, events }) => {
-                let added = (state == State::New).then(|| events::application_added(self.name()));
-                Plan {
-                    actions: vec![Action::Submit(Box::new(request))],
-                    events: added.into_iter().chain(events).collect(),
-                    ..self.stay(Some(SOON))
-                }
+                let is_new = self.application.state() == State::New;
+                let added = is_new.then(|| events::application_added(self.name()));
+                let events = added.into_iter().chain(events).collect();
+                Plan { events, ..self.acting(vec![Action::Submit(Box::new(request))]) }
             }
             Err(why) => self.submission_failed(run, why),
         }
@@ -180,19 +154,13 @@ impl Pass<'_> {
         let mut status = self.with_run(run);
         status.spark_application_id = spark_application_id;
         status.execution_attempts += 1;
-        status.application_state = ApplicationState { state: State::Submitted, error_message: None };
-        auxiliary::note(
-            self.application,
-            &mut status,
-            &self.seen.auxiliary,
-            &self.policy.submission.exposure,
-        );
+        self.view().note_ui(&mut status);
         self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
     }
 
     fn submission_failed(&self, run: Run, why: String) -> Plan {
         // The reason may quote a property value of any length.
-        let why = excerpt::beginning(why, LONGEST_NOTE);
+        let why = excerpt::beginning(why, events::LONGEST_NOTE);
         let event = events::submission_failed(self.name(), &why);
         let around = &self.seen.submission_environment;
         let children = submission_plan::children(self.application, &run, self.policy, around, None);
@@ -215,10 +183,11 @@ impl Pass<'_> {
         Plan { actions: Vec::from_iter(actions), ..self.plan(status, vec![event], Some(SOON)) }
     }
 
-    /// Returns the status with `run` as the present run. Of the previous run, only the numbers of attempts are kept.
+    /// Returns the status with `run` as the present run, which is submitted. Of the previous run, only the numbers of
+    /// attempts are kept.
     fn with_run(&self, run: Run) -> SparkApplicationStatus {
         let mut status = self.status.clone();
-        reset(&mut status);
+        reset(&mut status, State::Submitted);
         self.began(&mut status, &run, self.cause());
         status.submission_id = Some(run.id.to_string());
         status.run_ordinal = Some(run.ordinal);
@@ -227,8 +196,7 @@ impl Pass<'_> {
         status.last_submission_attempt_time = Some(Time(self.now));
         status.submission_attempts = status.submission_attempts.saturating_add(1);
         status.last_rerun = self.rerun_asked_for().cloned();
-        status.driver_info =
-            DriverInfo { pod_name: Some(driver_pod_name(self.application)), ..DriverInfo::default() };
+        status.driver_info.pod_name = Some(driver_pod_name(self.application));
         status
     }
 
@@ -262,14 +230,13 @@ impl Pass<'_> {
 
     /// Returns the actions that delete `strays`; of the executors, no more than one turn may delete.
     pub(super) fn delete_strays(strays: &[&PodSummary]) -> Vec<Action> {
-        let of_role = |role| strays.iter().filter(move |pod| pod.role == Some(role));
-        let drivers = of_role(Role::Driver).filter_map(|pod| Action::delete(pod));
-        let submissions = strays.iter().filter(|pod| pod.submits);
-        let executors = of_role(Role::Executor).filter_map(|pod| Action::delete(pod));
-        drivers
-            .chain(submissions.flat_map(|pod| Self::delete_submission_pod(pod)))
-            .chain(executors.take(AT_ONCE))
-            .collect()
+        let of_role = |role| {
+            let pods = strays.iter().filter(move |pod| pod.role == Some(role));
+            pods.filter_map(|pod| Action::delete(pod))
+        };
+        let submissions =
+            strays.iter().filter(|pod| pod.submits).flat_map(|pod| Self::delete_submission_pod(pod));
+        of_role(Role::Driver).chain(submissions).chain(of_role(Role::Executor).take(AT_ONCE)).collect()
     }
 
     /// Returns the actions that delete a submission pod and its ConfigMap; empty if the pod is being deleted already.
@@ -285,22 +252,21 @@ impl Pass<'_> {
     }
 }
 
-/// Removes from `status` the fields that belong to a run that has ended.
-pub(super) fn reset(status: &mut SparkApplicationStatus) {
+/// Removes from `status` the fields that belong to a run that has ended, and writes the state that follows.
+pub(super) fn reset(status: &mut SparkApplicationStatus, state: State) {
+    status.application_state = ApplicationState { state, error_message: None };
     status.spark_application_id = None;
     status.termination_time = None;
     status.driver_info = DriverInfo::default();
-    status.executor_state = BTreeMap::<String, ExecutorState>::new();
+    status.executor_state.clear();
 }
 
 /// Returns the message that no driver can be created because a pod of another owner has the driver's name.
 fn taken(pod: &PodSummary) -> String {
-    let owner = pod.controller.as_ref().map_or_else(
-        || "has no controller".to_owned(),
-        |owner| format!("belongs to {} {}", owner.kind, owner.name),
-    );
-    format!(
-        "pod {} already exists and {owner}: delete it or set spec.driver.podName to another name",
-        pod.name
-    )
+    let PodSummary { name, controller, .. } = pod;
+    let owner = match controller {
+        Some(owner) => format!("belongs to {} {}", owner.kind, owner.name),
+        None => "has no controller".to_owned(),
+    };
+    format!("pod {name} already exists and {owner}: delete it or set spec.driver.podName to another name")
 }

@@ -13,20 +13,19 @@ mod history;
 mod launch;
 mod restart;
 mod suspension;
-mod template;
 mod unrecorded_run;
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
-    auxiliary, between, driver,
+    between,
     events::{self, Event},
     executors,
     extension::{AT_ONCE, View},
     takeover,
 };
-use api::{ApplicationState, Role, SparkApplication, SparkApplicationStatus, State};
-use driver::DriverState;
+use api::{ApplicationState, ExecutorState, Role, SparkApplication, SparkApplicationStatus, State};
 use edits::Edit;
+use history::{Cause, Outcome};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pods::PodSummary;
@@ -61,26 +60,19 @@ pub struct Questions {
 
 /// Returns which facts about `application` have to be found out before [`next`] is called.
 pub fn questions(application: &SparkApplication) -> Questions {
-    let spec = &application.spec;
+    let driver = Questions { driver: true, ..Questions::default() };
+    let status = application.status.as_ref();
+    let is_retried = status.is_none_or(|status| restart::is_submitted_again(&application.spec, status));
     match application.state() {
         // No retry follows. Only another run has to wait until the pods of earlier runs are gone.
-        State::SubmissionFailed
-            if application
-                .status
-                .as_ref()
-                .is_some_and(|status| !restart::is_submitted_again(spec, status)) =>
-        {
-            Questions { driver: true, launch: true, ..Questions::default() }
-        }
+        State::SubmissionFailed if !is_retried => Questions { launch: true, ..driver },
         State::New | State::SubmissionFailed | State::PendingRerun | State::Resuming => {
-            Questions { driver: true, launch: true, strays: has_a_past(application), ..Questions::default() }
+            Questions { launch: true, strays: has_a_past(application), ..driver }
         }
         State::Submitted | State::Running | State::Unknown => {
-            Questions { driver: true, launch: !is_recorded(application), ..Questions::default() }
+            Questions { launch: !is_recorded(application), ..driver }
         }
-        State::Suspending | State::Invalidating => {
-            Questions { driver: true, strays: has_a_past(application), ..Questions::default() }
-        }
+        State::Suspending | State::Invalidating => Questions { strays: has_a_past(application), ..driver },
         State::Succeeding | State::Failing => Questions::default(),
         State::Completed | State::Failed | State::Suspended => {
             Questions { late_driver: true, ..Questions::default() }
@@ -115,7 +107,7 @@ pub fn knows_all_pods(
 fn has_ended(application: &SparkApplication, pod: &PodSummary) -> bool {
     let submission_id = application.status.as_ref().and_then(|status| status.submission_id.as_deref());
     submission_id.is_some_and(|id| pod.is_of(Role::Driver, id))
-        && matches!(driver::state(pod), DriverState::Completed | DriverState::Failed(_))
+        && matches!(pod.state(), ExecutorState::Completed | ExecutorState::Failed)
 }
 
 /// Whether the application may have pods that do not belong to its next run: pods of an earlier run, or a driver with
@@ -138,7 +130,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     edits::take_note(application, edit, &mut status);
     let pass = Pass { application, edit, status, seen, now, policy };
     let mut plan = pass.decide();
-    plan.status.conditions = conditions::of(&plan.status, application, seen.executor_trial.as_ref(), now);
+    plan.status.conditions = conditions::of(pass.view(), &plan.status);
     plan.events.extend(pass.taken_over(&plan.status));
     plan.events.extend(pass.submitted_by_another_operator(&plan.status));
     plan.events.extend(pass.without_address(&plan.status));
@@ -148,7 +140,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     pass.delete_old_submission_pods(&mut plan);
     let view = pass.view();
     let wanted = policy.extensions.iter().flat_map(|extension| extension.amend(&view, &mut plan)).collect();
-    let (auxiliary, due) = auxiliary::plan(application, &plan.status, &seen.auxiliary, wanted, now, policy);
+    let (auxiliary, due) = view.auxiliary_plan(&plan.status, wanted);
     plan.auxiliary = auxiliary;
     plan.wake = plan.wake.into_iter().chain(due).min();
     plan
@@ -169,12 +161,12 @@ impl Pass<'_> {
     fn decide(&self) -> Plan {
         match self.application.state() {
             state if self.is_to_be_suspended(state) => self.suspend(),
-            state if self.is_to_be_invalidated(state) => self.invalidate(),
-            State::New => self.launch(),
-            State::Submitted | State::Running | State::Unknown if !is_recorded(self.application) => {
-                self.launch()
+            // The states without a live run only record the edit.
+            state if self.edit == Edit::Material && state.has_a_run_to_edit() => self.invalidate(),
+            State::Submitted | State::Running | State::Unknown if is_recorded(self.application) => {
+                self.follow_driver()
             }
-            State::Submitted | State::Running | State::Unknown => self.follow_driver(),
+            State::New | State::Submitted | State::Running | State::Unknown => self.launch(),
             State::Succeeding => self.after_success(),
             State::Failing => self.after_failure(),
             State::SubmissionFailed => self.after_failed_submission(),
@@ -186,13 +178,6 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether an edit of the spec ends the present run. This applies to SUBMITTED, RUNNING, UNKNOWN, SUCCEEDING,
-    /// FAILING and SUBMISSION_FAILED, which have a run whose spec may have been edited since, and to COMPLETED and
-    /// FAILED. The other states have no live run, and the edit is only recorded.
-    fn is_to_be_invalidated(&self, state: State) -> bool {
-        self.edit == Edit::Material && state.has_a_run_to_edit()
-    }
-
     /// Returns the plan that writes `status` with the observed states of the executors. While the state of the
     /// application stays the same, changes are written at most once per [`COLLECT`].
     fn with_executors(
@@ -202,15 +187,12 @@ impl Pass<'_> {
         wake: Option<Duration>,
     ) -> Plan {
         let state = status.application_state.state;
-        let (executors, limits) = (&self.seen.executors, self.policy.executor_limits);
-        let (states, changes) =
-            executors::executor_states(&status.executor_state, executors, state, self.now, limits);
+        let executors = &self.seen.executors;
+        let (states, changes) = executors::executor_states(&self.view(), &status.executor_state, state);
         status.executor_state = states;
-        if state == self.application.state()
-            && status != self.status
-            && let Some(rest) = self.collecting()
-        {
-            return self.plan(self.status.clone(), Vec::new(), Some(rest));
+        let is_urgent = state != self.application.state() || status == self.status;
+        if let Some(rest) = self.collecting().filter(|_| !is_urgent) {
+            return self.stay(Some(rest));
         }
         events.extend(changes);
         let starting = state.is_followed().then(|| executors::starting(executors, self.now)).flatten();
@@ -239,7 +221,7 @@ impl Pass<'_> {
     }
 
     fn name(&self) -> &str {
-        self.application.metadata.name.as_deref().unwrap_or_default()
+        self.view().name()
     }
 
     const fn view(&self) -> View<'_> {
@@ -269,7 +251,7 @@ impl Pass<'_> {
             return None;
         }
         let lacking = takeover::lacking(self.application);
-        (!lacking.is_empty()).then(|| events::taken_over(self.name(), &lacking))
+        (!lacking.is_empty()).then(|| events::taken_over(self.name(), lacking.join(", ")))
     }
 
     /// Returns the event about the operator that has submitted the recorded run, if that is another one. Sent when the
@@ -297,7 +279,7 @@ impl Pass<'_> {
         }
         let id = next.spark_application_id.as_deref();
         let why = without_address(self.application, id, &self.policy.submission.exposure);
-        why.iter().map(|why| events::not_exposed(why)).collect()
+        why.into_iter().map(events::not_exposed).collect()
     }
 
     /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, if the admin has turned this on.
@@ -310,7 +292,7 @@ impl Pass<'_> {
             && pod.is_of(Role::Driver, recorded);
         let wanted = self.policy.protects_driver_outcome && !pod.terminating;
         let protect = match (is_followed, pod.protected) {
-            (true, false) if wanted && is_followed_on(plan) => true,
+            (true, false) if wanted && plan.status.application_state.state.is_followed() => true,
             (false, true) => false,
             // The admin has turned the protection off in the meantime.
             (true, true) if !self.policy.protects_driver_outcome => false,
@@ -325,10 +307,9 @@ impl Pass<'_> {
     fn delete_old_submission_pods(&self, plan: &mut Plan) {
         let launches = questions(self.application).launch;
         for pod in self.seen.submission_pods.iter().filter(|pod| pod.is_controlled_by(self.uid())) {
-            let deletes =
-                |action: &Action| matches!(action, Action::DeletePod { uid, .. } if *uid == pod.uid);
+            let is_deleted = Action::delete(pod).is_some_and(|delete| plan.actions.contains(&delete));
             let is_old = !launches || pod.submission_id.as_deref().is_some_and(|id| self.has_recorded(id));
-            if is_old && !plan.actions.iter().any(deletes) {
+            if is_old && !is_deleted {
                 plan.actions.extend(Self::delete_submission_pod(pod));
             }
         }
@@ -339,10 +320,6 @@ impl Pass<'_> {
         let recorded = self.status.runs.iter().filter_map(|run| run.submission_id.as_deref());
         recorded.chain(self.status.submission_id.as_deref()).any(|recorded| recorded == id)
     }
-}
-
-const fn is_followed_on(plan: &Plan) -> bool {
-    plan.status.application_state.state.is_followed()
 }
 
 /// Returns the name of the present run's driver.
@@ -391,12 +368,10 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &
     if is_orphaned {
         return kept.chain(others).chain(policy.extensions.leave(&sparks)).collect();
     }
-    let has_driver = |run: &str, is: &dyn Fn(&PodSummary) -> bool| {
-        drivers.iter().any(|driver| driver.submission_id.as_deref() == Some(run) && is(driver))
-    };
     // A driver that was kept goes on creating executors.
     let is_kept = |pod: &&PodSummary| {
-        pod.submission_id.as_deref().is_some_and(|run| has_driver(run, &|driver| !is_left(driver)))
+        let mut its = drivers.iter().filter(|driver| driver.submission_id == pod.submission_id);
+        pod.submission_id.is_some() && its.any(|driver| !is_left(driver))
     };
     let kept_on: Vec<_> = sparks.into_iter().filter(is_kept).collect();
     // A new application with the same name may have executors of its own.
@@ -413,10 +388,6 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &
     let executors = executors.filter_map(Action::delete).take(AT_ONCE);
     let submissions = pods.iter().filter(|pod| pod.submits && !is_of_living(pod));
     let left = drivers.iter().copied().chain(submissions).filter(|pod| is_left(pod));
-    left.filter_map(Action::delete)
-        .chain(kept)
-        .chain(executors)
-        .chain(others)
-        .chain(policy.extensions.leave(&kept_on))
-        .collect()
+    let actions = left.filter_map(Action::delete).chain(kept).chain(executors).chain(others);
+    actions.chain(policy.extensions.leave(&kept_on)).collect()
 }

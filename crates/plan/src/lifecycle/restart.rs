@@ -1,9 +1,11 @@
-//! Decides whether and when a failed run or a failed submission is retried.
+//! Decides whether and when a failed run or a failed submission is retried. The pause before the next attempt is zero if that
+//! follows at once, and none if no other attempt follows.
 
-use super::history;
+use super::{Pass, history};
 use crate::between;
-use api::{RestartPolicyType, RunRecord, SparkApplicationSpec, SparkApplicationStatus, with_defaults};
-use jiff::Timestamp;
+use api::{
+    RestartPolicy, RestartPolicyType, RunRecord, SparkApplicationSpec, SparkApplicationStatus, with_defaults,
+};
 use std::time::Duration;
 
 /// An application that is started `Always` waits before it is started again if its runs are shorter than this.
@@ -12,39 +14,46 @@ const SHORT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Whether and when another attempt follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Retry {
-    Never,
-    /// Another attempt follows after this time; at once if it is zero.
-    In(Duration),
-}
-
-/// Decides about another run after a successful one.
-pub(super) fn of_success(
-    spec: &SparkApplicationSpec,
-    status: &SparkApplicationStatus,
-    now: Timestamp,
-) -> Retry {
-    match spec.restart_policy.restart_type {
-        RestartPolicyType::Always => Retry::In(rest_of_back_off(status, now)),
-        RestartPolicyType::Never | RestartPolicyType::OnFailure => Retry::Never,
+impl Pass<'_> {
+    /// Returns the pause before another run after a successful one.
+    pub(super) fn retry_of_success(&self) -> Option<Duration> {
+        let policy = self.application.spec.restart_policy.restart_type;
+        (policy == RestartPolicyType::Always).then(|| self.rest_of_back_off())
     }
-}
 
-/// Decides about another run after a failed one.
-pub(super) fn of_failure(
-    spec: &SparkApplicationSpec,
-    status: &SparkApplicationStatus,
-    now: Timestamp,
-) -> Retry {
-    let policy = with_defaults(spec.clone()).restart_policy;
-    let (retries, interval) = (policy.on_failure_retries, policy.on_failure_retry_interval);
-    match retry(policy.restart_type, retries, status.execution_attempts, interval, status, now) {
-        Retry::In(pause) if policy.restart_type == RestartPolicyType::Always => {
-            Retry::In(pause.max(rest_of_back_off(status, now)))
-        }
-        retry => retry,
+    /// Returns the pause before another run after a failed one.
+    pub(super) fn retry_of_failure(&self) -> Option<Duration> {
+        let policy = self.restart_policy();
+        let is_due = is_due(policy.restart_type, policy.on_failure_retries, self.status.execution_attempts);
+        let pause = self.rest_of_pause(policy.on_failure_retry_interval);
+        is_due.then_some(pause.max(self.retry_of_success().unwrap_or_default()))
+    }
+
+    /// Returns the pause before another attempt after a failed submission.
+    pub(super) fn retry_of_submission(&self) -> Option<Duration> {
+        let pause = self.rest_of_pause(self.restart_policy().on_submission_failure_retry_interval);
+        is_submitted_again(&self.application.spec, &self.status).then_some(pause)
+    }
+
+    fn restart_policy(&self) -> RestartPolicy {
+        with_defaults(self.application.spec.clone()).restart_policy
+    }
+
+    fn rest_of_back_off(&self) -> Duration {
+        // An unknown time is long ago.
+        let ended = self.status.termination_time.as_ref();
+        let over = ended.map_or(Duration::MAX, |ended| between(ended.0, self.now));
+        back_off(&self.status).unwrap_or_default().saturating_sub(over)
+    }
+
+    /// Returns what is left of a pause of `interval` seconds. As in Kubeflow's operator, the pause grows with the number of
+    /// submissions and begins with the last submission: a run that took longer than the pause is retried at once.
+    fn rest_of_pause(&self, interval: Option<i64>) -> Duration {
+        let factor = u64::try_from(self.status.submission_attempts).unwrap_or_default();
+        let interval = u64::try_from(interval.unwrap_or_default()).unwrap_or_default();
+        let submitted = self.status.last_submission_attempt_time.as_ref();
+        let over = submitted.map_or(Duration::MAX, |submitted| between(submitted.0, self.now));
+        Duration::from_secs(interval.saturating_mul(factor)).saturating_sub(over)
     }
 }
 
@@ -61,51 +70,17 @@ pub(super) fn back_off(status: &SparkApplicationStatus) -> Option<Duration> {
     Some(PAUSE.saturating_mul(2_u32.saturating_pow(doublings)).min(LONGEST_PAUSE))
 }
 
-fn rest_of_back_off(status: &SparkApplicationStatus, now: Timestamp) -> Duration {
-    // An unknown time is long ago.
-    let over = status.termination_time.as_ref().map_or(Duration::MAX, |time| between(time.0, now));
-    back_off(status).unwrap_or_default().saturating_sub(over)
-}
-
-/// Decides about another attempt after a failed submission.
-pub(super) fn of_submission(
-    spec: &SparkApplicationSpec,
-    status: &SparkApplicationStatus,
-    now: Timestamp,
-) -> Retry {
-    let policy = with_defaults(spec.clone()).restart_policy;
-    let (retries, interval) =
-        (policy.on_submission_failure_retries, policy.on_submission_failure_retry_interval);
-    retry(policy.restart_type, retries, status.submission_attempts, interval, status, now)
-}
-
 /// Whether a failed submission is retried, now or later.
 pub(super) fn is_submitted_again(spec: &SparkApplicationSpec, status: &SparkApplicationStatus) -> bool {
-    of_submission(spec, status, Timestamp::UNIX_EPOCH) != Retry::Never
+    let policy = &spec.restart_policy;
+    is_due(policy.restart_type, policy.on_submission_failure_retries, status.submission_attempts)
 }
 
-/// Decides whether another attempt follows. With `retries` retries, one attempt more than `retries` is allowed. As in
-/// Kubeflow's operator, the pause grows with the number of submissions and begins with the last submission: a run that
-/// took longer than the pause is retried at once.
-fn retry(
-    policy: RestartPolicyType,
-    retries: Option<i32>,
-    attempts: i32,
-    interval: Option<i64>,
-    status: &SparkApplicationStatus,
-    now: Timestamp,
-) -> Retry {
-    let is_due = match policy {
+/// Whether another attempt follows after `attempts`: with `retries` retries, one attempt more than `retries` is allowed.
+fn is_due(policy: RestartPolicyType, retries: Option<i32>, attempts: i32) -> bool {
+    match policy {
         RestartPolicyType::Never => false,
         RestartPolicyType::OnFailure => retries.is_some_and(|retries| attempts <= retries),
         RestartPolicyType::Always => true,
-    };
-    if !is_due {
-        return Retry::Never;
     }
-    let factor = u64::try_from(status.submission_attempts).unwrap_or_default();
-    let interval = u64::try_from(interval.unwrap_or_default()).unwrap_or_default();
-    let pause = Duration::from_secs(interval.saturating_mul(factor));
-    let submitted = status.last_submission_attempt_time.as_ref();
-    Retry::In(pause.saturating_sub(submitted.map_or(Duration::MAX, |time| between(time.0, now))))
 }

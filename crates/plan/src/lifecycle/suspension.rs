@@ -1,18 +1,8 @@
 //! Handles SUSPENDING and SUSPENDED: no pod of the application runs while `spec.suspend` is true.
 
-use super::{
-    EVENTUALLY, Pass, SOON,
-    history::{self, Cause, Outcome},
-    launch::reset,
-};
+use super::{Cause, EVENTUALLY, Outcome, Pass, SOON, history, launch::reset};
 use crate::{Action, Driver, Plan, events, extension::AT_ONCE};
-use api::{ApplicationState, SparkApplicationStatus, State, names::label};
-
-/// Whether an application in this state can be suspended. The state of an application that has ended stays as it is,
-/// because nothing of it runs.
-const fn can_be_suspended(state: State) -> bool {
-    !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending)
-}
+use api::{SparkApplicationStatus, State, names::label};
 
 /// Whether the run was suspended, and its pods go, in RUNNING: see [`Pass::suspend`].
 pub(super) fn is_leaving(status: &SparkApplicationStatus) -> bool {
@@ -29,7 +19,9 @@ impl Pass<'_> {
     }
 
     pub(super) fn is_to_be_suspended(&self, state: State) -> bool {
-        self.application.spec.suspend == Some(true) && can_be_suspended(state) || is_leaving(&self.status)
+        // Nothing runs of an application that has ended.
+        let runs = !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending);
+        self.application.spec.suspend == Some(true) && runs || is_leaving(&self.status)
     }
 
     /// Begins a suspension, which goes on to its end even if the application is resumed meanwhile. The state of an
@@ -41,15 +33,11 @@ impl Pass<'_> {
         let begins = (!is_leaving).then(|| events::application_suspending(self.name()));
         let pods: Vec<_> = self.own_driver().into_iter().chain(&self.seen.executors).collect();
         let has_pods = !pods.is_empty() || self.seen.driver == Driver::Unseen;
-        let (state, why, actions) =
-            if has_pods && self.is_queued() && self.application.state() == State::Running {
-                let deleted =
-                    pods.into_iter().filter(|_| is_leaving).filter_map(Action::delete).take(AT_ONCE);
-                (State::Running, Some("Suspending: its pods are being deleted".to_owned()), deleted.collect())
-            } else {
-                (State::Suspending, None, Vec::new())
-            };
-        let mut status = self.moved(state, why);
+        let is_running = has_pods && self.is_queued() && self.application.state() == State::Running;
+        let why = is_running.then(|| "Suspending: its pods are being deleted".to_owned());
+        let mut status = self.moved(if is_running { State::Running } else { State::Suspending }, why);
+        let left = pods.into_iter().filter(|_| is_running && is_leaving);
+        let actions = left.filter_map(Action::delete).take(AT_ONCE).collect();
         self.end_early(&mut status, Outcome::new(State::Suspended, "Suspended", None));
         Plan { actions, ..self.plan(status, Vec::from_iter(begins), Some(SOON)) }
     }
@@ -61,8 +49,7 @@ impl Pass<'_> {
             return self.acting(actions);
         }
         let mut status = self.status.clone();
-        reset(&mut status);
-        status.application_state = ApplicationState { state: State::Suspended, error_message: None };
+        reset(&mut status, State::Suspended);
         let event = events::application_suspended(self.name());
         Plan { actions: self.clean_up(), ..self.plan(status, vec![event], Some(EVENTUALLY)) }
     }

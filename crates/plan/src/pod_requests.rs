@@ -4,21 +4,18 @@
 //! The pods are built by the same code that submits the application and customizes its pods, so that they equal the pods
 //! that Spark will create.
 
-mod spark;
-
 use api::{
-    Role, SparkApplication,
-    excerpt::{self, LONGEST_EXPLANATION},
+    Role, SparkApplication, SparkApplicationSpec, excerpt,
     names::{annotation, conf},
 };
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::api::resource::Quantity};
 use pods::{Amounts, PodClaim};
 use serde::Deserialize;
 use serde_json::Value;
-use spark::Spark;
-use spark_client::{Conf, Line, read_properties};
+use spark_client::{Conf, Line, NotNative, read_properties, set_resources};
 use std::{collections::BTreeMap, mem};
 use submission::{
+    field_of,
     findings::{Invalid, Refusal},
     place,
     pod_templates::{as_by_the_webhook, sparks_container},
@@ -86,12 +83,15 @@ impl PodRequests {
         let (properties, [driver, executor]) = starting_point(application, defaults);
         let spec = &application.spec;
         let spark = Spark { spec, conf: Conf(properties.into_map(), Line::nearest(&spec.spark_version).0) };
+        let driver = planned(&spark, Role::Driver, driver)?;
+        let executor = planned(&spark, Role::Executor, executor)?;
+        let (is_dynamic, initial, greatest) = spark.executors()?;
         Ok(Self {
-            driver: planned(&spark, Role::Driver, driver)?,
-            executor: planned(&spark, Role::Executor, executor)?,
-            initial: spark.initial_executors()?,
-            greatest: spark.most_executors()?,
-            is_dynamic: spark.is_dynamic()?,
+            driver,
+            executor,
+            initial,
+            greatest,
+            is_dynamic,
             allocator: spark.conf.raw(conf::PODS_ALLOCATOR).unwrap_or(conf::DIRECT).to_owned(),
         })
     }
@@ -132,7 +132,8 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
             container[field] = value.into();
         }
     }
-    spark.set_resources(role, container)?;
+    let resources = set_resources(&spark.conf, &spark.spec.main_application_file, role, container);
+    resources.map_err(|problem| spark.unknown(problem))?;
     let mut customized = as_by_the_webhook(template, role, sparks).map_err(failed)?;
     let mut pod = Pod::deserialize(&customized).map_err(|error| failed(error.to_string()))?;
     let metadata = mem::take(&mut pod.metadata);
@@ -160,17 +161,66 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
 impl Error {
     /// Returns the mistakes of the application. `asker` is who needs to know what the application asks for.
     pub fn findings(self, asker: &str) -> Vec<Invalid> {
-        match self {
-            Self::Refused(Refusal(invalid)) => invalid,
-            Self::Unknown { field, why } => {
-                let why = excerpt::beginning(why, LONGEST_EXPLANATION);
-                let why = format!("{why}, and {asker} ask for it before Spark runs: write it out");
-                vec![Invalid { field, why }]
-            }
-            Self::NoPod { role, why } => {
-                let why = excerpt::beginning(why, LONGEST_EXPLANATION);
-                vec![Invalid { field: format!("spec.{}", role.as_str()), why }]
-            }
+        let (field, why) = match self {
+            Self::Refused(Refusal(invalid)) => return invalid,
+            Self::Unknown { field, why } => (
+                field,
+                format!(
+                    "{}, and {asker} ask for it before Spark runs: write it out",
+                    excerpt::explanation(why)
+                ),
+            ),
+            Self::NoPod { role, why } => (format!("spec.{}", role.as_str()), excerpt::explanation(why)),
+        };
+        vec![Invalid { field, why }]
+    }
+}
+
+/// Spark's default for the number of executors.
+const INSTANCES: i32 = 2;
+
+/// The inputs of Spark's computation of how many executors there are and what its containers ask for: the spec of the
+/// application, and the properties, not all of which are made from it.
+struct Spark<'a> {
+    spec: &'a SparkApplicationSpec,
+    conf: Conf,
+}
+
+impl Spark<'_> {
+    /// Returns the number of cores that Spark uses in the role's container.
+    fn cores(&self, role: Role) -> &str {
+        self.conf.raw(&conf::spark(role, conf::CORES)).unwrap_or("1").trim()
+    }
+
+    /// Returns whether dynamic allocation is on, so that the number of executors follows the work, the number of executors that
+    /// the driver creates at first (as Spark's `SchedulerBackendUtils` and `Utils.getDynamicAllocationInitialExecutors`), and
+    /// the greatest number: see [`PodRequests::greatest`].
+    fn executors(&self) -> Result<(bool, u32, u32), Error> {
+        let number = |number: i32| u32::try_from(number).unwrap_or(0);
+        let instances = self.count(conf::EXECUTOR_INSTANCES)?;
+        let is_dynamic =
+            self.conf.boolean(conf::DYNAMIC_ALLOCATION).map_err(|problem| self.unknown(problem))?;
+        if is_dynamic != Some(true) {
+            let instances = number(instances.unwrap_or(INSTANCES));
+            return Ok((false, instances, instances));
         }
+        let least = self.count(conf::DYNAMIC_ALLOCATION_MIN)?;
+        let initial = self.count(conf::DYNAMIC_ALLOCATION_INITIAL)?;
+        let initial = number([least, initial, instances].into_iter().flatten().max().unwrap_or(0));
+        let most = self.count(conf::DYNAMIC_ALLOCATION_MAX)?;
+        Ok((true, initial, most.map_or(initial.max(1), number)))
+    }
+
+    fn count(&self, key: &str) -> Result<Option<i32>, Error> {
+        self.conf.int(key).map_err(|problem| self.unknown(problem))
+    }
+
+    /// Returns the error for a property that Spark would refuse, or whose value only Spark knows.
+    fn unknown(&self, problem: NotNative) -> Error {
+        let (NotNative::Refused { field: key, why } | NotNative::Fallback { field: key, why, .. }) = problem;
+        let field = field_of(self.spec, "spec", &key);
+        let is_of_admin = field == key && self.conf.raw(&key).is_some();
+        let place = if is_of_admin { " in the administrator's spark-defaults.conf" } else { "" };
+        Error::Unknown { field: format!("{field}{place}"), why }
     }
 }

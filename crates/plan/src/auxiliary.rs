@@ -1,12 +1,20 @@
-//! Compares the Services and Ingresses of an application, and the objects of extensions, with those that it should have, and
-//! decides what to do about the differences.
+//! Plans the auxiliary objects of an application: Services, Ingresses and PodDisruptionBudgets. The driver does not
+//! depend on them: a missing auxiliary object never keeps a driver from running.
 //!
-//! The comparison takes place in every reconcile of the application. So what others have edited or deleted is repaired,
+//! The Services and Ingresses, and the objects of extensions, are compared with those that the application should have. The
+//! comparison takes place in every reconcile of the application. So what others have edited or deleted is repaired,
 //! what the spec no longer asks for is deleted, and a new run takes over the objects of the previous run. This work
 //! never delays the application: it is done in the background, and retried with growing pauses if it fails.
 
-use crate::{Policy, between, extension::Extensions, merge_patch};
-use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State, names::label};
+use crate::{
+    Policy, between,
+    extension::{Extensions, View},
+    merge_patch,
+};
+use api::{
+    DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State,
+    names::{label, role},
+};
 use jiff::Timestamp;
 use k8s_openapi::{api::networking::v1::IngressTLS, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube_core::Resource;
@@ -15,7 +23,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use submission::exposure::{ExposedPort, Exposure, addresses, ingress, others, ui, wanted};
+use submission::{
+    exposure::{ExposedPort, Exposure, addresses, ingress, others, ui, wanted},
+    owned::owned,
+};
 
 /// One effect for which nothing waits. Each effect can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,11 +101,6 @@ impl Try {
     fn pause(&self) -> Duration {
         PAUSE.saturating_mul(2_u32.saturating_pow(self.count.saturating_sub(1))).min(LONGEST_PAUSE)
     }
-
-    /// Returns how long the next attempt has to wait; zero if it need not wait.
-    fn rest(&self, now: Timestamp) -> Duration {
-        self.pause().saturating_sub(between(self.last, now))
-    }
 }
 
 impl AuxiliaryObject {
@@ -134,11 +140,9 @@ pub fn controlling_application(owners: &[OwnerReference]) -> Option<&OwnerRefere
 fn content(kind: &ObjectKind, object: &Value, extensions: &Extensions) -> Value {
     let spec = &object["spec"];
     let spec = if *kind == ObjectKind::SERVICE {
-        let ports = spec["ports"].as_array().into_iter().flatten();
-        let ports = ports.map(
-            |port| json!({"name": port["name"], "port": port["port"], "targetPort": port["targetPort"]}),
-        );
-        json!({"type": spec["type"], "ports": ports.collect::<Vec<_>>(), "selector": spec["selector"]})
+        let kept = |port: &Value| json!({"name": port["name"], "port": port["port"], "targetPort": port["targetPort"]});
+        let ports: Vec<_> = spec["ports"].as_array().into_iter().flatten().map(kept).collect();
+        json!({"type": spec["type"], "ports": ports, "selector": spec["selector"]})
     } else if *kind == ObjectKind::INGRESS {
         json!({"rules": spec["rules"], "tls": certificates(&spec["tls"]), "ingressClassName": spec["ingressClassName"]})
     } else {
@@ -197,70 +201,114 @@ fn entries(map: &Value) -> Map<String, Value> {
     map.as_object().cloned().unwrap_or_default()
 }
 
-/// Returns the actions for the Services and Ingresses of `application` and the objects of extensions, and after which time
-/// to compare them again. `status` is the status that is about to be recorded; `of_extensions` are the objects that its run
-/// should have for extensions.
-pub fn plan(
-    application: &SparkApplication,
-    status: &SparkApplicationStatus,
-    seen: &AuxiliaryObjects,
-    of_extensions: Vec<Value>,
-    now: Timestamp,
-    policy: &Policy,
-) -> (Vec<AuxiliaryAction>, Option<Duration>) {
-    let state = status.application_state.state;
-    let mut wake: Option<Duration> = None;
-    let mut is_due = |child: &ObjectKey| {
-        let Some(tried) = seen.tries.get(child) else { return true };
-        let rest = tried.rest(now);
-        // No reconcile is planned for an attempt that is running: the worker requests one when the attempt has ended.
-        if tried.is_under_way || rest.is_zero() {
-            return !tried.is_under_way;
-        }
-        wake = wake.into_iter().chain([rest]).min();
-        false
-    };
-    let own = || there(application, seen).filter(|object| !object.terminating);
-    let admins = &policy.submission.exposure;
-    let kept = kept(application, status, admins);
-    // An object of an extension is deleted at the end of its run, before the next run makes another one of the same name. One
-    // that is left then was made while the run ended.
-    let is_idle = matches!(state, State::Completed | State::Failed | State::Suspended);
-    let is_of_core = |kind: &ObjectKind| [ObjectKind::SERVICE, ObjectKind::INGRESS].contains(kind);
-    let is_unwanted = |object: &&AuxiliaryObject| {
-        if is_of_core(&object.child.kind) { !kept.contains(&object.child) } else { is_idle }
-    };
-    let unwanted = own().filter(is_unwanted);
-    let mut actions: Vec<_> = unwanted
-        .filter(|object| is_due(&object.child))
-        .map(|object| AuxiliaryAction::Delete(object.child.clone()))
-        .collect();
-    if !state.is_followed() {
-        return (actions, wake);
+impl View<'_> {
+    const fn exposure(&self) -> &Exposure {
+        &self.policy.submission.exposure
     }
-    let all: BTreeMap<_, _> = there(application, seen).map(|object| (&object.child, object)).collect();
-    let is_watched =
-        |object: &Value| ObjectKey::of(object).is_some_and(|key| !seen.unwatched.contains(&key.kind));
-    let of_extensions = of_extensions.into_iter().filter(is_watched);
-    for object in wanted(application, status, admins).into_iter().chain(of_extensions) {
-        let Some(child) = ObjectKey::of(&object) else { continue };
-        let next = match all.get(&child) {
-            Some(there) if there.terminating => None,
-            Some(there) => mend(&object, there, &policy.extensions).map(AuxiliaryAction::Mend),
-            None if seen.has_made(&child, status) => None,
-            None => Some(AuxiliaryAction::Make(object)),
+
+    /// Returns the actions for the Services and Ingresses of the application and the objects of extensions, and after which
+    /// time to compare them again. `status` is the status that is about to be recorded; `of_extensions` are the objects that
+    /// its run should have for extensions.
+    pub(crate) fn auxiliary_plan(
+        &self,
+        status: &SparkApplicationStatus,
+        of_extensions: Vec<Value>,
+    ) -> (Vec<AuxiliaryAction>, Option<Duration>) {
+        let (state, seen, admins) = (status.application_state.state, &self.seen.auxiliary, self.exposure());
+        let mut wake: Option<Duration> = None;
+        let mut is_due = |child: &ObjectKey| {
+            let Some(tried) = seen.tries.get(child) else { return true };
+            let rest = tried.pause().saturating_sub(between(tried.last, self.now));
+            // No reconcile is planned for an attempt that is running: the worker requests one when the attempt has ended.
+            if tried.is_under_way || rest.is_zero() {
+                return !tried.is_under_way;
+            }
+            wake = wake.into_iter().chain([rest]).min();
+            false
         };
-        actions.extend(next.filter(|_| is_due(&child)));
+        let kept = kept(self.application, status, admins);
+        // An object of an extension is deleted at the end of its run, before the next run makes another one of the same name.
+        // One that is left then was made while the run ended.
+        let is_idle = matches!(state, State::Completed | State::Failed | State::Suspended);
+        let is_of_core = |kind: &ObjectKind| [ObjectKind::SERVICE, ObjectKind::INGRESS].contains(kind);
+        let is_unwanted = |object: &&AuxiliaryObject| {
+            if is_of_core(&object.child.kind) { !kept.contains(&object.child) } else { is_idle }
+        };
+        let unwanted = self.there().filter(|object| !object.terminating).filter(is_unwanted);
+        let unwanted = unwanted.map(|object| &object.child).filter(|child| is_due(child)).cloned();
+        let mut actions: Vec<_> = unwanted.map(AuxiliaryAction::Delete).collect();
+        if !state.is_followed() {
+            return (actions, wake);
+        }
+        let all: BTreeMap<_, _> = self.there().map(|object| (&object.child, object)).collect();
+        let is_watched =
+            |object: &Value| ObjectKey::of(object).is_some_and(|key| !seen.unwatched.contains(&key.kind));
+        let of_extensions = of_extensions.into_iter().filter(is_watched);
+        for object in wanted(self.application, status, admins).into_iter().chain(of_extensions) {
+            let Some(child) = ObjectKey::of(&object) else { continue };
+            let next = match all.get(&child) {
+                Some(there) if there.terminating => None,
+                Some(there) => mend(&object, there, &self.policy.extensions).map(AuxiliaryAction::Mend),
+                None if seen.has_made(&child, status) => None,
+                None => Some(AuxiliaryAction::Make(object)),
+            };
+            actions.extend(next.filter(|_| is_due(&child)));
+        }
+        (actions, wake)
     }
-    (actions, wake)
+
+    /// Returns the Services, Ingresses and objects of extensions of the application.
+    fn there(&self) -> impl Iterator<Item = &AuxiliaryObject> {
+        let uid = self.application.metadata.uid.as_ref();
+        self.seen.auxiliary.there.iter().filter(move |object| Some(&object.owner) == uid)
+    }
+
+    /// Removes the web UI's address from the status of an application that has ended, unless the Service and the Ingress of
+    /// the web UI are kept.
+    pub(crate) fn note_end(&self, status: &mut SparkApplicationStatus) {
+        let admins = self.exposure();
+        if admins.ends_with_run || ui(self.application, admins).is_none() {
+            forget_ui(status);
+        }
+    }
+
+    /// Writes the addresses of the web UI to the status, as far as the Service and the Ingress of the web UI exist.
+    pub(crate) fn note_ui(&self, status: &mut SparkApplicationStatus) {
+        let Some(exposed) = ui(self.application, self.exposure()) else { return forget_ui(status) };
+        let standing = |key: &ObjectKey| self.there().find(|there| there.child == *key);
+        let is_made = |key: &ObjectKey| standing(key).is_some() || self.seen.auxiliary.has_made(key, status);
+        let service = ObjectKind::SERVICE.named(&*exposed.service);
+        let has_service = is_made(&service);
+        let has_ingress = is_made(&ObjectKind::INGRESS.named(&*exposed.ingress));
+        let url = exposed.url(self.application, status.spark_application_id.as_deref());
+        let info = &mut status.driver_info;
+        if has_service {
+            let ip = standing(&service).and_then(|service| service.cluster_ip.as_ref());
+            info.web_ui_address = ip.map(|ip| {
+                let host = if ip.contains(':') { format!("[{ip}]") } else { ip.clone() };
+                format!("{host}:{}", exposed.port)
+            });
+            info.web_ui_port = Some(exposed.port);
+            info.web_ui_service_name = Some(exposed.service.clone());
+        }
+        match url {
+            Ok(Some(url)) if has_ingress => {
+                info.web_ui_ingress_address = Some(exposed.address(&url));
+                info.web_ui_ingress_name = Some(exposed.ingress);
+            }
+            Ok(_) if exposed.url_format.is_some() => {}
+            Ok(_) | Err(_) => {
+                info.web_ui_ingress_address = None;
+                info.web_ui_ingress_name = None;
+            }
+        }
+    }
 }
 
-fn there<'a>(
-    application: &SparkApplication,
-    seen: &'a AuxiliaryObjects,
-) -> impl Iterator<Item = &'a AuxiliaryObject> {
-    let uid = application.metadata.uid.clone();
-    seen.there.iter().filter(move |object| Some(&object.owner) == uid.as_ref())
+/// Removes all that the status says about the driver but the name of its pod.
+fn forget_ui(status: &mut SparkApplicationStatus) {
+    let pod_name = status.driver_info.pod_name.take();
+    status.driver_info = DriverInfo { pod_name, ..DriverInfo::default() };
 }
 
 impl AuxiliaryObjects {
@@ -286,10 +334,10 @@ fn kept(
     status: &SparkApplicationStatus,
     admins: &Exposure,
 ) -> BTreeSet<ObjectKey> {
-    match status.application_state.state {
-        State::Suspended => return BTreeSet::new(),
-        State::Completed | State::Failed if admins.ends_with_run => return BTreeSet::new(),
-        _ => {}
+    let state = status.application_state.state;
+    let has_ended = matches!(state, State::Completed | State::Failed);
+    if state == State::Suspended || admins.ends_with_run && has_ended {
+        return BTreeSet::new();
     }
     let id = status.spark_application_id.as_deref();
     let of_exposed = |exposed: ExposedPort| {
@@ -319,10 +367,9 @@ impl AskedAddresses {
         let unknown = SparkApplicationStatus::default();
         let status = application.status.as_ref().unwrap_or(&unknown);
         let kept = kept(application, status, admins);
+        let is_kept = |ingress: &Value| ObjectKey::of(ingress).is_some_and(|it| kept.contains(&it));
         let of_exposed = |exposed: ExposedPort| {
-            let ingress = ingress(application, status, &exposed);
-            let ingress =
-                ingress.filter(|ingress| ObjectKey::of(ingress).is_some_and(|it| kept.contains(&it)));
+            let ingress = ingress(application, status, &exposed).filter(is_kept);
             ingress.as_ref().map(addresses).unwrap_or_default()
         };
         Self {
@@ -343,55 +390,19 @@ impl AskedAddresses {
     }
 }
 
-/// Removes the web UI's address from the status of an application that has ended, unless the Service and the Ingress of
-/// the web UI are kept.
-pub fn note_end(application: &SparkApplication, status: &mut SparkApplicationStatus, admins: &Exposure) {
-    if admins.ends_with_run || ui(application, admins).is_none() {
-        let pod_name = status.driver_info.pod_name.take();
-        status.driver_info = DriverInfo { pod_name, ..DriverInfo::default() };
+/// Returns the objects that a reconcile has to create itself once a driver called `driver` exists: the
+/// PodDisruptionBudget that keeps the driver on its node while the node is drained. As in Kubeflow's operator, it has the
+/// name of the driver's pod, and at least one driver must be available.
+pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<Value> {
+    if !policy.has_driver_pdb || application.spec.driver_pod_disruption_budget != Some(true) {
+        return Vec::new();
     }
-}
-
-/// Writes the addresses of the web UI to the status, as far as the Service and the Ingress of the web UI exist.
-pub fn note(
-    application: &SparkApplication,
-    status: &mut SparkApplicationStatus,
-    seen: &AuxiliaryObjects,
-    admins: &Exposure,
-) {
-    let pod_name = status.driver_info.pod_name.take();
-    let Some(exposed) = ui(application, admins) else {
-        status.driver_info = DriverInfo { pod_name, ..DriverInfo::default() };
-        return;
-    };
-    let standing = |key: &ObjectKey| there(application, seen).find(|there| there.child == *key);
-    let is_made = |key: &ObjectKey| standing(key).is_some() || seen.has_made(key, status);
-    let (service, ingress) =
-        (ObjectKind::SERVICE.named(&*exposed.service), ObjectKind::INGRESS.named(&*exposed.ingress));
-    let mut info = DriverInfo { pod_name, ..status.driver_info.clone() };
-    if is_made(&service) {
-        info.web_ui_port = Some(exposed.port);
-        info.web_ui_address = standing(&service).and_then(|service| service.cluster_ip.as_ref()).map(|ip| {
-            if ip.contains(':') {
-                format!("[{ip}]:{}", exposed.port)
-            } else {
-                format!("{ip}:{}", exposed.port)
-            }
-        });
-        info.web_ui_service_name = Some(exposed.service.clone());
-    }
-    match exposed.url(application, status.spark_application_id.as_deref()) {
-        Ok(Some(url)) => {
-            if is_made(&ingress) {
-                info.web_ui_ingress_address = Some(exposed.address(&url));
-                info.web_ui_ingress_name = Some(exposed.ingress);
-            }
-        }
-        Ok(None) if exposed.url_format.is_some() => {}
-        Ok(None) | Err(_) => {
-            info.web_ui_ingress_address = None;
-            info.web_ui_ingress_name = None;
-        }
-    }
-    status.driver_info = info;
+    let labels = json!({label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER});
+    let budget = json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": driver},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+    });
+    vec![owned(budget, application, None, label::LAUNCHED_BY)]
 }

@@ -1,0 +1,67 @@
+//! The PodGroups of Volcano and of the coscheduling plugin of scheduler-plugins: one for each application. All of its pods name
+//! it, those of Volcano in an annotation and those of the plugin in a label.
+//!
+//! `minMember` is 1, because the driver starts before its executors exist. The scheduler lets the group in once the cluster,
+//! and the queue of Volcano, have room for `minResources`, which includes the executors.
+
+use super::{GroupApi, canonical, for_roles, quantities};
+use api::{LONGEST_LABEL, SparkApplication, names::batch_scheduler, stated};
+use plan::pod_requests::PodRequests;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Returns the name of Volcano's PodGroup of the application with this name, which is that of Kubeflow's operator.
+pub(super) fn volcano_name(application: &str) -> String {
+    format!("spark-{application}-pg")
+}
+
+/// Returns the name of the plugin's PodGroup of the application with this name, which is that of Kubeflow's operator.
+pub(super) fn coscheduling_name(application: &str) -> String {
+    format!("{application}-pg")
+}
+
+/// Puts the pods of `application` into their PodGroup of Volcano, and returns the PodGroup.
+pub(super) fn volcano(application: &mut SparkApplication, requests: &PodRequests) -> Value {
+    let name = volcano_name(application.metadata.name.as_deref().unwrap_or_default());
+    for_roles(application, |_, pod| {
+        pod.annotations.insert(batch_scheduler::VOLCANO_GROUP.to_owned(), name.clone());
+    });
+    let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
+    let given = options.resources.iter().map(|(name, quantity)| (name.clone(), canonical(&quantity.0)));
+    let mut resources: BTreeMap<_, _> = given.collect();
+    if resources.is_empty() {
+        resources = quantities(&requests.initial_sum());
+    }
+    let mut spec = json!({"minMember": 1, "minResources": resources});
+    for (field, value) in [("queue", &options.queue), ("priorityClassName", &options.priority_class_name)] {
+        if let Some(value) = stated(value) {
+            spec[field] = value.as_str().into();
+        }
+    }
+    GroupApi::Volcano.group(&name, &spec)
+}
+
+/// Puts the pods of `application` into their PodGroup of the plugin, and returns the PodGroup.
+///
+/// # Errors
+///
+/// When the name of the PodGroup is too long for a label.
+pub(super) fn coscheduling(
+    application: &mut SparkApplication,
+    requests: &PodRequests,
+) -> Result<Value, String> {
+    let name = coscheduling_name(application.metadata.name.as_deref().unwrap_or_default());
+    if name.len() > LONGEST_LABEL {
+        return Err(format!(
+            "metadata.name: the pods would have the label {}={name}, and a label has at most {LONGEST_LABEL} characters: take a \
+             name of at most {} characters",
+            batch_scheduler::COSCHEDULING_GROUP,
+            LONGEST_LABEL - "-pg".len()
+        ));
+    }
+    for_roles(application, |_, pod| {
+        pod.labels.insert(batch_scheduler::COSCHEDULING_GROUP.to_owned(), name.clone());
+    });
+    let resources = quantities(&requests.initial_sum());
+    Ok(GroupApi::Coscheduling.group(&name, &json!({"minMember": 1, "minResources": resources})))
+}
