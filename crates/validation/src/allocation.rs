@@ -1,23 +1,19 @@
 //! Checks the bounds for the number of executors under dynamic allocation.
 
-use super::{Findings, Subject};
+use super::Subject;
 
 /// Refuses bounds that Spark's `ExecutorAllocationManager` refuses when the driver starts.
-pub(super) fn bounds(subject: &Subject, findings: &mut Findings) {
-    let Some(allocation) = subject.spec.dynamic_allocation.as_ref().filter(|allocation| allocation.enabled)
-    else {
-        return;
-    };
+pub(super) fn bounds(subject: &Subject) {
+    let allocation = subject.spec.dynamic_allocation.as_ref();
+    let Some(allocation) = allocation.filter(|allocation| allocation.enabled) else { return };
     let (least, most) = (allocation.min_executors.unwrap_or(0), allocation.max_executors.unwrap_or(i32::MAX));
+    let (of_least, of_most) = ("dynamicAllocation.minExecutors", "dynamicAllocation.maxExecutors");
     if least < 0 {
-        let field = subject.field("dynamicAllocation.minExecutors");
-        findings.refuse(field, format_args!("`{least}` is negative: write 0 or more"));
+        subject.refuse(of_least, format_args!("`{least}` is negative: write 0 or more"));
     }
     if most < 1 {
-        let field = subject.field("dynamicAllocation.maxExecutors");
-        findings.refuse(field, format_args!("`{most}` leaves no executor: write 1 or more"));
+        subject.refuse(of_most, format_args!("`{most}` leaves no executor: write 1 or more"));
     } else if least > most {
-        let field = subject.field("dynamicAllocation.minExecutors");
-        findings.refuse(field, format_args!("`{least}` is more than maxExecutors, which is {most}"));
+        subject.refuse(of_least, format_args!("`{least}` is more than maxExecutors, which is {most}"));
     }
 }

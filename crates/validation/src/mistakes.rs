@@ -1,12 +1,11 @@
 //! Warns of what is valid and hardly ever meant. [`PROPERTIES`] is the table of those that a property shows.
 
-use super::{Findings, Subject};
+use super::{Subject, property};
 use api::{
     Role,
     names::{conf, submit_conf},
     stated,
 };
-use serde_json::Value;
 use std::collections::BTreeMap;
 use submission::pod_templates::sparks_container;
 
@@ -103,34 +102,33 @@ const NEEDED: [&str; 13] = [
 /// The directory of the account's credentials in each container, unless something is mounted there.
 const CREDENTIALS: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-pub(super) fn in_properties(subject: &Subject, findings: &mut Findings) {
+pub(super) fn in_properties(subject: &Subject) {
+    let mistake = |key: &str, value: &str| {
+        PROPERTIES.iter().find_map(|(is_made, what)| is_made(key, value).then_some(*what))
+    };
     for (key, value) in &subject.spec.spark_conf {
-        if let Some((_, what)) = PROPERTIES.iter().find(|(is_made, _)| is_made(key, value)) {
-            findings.warn(subject.conf(key), what);
+        if let Some(what) = mistake(key, value) {
+            subject.warn(property(key), what);
         }
     }
     for (key, value) in &subject.spec.hadoop_conf {
+        let field = format!("hadoopConf[{key}]");
         if let Some(name) = key.strip_prefix(conf::HADOOP_PREFIX).or_else(|| key.strip_prefix(conf::PREFIX)) {
-            let field = subject.field(format_args!("hadoopConf[{key}]"));
             let elsewhere = if key.starts_with(conf::HADOOP_PREFIX) { name } else { "it into sparkConf" };
-            findings.warn(field, format_args!("no setting of Hadoop, without effect: write {elsewhere}"));
-            continue;
-        }
-        let property = format!("{}{key}", conf::HADOOP_PREFIX);
-        if let Some((_, what)) = PROPERTIES.iter().find(|(is_made, _)| is_made(&property, value)) {
-            findings.warn(subject.field(format_args!("hadoopConf[{key}]")), what);
+            subject.warn(field, format_args!("no setting of Hadoop, without effect: write {elsewhere}"));
+        } else if let Some(what) = mistake(&format!("{}{key}", conf::HADOOP_PREFIX), value) {
+            subject.warn(field, what);
         }
     }
 }
 
 /// Warns of arguments like `--input s3a://…`: each entry is one word for the program.
-pub(super) fn in_arguments(subject: &Subject, findings: &mut Findings) {
+pub(super) fn in_arguments(subject: &Subject) {
     for (i, argument) in subject.spec.arguments.iter().enumerate() {
+        let field = format!("arguments[{i}]");
         if has_shell_variable(argument) {
-            findings.warn(
-                subject.field(format_args!("arguments[{i}]")),
-                "the program gets it as it is: write `$(NAME)` for a variable in the driver's env",
-            );
+            let what = "the program gets it as it is: write `$(NAME)` for a variable in the driver's env";
+            subject.warn(&field, what);
         }
         let Some((option, value)) = argument.split_once(char::is_whitespace) else { continue };
         let name = option.trim_start_matches('-');
@@ -138,140 +136,111 @@ pub(super) fn in_arguments(subject: &Subject, findings: &mut Findings) {
             && name.starts_with(|c: char| c.is_ascii_alphabetic())
             && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
         if is_option && !value.trim().is_empty() {
-            findings.warn(
-                subject.field(format_args!("arguments[{i}]")),
-                "is one word for the program, with a blank in it: write the option and its value as two entries",
-            );
+            let what = "is one word for the program, with a blank in it: write the option and its value as two entries";
+            subject.warn(&field, what);
         }
     }
 }
 
 /// Warns of Secrets that are named twice: Spark has one path for each.
-pub(super) fn secrets(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let secrets = &role.pod(&subject.spec).secrets;
-        let last: BTreeMap<_, _> = secrets.iter().enumerate().map(|(i, secret)| (&secret.name, i)).collect();
-        for (i, secret) in secrets.iter().enumerate().filter(|(i, secret)| last[&secret.name] != *i) {
-            let path = &secrets[last[&secret.name]].path;
-            findings.warn(
-                subject.of_role(role, format_args!("secrets[{i}]")),
-                format_args!("`{}` is mounted at `{path}` alone, where it is named last", secret.name),
-            );
+pub(super) fn secrets(subject: &Subject) {
+    for (role, pod) in subject.pods() {
+        let last: BTreeMap<_, _> =
+            pod.secrets.iter().enumerate().map(|(i, secret)| (&secret.name, i)).collect();
+        for (i, secret) in pod.secrets.iter().enumerate().filter(|(i, secret)| last[&secret.name] != *i) {
+            let (name, path) = (&secret.name, &pod.secrets[last[&secret.name]].path);
+            let what = format_args!("`{name}` is mounted at `{path}` alone, where it is named last");
+            subject.warn(format_args!("{role}.secrets[{i}]"), what);
         }
     }
 }
 
 /// Warns of mounts over directories that Spark's image needs.
-pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let pod = role.pod(&subject.spec);
-        let mounts = pod.volume_mounts.iter().map(|mount| mount.json()).enumerate();
-        let mounts = mounts.map(|(i, mount)| {
-            (format!("volumeMounts[{i}].mountPath"), mount["mountPath"].as_str().unwrap_or_default())
-        });
-        let maps = pod.config_maps.iter().enumerate();
-        let maps = maps.map(|(i, map)| (format!("configMaps[{i}].path"), map.path.as_str()));
-        let secrets = pod.secrets.iter().enumerate();
-        let secrets = secrets.map(|(i, secret)| (format!("secrets[{i}].path"), secret.path.as_str()));
+pub(super) fn mounts(subject: &Subject) {
+    for (role, pod) in subject.pods() {
+        let mounts =
+            pod.volume_mounts.iter().map(|mount| mount.json()["mountPath"].as_str().unwrap_or_default());
         // A projected volume may have credentials.
-        let mounts = mounts.filter(|(_, path)| path.trim_end_matches('/') != CREDENTIALS);
-        let all = mounts.chain(maps).chain(secrets).map(|(field, path)| (subject.of_role(role, field), path));
+        let mounts = mounts.enumerate().filter(|(_, path)| path.trim_end_matches('/') != CREDENTIALS);
+        let mounts = mounts.map(|(i, path)| (format!("{role}.volumeMounts[{i}].mountPath"), path));
+        let maps = pod.config_maps.iter().enumerate();
+        let maps = maps.map(|(i, map)| (format!("{role}.configMaps[{i}].path"), &*map.path));
+        let secrets = pod.secrets.iter().enumerate();
+        let secrets = secrets.map(|(i, secret)| (format!("{role}.secrets[{i}].path"), &*secret.path));
         let volumes = conf::kubernetes(role, conf::VOLUMES_PREFIX);
         let of_secrets = conf::kubernetes(role, conf::SECRETS_PREFIX);
         let configured = subject.spec.spark_conf.iter().filter(|(key, _)| {
             key.starts_with(&volumes) && key.ends_with(".mount.path") || key.starts_with(&of_secrets)
         });
-        let configured = configured.map(|(key, path)| (subject.conf(key), path.as_str()));
+        let configured = configured.map(|(key, path)| (property(key), &**path));
         let is_needed = |path: &str| !path.is_empty() && NEEDED.contains(&path.trim_end_matches('/'));
-        for (field, path) in all.chain(configured).filter(|(_, path)| is_needed(path)) {
-            findings.warn(
-                field,
-                format_args!("`{path}` hides what is needed there: choose another, or mount one file"),
-            );
+        let all = mounts.chain(maps).chain(secrets).chain(configured);
+        for (field, path) in all.filter(|(_, path)| is_needed(path)) {
+            let what = "hides what is needed there: choose another, or mount one file";
+            subject.warn(field, format_args!("`{path}` {what}"));
         }
     }
 }
 
-/// Warns of a command in a template: Spark sets the arguments alone, and leaves the command; and of several containers of
-/// which none has the name of Spark's.
-pub(super) fn containers(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let template = role.pod(&subject.spec).template.as_ref();
-        let mut containers =
-            template.map_or(Value::Null, |template| template.json()["spec"]["containers"].clone());
+/// Warns of what Spark's container has in a template and Spark sets, or does not replace: a command, to which Spark adds its
+/// arguments; and of several containers of which none has the name of Spark's.
+pub(super) fn containers(subject: &Subject) {
+    for (role, pod) in subject.pods() {
+        let Some(template) = &pod.template else { continue };
+        let mut containers = template.json()["spec"]["containers"].clone();
         let sparks = sparks_container(&mut containers, role);
-        for (field, why) in [
+        let all = containers.as_array().map_or(&[][..], Vec::as_slice);
+        let field = |name: &str| format!("{role}.template.spec.containers[{sparks}].{name}");
+        for (name, what) in [
             ("command", "is started in place of Spark, with Spark's arguments: take it out"),
             (
                 "args",
                 "comes before Spark's own arguments, so that the image starts no Spark: write spec.arguments",
             ),
         ] {
-            if containers[sparks][field].as_array().is_some_and(|words| !words.is_empty()) {
-                let field = format_args!("template.spec.containers[{sparks}].{field}");
-                findings.warn(subject.of_role(role, field), why);
+            if all[sparks][name].as_array().is_some_and(|words| !words.is_empty()) {
+                subject.warn(field(name), what);
             }
         }
-        without_effect(subject, role, (sparks, &containers[sparks]), findings);
-        let all = containers.as_array().map_or(&[][..], Vec::as_slice);
+        let image = pod.image.as_ref().or(subject.spec.image.as_ref());
+        for (pointer, fields) in [
+            ("/image", "image"),
+            ("/resources/requests/memory", "memory"),
+            ("/resources/limits/memory", "memory, memoryOverhead or memoryLimit"),
+            ("/resources/requests/cpu", "cores or coreRequest"),
+        ] {
+            let stated = all[sparks].pointer(pointer);
+            if stated.is_some_and(|stated| image.is_none_or(|image| stated != image.as_str())) {
+                let what = format_args!("has no effect, Spark sets it: write {fields}");
+                subject.warn(field(&pointer[1..].replace('/', ".")), what);
+            }
+        }
         if all.len() > 1 && all[sparks]["name"] != role.container() {
-            let name = all[sparks]["name"].as_str().unwrap_or_default();
-            findings.warn(
-                subject.of_role(role, "template.spec.containers"),
-                format_args!("Spark runs in `{name}`, the first one: call it `{}`", role.container()),
-            );
+            let (name, own) = (all[sparks]["name"].as_str().unwrap_or_default(), role.container());
+            let what = format_args!("Spark runs in `{name}`, the first one: call it `{own}`");
+            subject.warn(format_args!("{role}.template.spec.containers"), what);
         }
-    }
-}
-
-/// Warns of what Spark sets in its container, whatever the template has there.
-fn without_effect(
-    subject: &Subject,
-    role: Role,
-    (place, container): (usize, &Value),
-    findings: &mut Findings,
-) {
-    let pod = role.pod(&subject.spec);
-    let image = pod.image.as_ref().or(subject.spec.image.as_ref());
-    for (pointer, fields) in [
-        ("/image", "image"),
-        ("/resources/requests/memory", "memory"),
-        ("/resources/limits/memory", "memory, memoryOverhead or memoryLimit"),
-        ("/resources/requests/cpu", "cores or coreRequest"),
-    ] {
-        let Some(stated) = container.pointer(pointer) else { continue };
-        if image.is_some_and(|image| stated == image.as_str()) {
-            continue;
-        }
-        let field = format!("template.spec.containers[{place}]{}", pointer.replace('/', "."));
-        findings
-            .warn(subject.of_role(role, field), format_args!("has no effect, Spark sets it: write {fields}"));
     }
 }
 
 /// Warns of images that no kubelet can pull, and of an application without one.
-pub(super) fn images(subject: &Subject, findings: &mut Findings) {
-    let Subject { spec, .. } = subject;
-    let common = stated(&spec.image);
-    let of_role = |role: Role| stated(&role.pod(spec).image);
-    let roles = Role::ALL.map(|role| (subject.of_role(role, "image"), of_role(role)));
-    for (field, image) in roles.into_iter().chain([(subject.field("image"), common)]) {
+pub(super) fn images(subject: &Subject) {
+    let common = stated(&subject.spec.image);
+    let of_roles = subject.pods().map(|(role, pod)| (role, stated(&pod.image)));
+    let all = of_roles.map(|(role, image)| (format!("{role}.image"), image)).into_iter();
+    for (field, image) in all.chain([("image".to_owned(), common)]) {
         if let Some(image) = image.filter(|image| !is_image(image)) {
-            findings.warn(
-                field,
-                format_args!(
-                    "`{image}` is no image that can be pulled: write `registry.example.com/spark:4.0.1`"
-                ),
-            );
+            let what = "is no image that can be pulled: write `registry.example.com/spark:4.0.1`";
+            subject.warn(field, format_args!("`{image}` {what}"));
         }
     }
-    for role in Role::ALL.into_iter().filter(|role| of_role(*role).or(common).is_none()) {
+    let lacks_one = |(role, own): (Role, Option<&String>)| {
         let configured = [conf::kubernetes(role, conf::CONTAINER_IMAGE), conf::IMAGE.to_owned()];
-        if !configured.iter().any(|key| spec.spark_conf.contains_key(key)) {
-            let what = "is missing: only an image in the admin's spark-defaults.conf can help";
-            findings.warn(subject.field("image"), what);
-            break;
-        }
+        let is_configured = |key: &String| subject.spec.spark_conf.contains_key(key);
+        own.or(common).is_none() && !configured.iter().any(is_configured)
+    };
+    if of_roles.into_iter().any(lacks_one) {
+        subject.warn("image", "is missing: only an image in the admin's spark-defaults.conf can help");
     }
 }
 
@@ -295,21 +264,21 @@ fn is_image(text: &str) -> bool {
         && !path.contains(|c: char| c.is_ascii_uppercase())
 }
 
+/// The ends of the properties whose values are options of a JVM.
+const JVM_OPTIONS: [&str; 2] = [conf::EXTRA_JAVA_OPTIONS, "defaultJavaOptions"];
+
 /// Whether the kubelet replaces `$(NAME)` in the value of a property: it becomes a variable of a container, or the path in a
 /// volume.
 fn is_expanded(key: &str) -> bool {
+    let is_of_executors = |suffix: &str| key == conf::spark(Role::Executor, suffix);
     Role::ALL.iter().any(|role| key.starts_with(&conf::env(*role, "")))
-        || [conf::EXTRA_JAVA_OPTIONS, "defaultJavaOptions", "extraClassPath"]
-            .iter()
-            .any(|suffix| key == conf::spark(Role::Executor, suffix))
+        || JVM_OPTIONS.into_iter().chain(["extraClassPath"]).any(is_of_executors)
         || key.ends_with(".mount.subPathExpr")
 }
 
 /// Whether the value of a property becomes options of the driver's JVM as it is.
 fn is_of_drivers_jvm(key: &str) -> bool {
-    [conf::EXTRA_JAVA_OPTIONS, "defaultJavaOptions"]
-        .iter()
-        .any(|suffix| key == conf::spark(Role::Driver, suffix))
+    JVM_OPTIONS.iter().any(|suffix| key == conf::spark(Role::Driver, suffix))
 }
 
 /// Whether the value of a property may be any text, for people and other programs.

@@ -1,13 +1,12 @@
 //! Checks that the driver runs in a pod of its own.
 
-use super::{Findings, Subject};
+use super::Subject;
 use api::DeployMode;
 
-pub(super) fn cluster(subject: &Subject, findings: &mut Findings) {
+pub(super) fn cluster(subject: &Subject) {
     if subject.spec.mode == DeployMode::Client {
-        findings.refuse(
-            subject.field("mode"),
-            "`client` would run the driver where it is submitted, not in a pod of its own: write `cluster`",
-        );
+        let why =
+            "`client` would run the driver where it is submitted, not in a pod of its own: write `cluster`";
+        subject.refuse("mode", why);
     }
 }

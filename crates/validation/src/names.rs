@@ -1,7 +1,7 @@
 //! Checks that the names of applications, schedules and driver pods are valid, and that the names which are derived
 //! from them will be valid too.
 
-use super::{Findings, Subject};
+use super::{Findings, Subject, property};
 use crate::precision::Precision;
 pub(crate) use api::LONGEST_LABEL;
 pub use api::is_object_name;
@@ -25,15 +25,11 @@ pub(super) fn schedule(
     let possible = |precision: Precision| LONGEST_LABEL - precision.suffix_length(rhythm.as_ref());
     let most = possible(precision.unwrap_or(Precision::Minutes));
     check_name("ScheduledSparkApplication", &schedule.metadata, most, findings);
-    let (length, surely) =
-        (schedule.metadata.name.as_deref().map_or(0, str::len), possible(Precision::default()));
+    let length = schedule.metadata.name.as_deref().map_or(0, str::len);
+    let surely = possible(Precision::default());
     if precision.is_none() && length > surely && length <= most {
-        findings.warn(
-            "metadata.name",
-            format_args!(
-                "has {length} characters; beyond {surely}, an operator with default flags cannot name its runs"
-            ),
-        );
+        let what = format_args!("beyond {surely}, an operator with default flags cannot name its runs");
+        findings.warn("metadata.name", format_args!("has {length} characters; {what}"));
     }
 }
 
@@ -56,32 +52,25 @@ pub fn check_name(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize,
         refuse(format!("has {} characters, at most {possible} are possible", name.len()));
     }
     if !is_label(name) {
-        refuse(format!(
-            "write lower-case letters, digits and `-`, a letter first and no `-` last{}",
-            label_like(name).map(|like| format!(" (try `{like}`)")).unwrap_or_default()
-        ));
+        let like = label_like(name).map(|like| format!(" (try `{like}`)")).unwrap_or_default();
+        refuse(format!("write lower-case letters, digits and `-`, a letter first and no `-` last{like}"));
     }
 }
 
 /// Checks a name that the user gave to the driver's pod. A default name is derived from the application's name, which
 /// has been checked already.
-pub(super) fn driver_pod(subject: &Subject, findings: &mut Findings) {
+pub(super) fn driver_pod(subject: &Subject) {
     let name = driver_pod_name(subject.application);
-    let is_name = is_object_name(&name);
-    let given = subject.spec.driver.pod_name.as_ref() == Some(&name);
-    let configured = subject.spec.spark_conf.get(conf::DRIVER_POD_NAME) == Some(&name);
-    let field = match (given, configured) {
-        (true, _) => subject.field("driver.podName"),
-        (_, true) => subject.conf(conf::DRIVER_POD_NAME),
-        _ => return,
+    let field = if subject.spec.driver.pod_name.as_ref() == Some(&name) {
+        "driver.podName".to_owned()
+    } else if subject.spec.spark_conf.get(conf::DRIVER_POD_NAME) == Some(&name) {
+        property(conf::DRIVER_POD_NAME)
+    } else {
+        return;
     };
-    if !is_name {
-        findings.refuse(
-            field,
-            format_args!(
-                "`{name}` cannot be the name of a pod: write lower-case letters, digits, `-` and `.`, at most {LONGEST_NAME}"
-            ),
-        );
+    if !is_object_name(&name) {
+        let like = format_args!("write lower-case letters, digits, `-` and `.`, at most {LONGEST_NAME}");
+        subject.refuse(field, format_args!("`{name}` cannot be the name of a pod: {like}"));
     }
 }
 

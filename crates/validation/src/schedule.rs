@@ -12,22 +12,17 @@ pub(super) fn fields(
     findings: &mut Findings,
 ) {
     let spec = &schedule.spec;
-    match Schedule::parse(&spec.schedule) {
+    let text = &spec.schedule;
+    match Schedule::parse(text) {
         Ok(parsed) if !parsed.is_ever_due() => {
-            findings.warn(
-                "spec.schedule",
-                format_args!("`{}` is never due: no year has such a day", spec.schedule),
-            );
+            findings.warn("spec.schedule", format_args!("`{text}` is never due: no year has such a day"));
         }
-        Ok(Schedule { rhythm: Rhythm::Every(period), .. }) if period < shortest_period => findings.refuse(
-            "spec.schedule",
-            format_args!(
-                "`{}` is more often than every {} s, which is the most that this operator allows \
-                 (--schedule-shortest-period)",
-                spec.schedule,
-                shortest_period.as_secs()
-            ),
-        ),
+        Ok(Schedule { rhythm: Rhythm::Every(period), .. }) if period < shortest_period => {
+            let most = shortest_period.as_secs();
+            let why = "which is the most that this operator allows (--schedule-shortest-period)";
+            findings
+                .refuse("spec.schedule", format_args!("`{text}` is more often than every {most} s, {why}"));
+        }
         Ok(_) => {}
         Err(error) => findings.refuse("spec.schedule", error),
     }
@@ -37,18 +32,15 @@ pub(super) fn fields(
     if let Some(ConcurrencyPolicy::Other(policy)) = &spec.concurrency_policy
         && !policy.is_empty()
     {
-        findings.warn(
-            "spec.concurrencyPolicy",
-            format_args!("`{policy}` is not known: write Allow, Forbid or Replace"),
-        );
+        let what = format_args!("`{policy}` is not known: write Allow, Forbid or Replace");
+        findings.warn("spec.concurrencyPolicy", what);
     }
     for (field, limit) in [
-        ("successfulRunHistoryLimit", spec.successful_run_history_limit),
-        ("failedRunHistoryLimit", spec.failed_run_history_limit),
+        ("spec.successfulRunHistoryLimit", spec.successful_run_history_limit),
+        ("spec.failedRunHistoryLimit", spec.failed_run_history_limit),
     ] {
         if let Some(limit @ ..0) = limit {
-            findings
-                .warn(format_args!("spec.{field}"), format_args!("`{limit}` is negative and counts as 0"));
+            findings.warn(field, format_args!("`{limit}` is negative and counts as 0"));
         }
     }
 }

@@ -20,13 +20,8 @@ pub fn is_bounded(json: &str, root: &str, findings: &mut Findings) -> bool {
     }
     let is_large = json.len() > LARGEST;
     if is_large {
-        findings.refuse(
-            root,
-            format_args!(
-                "has {} bytes as JSON, and at most {LARGEST} are possible: move large values into ConfigMaps or files",
-                json.len()
-            ),
-        );
+        let most = format_args!("at most {LARGEST} are possible: move large values into ConfigMaps or files");
+        findings.refuse(root, format_args!("has {} bytes as JSON, and {most}", json.len()));
     }
     excess.is_none() && !is_large
 }
