@@ -6,14 +6,12 @@
 mod allocation;
 mod dependencies;
 pub mod digest;
-mod env;
 pub mod executor_template;
 pub mod exposure;
 pub mod failure;
 mod fields;
 pub mod findings;
 mod identity;
-mod images;
 pub mod monitoring;
 mod native;
 pub mod owned;
@@ -28,7 +26,7 @@ pub mod submission_pod;
 pub mod volumes;
 
 pub use allocation::allocation_properties;
-use api::{ObjectKind, Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
+use api::{ObjectKind, Role, SparkApplication, SparkApplicationSpec, SparkPodSpec, stated, with_defaults};
 use exposure::Exposure;
 pub use fields::{RoleField, field_of, stated_in};
 use findings::{Invalid, Refusal, Validated};
@@ -43,16 +41,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// All functions that set properties, in order of precedence. The last one sets the properties that users may not
 /// change.
-const CONCERNS: [Concern; 15] = [
-    images::common,
-    resources::memory_overhead_factor,
+const CONCERNS: [Concern; 12] = [
+    resources::common,
     exposure::web_ui,
     identity::user_configuration,
     identity::names,
-    images::of_roles,
     resources::of_roles,
     identity::labels_and_annotations,
-    env::of_roles,
     secrets::of_roles,
     volumes::scratch_space,
     scheduling::node_selector,
@@ -142,7 +137,12 @@ struct Context<'a> {
     ui_path: Option<String>,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// Returns the roles with their sections.
+    fn pods(&self) -> [(Role, &'a SparkPodSpec); 2] {
+        Role::ALL.map(|role| (role, role.pod(self.spec)))
+    }
+
     fn has_templates(&self) -> bool {
         has_templates(&self.spec.spark_version)
     }
@@ -256,7 +256,7 @@ fn arguments(context: &Context, settings: &Settings, properties: &Properties) ->
         flag("--class", class);
     }
     flag("--name", context.name());
-    for (name, _, list) in dependencies::lists(&spec.deps) {
+    for (name, .., list) in dependencies::lists(&spec.deps) {
         if !list.is_empty() {
             flag(name, &list.join(","));
         }

@@ -8,6 +8,7 @@ use api::{
     names::{annotation, conf, label},
     owner_reference, spark_container,
 };
+use pod_customization::Denial;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt::Write, mem};
 
@@ -88,6 +89,16 @@ pub fn sparks_container(containers: &mut Value, role: Role) -> usize {
     spark_container(&[role.container()], signs, &BTreeSet::new()).unwrap_or(0)
 }
 
+/// Returns `pod` as the webhook would change it.
+///
+/// # Errors
+///
+/// When an annotation cannot be carried out: the reason.
+pub(super) fn customized_pod(pod: &Value) -> Result<Value, String> {
+    let said = |denials: Vec<Denial>| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    pod_customization::customized(pod).map_err(said)
+}
+
 /// Returns `template` with the changes that the webhook would make to the pod that Spark creates from it. `sparks` is the
 /// index of Spark's container.
 ///
@@ -99,8 +110,7 @@ pub fn as_by_the_webhook(mut template: Value, role: Role, sparks: usize) -> Resu
     // argument that Spark adds.
     template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
     let arguments = mem::replace(&mut template["spec"]["containers"][sparks]["args"], json!([role.as_str()]));
-    let mut customized = pod_customization::customized(&template)
-        .map_err(|denials| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    let mut customized = customized_pod(&template)?;
     if let Some(container) = customized["spec"]["containers"][sparks].as_object_mut() {
         container.remove("args");
         container.extend((!arguments.is_null()).then(|| ("args".to_owned(), arguments)));

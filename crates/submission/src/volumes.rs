@@ -3,7 +3,6 @@
 
 use super::{Context, Properties};
 use api::{
-    Role,
     names::{conf, volume::is_scratch},
     quantity,
 };
@@ -35,25 +34,20 @@ pub(super) fn scratch_space(context: &Context, properties: &mut Properties) {
     // If several volumes have the same name, the last one is used, as in Kubeflow's operator.
     let volumes = context.spec.volumes.iter().map(|volume| volume.json());
     let volumes: BTreeMap<_, _> = volumes.map(|volume| (volume["name"].as_str(), volume)).collect();
-    for role in Role::ALL {
-        let mounts = role.pod(context.spec).volume_mounts.iter().map(|mount| mount.json());
-        for mount in mounts.filter(|mount| is_scratch(mount)) {
-            let volume = volumes.get(&mount["name"].as_str());
-            if let Some((volume, (kind, options))) =
-                volume.and_then(|volume| Some((volume, type_of(volume)?)))
-            {
-                let name = mount["name"].as_str().unwrap_or_default();
-                let base = conf::kubernetes(role, &format!("{}{kind}.{name}", conf::VOLUMES_PREFIX));
-                for (option, field) in
-                    [("path", "mountPath"), ("subPath", "subPath"), ("readOnly", "readOnly")]
-                {
-                    let value = text(&mount[field]).filter(|text| !text.is_empty());
-                    properties.set_some(format!("{base}.mount.{option}"), value);
-                }
-                for option in options {
-                    let value = option_value(option, &volume[kind][option]);
-                    properties.set_some(format!("{base}.options.{option}"), value);
-                }
+    for (role, pod) in context.pods() {
+        for mount in pod.volume_mounts.iter().map(|mount| mount.json()).filter(|mount| is_scratch(mount)) {
+            let name = mount["name"].as_str();
+            let Some(volume) = volumes.get(&name) else { continue };
+            let Some((kind, options)) = type_of(volume) else { continue };
+            let base = format!("{}{kind}.{}", conf::VOLUMES_PREFIX, name.unwrap_or_default());
+            let base = conf::kubernetes(role, &base);
+            for (option, field) in [("path", "mountPath"), ("subPath", "subPath"), ("readOnly", "readOnly")] {
+                let value = text(&mount[field]).filter(|text| !text.is_empty());
+                properties.set_some(format!("{base}.mount.{option}"), value);
+            }
+            for option in options {
+                let value = option_value(option, &volume[kind][option]);
+                properties.set_some(format!("{base}.options.{option}"), value);
             }
         }
     }

@@ -1,14 +1,12 @@
 //! Determines which ports of a driver can be reached, and under which names and addresses: the port of the web UI, and
 //! the ports of `driverIngressOptions`.
 
-mod properties;
 mod rights;
 mod service_and_ingress;
 mod url_format;
 
-use crate::digest::md5_hex;
+use crate::{Context, Properties, digest::md5_hex};
 use api::{DriverIngressOptions, PortExposure, SparkApplication, names::conf, stated};
-pub(crate) use properties::web_ui;
 pub use rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
 pub use service_and_ingress::{addresses, ingress, wanted};
@@ -95,11 +93,13 @@ pub fn others<'a>(
     application: &'a SparkApplication,
     admins: &'a Exposure,
 ) -> impl Iterator<Item = ExposedPort<'a>> {
-    application
-        .spec
-        .driver_ingress_options
-        .iter()
-        .filter_map(move |options| other(application, options, admins))
+    let options = application.spec.driver_ingress_options.iter();
+    options.filter_map(move |options| other(application, options, admins))
+}
+
+/// Returns all ports that can be reached.
+fn all<'a>(application: &'a SparkApplication, admins: &'a Exposure) -> impl Iterator<Item = ExposedPort<'a>> {
+    ui(application, admins).into_iter().chain(others(application, admins))
 }
 
 fn other<'a>(
@@ -123,11 +123,8 @@ fn other<'a>(
 
 /// Whether the application turns Spark's web UI off.
 pub fn is_ui_off(application: &SparkApplication) -> bool {
-    application
-        .spec
-        .spark_conf
-        .get(conf::UI_ENABLED)
-        .is_some_and(|is| is.trim().eq_ignore_ascii_case("false"))
+    let is_on = application.spec.spark_conf.get(conf::UI_ENABLED);
+    is_on.is_some_and(|is_on| is_on.trim().eq_ignore_ascii_case("false"))
 }
 
 /// Returns the port that the web UI listens on, according to the application; none if Spark chooses it at random.
@@ -192,8 +189,7 @@ impl ExposedPort<'_> {
     ///
     /// When the address is invalid: the reason.
     pub fn url(&self, application: &SparkApplication, id: Option<&str>) -> Result<Option<Url>, String> {
-        let format = self.url_format.as_ref().map(|format| format.url(variables(application, id)));
-        format.unwrap_or(Ok(None))
+        self.url_format.as_ref().map_or(Ok(None), |format| format.url(variables(application, id)))
     }
 
     /// Returns `url` as text. If the format names no scheme, the scheme is `https` if the Ingress has a certificate,
@@ -210,6 +206,15 @@ pub fn ui_path(application: &SparkApplication, id: Option<&str>, admins: &Exposu
     format.path(variables(application, id))
 }
 
+/// Sets the path of the web UI outside the cluster, so that the links in the web UI work there. These are only defaults: the
+/// values of `sparkConf` are set later and override them.
+pub(crate) fn web_ui(context: &Context, properties: &mut Properties) {
+    if let Some(path) = &context.ui_path {
+        properties.set(conf::UI_PROXY_BASE, path);
+        properties.set(conf::UI_PROXY_REDIRECT_URI, "/");
+    }
+}
+
 /// Whether the path of the web UI contains Spark's application id.
 pub fn has_id_in_ui_path(application: &SparkApplication, admins: &Exposure) -> bool {
     let format = ui(application, admins).and_then(|exposed| exposed.url_format);
@@ -219,12 +224,11 @@ pub fn has_id_in_ui_path(application: &SparkApplication, admins: &Exposure) -> b
 /// Returns one sentence for each port of `application` that can have no Ingress because its address is invalid. `id` is
 /// Spark's application id.
 pub fn without_address(application: &SparkApplication, id: Option<&str>, admins: &Exposure) -> Vec<String> {
-    let all_exposed = ui(application, admins).into_iter().chain(others(application, admins));
     let why = |exposed: ExposedPort| {
         let why = exposed.url(application, id).err()?;
         Some(format!("there is no Ingress {}: of its address, {why}", exposed.ingress))
     };
-    all_exposed.filter_map(why).collect()
+    all(application, admins).filter_map(why).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Builds the objects by which a port of a driver can be reached: a Service, and an Ingress if the port has an address
 //! outside the cluster.
 
-use super::{ExposedPort, Exposure, others, ui};
+use super::{ExposedPort, Exposure, all};
 use crate::owned::owned;
 use api::{
     SparkApplication, SparkApplicationStatus,
@@ -25,14 +25,13 @@ pub fn wanted(
     status: &SparkApplicationStatus,
     admins: &Exposure,
 ) -> Vec<Value> {
-    let all_exposed = ui(application, admins).into_iter().chain(others(application, admins));
     let of_exposed = |exposed: ExposedPort| {
         let ingress = ingress(application, status, &exposed);
-        [Some(service(application, &exposed)), ingress].into_iter().flatten()
+        [service(application, &exposed)].into_iter().chain(ingress)
     };
     // The user's labels of the same names are replaced: the operator finds and deletes the objects by its own.
     let own = |object| owned(object, application, status.submission_id.as_deref(), label::CREATED_BY);
-    all_exposed.flat_map(of_exposed).map(own).collect()
+    all(application, admins).flat_map(of_exposed).map(own).collect()
 }
 
 fn service(application: &SparkApplication, exposed: &ExposedPort) -> Value {
