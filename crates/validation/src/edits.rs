@@ -3,7 +3,7 @@
 use api::{SparkApplication, State, excerpt};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use submission::spec_hash::{canonical, has_elastic_run, has_partial_run, without_template};
+use submission::spec_hash::{EDITS, canonical, has_elastic_run, has_partial_run, without_template};
 
 api::words! {
     /// What an edit of a field does to a run.
@@ -35,14 +35,12 @@ pub struct Edit {
     pub effect: Effect,
 }
 
-/// The fields of a spec with their effects.
-const FIELDS: &str = include_str!("edits.txt");
 /// The most bytes of a field's path in a warning. `kubectl` prints warnings of up to 160 bytes completely.
 const LONGEST_FIELD: usize = 80;
 
 /// Returns the fields of a spec with the effect of an edit of each, or of what is below it, while a run is on.
 pub fn effects() -> impl Iterator<Item = (&'static str, Effect)> {
-    FIELDS.lines().filter_map(|line| {
+    EDITS.lines().filter_map(|line| {
         let (field, effect) = line.split_once(' ')?;
         Some((field, Effect::ALL.into_iter().find(|known| known.as_str() == effect)?))
     })
