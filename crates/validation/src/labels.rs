@@ -1,4 +1,5 @@
-//! Checks that the user's labels do not override the labels by which the operator finds its pods.
+//! Checks that the user's labels do not override the labels by which the operator finds its pods, and that the labels of nodes
+//! are given in one place.
 
 use super::Subject;
 use api::names::label;
@@ -21,6 +22,17 @@ pub(super) fn operators(subject: &Subject) {
         }
         if labels.contains_key(label::SUBMISSION_ID) {
             findings.warn(field, format_args!("`{}` is ignored: the operator sets it", label::SUBMISSION_ID));
+        }
+    }
+}
+
+/// Refuses a `nodeSelector` both in the spec and in the section of a role.
+pub(super) fn node_selector(subject: &Subject) {
+    let other = subject.field("nodeSelector");
+    for (role, pod) in subject.pods() {
+        if !subject.spec.node_selector.is_empty() && !pod.node_selector.is_empty() {
+            let why = format_args!("is given beside {other}: write all labels in one of the two");
+            subject.refuse(format_args!("{role}.nodeSelector"), why);
         }
     }
 }

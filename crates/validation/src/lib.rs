@@ -6,7 +6,6 @@
 //! messages. An application is refused only for what can never work. A setting that has no effect, or that may fail in
 //! one cluster and work in another, causes a warning.
 
-mod allocation;
 mod customization;
 mod edits;
 mod ignored;
@@ -14,17 +13,14 @@ mod ingress;
 pub mod kubernetes;
 mod labels;
 mod mistakes;
-mod mode;
 mod monitoring;
 mod names;
 mod planned;
 mod pod_templates;
 mod precision;
 mod program;
-mod python;
 mod resources;
 mod schedule;
-mod scheduling;
 mod size;
 mod spark_conf;
 mod start;
@@ -47,7 +43,7 @@ use submission::{RoleField, spec_hash::spec_hash};
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
 const CHECKS: [Check; 36] = [
-    mode::cluster,
+    program::cluster,
     program::main_file,
     program::main_class,
     program::local_files,
@@ -56,7 +52,7 @@ const CHECKS: [Check; 36] = [
     names::driver_pod,
     pod_templates::version,
     pod_templates::form,
-    scheduling::node_selector,
+    labels::node_selector,
     ingress::web_ui,
     ingress::driver_ingress,
     spark_conf::denied,
@@ -75,13 +71,13 @@ const CHECKS: [Check; 36] = [
     resources::memory,
     resources::cores,
     resources::limits,
-    allocation::bounds,
+    resources::bounds,
     volumes::scratch_space,
     volumes::mounts,
     monitoring::exposure,
     customization::size,
     pod_templates::size,
-    python::version,
+    program::python,
     ignored::fields,
 ];
 

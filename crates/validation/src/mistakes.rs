@@ -1,4 +1,4 @@
-//! Warns of what is valid and hardly ever meant. [`PROPERTIES`] is the table of those that a property shows.
+//! Warns of what is valid and hardly ever meant.
 
 use super::{Subject, property};
 use api::{
@@ -9,66 +9,49 @@ use api::{
 use std::collections::BTreeMap;
 use submission::pod_templates::sparks_container;
 
-/// A mistake in a property: whether a key and its value have it, and what to tell the user.
-type Mistake = (fn(&str, &str) -> bool, &'static str);
-
-/// The mistakes in one property; the first one that it has is told.
-const PROPERTIES: [Mistake; 14] = [
-    (|key, _| key.contains(char::is_whitespace), "no setting of Spark has a blank in its name"),
-    (|key, _| key.contains(['"', '\'']), "no setting of Spark has a quotation mark in its name"),
-    (
-        |key, _| !key.starts_with(conf::PREFIX) && key.to_lowercase().starts_with(conf::PREFIX),
-        "without effect: the settings of Spark begin with `spark.`, in small letters",
-    ),
-    (
-        |key, _| !key.starts_with(conf::PREFIX),
-        "no setting of Spark, without effect: write one of Hadoop into hadoopConf, one of metrics into monitoring",
-    ),
-    (
-        |key, value| key == SHUFFLE_SERVICE && value.eq_ignore_ascii_case("true"),
-        "there is no shuffle service on Kubernetes, and executors end without it: take it out, shuffleTracking replaces it",
-    ),
-    (
-        |key, value| {
-            key.starts_with(submit_conf::SUBMISSION_CREDENTIALS)
-                && value.starts_with(spark_client::IN_CLUSTER)
-        },
-        "has no effect: these are the credentials that the pod has anyway",
-    ),
-    (
-        |key, _| OF_OTHERS.iter().any(|begin| key.starts_with(begin)),
-        "has no effect on Kubernetes: it is for another cluster manager",
-    ),
-    (|key, _| key == submit_conf::DRIVER_HOST, "has no effect: executors find the driver by its Service"),
-    (
-        |key, value| key.starts_with(conf::HADOOP_PREFIX) && value.contains("$("),
-        "Hadoop does not replace `$(…)`: write `${env.NAME}`",
-    ),
-    (
-        |key, value| {
-            // Log4j and Spark replace it in settings of theirs.
-            let is_read = value.contains("-Dlog4j") || value.contains("-Dspark.");
-            is_of_drivers_jvm(key) && (value.contains("$(") || value.contains("${env:") && !is_read)
-        },
-        "nobody replaces that there: the driver's JVM gets it as it is",
-    ),
-    (
-        |key, value| value.contains("$(") && !is_note(key) && !is_expanded(key),
-        "nobody replaces `$(…)`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does",
-    ),
-    (
-        |key, value| key.starts_with(conf::HADOOP_PREFIX) && value.contains("${env:"),
-        "Hadoop does not replace `${env:…}`: write `${env.NAME}`",
-    ),
-    (
-        |key, value| has_shell_variable(value) && is_expanded(key),
-        "nobody replaces `$NAME` there: write `$(NAME)` for a variable in the pod's env",
-    ),
-    (
-        |key, value| has_shell_variable(value) && !is_note(key),
-        "nobody replaces `$NAME`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does",
-    ),
-];
+/// Returns what is wrong with a property, the first mistake of those that it has.
+fn mistake(key: &str, value: &str) -> Option<&'static str> {
+    let (is_of_spark, is_of_hadoop) = (key.starts_with(conf::PREFIX), key.starts_with(conf::HADOOP_PREFIX));
+    let (has_variable, has_reference) = (value.contains("$("), value.contains("${env:"));
+    // Log4j and Spark replace it in settings of theirs.
+    let is_read = value.contains("-Dlog4j") || value.contains("-Dspark.");
+    let is_in_cluster = value.starts_with(spark_client::IN_CLUSTER);
+    Some(match key {
+        _ if key.contains(char::is_whitespace) => "no setting of Spark has a blank in its name",
+        _ if key.contains(['"', '\'']) => "no setting of Spark has a quotation mark in its name",
+        _ if !is_of_spark && key.to_lowercase().starts_with(conf::PREFIX) => {
+            "without effect: the settings of Spark begin with `spark.`, in small letters"
+        }
+        _ if !is_of_spark => {
+            "no setting of Spark, without effect: write one of Hadoop into hadoopConf, one of metrics into monitoring"
+        }
+        "spark.shuffle.service.enabled" if value.eq_ignore_ascii_case("true") => {
+            "there is no shuffle service on Kubernetes, and executors end without it: take it out, shuffleTracking replaces it"
+        }
+        _ if key.starts_with(submit_conf::SUBMISSION_CREDENTIALS) && is_in_cluster => {
+            "has no effect: these are the credentials that the pod has anyway"
+        }
+        _ if OF_OTHERS.iter().any(|begin| key.starts_with(begin)) => {
+            "has no effect on Kubernetes: it is for another cluster manager"
+        }
+        submit_conf::DRIVER_HOST => "has no effect: executors find the driver by its Service",
+        _ if is_of_hadoop && has_variable => "Hadoop does not replace `$(…)`: write `${env.NAME}`",
+        _ if (has_variable || has_reference && !is_read) && is_of_drivers_jvm(key) => {
+            "nobody replaces that there: the driver's JVM gets it as it is"
+        }
+        _ if has_variable && !is_note(key) && !is_expanded(key) => {
+            "nobody replaces `$(…)`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does"
+        }
+        _ if is_of_hadoop && has_reference => "Hadoop does not replace `${env:…}`: write `${env.NAME}`",
+        _ if has_shell_variable(value) && is_expanded(key) => {
+            "nobody replaces `$NAME` there: write `$(NAME)` for a variable in the pod's env"
+        }
+        _ if has_shell_variable(value) && !is_note(key) => {
+            "nobody replaces `$NAME`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does"
+        }
+        _ => return None,
+    })
+}
 
 /// The beginnings of settings for YARN, Mesos and Spark's own cluster that nobody reads on Kubernetes. (Spark reads others
 /// under their old names, such as `spark.yarn.keytab`.)
@@ -82,30 +65,13 @@ const OF_OTHERS: [&str; 8] = [
     "spark.yarn.jars",
     "spark.yarn.queue",
 ];
-const SHUFFLE_SERVICE: &str = "spark.shuffle.service.enabled";
-/// Directories without which nothing starts.
-const NEEDED: [&str; 13] = [
-    "",
-    "/bin",
-    "/etc",
-    "/lib",
-    "/opt",
-    "/opt/spark",
-    "/opt/spark/bin",
-    "/opt/spark/jars",
-    "/opt/spark/sbin",
-    "/sbin",
-    "/usr",
-    "/usr/bin",
-    CREDENTIALS,
-];
+/// Directories without which nothing starts; nor does it without those above them.
+const NEEDED: [&str; 8] =
+    ["/bin", "/etc", "/lib", "/opt/spark/bin", "/opt/spark/jars", "/opt/spark/sbin", "/sbin", "/usr/bin"];
 /// The directory of the account's credentials in each container, unless something is mounted there.
 const CREDENTIALS: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 pub(super) fn in_properties(subject: &Subject) {
-    let mistake = |key: &str, value: &str| {
-        PROPERTIES.iter().find_map(|(is_made, what)| is_made(key, value).then_some(*what))
-    };
     for (key, value) in &subject.spec.spark_conf {
         if let Some(what) = mistake(key, value) {
             subject.warn(property(key), what);
@@ -173,7 +139,13 @@ pub(super) fn mounts(subject: &Subject) {
             key.starts_with(&volumes) && key.ends_with(".mount.path") || key.starts_with(&of_secrets)
         });
         let configured = configured.map(|(key, path)| (property(key), &**path));
-        let is_needed = |path: &str| !path.is_empty() && NEEDED.contains(&path.trim_end_matches('/'));
+        let is_needed = |path: &str| {
+            let own = path.trim_end_matches('/');
+            let is_above = |needed: &&str| {
+                needed.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            !path.is_empty() && (own == CREDENTIALS || NEEDED.iter().any(is_above))
+        };
         let all = mounts.chain(maps).chain(secrets).chain(configured);
         for (field, path) in all.filter(|(_, path)| is_needed(path)) {
             let what = "hides what is needed there: choose another, or mount one file";

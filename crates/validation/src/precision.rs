@@ -23,7 +23,11 @@ api::words! {
 impl Precision {
     /// Returns the suffix for a slot's application, which is appended to the schedule's name.
     pub fn suffix(self, slot: Timestamp, rhythm: &Rhythm) -> String {
-        let time = match self.for_rhythm(rhythm) {
+        self.for_rhythm(rhythm).of(slot)
+    }
+
+    fn of(self, slot: Timestamp) -> String {
+        let time = match self {
             Self::Nanos => slot.as_nanosecond(),
             Self::Micros => slot.as_microsecond().into(),
             Self::Millis => slot.as_millisecond().into(),
@@ -44,13 +48,8 @@ impl Precision {
     /// Returns the length of the suffix that is appended to a schedule's name; correct until the year 2160 for minutes,
     /// and until 2286 for the other units.
     pub fn suffix_length(self, rhythm: Option<&Rhythm>) -> usize {
-        match rhythm.map_or(self, |rhythm| self.for_rhythm(rhythm)) {
-            Self::Nanos => 20,
-            Self::Micros => 17,
-            Self::Millis => 14,
-            Self::Seconds => 11,
-            Self::Minutes => 9,
-        }
+        const THIS_YEAR: Timestamp = Timestamp::constant(1_767_225_600, 0);
+        rhythm.map_or(self, |rhythm| self.for_rhythm(rhythm)).of(THIS_YEAR).len()
     }
 }
 

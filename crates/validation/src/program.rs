@@ -1,4 +1,5 @@
-//! Checks that `spark-submit` does not take `mainApplicationFile` or an argument for one of its own options.
+//! Checks the program, how it is started, and that `spark-submit` does not take `mainApplicationFile` or an argument for one
+//! of its own options.
 //!
 //! `spark-submit` reads options up to the first word that is not an option; this word is `mainApplicationFile`. If an
 //! option is given twice, the last one is used. If `mainApplicationFile` were `--master`, the arguments could therefore
@@ -6,7 +7,7 @@
 //! `mainApplicationFile` (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
 
 use super::Subject;
-use api::{Role, memory};
+use api::{DeployMode, Role, memory, names::conf, stated};
 use submission::RoleField;
 
 /// The main classes for which options of `spark-submit` may follow among the arguments of the program.
@@ -20,6 +21,28 @@ const MIXED: [&str; 5] = [
 
 /// All options of `spark-submit` (`SparkSubmitOptionParser`), one in each line, and before them the short forms of some.
 const OPTIONS: &str = include_str!("options.txt");
+
+/// Refuses a driver that has no pod of its own.
+pub(super) fn cluster(subject: &Subject) {
+    if subject.spec.mode == DeployMode::Client {
+        let why =
+            "`client` would run the driver where it is submitted, not in a pod of its own: write `cluster`";
+        subject.refuse("mode", why);
+    }
+}
+
+/// Refuses Python `2` for Spark 3.1 and later, which accepts only `3`.
+pub(super) fn python(subject: &Subject) {
+    let spec = &subject.spec;
+    let stated = || Some(("pythonVersion".to_owned(), stated(&spec.python_version)?.into()));
+    let Some((field, version)) = subject.configured(conf::PYTHON_VERSION).or_else(stated) else { return };
+    // A version that is older than all that are known is submitted as the oldest of them.
+    let mut numbers = spec.spark_version.split('.');
+    let takes_2 = matches!((numbers.next(), numbers.next()), (Some("3"), Some("0") | None));
+    if version == "2" && !takes_2 {
+        subject.refuse(field, "Spark has refused `2` since 3.1: take it out, the image has its Python");
+    }
+}
 
 pub(super) fn main_file(subject: &Subject) {
     let file = &subject.spec.main_application_file;

@@ -153,9 +153,9 @@ pub(super) fn of_volumes(subject: &Subject) {
         for key in subject.spec.spark_conf.keys() {
             let below = key.strip_prefix(&prefix).map(|rest| rest.splitn(3, '.').collect::<Vec<_>>());
             let Some(&[kind, _, setting]) = below.as_deref() else { continue };
-            let is_read = VOLUME_SETTINGS.iter().any(|known| spark_client::belongs(setting, known));
+            let is_read = VOLUME_SETTINGS.lines().any(|known| spark_client::belongs(setting, known));
             if VOLUMES.contains(&kind) && !is_read {
-                let meant = advice(subject, || nearest(setting, VOLUME_SETTINGS.into_iter()));
+                let meant = advice(subject, || nearest(setting, VOLUME_SETTINGS.lines()));
                 subject.warn(property(key), format_args!("Spark does not read it{meant}"));
             }
         }
@@ -165,18 +165,4 @@ pub(super) fn of_volumes(subject: &Subject) {
 /// The kinds of volumes whose settings are known, and these settings (`KubernetesVolumeUtils`): one that ends in a dot is
 /// the beginning of settings.
 const VOLUMES: [&str; 4] = ["emptyDir", "hostPath", "nfs", "persistentVolumeClaim"];
-const VOLUME_SETTINGS: [&str; 13] = [
-    "annotation.",
-    "label.",
-    "mount.path",
-    "mount.readOnly",
-    "mount.subPath",
-    "mount.subPathExpr",
-    "options.claimName",
-    "options.medium",
-    "options.path",
-    "options.server",
-    "options.sizeLimit",
-    "options.storageClass",
-    "options.type",
-];
+const VOLUME_SETTINGS: &str = include_str!("volume-settings.txt");

@@ -40,8 +40,6 @@ const ANY_HEAP: [&str; 2] = ["spark.testing.memory", "spark.testing.reservedMemo
 /// leaves of the heap (`UnifiedMemoryManager`), and in a pod as small, the JVM leaves a survivor space aside.
 const SMALLEST_HEAP: u64 = 466 << 20;
 const OF_DYNAMIC_ALLOCATION: &str = "spark.dynamicAllocation.";
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
 const SECOND: u64 = 1_000;
 
 /// Returns what is wrong with the value of a setting of which Spark takes `what`; none if nothing is.
@@ -56,15 +54,13 @@ fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, line: Line) 
     let (least, most) = (bound(), bound());
     #[expect(clippy::cast_precision_loss, reason = "it is compared with bounds that are round numbers")]
     let amount = |amount: u64| amount as f64;
+    let (kind, unit) = kind.split_once('-').unwrap_or((kind, ""));
     let (value, like) = match kind {
         "flag" => (text.to_ascii_lowercase().parse::<bool>().ok().map(|_| 0.0), "true or false"),
         "whole" => (text.parse::<i32>().ok().map(f64::from), "a whole number"),
         "number" => (text.parse().ok(), "a number such as 0.6"),
-        "size-b" => (size(text, 1, line).map(amount), "a size such as 512m"),
-        "size-k" => (size(text, KIB, line).map(amount), "a size such as 512m"),
-        "size-m" => (size(text, MIB, line).map(amount), "a size such as 512m"),
-        "time-ms" => (time(text, 1).map(amount), "a time such as 30s"),
-        _ => (time(text, SECOND).map(amount), "a time such as 30s"),
+        "size" => (size(text, unit, line).map(amount), "a size such as 512m"),
+        _ => (time(text, unit).map(amount), "a time such as 30s"),
     };
     let Some(value) = value else { return Some(format!("is not {like}")) };
     let is_within = least.is_none_or(|least| least <= value) && most.is_none_or(|most| value <= most);
@@ -72,22 +68,21 @@ fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, line: Line) 
 }
 
 /// Returns a size in bytes, without its sign; none if Spark does not take it. A number without a unit counts in `unit`.
-fn size(text: &str, unit: u64, line: Line) -> Option<u64> {
+fn size(text: &str, unit: &str, line: Line) -> Option<u64> {
     let text = text.trim();
     let text = text.strip_prefix('-').unwrap_or(text);
-    match text.parse::<u64>() {
-        Ok(number) => number.checked_mul(unit),
-        Err(_) => line.bytes(text),
-    }
+    let with_unit = text.parse::<u64>().map(|number| format!("{number}{unit}"));
+    line.bytes(with_unit.as_deref().unwrap_or(text))
 }
 
-/// Returns a time in milliseconds; none if Spark does not take it (`JavaUtils.timeStringAs`).
-fn time(text: &str, unit: u64) -> Option<u64> {
+/// Returns a time in milliseconds; none if Spark does not take it (`JavaUtils.timeStringAs`). A number without a unit counts in
+/// `unit`.
+fn time(text: &str, unit: &str) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (digits, suffix) = lower.split_at(lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len()));
     let number = digits.parse::<u64>().ok()?;
+    let suffix = if suffix.is_empty() { unit } else { suffix };
     let unit = match suffix {
-        "" => unit,
         "us" => return Some(number / 1_000),
         "ms" => 1,
         "s" => SECOND,
@@ -236,13 +231,13 @@ impl<'a> Start<'a> {
 
     fn timeouts(&self) {
         let (beat, patience) = (conf::HEARTBEAT_INTERVAL, "spark.network.timeout");
-        let Some(waits) = time(self.get(patience).unwrap_or("120s"), SECOND) else { return };
-        let beats = time(self.get(beat).unwrap_or("10s"), 1);
+        let Some(waits) = time(self.get(patience).unwrap_or("120s"), "s") else { return };
+        let beats = time(self.get(beat).unwrap_or("10s"), "ms");
         if beats.is_some_and(|beats| beats >= waits) {
             self.warn_of_no_start(beat, format_args!("it is not shorter than {patience}"));
         }
         let of_blocks = self.has("spark.storage.blockManagerHeartbeatTimeoutMs");
-        let looks = time(self.get("spark.network.timeoutInterval").unwrap_or("60s"), 1);
+        let looks = time(self.get("spark.network.timeoutInterval").unwrap_or("60s"), "ms");
         if !of_blocks && looks.is_some_and(|looks| looks > waits) {
             self.warn_of_no_start(patience, "it is shorter than spark.network.timeoutInterval (60s)");
         }
