@@ -64,7 +64,7 @@ pub fn stated_in(spec: &SparkApplicationSpec, property: &str) -> Option<String> 
 /// Returns the field that sets `property` for the whole application.
 fn of_application(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
     let mut allocation = allocation::fields(spec.dynamic_allocation.as_ref());
-    let mut lists = dependencies::lists(&spec.deps).into_iter();
+    let mut lists = dependencies::lists(&spec.deps);
     if let Some((field, ..)) = allocation.find(|(_, key, value)| *key == property && value.is_some()) {
         return Some(format!("dynamicAllocation.{field}"));
     }
@@ -76,7 +76,7 @@ fn of_application(spec: &SparkApplicationSpec, property: &str) -> Option<String>
         conf::PYTHON_VERSION if spec.python_version.is_some() => "pythonVersion",
         conf::MEMORY_OVERHEAD_FACTOR if spec.memory_overhead_factor.is_some() => "memoryOverheadFactor",
         conf::EXECUTOR_INSTANCES if spec.executor.instances.is_some() => "executor.instances",
-        _ => lists.find(|(flag, key, _, list)| [*flag, *key].contains(&property) && !list.is_empty())?.2,
+        _ => lists.find(|(flag, key, ..)| [*flag, *key].contains(&property))?.2,
     };
     Some(field.to_owned())
 }

@@ -31,7 +31,7 @@ use exposure::Exposure;
 pub use fields::{RoleField, field_of, stated_in};
 use findings::{Invalid, Refusal, Validated};
 pub use identity::driver_pod_name;
-pub use native::{Model, model, model_submission, native, objects};
+pub use native::{model, model_submission, native, objects};
 pub use properties::Properties;
 use run::Run;
 pub use scheduling::place;
@@ -201,10 +201,8 @@ pub fn spark_submit(
     let mut files = BTreeMap::from([(file::PROPERTIES, text)]);
     if context.has_templates() {
         for role in Role::ALL {
-            files.insert(
-                file::template(role),
-                pod_templates::text(&template(application, &spec, role, settings)?),
-            );
+            let template = template(application, &spec, role, settings)?;
+            files.insert(file::template(role), pod_templates::text(&template));
         }
     }
     let properties = properties.over(read).into_map();
@@ -227,9 +225,7 @@ fn template(
 
 fn properties(context: &Context) -> Properties {
     let mut properties = Properties::default();
-    for concern in CONCERNS {
-        concern(context, &mut properties);
-    }
+    CONCERNS.iter().for_each(|concern| concern(context, &mut properties));
     properties
 }
 
@@ -257,9 +253,7 @@ fn arguments(context: &Context, settings: &Settings, properties: &Properties) ->
     }
     flag("--name", context.name());
     for (name, .., list) in dependencies::lists(&spec.deps) {
-        if !list.is_empty() {
-            flag(name, &list.join(","));
-        }
+        flag(name, &list.join(","));
     }
     // Not `--conf`: Linux refuses a single argument of more than 128 KiB (Kubeflow issue 433).
     flag("--properties-file", &path(file::PROPERTIES));

@@ -53,14 +53,6 @@ fn uncustomized(application: Validated, run: &Run, submission: &Submission) -> R
     Ok(Objects { pod, children: of_monitoring.chain(children.into_iter().map(own)).collect() })
 }
 
-/// The objects of a run as they would be created, and a model of its executors. The pods are as Spark makes them, before the
-/// webhook changes them.
-pub struct Model {
-    pub driver: Value,
-    pub children: Vec<Value>,
-    pub executor: Value,
-}
-
 /// Returns a model of the next run of an application in which no mistake was found, and its submission, as an operator
 /// with default flags and without a `spark-defaults.conf` plans it; an image is taken for granted, since the admin may
 /// have set it there, and with `uploads_files` a place for files.
@@ -78,14 +70,18 @@ pub fn model_submission(application: Validated, uploads_files: bool) -> Result<(
     Ok((run, submission))
 }
 
-/// Returns the objects of `submission`, and a model of its executors.
+/// Returns the objects of `submission` as they would be created, and a model of its executors. The pods are as Spark makes them,
+/// before the webhook changes them.
 ///
 /// # Errors
 ///
 /// As for [`objects`].
-pub fn model(application: Validated, run: &Run, submission: &Submission) -> Result<Model, NotNative> {
-    let Objects { pod, children } = uncustomized(application, run, submission)?;
-    Ok(Model { driver: pod, children, executor: spark_client::executor(submission)? })
+pub fn model(
+    application: Validated,
+    run: &Run,
+    submission: &Submission,
+) -> Result<(Objects, Value), NotNative> {
+    Ok((uncustomized(application, run, submission)?, spark_client::executor(submission)?))
 }
 
 /// Returns the native submission of `run`. `defaults` is the text of a `spark-defaults.conf`, which all other
@@ -116,9 +112,6 @@ pub fn native(
     merged.insert(conf::DEPLOY_MODE.to_owned(), "cluster".to_owned());
     merged.insert(conf::APP_NAME.to_owned(), context.name().to_owned());
     for (_, key, _, list) in dependencies::lists(&spec.deps) {
-        if list.is_empty() {
-            continue;
-        }
         let list = list.join(",");
         let list = if RESOLVED.contains(&key) { flag_list(key, &list)? } else { list };
         merged.insert(key.to_owned(), list);

@@ -11,9 +11,9 @@ use api::{
     names::{conf, submit_conf, volume},
 };
 use serde_json::Value;
-use spark_client::NotNative;
+use spark_client::{NotNative, Objects};
 use std::collections::BTreeMap;
-use submission::{Model, field_of, model, model_submission, stated_in};
+use submission::{field_of, model, model_submission, stated_in};
 
 /// What becomes of files of the user's machine that an application names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Files {
 pub(super) fn run(subject: &Subject, files: Files) {
     let is_valid = subject.findings.borrow().invalid.is_empty();
     let planned = is_valid.then(|| planned(subject, files)).flatten();
-    let Some(Model { driver, children, executor }) = planned else {
+    let Some((Objects { pod: driver, children }, executor)) = planned else {
         return customization::rehearsal(subject);
     };
     for (role, pod) in [(Role::Driver, &driver), (Role::Executor, &executor)] {
@@ -52,7 +52,7 @@ const MOST_PLANS: usize = 10;
 const MOUNT_PATH: &str = ".mount.path";
 
 /// Returns the plan, without what was refused of it; none if there is none.
-fn planned(subject: &Subject, files: Files) -> Option<Model> {
+fn planned(subject: &Subject, files: Files) -> Option<(Objects, Value)> {
     let mut application = with_metadata(subject.application);
     let mut refused = Vec::<String>::new();
     while refused.len() < MOST_PLANS {

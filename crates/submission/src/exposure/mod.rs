@@ -6,7 +6,7 @@ mod service_and_ingress;
 mod url_format;
 
 use crate::{Context, Properties, digest::md5_hex};
-use api::{DriverIngressOptions, PortExposure, SparkApplication, names::conf, stated};
+use api::{DriverIngressOptions, PortExposure, SparkApplication, names::conf};
 pub use rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
 pub use service_and_ingress::{addresses, ingress, wanted};
@@ -161,19 +161,6 @@ fn variables<'a>(application: &'a SparkApplication, id: Option<&'a str>) -> Vari
 }
 
 impl ExposedPort<'_> {
-    fn port_name(&self) -> &str {
-        stated(&self.options.service_port_name).map_or(&*self.default_name, String::as_str)
-    }
-
-    fn service_type(&self) -> &str {
-        stated(&self.options.service_type).map_or(SERVICE_TYPE, String::as_str)
-    }
-
-    fn ingress_annotations(&self) -> &BTreeMap<String, String> {
-        let own = &self.options.ingress_annotations;
-        if own.is_empty() { &self.admins.ingress_annotations } else { own }
-    }
-
     fn ingress_tls(&self) -> Vec<Value> {
         let own = &self.options.ingress_tls;
         if own.is_empty() {

@@ -1,11 +1,12 @@
 //! Builds the objects by which a port of a driver can be reached: a Service, and an Ingress if the port has an address
 //! outside the cluster.
 
-use super::{ExposedPort, Exposure, all};
+use super::{ExposedPort, Exposure, SERVICE_TYPE, all};
 use crate::owned::owned;
 use api::{
     SparkApplication, SparkApplicationStatus,
     names::{annotation, label, role},
+    stated,
 };
 use serde_json::{Value, json};
 
@@ -40,13 +41,14 @@ fn service(application: &SparkApplication, exposed: &ExposedPort) -> Value {
     if !options.service_annotations.is_empty() {
         metadata["annotations"] = json!(options.service_annotations);
     }
+    let name = stated(&options.service_port_name).map_or(&*exposed.default_name, String::as_str);
     json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata,
         "spec": {
-            "type": exposed.service_type(),
-            "ports": [{"name": exposed.port_name(), "port": exposed.port, "targetPort": exposed.target_port}],
+            "type": stated(&options.service_type).map_or(SERVICE_TYPE, String::as_str),
+            "ports": [{"name": name, "port": exposed.port, "targetPort": exposed.target_port}],
             "selector": {label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER},
         },
     })
@@ -61,7 +63,8 @@ pub fn ingress(
 ) -> Option<Value> {
     let url = exposed.url(application, status.spark_application_id.as_deref()).ok().flatten()?;
     let mut metadata = json!({"name": exposed.ingress});
-    let mut annotations = exposed.ingress_annotations().clone();
+    let own = &exposed.options.ingress_annotations;
+    let mut annotations = if own.is_empty() { &exposed.admins.ingress_annotations } else { own }.clone();
     let backend = json!({"service": {"name": exposed.service, "port": {"number": exposed.port}}});
     let mut path = json!({"pathType": "ImplementationSpecific", "backend": backend});
     if !url.path.is_empty() {
