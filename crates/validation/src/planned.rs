@@ -4,7 +4,7 @@
 use super::{
     Subject, Validated, customization,
     kubernetes::{self, Place},
-    property, start,
+    start,
 };
 use api::{
     Role, SparkApplication, SparkApplicationSpec,
@@ -183,36 +183,31 @@ fn images(subject: &Subject, pod: &Value, role: Role) {
 
 /// Returns the field that the user wrote and from which `place` of a pod was made.
 fn field(subject: &Subject, role: Role, place: &Place) -> Option<String> {
-    let pod = role.pod(&subject.spec);
-    let configured = |prefix: &str, key: &str| {
-        let key = conf::kubernetes(role, &format!("{prefix}{key}"));
-        subject.spec.spark_conf.contains_key(&key).then(|| property(&key))
-    };
-    let of_role = |list: &str, key: &str| Some(format!("{role}.{list}[{key}]"));
+    let key = |prefix: &str, name: &str| conf::kubernetes(role, &format!("{prefix}{name}"));
+    let configured = |key: &str| subject.configured(key).map(|(path, _)| path);
+    let stated = |key: String| configured(&key).or_else(|| stated_in(&subject.spec, &key));
     let path = match place {
-        Place::Label(key) => {
+        Place::Label(name) => {
+            let stated = stated(key(conf::LABEL_PREFIX, name));
             let of_application = subject.application.metadata.labels.as_ref();
-            let stated = configured(conf::LABEL_PREFIX, key)
-                .or_else(|| of_role("labels", key).filter(|_| pod.labels.contains_key(key)));
             // Pods have the labels of their application.
-            if stated.is_none() && of_application.is_some_and(|labels| labels.contains_key(key)) {
-                return Some(format!("metadata.labels[{key}]"));
+            if stated.is_none() && of_application.is_some_and(|labels| labels.contains_key(name)) {
+                return Some(format!("metadata.labels[{name}]"));
             }
             stated
         }
-        Place::Annotation(key) => configured(conf::ANNOTATION_PREFIX, key)
-            .or_else(|| of_role("annotations", key).filter(|_| pod.annotations.contains_key(key))),
-        Place::Name(_) => {
-            let key = conf::EXECUTOR_POD_NAME_PREFIX;
-            let is_stated = role == Role::Executor && subject.spec.spark_conf.contains_key(key);
-            is_stated.then(|| property(key))
-        }
+        Place::Annotation(name) => stated(key(conf::ANNOTATION_PREFIX, name)),
+        Place::Name(_) => configured(conf::EXECUTOR_POD_NAME_PREFIX).filter(|_| role == Role::Executor),
         Place::Volume(name) => {
             let of_spec = subject.spec.volumes.iter().rposition(|volume| volume.json()["name"] == **name);
-            let of_spec = of_spec.map(|place| format!("volumes[{place}]"));
-            of_spec.or_else(|| configured(conf::SECRETS_PREFIX, name.strip_suffix(volume::SECRET_SUFFIX)?))
+            let of_secret =
+                || configured(&key(conf::SECRETS_PREFIX, name.strip_suffix(volume::SECRET_SUFFIX)?));
+            of_spec.map(|place| format!("volumes[{place}]")).or_else(of_secret)
         }
-        Place::Field(path) => of_pod(&subject.spec, role, path).filter(|_| pod.template.is_none()),
+        Place::Field(path) => {
+            let has_template = role.pod(&subject.spec).template.is_some();
+            of_pod(&subject.spec, role, path).filter(|_| !has_template)
+        }
     };
     path.map(|path| subject.field(path))
 }
