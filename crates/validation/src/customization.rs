@@ -2,7 +2,7 @@
 
 use super::{Subject, volumes};
 use api::{
-    Role,
+    Role, SparkPodSpec,
     monitoring::Monitoring,
     names::{annotation, conf, label},
 };
@@ -42,23 +42,20 @@ pub(super) fn denied(subject: &Subject, role: Role, denials: Vec<Denial>) {
 
 /// Checks that all annotations of a pod fit into Kubernetes' limit. (In Kubeflow's operator, the webhook reads the
 /// application instead of annotations, and the application may be larger.)
-pub(super) fn size(subject: &Subject) {
-    for role in Role::ALL {
-        let annotations = all_annotations(subject, role);
-        let size = |(key, value): (&String, &String)| key.len() + value.len();
-        let total: usize = annotations.iter().map(size).sum();
-        let Some((largest, _)) = annotations.iter().max_by_key(|entry| size(*entry)) else { continue };
-        if total > LARGEST {
-            let most = format_args!("Kubernetes allows {LARGEST}: move large values into ConfigMaps");
-            let why = format_args!("makes {total} bytes of annotations, most of it `{largest}`, and {most}");
-            subject.refuse(role, why);
-        }
+pub(super) fn size(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let annotations = all_annotations(subject, role, pod);
+    let size = |(key, value): (&String, &String)| key.len() + value.len();
+    let total: usize = annotations.iter().map(size).sum();
+    let Some((largest, _)) = annotations.iter().max_by_key(|entry| size(*entry)) else { return };
+    if total > LARGEST {
+        let most = format_args!("Kubernetes allows {LARGEST}: move large values into ConfigMaps");
+        let why = format_args!("makes {total} bytes of annotations, most of it `{largest}`, and {most}");
+        subject.refuse(role, why);
     }
 }
 
 /// Returns all annotations of the role's pods except those that Spark itself adds.
-fn all_annotations(subject: &Subject, role: Role) -> BTreeMap<String, String> {
-    let pod = role.pod(&subject.spec);
+fn all_annotations(subject: &Subject, role: Role, pod: &SparkPodSpec) -> BTreeMap<String, String> {
     let template =
         pod.template.as_ref().and_then(|template| template.json()["metadata"]["annotations"].as_object());
     let template = template.into_iter().flatten();

@@ -1,7 +1,7 @@
 //! Warns of fields that are deprecated, or that have no effect as they are written.
 
 use super::Subject;
-use api::{ApplicationType, RestartPolicyType, names::batch_scheduler, stated};
+use api::{ApplicationType, RestartPolicyType, Role, SparkPodSpec, names::batch_scheduler, stated};
 use spark_client::Line;
 
 /// Adds the warnings about such fields. Kubeflow's operator accepts all of these fields.
@@ -39,20 +39,23 @@ pub(super) fn fields(subject: &Subject) {
             subject.warn(field, what);
         }
     }
-    let counts = stated(&spec.batch_scheduler).is_some_and(|name| name != batch_scheduler::KUBERNETES);
+}
+
+/// Adds those about the section of a role.
+pub(super) fn of_role(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let counts =
+        stated(&subject.spec.batch_scheduler).is_some_and(|name| name != batch_scheduler::KUBERNETES);
     let outweighed = format!("has no effect: {} counts", subject.field("batchScheduler"));
-    for (role, pod) in subject.pods() {
-        let has_no_gpu = pod.gpu.as_ref().is_some_and(|gpu| gpu.name.is_empty() || gpu.quantity < 1);
-        let deprecated = format!("is deprecated: write {}", subject.field(format_args!("{role}.env")));
-        for (field, is_there, what) in [
-            ("envVars", !pod.env_vars.is_empty(), &*deprecated),
-            ("envSecretKeyRefs", !pod.env_secret_key_refs.is_empty(), &*deprecated),
-            ("gpu", has_no_gpu, "has no effect without a name and a quantity from 1"),
-            ("schedulerName", pod.scheduler_name.is_some() && counts, &*outweighed),
-        ] {
-            if is_there {
-                subject.warn(format_args!("{role}.{field}"), what);
-            }
+    let has_no_gpu = pod.gpu.as_ref().is_some_and(|gpu| gpu.name.is_empty() || gpu.quantity < 1);
+    let deprecated = format!("is deprecated: write {}", subject.field(format_args!("{role}.env")));
+    for (field, is_there, what) in [
+        ("envVars", !pod.env_vars.is_empty(), &*deprecated),
+        ("envSecretKeyRefs", !pod.env_secret_key_refs.is_empty(), &*deprecated),
+        ("gpu", has_no_gpu, "has no effect without a name and a quantity from 1"),
+        ("schedulerName", pod.scheduler_name.is_some() && counts, &*outweighed),
+    ] {
+        if is_there {
+            subject.warn(format_args!("{role}.{field}"), what);
         }
     }
 }

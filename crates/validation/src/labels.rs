@@ -2,7 +2,7 @@
 //! are given in one place.
 
 use super::Subject;
-use api::names::label;
+use api::{Role, SparkPodSpec, names::label};
 
 /// Refuses user labels that set another application's name or another value of `launched-by-spark-operator`, and warns
 /// of a submission id. In Kubeflow's operator such labels hide the pods from the operator. This operator would keep its
@@ -27,12 +27,10 @@ pub(super) fn operators(subject: &Subject) {
 }
 
 /// Refuses a `nodeSelector` both in the spec and in the section of a role.
-pub(super) fn node_selector(subject: &Subject) {
+pub(super) fn node_selector(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let other = subject.field("nodeSelector");
-    for (role, pod) in subject.pods() {
-        if !subject.spec.node_selector.is_empty() && !pod.node_selector.is_empty() {
-            let why = format_args!("is given beside {other}: write all labels in one of the two");
-            subject.refuse(format_args!("{role}.nodeSelector"), why);
-        }
+    if !subject.spec.node_selector.is_empty() && !pod.node_selector.is_empty() {
+        let why = format_args!("is given beside {other}: write all labels in one of the two");
+        subject.refuse(format_args!("{role}.nodeSelector"), why);
     }
 }

@@ -42,47 +42,53 @@ use submission::{RoleField, spec_hash::spec_hash};
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 36] = [
-    program::cluster,
-    program::main_file,
-    program::main_class,
-    program::local_files,
-    program::arguments,
-    program::java_options,
-    names::driver_pod,
-    pod_templates::version,
-    pod_templates::form,
-    labels::node_selector,
-    ingress::web_ui,
-    ingress::driver_ingress,
-    spark_conf::denied,
-    spark_conf::contract,
-    spark_conf::references,
-    spark_conf::without_effect,
-    spark_conf::unknown,
-    spark_conf::of_volumes,
-    mistakes::in_properties,
-    mistakes::in_arguments,
-    mistakes::secrets,
-    mistakes::mounts,
-    mistakes::containers,
-    mistakes::images,
-    labels::operators,
-    resources::memory,
-    resources::cores,
-    resources::limits,
-    resources::bounds,
-    volumes::scratch_space,
-    volumes::mounts,
-    monitoring::exposure,
-    customization::size,
-    pod_templates::size,
-    program::python,
-    ignored::fields,
+const CHECKS: [Check; 38] = [
+    Check::Whole(program::cluster),
+    Check::Whole(program::main_file),
+    Check::Whole(program::main_class),
+    Check::Whole(program::local_files),
+    Check::Whole(program::arguments),
+    Check::OfRole(program::java_options),
+    Check::Whole(names::driver_pod),
+    Check::OfRole(pod_templates::version),
+    Check::OfRole(pod_templates::form),
+    Check::OfRole(labels::node_selector),
+    Check::Whole(ingress::web_ui),
+    Check::Whole(ingress::driver_ingress),
+    Check::Whole(spark_conf::denied),
+    Check::OfRole(spark_conf::contract),
+    Check::Whole(spark_conf::references),
+    Check::Whole(spark_conf::without_effect),
+    Check::Whole(spark_conf::unknown),
+    Check::OfRole(spark_conf::of_volumes),
+    Check::Whole(mistakes::in_properties),
+    Check::Whole(mistakes::in_arguments),
+    Check::OfRole(mistakes::secrets),
+    Check::OfRole(mistakes::mounts),
+    Check::OfRole(mistakes::containers),
+    Check::Whole(mistakes::images),
+    Check::Whole(labels::operators),
+    Check::Whole(resources::memory),
+    Check::Whole(resources::cores),
+    Check::OfRole(resources::limits),
+    Check::Whole(resources::bounds),
+    Check::OfRole(volumes::scratch_space),
+    Check::Whole(volumes::names),
+    Check::OfRole(volumes::mounts),
+    Check::Whole(monitoring::exposure),
+    Check::OfRole(customization::size),
+    Check::Whole(pod_templates::size),
+    Check::Whole(program::python),
+    Check::Whole(ignored::fields),
+    Check::OfRole(ignored::of_role),
 ];
 
-/// Checks one concern.
-type Check = fn(&Subject);
+/// A check of one concern.
+enum Check {
+    Whole(fn(&Subject)),
+    /// Of the section of each role.
+    OfRole(fn(&Subject, Role, &SparkPodSpec)),
+}
 
 /// The path of where the user wrote a value, below the spec, and the value.
 type Given<'a> = (String, Cow<'a, str>);
@@ -143,7 +149,14 @@ impl<'a> Subject<'a> {
         let json = serde_json::to_string(&self.application.spec).expect("a spec is JSON");
         let is_bounded = size::is_bounded(&json, self.root, &mut self.findings.borrow_mut());
         if is_bounded {
-            CHECKS.iter().for_each(|check| check(&self));
+            for check in CHECKS {
+                match check {
+                    Check::Whole(check) => check(&self),
+                    Check::OfRole(check) => {
+                        self.pods().into_iter().for_each(|(role, pod)| check(&self, role, pod))
+                    }
+                }
+            }
             further(&self);
         }
         self.findings.into_inner().told("spec")

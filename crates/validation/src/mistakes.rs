@@ -2,7 +2,7 @@
 
 use super::{Subject, property};
 use api::{
-    Role,
+    Role, SparkPodSpec,
     names::{conf, submit_conf},
     stated,
 };
@@ -109,89 +109,81 @@ pub(super) fn in_arguments(subject: &Subject) {
 }
 
 /// Warns of Secrets that are named twice: Spark has one path for each.
-pub(super) fn secrets(subject: &Subject) {
-    for (role, pod) in subject.pods() {
-        let last: BTreeMap<_, _> =
-            pod.secrets.iter().enumerate().map(|(i, secret)| (&secret.name, i)).collect();
-        for (i, secret) in pod.secrets.iter().enumerate().filter(|(i, secret)| last[&secret.name] != *i) {
-            let (name, path) = (&secret.name, &pod.secrets[last[&secret.name]].path);
-            let what = format_args!("`{name}` is mounted at `{path}` alone, where it is named last");
-            subject.warn(format_args!("{role}.secrets[{i}]"), what);
-        }
+pub(super) fn secrets(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let last: BTreeMap<_, _> = pod.secrets.iter().enumerate().map(|(i, secret)| (&secret.name, i)).collect();
+    for (i, secret) in pod.secrets.iter().enumerate().filter(|(i, secret)| last[&secret.name] != *i) {
+        let (name, path) = (&secret.name, &pod.secrets[last[&secret.name]].path);
+        let what = format_args!("`{name}` is mounted at `{path}` alone, where it is named last");
+        subject.warn(format_args!("{role}.secrets[{i}]"), what);
     }
 }
 
 /// Warns of mounts over directories that Spark's image needs.
-pub(super) fn mounts(subject: &Subject) {
-    for (role, pod) in subject.pods() {
-        let mounts =
-            pod.volume_mounts.iter().map(|mount| mount.json()["mountPath"].as_str().unwrap_or_default());
-        // A projected volume may have credentials.
-        let mounts = mounts.enumerate().filter(|(_, path)| path.trim_end_matches('/') != CREDENTIALS);
-        let mounts = mounts.map(|(i, path)| (format!("{role}.volumeMounts[{i}].mountPath"), path));
-        let maps = pod.config_maps.iter().enumerate();
-        let maps = maps.map(|(i, map)| (format!("{role}.configMaps[{i}].path"), &*map.path));
-        let secrets = pod.secrets.iter().enumerate();
-        let secrets = secrets.map(|(i, secret)| (format!("{role}.secrets[{i}].path"), &*secret.path));
-        let volumes = conf::kubernetes(role, conf::VOLUMES_PREFIX);
-        let of_secrets = conf::kubernetes(role, conf::SECRETS_PREFIX);
-        let configured = subject.spec.spark_conf.iter().filter(|(key, _)| {
-            key.starts_with(&volumes) && key.ends_with(".mount.path") || key.starts_with(&of_secrets)
-        });
-        let configured = configured.map(|(key, path)| (property(key), &**path));
-        let is_needed = |path: &str| {
-            let own = path.trim_end_matches('/');
-            let is_above = |needed: &&str| {
-                needed.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            };
-            !path.is_empty() && (own == CREDENTIALS || NEEDED.iter().any(is_above))
+pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let mounts = pod.volume_mounts.iter().map(|mount| mount.json()["mountPath"].as_str().unwrap_or_default());
+    // A projected volume may have credentials.
+    let mounts = mounts.enumerate().filter(|(_, path)| path.trim_end_matches('/') != CREDENTIALS);
+    let mounts = mounts.map(|(i, path)| (format!("{role}.volumeMounts[{i}].mountPath"), path));
+    let maps = pod.config_maps.iter().enumerate();
+    let maps = maps.map(|(i, map)| (format!("{role}.configMaps[{i}].path"), &*map.path));
+    let secrets = pod.secrets.iter().enumerate();
+    let secrets = secrets.map(|(i, secret)| (format!("{role}.secrets[{i}].path"), &*secret.path));
+    let volumes = conf::kubernetes(role, conf::VOLUMES_PREFIX);
+    let of_secrets = conf::kubernetes(role, conf::SECRETS_PREFIX);
+    let configured = subject.spec.spark_conf.iter().filter(|(key, _)| {
+        key.starts_with(&volumes) && key.ends_with(".mount.path") || key.starts_with(&of_secrets)
+    });
+    let configured = configured.map(|(key, path)| (property(key), &**path));
+    let is_needed = |path: &str| {
+        let own = path.trim_end_matches('/');
+        let is_above = |needed: &&str| {
+            needed.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let all = mounts.chain(maps).chain(secrets).chain(configured);
-        for (field, path) in all.filter(|(_, path)| is_needed(path)) {
-            let what = "hides what is needed there: choose another, or mount one file";
-            subject.warn(field, format_args!("`{path}` {what}"));
-        }
+        !path.is_empty() && (own == CREDENTIALS || NEEDED.iter().any(is_above))
+    };
+    let all = mounts.chain(maps).chain(secrets).chain(configured);
+    for (field, path) in all.filter(|(_, path)| is_needed(path)) {
+        let what = "hides what is needed there: choose another, or mount one file";
+        subject.warn(field, format_args!("`{path}` {what}"));
     }
 }
 
 /// Warns of what Spark's container has in a template and Spark sets, or does not replace: a command, to which Spark adds its
 /// arguments; and of several containers of which none has the name of Spark's.
-pub(super) fn containers(subject: &Subject) {
-    for (role, pod) in subject.pods() {
-        let Some(template) = &pod.template else { continue };
-        let mut containers = template.json()["spec"]["containers"].clone();
-        let sparks = sparks_container(&mut containers, role);
-        let all = containers.as_array().map_or(&[][..], Vec::as_slice);
-        let field = |name: &str| format!("{role}.template.spec.containers[{sparks}].{name}");
-        for (name, what) in [
-            ("command", "is started in place of Spark, with Spark's arguments: take it out"),
-            (
-                "args",
-                "comes before Spark's own arguments, so that the image starts no Spark: write spec.arguments",
-            ),
-        ] {
-            if all[sparks][name].as_array().is_some_and(|words| !words.is_empty()) {
-                subject.warn(field(name), what);
-            }
+pub(super) fn containers(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let Some(template) = &pod.template else { return };
+    let mut containers = template.json()["spec"]["containers"].clone();
+    let sparks = sparks_container(&mut containers, role);
+    let all = containers.as_array().map_or(&[][..], Vec::as_slice);
+    let field = |name: &str| format!("{role}.template.spec.containers[{sparks}].{name}");
+    for (name, what) in [
+        ("command", "is started in place of Spark, with Spark's arguments: take it out"),
+        (
+            "args",
+            "comes before Spark's own arguments, so that the image starts no Spark: write spec.arguments",
+        ),
+    ] {
+        if all[sparks][name].as_array().is_some_and(|words| !words.is_empty()) {
+            subject.warn(field(name), what);
         }
-        let image = pod.image.as_ref().or(subject.spec.image.as_ref());
-        for (pointer, fields) in [
-            ("/image", "image"),
-            ("/resources/requests/memory", "memory"),
-            ("/resources/limits/memory", "memory, memoryOverhead or memoryLimit"),
-            ("/resources/requests/cpu", "cores or coreRequest"),
-        ] {
-            let stated = all[sparks].pointer(pointer);
-            if stated.is_some_and(|stated| image.is_none_or(|image| stated != image.as_str())) {
-                let what = format_args!("has no effect, Spark sets it: write {fields}");
-                subject.warn(field(&pointer[1..].replace('/', ".")), what);
-            }
+    }
+    let image = pod.image.as_ref().or(subject.spec.image.as_ref());
+    for (pointer, fields) in [
+        ("/image", "image"),
+        ("/resources/requests/memory", "memory"),
+        ("/resources/limits/memory", "memory, memoryOverhead or memoryLimit"),
+        ("/resources/requests/cpu", "cores or coreRequest"),
+    ] {
+        let stated = all[sparks].pointer(pointer);
+        if stated.is_some_and(|stated| image.is_none_or(|image| stated != image.as_str())) {
+            let what = format_args!("has no effect, Spark sets it: write {fields}");
+            subject.warn(field(&pointer[1..].replace('/', ".")), what);
         }
-        if all.len() > 1 && all[sparks]["name"] != role.container() {
-            let (name, own) = (all[sparks]["name"].as_str().unwrap_or_default(), role.container());
-            let what = format_args!("Spark runs in `{name}`, the first one: call it `{own}`");
-            subject.warn(format_args!("{role}.template.spec.containers"), what);
-        }
+    }
+    if all.len() > 1 && all[sparks]["name"] != role.container() {
+        let (name, own) = (all[sparks]["name"].as_str().unwrap_or_default(), role.container());
+        let what = format_args!("Spark runs in `{name}`, the first one: call it `{own}`");
+        subject.warn(format_args!("{role}.template.spec.containers"), what);
     }
 }
 

@@ -2,7 +2,7 @@
 //! template fits into the ConfigMap by which Spark passes it on.
 
 use super::Subject;
-use api::Role;
+use api::{Role, SparkPodSpec};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
 
@@ -12,38 +12,32 @@ const LARGEST_CONFIG_MAP: usize = 1 << 20;
 /// The fields of a template, and those of a whole pod.
 const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
-pub(super) fn version(subject: &Subject) {
+pub(super) fn version(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let version = &subject.spec.spark_version;
-    for (role, pod) in subject.pods() {
-        if pod.template.is_some() && !submission::has_templates(version) {
-            let why =
-                format_args!("pod templates need Spark 3.0.0 or later, and sparkVersion is `{version}`");
-            subject.refuse(format_args!("{role}.template"), why);
-        }
+    if pod.template.is_some() && !submission::has_templates(version) {
+        let why = format_args!("pod templates need Spark 3.0.0 or later, and sparkVersion is `{version}`");
+        subject.refuse(format_args!("{role}.template"), why);
     }
 }
 
 /// Checks that the templates are PodTemplateSpecs: the CRD accepts any object in these fields. Warns of the fields that no
 /// pod has: Kubernetes drops them without a word.
-pub(super) fn form(subject: &Subject) {
-    for (role, pod) in subject.pods() {
-        let Some(stated) = pod.template.as_ref().map(|template| template.json()) else { continue };
-        let fields = stated.as_object().into_iter().flat_map(Map::keys);
-        for field in fields.filter(|field| !FIELDS.contains(&field.as_str())) {
-            let path = format_args!("{role}.template.{field}");
-            subject.warn(path, "has no effect: write it below template.spec");
-        }
-        let path = format!("{role}.template");
-        match template(subject, role) {
-            Err(error) => subject.refuse(path, format_args!("is not a pod template: {error}")),
-            Ok(read) => {
-                let read = serde_json::to_value(read).expect("a template is JSON");
-                for part in ["metadata", "spec"] {
-                    unread(&stated[part], &read[part], &format!("{path}.{part}"), &|path| {
-                        subject
-                            .warn(path, "no field of pods that the operator knows: probably without effect");
-                    });
-                }
+pub(super) fn form(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let Some(stated) = pod.template.as_ref().map(|template| template.json()) else { return };
+    let fields = stated.as_object().into_iter().flat_map(Map::keys);
+    for field in fields.filter(|field| !FIELDS.contains(&field.as_str())) {
+        let path = format_args!("{role}.template.{field}");
+        subject.warn(path, "has no effect: write it below template.spec");
+    }
+    let path = format!("{role}.template");
+    match template(subject, role) {
+        Err(error) => subject.refuse(path, format_args!("is not a pod template: {error}")),
+        Ok(read) => {
+            let read = serde_json::to_value(read).expect("a template is JSON");
+            for part in ["metadata", "spec"] {
+                unread(&stated[part], &read[part], &format!("{path}.{part}"), &|path| {
+                    subject.warn(path, "no field of pods that the operator knows: probably without effect");
+                });
             }
         }
     }

@@ -7,7 +7,7 @@
 //! `mainApplicationFile` (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
 
 use super::Subject;
-use api::{DeployMode, Role, memory, names::conf, stated};
+use api::{DeployMode, Role, SparkPodSpec, memory, names::conf, stated};
 use submission::RoleField;
 
 /// The main classes for which options of `spark-submit` may follow among the arguments of the program.
@@ -79,27 +79,25 @@ pub(super) fn local_files(subject: &Subject) {
 
 /// Refuses Java options with which Spark's launcher starts no driver, or the driver ends at once
 /// (`SparkConf.validateSettings`), and warns of words that are no options.
-pub(super) fn java_options(subject: &Subject) {
-    for role in Role::ALL {
-        let Some((field, options)) = subject.given(role, RoleField::JavaOptions) else { continue };
-        if role == Role::Executor && options.contains("-Dspark") {
-            subject.refuse(&field, "Spark allows no `-Dspark…` here: write the setting into sparkConf");
-        }
-        let memory = subject.field(format_args!("{role}.memory"));
-        if options.contains("-Xmx") {
-            subject.refuse(&field, format_args!("Spark allows no `-Xmx` here: write {memory}"));
-        }
-        let heap = subject.given(role, RoleField::Memory).map_or("1g".into(), |(_, heap)| heap);
-        let (least, most) = (least_heap(&options), memory::bytes(&heap, false));
-        // The image of Spark sets the heap of executors behind their options.
-        if role == Role::Driver && least.zip(most).is_some_and(|(least, most)| least > most) {
-            let why = format!("no JVM starts with a heap of `-Xms` that is more than {memory}, `{heap}`");
-            subject.refuse(&field, why);
-        }
-        if let Some(word) = no_option(&options) {
-            let what = "is no option, and the JVM takes it for a class: options begin with `-`";
-            subject.warn(&field, format_args!("`{word}` {what}"));
-        }
+pub(super) fn java_options(subject: &Subject, role: Role, _: &SparkPodSpec) {
+    let Some((field, options)) = subject.given(role, RoleField::JavaOptions) else { return };
+    if role == Role::Executor && options.contains("-Dspark") {
+        subject.refuse(&field, "Spark allows no `-Dspark…` here: write the setting into sparkConf");
+    }
+    let memory = subject.field(format_args!("{role}.memory"));
+    if options.contains("-Xmx") {
+        subject.refuse(&field, format_args!("Spark allows no `-Xmx` here: write {memory}"));
+    }
+    let heap = subject.given(role, RoleField::Memory).map_or("1g".into(), |(_, heap)| heap);
+    let (least, most) = (least_heap(&options), memory::bytes(&heap, false));
+    // The image of Spark sets the heap of executors behind their options.
+    if role == Role::Driver && least.zip(most).is_some_and(|(least, most)| least > most) {
+        let why = format!("no JVM starts with a heap of `-Xms` that is more than {memory}, `{heap}`");
+        subject.refuse(&field, why);
+    }
+    if let Some(word) = no_option(&options) {
+        let what = "is no option, and the JVM takes it for a class: options begin with `-`";
+        subject.warn(&field, format_args!("`{word}` {what}"));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks that cores and memory are written in the notation that Spark and Kubernetes accept.
 
 use super::{Given, Subject};
-use api::{Role, defaults, memory, names::conf, quantity};
+use api::{Role, SparkPodSpec, defaults, memory, names::conf, quantity};
 use spark_client::Line;
 use submission::RoleField;
 
@@ -89,33 +89,31 @@ pub(super) fn bounds(subject: &Subject) {
 
 /// Warns if pods request more than their limits allow. This is only a warning: Kubernetes refuses such pods, but some
 /// clusters change the requests of pods before that.
-pub(super) fn limits(subject: &Subject) {
+pub(super) fn limits(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let refused = "Kubernetes refuses such pods";
-    for (role, pod) in subject.pods() {
-        let asked = settled(subject, role, RoleField::CoreRequest);
-        let asked = asked.or_else(|| subject.given(role, RoleField::Cores));
-        if let Some((field, text)) = settled(subject, role, RoleField::CoreLimit)
-            && let Some((from, request)) = asked
-            && let Some(most) = quantity::amount(text.trim())
-            && quantity::amount(request.trim()).is_some_and(|asked| most < asked)
-        {
-            let from = subject.field(from);
-            subject.warn(field, format_args!("`{text}` is less than {from}, `{request}`: {refused}"));
-        }
-        let bytes = |given: Option<Given>| given.and_then(|(_, text)| line(subject).bytes(&text));
-        let heap = bytes(subject.given(role, RoleField::Memory)).unwrap_or_default();
-        // What Spark adds at least, unless the user or the admin has lowered that.
-        let is_lowered = subject.spec.spark_conf.keys().any(|key| key.ends_with(conf::MEMORY_OVERHEAD_LEAST));
-        let least = if heap == 0 || is_lowered { 0 } else { memory::OVERHEAD_LEAST << 20 };
-        let overhead = bytes(settled(subject, role, RoleField::MemoryOverhead)).unwrap_or(least);
-        let asked = heap.saturating_add(overhead);
-        if let Some(text) = &pod.memory_limit
-            && let Some(limit) = quantity::amount(&memory::quantity(text))
-            && limit < i128::from(asked) * 1000
-        {
-            let field = format_args!("{role}.memoryLimit");
-            subject.warn(field, format_args!("`{text}` is less than the heap and its overhead: {refused}"));
-        }
+    let asked = settled(subject, role, RoleField::CoreRequest);
+    let asked = asked.or_else(|| subject.given(role, RoleField::Cores));
+    if let Some((field, text)) = settled(subject, role, RoleField::CoreLimit)
+        && let Some((from, request)) = asked
+        && let Some(most) = quantity::amount(text.trim())
+        && quantity::amount(request.trim()).is_some_and(|asked| most < asked)
+    {
+        let from = subject.field(from);
+        subject.warn(field, format_args!("`{text}` is less than {from}, `{request}`: {refused}"));
+    }
+    let bytes = |given: Option<Given>| given.and_then(|(_, text)| line(subject).bytes(&text));
+    let heap = bytes(subject.given(role, RoleField::Memory)).unwrap_or_default();
+    // What Spark adds at least, unless the user or the admin has lowered that.
+    let is_lowered = subject.spec.spark_conf.keys().any(|key| key.ends_with(conf::MEMORY_OVERHEAD_LEAST));
+    let least = if heap == 0 || is_lowered { 0 } else { memory::OVERHEAD_LEAST << 20 };
+    let overhead = bytes(settled(subject, role, RoleField::MemoryOverhead)).unwrap_or(least);
+    let asked = heap.saturating_add(overhead);
+    if let Some(text) = &pod.memory_limit
+        && let Some(limit) = quantity::amount(&memory::quantity(text))
+        && limit < i128::from(asked) * 1000
+    {
+        let field = format_args!("{role}.memoryLimit");
+        subject.warn(field, format_args!("`{text}` is less than the heap and its overhead: {refused}"));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Subject, customization, nearest, property};
 use api::{
-    Role,
+    Role, SparkPodSpec,
     names::{batch_scheduler, conf, label, submit_conf},
 };
 use spark_client::Line;
@@ -34,17 +34,14 @@ pub(super) fn denied(subject: &Subject) {
 
 /// Refuses annotations of the contract in `sparkConf` and in the annotations of a role. The operator writes these
 /// annotations into the pod template, but in Spark an annotation from the configuration overrides the template.
-pub(super) fn contract(subject: &Subject) {
-    for (role, pod) in subject.pods() {
-        let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
-        let configured = subject.spec.spark_conf.keys().filter_map(|key| key.strip_prefix(&prefix));
-        let configured = configured.map(|key| ("sparkConf".to_owned(), key));
-        let stated = pod.annotations.keys().map(|key| (format!("{role}.annotations"), key.as_str()));
-        for (field, key) in configured.chain(stated).filter(|(_, key)| pod_customization::is_of_contract(key))
-        {
-            let why = "is the operator's: say it in the field of spec that it is made from";
-            subject.refuse(field, format_args!("`{key}` {why}"));
-        }
+pub(super) fn contract(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
+    let configured = subject.spec.spark_conf.keys().filter_map(|key| key.strip_prefix(&prefix));
+    let configured = configured.map(|key| ("sparkConf".to_owned(), key));
+    let stated = pod.annotations.keys().map(|key| (format!("{role}.annotations"), key.as_str()));
+    for (field, key) in configured.chain(stated).filter(|(_, key)| pod_customization::is_of_contract(key)) {
+        let why = "is the operator's: say it in the field of spec that it is made from";
+        subject.refuse(field, format_args!("`{key}` {why}"));
     }
 }
 
@@ -147,17 +144,15 @@ fn fields(role: Role) -> impl Iterator<Item = String> {
 }
 
 /// Warns of settings below a volume that Spark does not read.
-pub(super) fn of_volumes(subject: &Subject) {
-    for role in Role::ALL {
-        let prefix = conf::kubernetes(role, conf::VOLUMES_PREFIX);
-        for key in subject.spec.spark_conf.keys() {
-            let below = key.strip_prefix(&prefix).map(|rest| rest.splitn(3, '.').collect::<Vec<_>>());
-            let Some(&[kind, _, setting]) = below.as_deref() else { continue };
-            let is_read = VOLUME_SETTINGS.lines().any(|known| spark_client::belongs(setting, known));
-            if VOLUMES.contains(&kind) && !is_read {
-                let meant = advice(subject, || nearest(setting, VOLUME_SETTINGS.lines()));
-                subject.warn(property(key), format_args!("Spark does not read it{meant}"));
-            }
+pub(super) fn of_volumes(subject: &Subject, role: Role, _: &SparkPodSpec) {
+    let prefix = conf::kubernetes(role, conf::VOLUMES_PREFIX);
+    for key in subject.spec.spark_conf.keys() {
+        let below = key.strip_prefix(&prefix).map(|rest| rest.splitn(3, '.').collect::<Vec<_>>());
+        let Some(&[kind, _, setting]) = below.as_deref() else { continue };
+        let is_read = VOLUME_SETTINGS.lines().any(|known| spark_client::belongs(setting, known));
+        if VOLUMES.contains(&kind) && !is_read {
+            let meant = advice(subject, || nearest(setting, VOLUME_SETTINGS.lines()));
+            subject.warn(property(key), format_args!("Spark does not read it{meant}"));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Subject;
 use api::{
-    Role,
+    Role, SparkPodSpec,
     names::{
         conf,
         volume::{self, ON_DEMAND, is_scratch},
@@ -19,62 +19,57 @@ use std::{
 use submission::volumes as scratch;
 
 /// Checks the mounts of scratch space: Spark mounts these volumes itself, as its configuration says.
-pub(super) fn scratch_space(subject: &Subject) {
+pub(super) fn scratch_space(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let of_spec = of_spec(subject);
-    for (role, pod) in subject.pods() {
-        for mount in pod.volume_mounts.iter().map(|mount| mount.json()).filter(|mount| is_scratch(mount)) {
-            let name = mount["name"].as_str().unwrap_or_default();
-            match of_spec.get(name) {
-                None => {
-                    let why = format!("mounts volume `{name}`, which is not in {}", subject.field("volumes"));
-                    subject.refuse(format_args!("{role}.volumeMounts"), why);
-                }
-                Some(volume) if scratch::type_of(volume).is_none() => {
-                    let why = "is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
-                         persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in \
-                         sparkConf), or write both into the template";
-                    subject.refuse("volumes", format_args!("`{name}` {why}"));
-                }
-                Some(_) => {}
+    for mount in pod.volume_mounts.iter().map(|mount| mount.json()).filter(|mount| is_scratch(mount)) {
+        let name = mount["name"].as_str().unwrap_or_default();
+        match of_spec.get(name) {
+            None => {
+                let why = format!("mounts volume `{name}`, which is not in {}", subject.field("volumes"));
+                subject.refuse(format_args!("{role}.volumeMounts"), why);
             }
+            Some(volume) if scratch::type_of(volume).is_none() => {
+                let why = "is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
+                     persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in \
+                     sparkConf), or write both into the template";
+                subject.refuse("volumes", format_args!("`{name}` {why}"));
+            }
+            Some(_) => {}
         }
     }
 }
 
 /// Checks that each mount has its own path. Warns of different volumes with one name, and of mounts other than scratch space
 /// that have no volume: Kubeflow's operator runs such applications, with the last of the volumes and without these mounts.
-pub(super) fn mounts(subject: &Subject) {
-    names(subject);
+pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let of_spec = of_spec(subject);
-    for (role, pod) in subject.pods() {
-        // This is computed only when needed: most applications mount only volumes of their spec.
-        let others = LazyCell::new(|| of_others(subject, role));
-        let mut taken = BTreeSet::new();
-        for (i, mount) in pod.volume_mounts.iter().map(|mount| mount.json()).enumerate() {
-            let name = mount["name"].as_str().unwrap_or_default();
-            let field = |name: &str| format!("{role}.volumeMounts[{i}].{name}");
-            let of_spec = of_spec.get(name);
-            if !is_scratch(mount) && of_spec.is_none() && !others.contains(name) {
-                let volumes = subject.field("volumes");
-                subject.warn(field("name"), format_args!("is left out: no volume `{name}` is in {volumes}"));
-                continue;
-            }
-            let claim = of_spec.map(|volume| &volume["persistentVolumeClaim"]["claimName"]);
-            if !is_scratch(mount) && claim.is_some_and(|claim| *claim == ON_DEMAND) {
-                let what = "is made for volumes called `spark-local-dir-…` and those in sparkConf alone";
-                subject.warn("volumes", format_args!("{ON_DEMAND} {what}"));
-            }
-            let path = mount["mountPath"].as_str().unwrap_or_default();
-            if !taken.insert(path) {
-                let why = format_args!("`{path}` is taken by another mount: choose another path");
-                subject.refuse(field("mountPath"), why);
-            }
+    // This is computed only when needed: most applications mount only volumes of their spec.
+    let others = LazyCell::new(|| of_others(subject, role));
+    let mut taken = BTreeSet::new();
+    for (i, mount) in pod.volume_mounts.iter().map(|mount| mount.json()).enumerate() {
+        let name = mount["name"].as_str().unwrap_or_default();
+        let field = |name: &str| format!("{role}.volumeMounts[{i}].{name}");
+        let of_spec = of_spec.get(name);
+        if !is_scratch(mount) && of_spec.is_none() && !others.contains(name) {
+            let volumes = subject.field("volumes");
+            subject.warn(field("name"), format_args!("is left out: no volume `{name}` is in {volumes}"));
+            continue;
+        }
+        let claim = of_spec.map(|volume| &volume["persistentVolumeClaim"]["claimName"]);
+        if !is_scratch(mount) && claim.is_some_and(|claim| *claim == ON_DEMAND) {
+            let what = "is made for volumes called `spark-local-dir-…` and those in sparkConf alone";
+            subject.warn("volumes", format_args!("{ON_DEMAND} {what}"));
+        }
+        let path = mount["mountPath"].as_str().unwrap_or_default();
+        if !taken.insert(path) {
+            let why = format_args!("`{path}` is taken by another mount: choose another path");
+            subject.refuse(field("mountPath"), why);
         }
     }
 }
 
 /// Warns of volumes with different contents and one name.
-fn names(subject: &Subject) {
+pub(super) fn names(subject: &Subject) {
     // Contains, for each name, the first volume with that name; none once a different volume with that name has been
     // found.
     let mut by_name: BTreeMap<Option<&str>, Option<&Value>> = BTreeMap::new();
