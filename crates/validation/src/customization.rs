@@ -77,12 +77,12 @@ fn all_annotations(subject: &Subject, role: Role, pod: &SparkPodSpec) -> BTreeMa
 
 /// Returns the volumes of the template, and those that Spark adds, without their contents.
 fn volumes_of(subject: &Subject, role: Role) -> Vec<Value> {
-    let (template, of_spec) = (volumes::of_template(subject, role), volumes::of_spec(subject));
-    let mut of_spark: BTreeSet<_> = volumes::of_spark(subject, role).into_iter().collect();
+    let template = volumes::of_template(subject, role);
+    let of_spec = submission::volumes::by_name(&subject.spec);
+    let is_there = |name: &str| template.iter().any(|volume| volume["name"] == *name);
     // The webhook adds those of the spec itself.
-    of_spark.retain(|name| {
-        !of_spec.contains_key(name.as_str()) && !template.iter().any(|volume| volume["name"] == **name)
-    });
+    let mut of_spark: BTreeSet<_> = volumes::of_spark(subject, role).into_iter().collect();
+    of_spark.retain(|name| !of_spec.contains_key(name.as_str()) && !is_there(name));
     template.iter().cloned().chain(of_spark.into_iter().map(|name| json!({"name": name}))).collect()
 }
 

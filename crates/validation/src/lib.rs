@@ -27,7 +27,8 @@ mod start;
 mod volumes;
 
 use api::{
-    Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, SparkPodSpec, with_defaults,
+    LONGEST_LABEL, Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, SparkPodSpec,
+    with_defaults,
 };
 pub use edits::{Edit, Effect, differences, effect_of, effect_on_run, effects};
 pub use names::{check_name, is_label, is_label_value, is_object_name};
@@ -193,7 +194,7 @@ pub fn examine(application: &SparkApplication, files: Files) -> Findings {
 
 fn examined<'a>(application: &'a SparkApplication, further: impl FnOnce(&Subject<'a>)) -> Findings {
     let mut findings = Findings::default();
-    names::application(application, &mut findings);
+    check_name("SparkApplication", &application.metadata, LONGEST_LABEL, &mut findings);
     Subject::new(application, "spec", findings).examined(further)
 }
 
@@ -207,8 +208,7 @@ pub fn examine_schedule(
     files: Files,
 ) -> Findings {
     let mut findings = Findings::default();
-    names::schedule(schedule, precision, &mut findings);
-    schedule::fields(schedule, shortest_period, &mut findings);
+    schedule::check(schedule, precision, shortest_period, &mut findings);
     let run = shortest_named_run(schedule);
     Subject::new(&run, "spec.template", findings).examined(|subject| planned::run(subject, files))
 }

@@ -16,6 +16,10 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
     // Log4j and Spark replace it in settings of theirs.
     let is_read = value.contains("-Dlog4j") || value.contains("-Dspark.");
     let is_in_cluster = value.starts_with(spark_client::IN_CLUSTER);
+    let is_of_others = OF_OTHERS.iter().any(|begin| key.starts_with(begin))
+        || key
+            .strip_prefix("spark.yarn.")
+            .is_some_and(|rest| OF_YARN.iter().any(|begin| rest.starts_with(begin)));
     Some(match key {
         _ if key.contains(char::is_whitespace) => "no setting of Spark has a blank in its name",
         _ if key.contains(['"', '\'']) => "no setting of Spark has a quotation mark in its name",
@@ -31,9 +35,7 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
         _ if key.starts_with(submit_conf::SUBMISSION_CREDENTIALS) && is_in_cluster => {
             "has no effect: these are the credentials that the pod has anyway"
         }
-        _ if OF_OTHERS.iter().any(|begin| key.starts_with(begin)) => {
-            "has no effect on Kubernetes: it is for another cluster manager"
-        }
+        _ if is_of_others => "has no effect on Kubernetes: it is for another cluster manager",
         submit_conf::DRIVER_HOST => "has no effect: executors find the driver by its Service",
         _ if is_of_hadoop && has_variable => "Hadoop does not replace `$(…)`: write `${env.NAME}`",
         _ if (has_variable || has_reference && !is_read) && is_of_drivers_jvm(key) => {
@@ -55,16 +57,8 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
 
 /// The beginnings of settings for YARN, Mesos and Spark's own cluster that nobody reads on Kubernetes. (Spark reads others
 /// under their old names, such as `spark.yarn.keytab`.)
-const OF_OTHERS: [&str; 8] = [
-    "spark.cores.max",
-    "spark.deploy.",
-    "spark.mesos.",
-    "spark.yarn.am.",
-    "spark.yarn.appMasterEnv.",
-    "spark.yarn.archive",
-    "spark.yarn.jars",
-    "spark.yarn.queue",
-];
+const OF_OTHERS: [&str; 3] = ["spark.cores.max", "spark.deploy.", "spark.mesos."];
+const OF_YARN: [&str; 5] = ["am.", "appMasterEnv.", "archive", "jars", "queue"];
 /// Directories without which nothing starts; nor does it without those above them.
 const NEEDED: [&str; 8] =
     ["/bin", "/etc", "/lib", "/opt/spark/bin", "/opt/spark/jars", "/opt/spark/sbin", "/sbin", "/usr/bin"];

@@ -1,37 +1,10 @@
-//! Checks that the names of applications, schedules and driver pods are valid, and that the names which are derived
-//! from them will be valid too.
+//! Checks that the names of objects, ports and driver pods are valid.
 
 use super::{Findings, Subject, property};
-use crate::precision::Precision;
 pub(crate) use api::LONGEST_LABEL;
 pub use api::is_object_name;
-use api::{LONGEST_NAME, ScheduledSparkApplication, SparkApplication, is_segment, names::conf};
-use cron::Schedule;
+use api::{LONGEST_NAME, is_segment, names::conf};
 use submission::driver_pod_name;
-
-pub(super) fn application(application: &SparkApplication, findings: &mut Findings) {
-    check_name("SparkApplication", &application.metadata, LONGEST_LABEL, findings);
-}
-
-/// Checks the name of a schedule. The schedule's applications are called `<name>-<time>`. If the unit of the time is
-/// not known, a name is refused only if it is too long with every unit; a name that is too long with the default unit
-/// causes a warning.
-pub(super) fn schedule(
-    schedule: &ScheduledSparkApplication,
-    precision: Option<Precision>,
-    findings: &mut Findings,
-) {
-    let rhythm = Schedule::parse(&schedule.spec.schedule).ok().map(|schedule| schedule.rhythm);
-    let possible = |precision: Precision| LONGEST_LABEL - precision.suffix_length(rhythm.as_ref());
-    let most = possible(precision.unwrap_or(Precision::Minutes));
-    check_name("ScheduledSparkApplication", &schedule.metadata, most, findings);
-    let length = schedule.metadata.name.as_deref().map_or(0, str::len);
-    let surely = possible(Precision::default());
-    if precision.is_none() && length > surely && length <= most {
-        let what = format_args!("beyond {surely}, an operator with default flags cannot name its runs");
-        findings.warn("metadata.name", format_args!("has {length} characters; {what}"));
-    }
-}
 
 /// The shortest suffix that follows a schedule's name in the name of an application: a time in minutes.
 pub(super) const SHORTEST_TIME: &str = "-00000000";

@@ -153,18 +153,14 @@ fn with_metadata(application: &SparkApplication) -> SparkApplication {
 fn check(subject: &Subject, object: &Value, role: Option<Role>) {
     for (place, why) in kubernetes::mistakes(object) {
         let mut findings = subject.findings.borrow_mut();
-        let stated = role.and_then(|role| field(subject, role, &place));
-        match (stated, role) {
-            (Some(field), _) => findings.refuse(field, why),
-            (None, Some(role)) => {
-                findings.refuse(subject.field(role), format_args!("its pods would have {place}: {why}"));
-            }
+        if let Some(field) = role.and_then(|role| field(subject, role, &place)) {
+            findings.refuse(field, why);
+        } else if let Some(role) = role {
+            findings.refuse(subject.field(role), format_args!("its pods would have {place}: {why}"));
+        } else if findings.invalid.is_empty() || matches!(place, Place::Field(_)) {
             // Labels of the driver's pod are told of the pod.
-            (None, None) if !findings.invalid.is_empty() && !matches!(place, Place::Field(_)) => {}
-            (None, None) => {
-                let kind = object["kind"].as_str().unwrap_or_default();
-                findings.refuse(subject.root, format_args!("its {kind} would have {place}: {why}"));
-            }
+            let kind = object["kind"].as_str().unwrap_or_default();
+            findings.refuse(subject.root, format_args!("its {kind} would have {place}: {why}"));
         }
     }
 }

@@ -1,19 +1,34 @@
-//! Checks that a schedule is due at some time, and that its settings for concurrency and history are valid.
+//! Checks that a schedule is due at some time, that its applications can have names, and that its settings for concurrency
+//! and history are valid.
 
-use super::{Findings, names};
-use api::{ConcurrencyPolicy, ScheduledSparkApplication, SparkApplication};
+use super::{Findings, Precision, names};
+use api::{ConcurrencyPolicy, LONGEST_LABEL, ScheduledSparkApplication, SparkApplication};
 use cron::{Rhythm, Schedule, Zone};
 use kube_core::ObjectMeta;
 use std::time::Duration;
 
-pub(super) fn fields(
+/// Checks the name and the fields of a schedule. The schedule's applications are called `<name>-<time>`. If the unit of the
+/// time is not known, a name is refused only if it is too long with every unit; a name that is too long with the default
+/// unit causes a warning.
+pub(super) fn check(
     schedule: &ScheduledSparkApplication,
+    precision: Option<Precision>,
     shortest_period: Duration,
     findings: &mut Findings,
 ) {
-    let spec = &schedule.spec;
+    let (spec, metadata) = (&schedule.spec, &schedule.metadata);
     let text = &spec.schedule;
-    match Schedule::parse(text) {
+    let parsed = Schedule::parse(text);
+    let rhythm = parsed.as_ref().ok().map(|parsed| &parsed.rhythm);
+    let possible = |precision: Precision| LONGEST_LABEL - precision.suffix_length(rhythm);
+    let (most, surely) = (possible(precision.unwrap_or(Precision::Minutes)), possible(Precision::default()));
+    names::check_name("ScheduledSparkApplication", metadata, most, findings);
+    let length = metadata.name.as_deref().map_or(0, str::len);
+    if precision.is_none() && length > surely && length <= most {
+        let what = format_args!("beyond {surely}, an operator with default flags cannot name its runs");
+        findings.warn("metadata.name", format_args!("has {length} characters; {what}"));
+    }
+    match parsed {
         Ok(parsed) if !parsed.is_ever_due() => {
             findings.warn("spec.schedule", format_args!("`{text}` is never due: no year has such a day"));
         }

@@ -20,7 +20,7 @@ use submission::volumes as scratch;
 
 /// Checks the mounts of scratch space: Spark mounts these volumes itself, as its configuration says.
 pub(super) fn scratch_space(subject: &Subject, role: Role, pod: &SparkPodSpec) {
-    let of_spec = of_spec(subject);
+    let of_spec = scratch::by_name(&subject.spec);
     for mount in pod.volume_mounts.iter().map(|mount| mount.json()).filter(|mount| is_scratch(mount)) {
         let name = mount["name"].as_str().unwrap_or_default();
         match of_spec.get(name) {
@@ -42,7 +42,7 @@ pub(super) fn scratch_space(subject: &Subject, role: Role, pod: &SparkPodSpec) {
 /// Checks that each mount has its own path. Warns of different volumes with one name, and of mounts other than scratch space
 /// that have no volume: Kubeflow's operator runs such applications, with the last of the volumes and without these mounts.
 pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
-    let of_spec = of_spec(subject);
+    let of_spec = scratch::by_name(&subject.spec);
     // This is computed only when needed: most applications mount only volumes of their spec.
     let others = LazyCell::new(|| of_others(subject, role));
     let mut taken = BTreeSet::new();
@@ -83,12 +83,6 @@ pub(super) fn names(subject: &Subject) {
             subject.warn("volumes", what);
         }
     }
-}
-
-/// Returns the volumes of the spec by their names. If several volumes have the same name, the last one is returned.
-pub(super) fn of_spec<'s>(subject: &'s Subject) -> BTreeMap<&'s str, &'s Value> {
-    let volumes = subject.spec.volumes.iter().map(|volume| volume.json());
-    volumes.filter_map(|volume| Some((volume["name"].as_str()?, volume))).collect()
 }
 
 /// Returns the names of the volumes that a role's pods have besides the volumes of the spec.

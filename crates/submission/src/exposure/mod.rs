@@ -6,7 +6,7 @@ mod service_and_ingress;
 mod url_format;
 
 use crate::{Context, Properties, digest::md5_hex};
-use api::{DriverIngressOptions, PortExposure, SparkApplication, names::conf};
+use api::{LONGEST_LABEL, PortExposure, SparkApplication, names::conf};
 pub use rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
 pub use service_and_ingress::{addresses, ingress, wanted};
@@ -64,8 +64,6 @@ const UI_PORT: i32 = 4040;
 const UI_PORT_NAME: &str = "spark-driver-ui-port";
 /// The type of a Service if the application sets none. Such a Service can be reached only inside the cluster.
 const SERVICE_TYPE: &str = "ClusterIP";
-/// The longest DNS label, in characters.
-const LONGEST_NAME: usize = 63;
 /// The number of characters of a name's hash that a shortened name contains, between two dashes.
 const HASH: usize = 8;
 
@@ -94,31 +92,25 @@ pub fn others<'a>(
     admins: &'a Exposure,
 ) -> impl Iterator<Item = ExposedPort<'a>> {
     let options = application.spec.driver_ingress_options.iter();
-    options.filter_map(move |options| other(application, options, admins))
+    options.filter_map(move |options| {
+        let port = options.exposure.service_port.filter(|port| is_port(*port))?;
+        let format = options.ingress_url_format.as_deref().and_then(|text| UrlFormat::parse(text).ok());
+        Some(ExposedPort {
+            service: name(application, &format!("driver-{port}")),
+            ingress: name(application, &format!("ing-{port}")),
+            port,
+            target_port: port,
+            options: Cow::Borrowed(&options.exposure),
+            default_name: format!("driver-ing-{port}").into(),
+            url_format: format.map(Cow::Owned),
+            admins,
+        })
+    })
 }
 
 /// Returns all ports that can be reached.
 fn all<'a>(application: &'a SparkApplication, admins: &'a Exposure) -> impl Iterator<Item = ExposedPort<'a>> {
     ui(application, admins).into_iter().chain(others(application, admins))
-}
-
-fn other<'a>(
-    application: &SparkApplication,
-    options: &'a DriverIngressOptions,
-    admins: &'a Exposure,
-) -> Option<ExposedPort<'a>> {
-    let port = options.exposure.service_port.filter(|port| is_port(*port))?;
-    let format = options.ingress_url_format.as_deref().and_then(|text| UrlFormat::parse(text).ok());
-    Some(ExposedPort {
-        service: name(application, &format!("driver-{port}")),
-        ingress: name(application, &format!("ing-{port}")),
-        port,
-        target_port: port,
-        options: Cow::Borrowed(&options.exposure),
-        default_name: format!("driver-ing-{port}").into(),
-        url_format: format.map(Cow::Owned),
-        admins,
-    })
 }
 
 /// Whether the application turns Spark's web UI off.
@@ -142,11 +134,11 @@ const fn is_port(port: i32) -> bool {
 fn name(application: &SparkApplication, suffix: &str) -> String {
     let application = application.metadata.name.as_deref().unwrap_or_default();
     let name = format!("{application}-{suffix}");
-    if name.len() <= LONGEST_NAME {
+    if name.len() <= LONGEST_LABEL {
         return name;
     }
     let hash = &md5_hex(name.as_bytes())[..HASH];
-    let room = LONGEST_NAME - suffix.len() - HASH - 2;
+    let room = LONGEST_LABEL - suffix.len() - HASH - 2;
     format!("{}-{hash}-{suffix}", &application[..application.floor_char_boundary(room)])
 }
 

@@ -191,20 +191,25 @@ fn of_affinity(value: &Value, path: &str, add: &mut impl FnMut(String, String)) 
 
 /// Returns what is wrong with a toleration. Newer versions of Kubernetes know further operators.
 fn of_toleration(toleration: &Value) -> Option<&'static str> {
-    let (effect, operator) = (text(toleration, "effect"), text(toleration, "operator"));
-    if !["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-        Some("there is no such effect: write NoSchedule, PreferNoSchedule or NoExecute")
-    } else if !["", "Equal", "Exists", "Lt", "Gt"].contains(&operator) {
-        Some("there is no such operator: write Equal or Exists")
-    } else if operator == "Exists" && !text(toleration, "value").is_empty() {
-        Some("with operator Exists there is no value: take it out, or write Equal")
-    } else if text(toleration, "key").is_empty() && operator != "Exists" {
-        Some("without a key the operator is Exists: write a key, or `operator: Exists`")
-    } else if effect != "NoExecute" && !toleration["tolerationSeconds"].is_null() {
-        Some("tolerationSeconds needs the effect NoExecute")
-    } else {
-        None
-    }
+    let text = |field: &str| text(toleration, field);
+    let (effect, operator) = (text("effect"), text("operator"));
+    let is_effect = ["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect);
+    let is_operator = ["", "Equal", "Exists", "Lt", "Gt"].contains(&operator);
+    let (exists, has_seconds) = (operator == "Exists", !toleration["tolerationSeconds"].is_null());
+    let rules = [
+        (is_effect, "there is no such effect: write NoSchedule, PreferNoSchedule or NoExecute"),
+        (is_operator, "there is no such operator: write Equal or Exists"),
+        (
+            !exists || text("value").is_empty(),
+            "with operator Exists there is no value: take it out, or write Equal",
+        ),
+        (
+            exists || !text("key").is_empty(),
+            "without a key the operator is Exists: write a key, or `operator: Exists`",
+        ),
+        (effect == "NoExecute" || !has_seconds, "tolerationSeconds needs the effect NoExecute"),
+    ];
+    rules.into_iter().find_map(|(is_kept, why)| (!is_kept).then_some(why))
 }
 
 /// Returns why `key` cannot be the key of a label or an annotation; none if it can.
