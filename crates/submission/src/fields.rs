@@ -1,8 +1,11 @@
 //! Lists the fields of a role's section that are one property of Spark each, and finds the field of the spec from which a
 //! property was made.
 
-use super::{allocation, dependencies};
-use api::{Role, SparkApplicationSpec, SparkPodSpec, names::conf};
+use super::allocation;
+use api::{
+    Dependencies, Role, SparkApplicationSpec, SparkPodSpec,
+    names::{conf, submit_conf},
+};
 use std::borrow::Cow;
 
 api::words! {
@@ -45,6 +48,28 @@ impl RoleField {
     }
 }
 
+/// Returns the flags of `spark-submit` for dependencies, as far as the application has any: for each flag, the property that the
+/// flag sets, the path of the field in the spec, and the list of values, which have to be joined with commas.
+pub(super) fn dependencies(
+    deps: &Dependencies,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static str, &[String])> {
+    let lists: [(_, _, _, &[String]); 7] = [
+        ("--jars", submit_conf::JARS, "deps.jars", &deps.jars),
+        ("--packages", submit_conf::PACKAGES, "deps.packages", &deps.packages),
+        (
+            "--exclude-packages",
+            submit_conf::EXCLUDED_PACKAGES,
+            "deps.excludePackages",
+            &deps.exclude_packages,
+        ),
+        ("--repositories", submit_conf::REPOSITORIES, "deps.repositories", &deps.repositories),
+        ("--py-files", submit_conf::PY_FILES, "deps.pyFiles", &deps.py_files),
+        ("--files", submit_conf::FILES, "deps.files", &deps.files),
+        ("--archives", submit_conf::ARCHIVES, "deps.archives", &deps.archives),
+    ];
+    lists.into_iter().filter(|(.., list)| !list.is_empty())
+}
+
 /// Returns the path of the field of `spec`, which is at `root` in its object, that sets `property`; `property` itself if no
 /// field sets it. `property` may also be a flag of `spark-submit`, the main class or the main file.
 pub fn field_of(spec: &SparkApplicationSpec, root: &str, property: &str) -> String {
@@ -64,7 +89,7 @@ pub fn stated_in(spec: &SparkApplicationSpec, property: &str) -> Option<String> 
 /// Returns the field that sets `property` for the whole application.
 fn of_application(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
     let mut allocation = allocation::fields(spec.dynamic_allocation.as_ref());
-    let mut lists = dependencies::lists(&spec.deps);
+    let mut lists = dependencies(&spec.deps);
     if let Some((field, ..)) = allocation.find(|(_, key, value)| *key == property && value.is_some()) {
         return Some(format!("dynamicAllocation.{field}"));
     }

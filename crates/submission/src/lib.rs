@@ -4,7 +4,6 @@
 //! [`CONCERNS`] lists what sets properties, in the order of Kubeflow's operator: a later concern overrides an earlier one.
 
 mod allocation;
-mod dependencies;
 pub mod digest;
 pub mod executor_template;
 pub mod exposure;
@@ -252,7 +251,7 @@ fn arguments(context: &Context, settings: &Settings, properties: &Properties) ->
         flag("--class", class);
     }
     flag("--name", context.name());
-    for (name, .., list) in dependencies::lists(&spec.deps) {
+    for (name, .., list) in fields::dependencies(&spec.deps) {
         flag(name, &list.join(","));
     }
     // Not `--conf`: Linux refuses a single argument of more than 128 KiB (Kubeflow issue 433).

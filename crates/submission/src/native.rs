@@ -2,7 +2,7 @@
 //! are those that Spark would create, except that the application owns them, they have the operator's labels, and the
 //! driver's pod is already customized.
 
-use super::{Context, Settings, SubmissionEnvironment, dependencies, pod_templates, properties, template};
+use super::{Context, Settings, SubmissionEnvironment, fields, pod_templates, properties, template};
 use crate::{
     exposure::ui_path,
     findings::{Refusal, Validated},
@@ -111,7 +111,7 @@ pub fn native(
     merged.insert(conf::MASTER.to_owned(), settings.master.clone());
     merged.insert(conf::DEPLOY_MODE.to_owned(), "cluster".to_owned());
     merged.insert(conf::APP_NAME.to_owned(), context.name().to_owned());
-    for (_, key, _, list) in dependencies::lists(&spec.deps) {
+    for (_, key, _, list) in fields::dependencies(&spec.deps) {
         let list = list.join(",");
         let list = if RESOLVED.contains(&key) { flag_list(key, &list)? } else { list };
         merged.insert(key.to_owned(), list);

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// The version of the algorithm. Hashes of different versions cannot show whether the spec has changed.
 const VERSION: &str = "v1";
-/// The version of hashes that leave out `executor.instances` too: see [`is_elastic`].
+/// The version of hashes that leave out `executor.instances` too: see [`hash_of`].
 const ELASTIC: &str = "v1-elastic";
 /// The version of hashes that leave out what executors have from their template: see [`without_template`].
 const PARTIAL: &str = "v1-partial";
@@ -29,9 +29,12 @@ pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     hashed(VERSION, canonical(spec))
 }
 
-/// Returns the hash that is recorded with a run of `application`.
+/// Returns the hash that is recorded with a run of `application`. An edit of `executor.instances` alone requires no other run of
+/// an elastic job of Kueue.
 pub fn hash_of(application: &SparkApplication) -> String {
-    hashed(if is_elastic(application) { ELASTIC } else { VERSION }, canonical(&application.spec))
+    let mut annotations = application.metadata.annotations.iter().flatten();
+    let is_elastic = annotations.any(|(key, value)| key == annotation::ELASTIC_JOB && value == "true");
+    hashed(if is_elastic { ELASTIC } else { VERSION }, canonical(&application.spec))
 }
 
 /// Returns the hash that is recorded with a run whose executors' template is written anew after edits.
@@ -61,12 +64,6 @@ pub fn has_partial_run(application: &SparkApplication) -> bool {
 fn version_of_run(application: &SparkApplication) -> Option<&str> {
     let (version, _) = application.status.as_ref()?.spec_hash.as_ref()?.split_once(':')?;
     Some(version)
-}
-
-/// Whether `application` is an elastic job of Kueue: an edit of `executor.instances` alone does not require another run.
-fn is_elastic(application: &SparkApplication) -> bool {
-    let mut annotations = application.metadata.annotations.iter().flatten();
-    annotations.any(|(key, value)| key == annotation::ELASTIC_JOB && value == "true")
 }
 
 /// Returns a spec as JSON with its defaults, so that two specs that mean the same are equal. The default protocol of

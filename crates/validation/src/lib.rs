@@ -17,25 +17,21 @@ mod monitoring;
 mod names;
 mod planned;
 mod pod_templates;
-mod precision;
 mod program;
 mod resources;
 mod schedule;
-mod size;
 mod spark_conf;
 mod start;
 mod volumes;
 
 use api::{
-    LONGEST_LABEL, Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, SparkPodSpec,
-    with_defaults,
+    Bounds, LONGEST_LABEL, Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec,
+    SparkPodSpec, with_defaults,
 };
 pub use edits::{Edit, Effect, differences, effect_of, effect_on_run, effects};
 pub use names::{check_name, is_label, is_label_value, is_object_name};
 pub use planned::Files;
-pub use precision::Precision;
-pub use schedule::shortest_named_run;
-pub use size::is_bounded;
+pub use schedule::{Precision, shortest_named_run};
 use std::{borrow::Cow, cell::RefCell, fmt::Display, time::Duration};
 pub use submission::findings::{Findings, Invalid, MOST_FINDINGS, Refusal, Validated};
 use submission::{RoleField, spec_hash::spec_hash};
@@ -148,7 +144,7 @@ impl<'a> Subject<'a> {
     /// Returns what all checks find, and `further` after them; if the spec is too large for any, that alone.
     fn examined(self, further: impl FnOnce(&Self)) -> Findings {
         let json = serde_json::to_string(&self.application.spec).expect("a spec is JSON");
-        let is_bounded = size::is_bounded(&json, self.root, &mut self.findings.borrow_mut());
+        let is_bounded = is_bounded(&json, self.root, &mut self.findings.borrow_mut());
         if is_bounded {
             for check in CHECKS {
                 match check {
@@ -167,6 +163,29 @@ impl<'a> Subject<'a> {
 /// Returns the path of a property in sparkConf.
 fn property(key: &str) -> String {
     format!("sparkConf[{key}]")
+}
+
+/// The greatest size of a spec, in bytes of compact JSON.
+///
+/// The API server accepts requests of 3 MiB, and etcd accepts objects of 1.5 MB. `managedFields` in the same object can
+/// be as large as the spec. The data of a run has limits as well: Spark's properties must fit into a ConfigMap of 1
+/// MiB, and the changes that the webhook makes to the pods of each of the two roles into 256 KiB of annotations. So
+/// this limit leaves 256 KiB for each role and 256 KiB for all the rest.
+const LARGEST: usize = 768 << 10;
+
+/// Whether the spec whose JSON this is, under the path `root`, is within the limits. Otherwise no other check is needed: the
+/// user has to rewrite the spec.
+pub fn is_bounded(json: &str, root: &str, findings: &mut Findings) -> bool {
+    let excess = Bounds::SPEC.excess(json, root);
+    if let Some(excess) = &excess {
+        findings.refuse(&excess.path, excess.why());
+    }
+    let is_large = json.len() > LARGEST;
+    if is_large {
+        let most = format_args!("at most {LARGEST} are possible: move large values into ConfigMaps or files");
+        findings.refuse(root, format_args!("has {} bytes as JSON, and {most}", json.len()));
+    }
+    excess.is_none() && !is_large
 }
 
 /// Returns the one of `known` from which `given` differs by two letters at most. A known name that ends in a dot is the

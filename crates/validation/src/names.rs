@@ -6,9 +6,6 @@ pub use api::is_object_name;
 use api::{LONGEST_NAME, is_segment, names::conf};
 use submission::driver_pod_name;
 
-/// The shortest suffix that follows a schedule's name in the name of an application: a time in minutes.
-pub(super) const SHORTEST_TIME: &str = "-00000000";
-
 /// Checks that the name of an object of this kind is a DNS-1035 label, as Kubernetes requires for the Services that are called
 /// after it, and has at most `possible` characters.
 pub fn check_name(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize, findings: &mut Findings) {

@@ -12,7 +12,6 @@ use api::{
 use pod_customization::volume_name;
 use serde_json::Value;
 use std::{
-    borrow::Cow,
     cell::LazyCell,
     collections::{BTreeMap, BTreeSet},
 };
@@ -86,10 +85,15 @@ pub(super) fn names(subject: &Subject) {
 }
 
 /// Returns the names of the volumes that a role's pods have besides the volumes of the spec.
-fn of_others<'s>(subject: &'s Subject, role: Role) -> BTreeSet<Cow<'s, str>> {
+fn of_others(subject: &Subject, role: Role) -> BTreeSet<String> {
+    let spec = &subject.spec;
     let template = of_template(subject, role).iter().filter_map(|volume| volume["name"].as_str());
-    let made = of_webhook(subject, role).into_iter().chain(of_spark(subject, role));
-    template.map(Cow::Borrowed).chain(made.map(Cow::Owned)).collect()
+    // The webhook adds volumes for ConfigMaps.
+    let hadoop = spec.hadoop_config_map.as_ref().map(|_| volume::HADOOP_CONFIG_MAP);
+    let spark = spec.spark_config_map.as_ref().map(|_| volume::SPARK_CONFIG_MAP);
+    let config_maps = role.pod(spec).config_maps.iter().map(|map| volume_name::of_config_map(&map.name));
+    let named = template.chain(hadoop).chain(spark).map(str::to_owned);
+    named.chain(config_maps).chain(of_spark(subject, role)).collect()
 }
 
 /// Returns the volumes of the role's pod template.
@@ -97,15 +101,6 @@ pub(super) fn of_template<'s>(subject: &'s Subject, role: Role) -> &'s [Value] {
     let template = role.pod(&subject.spec).template.as_ref();
     let volumes = template.and_then(|template| template.json()["spec"]["volumes"].as_array());
     volumes.map_or(&[], Vec::as_slice)
-}
-
-/// Returns the names of the volumes that the webhook adds for ConfigMaps.
-fn of_webhook(subject: &Subject, role: Role) -> Vec<String> {
-    let spec = &subject.spec;
-    let hadoop = spec.hadoop_config_map.is_some().then(|| volume::HADOOP_CONFIG_MAP.to_owned());
-    let spark = spec.spark_config_map.is_some().then(|| volume::SPARK_CONFIG_MAP.to_owned());
-    let config_maps = role.pod(spec).config_maps.iter().map(|map| volume_name::of_config_map(&map.name));
-    hadoop.into_iter().chain(spark).chain(config_maps).collect()
 }
 
 /// Returns the names of the volumes that Spark adds: for its own ConfigMap, for Secrets, and for the volume properties
