@@ -53,15 +53,11 @@ impl RoleField {
 pub(super) fn dependencies(
     deps: &Dependencies,
 ) -> impl Iterator<Item = (&'static str, &'static str, &'static str, &[String])> {
+    let excluded = &deps.exclude_packages;
     let lists: [(_, _, _, &[String]); 7] = [
         ("--jars", submit_conf::JARS, "deps.jars", &deps.jars),
         ("--packages", submit_conf::PACKAGES, "deps.packages", &deps.packages),
-        (
-            "--exclude-packages",
-            submit_conf::EXCLUDED_PACKAGES,
-            "deps.excludePackages",
-            &deps.exclude_packages,
-        ),
+        ("--exclude-packages", submit_conf::EXCLUDED_PACKAGES, "deps.excludePackages", excluded),
         ("--repositories", submit_conf::REPOSITORIES, "deps.repositories", &deps.repositories),
         ("--py-files", submit_conf::PY_FILES, "deps.pyFiles", &deps.py_files),
         ("--files", submit_conf::FILES, "deps.files", &deps.files),

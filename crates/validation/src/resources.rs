@@ -71,7 +71,8 @@ pub(super) fn cores(subject: &Subject) {
     }
 }
 
-/// Refuses bounds for the number of executors under dynamic allocation that Spark's `ExecutorAllocationManager` refuses when the driver starts.
+/// Refuses bounds for the number of executors under dynamic allocation that Spark's `ExecutorAllocationManager` refuses when
+/// the driver starts.
 pub(super) fn bounds(subject: &Subject) {
     let allocation = subject.spec.dynamic_allocation.as_ref();
     let Some(allocation) = allocation.filter(|allocation| allocation.enabled) else { return };
