@@ -1,7 +1,7 @@
 //! Sets the properties that identify an application (names, labels, annotations and service accounts) and the
 //! properties of the user's own configuration.
 
-use super::{Context, Properties};
+use super::{Context, DIRECTORY, Properties, file};
 use api::{
     Role, SparkApplication,
     names::{conf, label},
@@ -49,7 +49,8 @@ pub(super) fn labels_and_annotations(context: &Context, properties: &mut Propert
 /// and `waitAppCompletion` would make the submission wait for the end of the application. (In Kubeflow's operator the
 /// user's value takes precedence.)
 pub(super) fn operator_owned(context: &Context, properties: &mut Properties) {
-    properties.set(conf::NAMESPACE, context.namespace());
+    let namespace = context.application.metadata.namespace.as_deref();
+    properties.set(conf::NAMESPACE, namespace.unwrap_or_default());
     properties.set(conf::WAIT_APP_COMPLETION, "false");
     for (role, pod) in context.pods() {
         properties.set(role_label(role, label::APP_NAME), context.name());
@@ -59,8 +60,8 @@ pub(super) fn operator_owned(context: &Context, properties: &mut Properties) {
             properties.set(role_label(role, label::MUTATED_BY), "true");
         }
         if context.has_templates() {
-            let template = super::file::template(role);
-            properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_FILE), super::path(template));
+            let template = format!("{DIRECTORY}/{}", file::template(role));
+            properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_FILE), template);
             properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_CONTAINER), role.container());
         } else {
             let annotations = pod_customization::annotations(context.application, role);

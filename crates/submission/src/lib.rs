@@ -149,15 +149,6 @@ impl<'a> Context<'a> {
     fn name(&self) -> &str {
         self.application.metadata.name.as_deref().unwrap_or_default()
     }
-
-    fn namespace(&self) -> &str {
-        self.application.metadata.namespace.as_deref().unwrap_or_default()
-    }
-}
-
-/// Returns the path at which a submission pod has the file `name`.
-fn path(name: &str) -> String {
-    format!("{DIRECTORY}/{name}")
 }
 
 /// Whether this version of Spark has pod templates: Spark before 3.0 has none. A text that is not a version counts as newer
@@ -255,7 +246,7 @@ fn arguments(context: &Context, settings: &Settings, properties: &Properties) ->
         flag(name, &list.join(","));
     }
     // Not `--conf`: Linux refuses a single argument of more than 128 KiB (Kubeflow issue 433).
-    flag("--properties-file", &path(file::PROPERTIES));
+    flag("--properties-file", &format!("{DIRECTORY}/{}", file::PROPERTIES));
     for property in properties.for_arguments() {
         flag("--conf", &property);
     }

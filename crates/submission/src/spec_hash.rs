@@ -91,10 +91,9 @@ pub fn without_template(mut document: Value) -> Value {
     let driver = document["driver"].to_string();
     let is_of_driver = |volume: &Value| is_scratch(volume) || driver.contains(&volume["name"].to_string());
     if let Some(executor) = document.get_mut("executor").and_then(Value::as_object_mut) {
-        let of_template: BTreeSet<_> = EDITS
-            .lines()
-            .filter_map(|line| line.strip_prefix("executor.")?.strip_suffix(OF_TEMPLATE))
-            .collect();
+        let of_executor = EDITS.lines().filter_map(|line| line.strip_prefix("executor."));
+        let of_template: BTreeSet<_> =
+            of_executor.filter_map(|line| line.strip_suffix(OF_TEMPLATE)).collect();
         executor.retain(|field, _| field == MOUNTS || !of_template.contains(field.as_str()));
         keep(executor, MOUNTS, is_scratch);
     }

@@ -67,11 +67,7 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
     };
     let of_partial_run = if old.state().is_followed() { Effect::NextExecutor } else { Effect::NextRun };
     let specs = [old, new].map(|application| canonical(&application.spec));
-    let edits_of = |[before, after]: &[Value; 2]| {
-        let mut edits = Vec::new();
-        compare("spec", before, after, &mut edits);
-        edits
-    };
+    let edits_of = |[before, after]: &[Value; 2]| compare("spec", before, after);
     let mut edits = edits_of(&specs);
     // A list of volumes may differ in those of the driver, or in others alone.
     let others = has_partial_run(old).then(|| edits_of(&specs.map(without_template)));
@@ -89,21 +85,22 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
     edits
 }
 
-fn compare(field: &str, old: &Value, new: &Value, edits: &mut Vec<Edit>) {
+fn compare(field: &str, old: &Value, new: &Value) -> Vec<Edit> {
     if old == new {
-        return;
+        return Vec::new();
     }
     let (Value::Object(before), Value::Object(after)) = (old, new) else {
         let (field, old, new) = (field.to_owned(), old.clone(), new.clone());
-        edits.push(Edit { field, old, new, effect: Effect::EndsRun });
-        return;
+        return vec![Edit { field, old, new, effect: Effect::EndsRun }];
     };
-    for name in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
+    let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let of_name = |name: &String| {
         // The keys of maps contain dots.
         let is_field = name.chars().all(char::is_alphanumeric);
         let path = if is_field { format!("{field}.{name}") } else { format!("{field}[{name}]") };
-        compare(&path, &old[name], &new[name], edits);
-    }
+        compare(&path, &old[name], &new[name])
+    };
+    names.into_iter().flat_map(of_name).collect()
 }
 
 /// Returns the warning of an update that ends the run of `old`, or that leaves it alone and is for its next executors; none if

@@ -16,10 +16,9 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
     // Log4j and Spark replace it in settings of theirs.
     let is_read = value.contains("-Dlog4j") || value.contains("-Dspark.");
     let is_in_cluster = value.starts_with(spark_client::IN_CLUSTER);
+    let of_yarn = key.strip_prefix("spark.yarn.").unwrap_or_default();
     let is_of_others = OF_OTHERS.iter().any(|begin| key.starts_with(begin))
-        || key
-            .strip_prefix("spark.yarn.")
-            .is_some_and(|rest| OF_YARN.iter().any(|begin| rest.starts_with(begin)));
+        || OF_YARN.iter().any(|begin| of_yarn.starts_with(begin));
     Some(match key {
         _ if key.contains(char::is_whitespace) => "no setting of Spark has a blank in its name",
         _ if key.contains(['"', '\'']) => "no setting of Spark has a quotation mark in its name",

@@ -99,10 +99,8 @@ pub fn addresses<'a>(ingress: &'a Value) -> Vec<String> {
         let host = rule["host"].as_str().unwrap_or_default();
         items(&rule["http"]["paths"]).map(move |path| {
             let path = path["path"].as_str().unwrap_or_default();
-            match path.strip_suffix(BELOW) {
-                Some(expression) => format!("{host}{}", expression.replace(DOT, ".")),
-                None => format!("{host}{path}"),
-            }
+            let of_expression = path.strip_suffix(BELOW).map(|expression| expression.replace(DOT, "."));
+            format!("{host}{}", of_expression.as_deref().unwrap_or(path))
         })
     };
     items(&ingress["spec"]["rules"]).flat_map(of_rule).collect()
