@@ -57,6 +57,7 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
 /// The beginnings of settings for YARN, Mesos and Spark's own cluster that nobody reads on Kubernetes. (Spark reads others
 /// under their old names, such as `spark.yarn.keytab`.)
 const OF_OTHERS: [&str; 3] = ["spark.cores.max", "spark.deploy.", "spark.mesos."];
+/// Those of YARN, behind `spark.yarn.`.
 const OF_YARN: [&str; 5] = ["am.", "appMasterEnv.", "archive", "jars", "queue"];
 /// Directories without which nothing starts; nor does it without those above them.
 const NEEDED: [&str; 8] =
