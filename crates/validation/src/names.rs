@@ -1,6 +1,6 @@
 //! Checks that the names of objects, ports and driver pods are valid.
 
-use super::{Findings, Subject, property};
+use super::{Findings, Subject};
 pub(crate) use api::LONGEST_LABEL;
 pub use api::is_object_name;
 use api::{LONGEST_NAME, is_segment, names::conf};
@@ -31,14 +31,11 @@ pub fn check_name(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize,
 /// has been checked already.
 pub(super) fn driver_pod(subject: &Subject) {
     let name = driver_pod_name(subject.application);
-    let field = if subject.spec.driver.pod_name.as_ref() == Some(&name) {
-        "driver.podName".to_owned()
-    } else if subject.spec.spark_conf.get(conf::DRIVER_POD_NAME) == Some(&name) {
-        property(conf::DRIVER_POD_NAME)
-    } else {
-        return;
-    };
-    if !is_object_name(&name) {
+    let is_given = subject.spec.driver.pod_name.as_ref() == Some(&name);
+    let given = is_given.then(|| "driver.podName".to_owned());
+    let configured = subject.configured(conf::DRIVER_POD_NAME).filter(|(_, text)| *text == name);
+    let field = given.or(configured.map(|(path, _)| path));
+    if let Some(field) = field.filter(|_| !is_object_name(&name)) {
         let like = format_args!("write lower-case letters, digits, `-` and `.`, at most {LONGEST_NAME}");
         subject.refuse(field, format_args!("`{name}` cannot be the name of a pod: {like}"));
     }
