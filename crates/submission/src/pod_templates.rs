@@ -45,7 +45,13 @@ pub fn template(application: &SparkApplication, spec: &SparkApplicationSpec, rol
         template["spec"] = json!({"containers": []});
     }
     if Monitoring::of(application).is_some_and(|monitoring| monitoring.exporter(role).is_some()) {
-        keeps_last_words(&mut template["spec"]["containers"], role);
+        // A JVM that cannot load the exporter reports this only in its log. With this policy, which the template may set
+        // otherwise, the end of the log becomes the termination message.
+        let sparks = sparks_container(&mut template["spec"]["containers"], role);
+        let policy = &mut template["spec"]["containers"][sparks]["terminationMessagePolicy"];
+        if policy.is_null() {
+            *policy = "FallbackToLogsOnError".into();
+        }
     }
     template["apiVersion"] = "v1".into();
     template["kind"] = "Pod".into();
@@ -64,18 +70,6 @@ pub fn template(application: &SparkApplication, spec: &SparkApplicationSpec, rol
         }
     }
     template
-}
-
-/// Sets the termination message policy of Spark's container to `FallbackToLogsOnError`, unless the template sets a
-/// policy: a JVM that cannot load the exporter reports this only in its log, and with this policy the end of the log
-/// becomes the termination message.
-fn keeps_last_words(containers: &mut Value, role: Role) {
-    const POLICY: &str = "terminationMessagePolicy";
-    let sparks = sparks_container(containers, role);
-    let container = &mut containers[sparks];
-    if container[POLICY].is_null() {
-        container[POLICY] = "FallbackToLogsOnError".into();
-    }
 }
 
 /// Returns the index of the container in which Spark runs, found as by Spark: by the name that the operator has it look
