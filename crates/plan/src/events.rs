@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_long_note_is_cut_at_a_character() {
-        let event = submission_failed("pi", &"ü".repeat(LONGEST_NOTE));
+        let event = submission_failed("pi", "ü".repeat(LONGEST_NOTE));
         assert!(event.note.len() <= LONGEST_NOTE && event.note.ends_with("ü…"), "{}", event.note.len());
     }
 

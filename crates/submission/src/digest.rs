@@ -2,7 +2,6 @@
 
 use md5::Md5;
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 
 /// Returns the SHA-256 of `bytes` as 64 lower-case hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
@@ -24,8 +23,5 @@ pub(crate) fn md5_hex(bytes: &[u8]) -> String {
 
 /// Returns `bytes` as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        write!(hex, "{byte:02x}").expect("writing to a String cannot fail");
-        hex
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

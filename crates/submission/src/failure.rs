@@ -34,11 +34,8 @@ fn message(exception: &str) -> &str {
     // The Kubernetes client writes the request before the API server's message, and after it the same message again in
     // another syntax.
     let said = message.split_once(". Received status: Status(").map_or(message, |(said, _)| said);
-    if said.starts_with("Failure executing: ") {
-        said.split_once(". Message: ").map_or(said, |(_, words)| words)
-    } else {
-        said
-    }
+    let of_request = said.strip_prefix("Failure executing: ");
+    of_request.and_then(|said| said.split_once(". Message: ")).map_or(said, |(_, words)| words)
 }
 
 /// Returns the text after the name of the exception's class.

@@ -1,9 +1,9 @@
 //! Lists the fields of a role's section that are one property of Spark each, and finds the field of the spec from which a
 //! property was made.
 
-use super::dependencies;
+use super::allocation;
 use api::{
-    Role, SparkApplicationSpec, SparkPodSpec,
+    Dependencies, Role, SparkApplicationSpec, SparkPodSpec,
     names::{conf, submit_conf},
 };
 use std::borrow::Cow;
@@ -48,72 +48,58 @@ impl RoleField {
     }
 }
 
+/// Returns the flags of `spark-submit` for dependencies, as far as the application has any: for each flag, the property that the
+/// flag sets, the path of the field in the spec, and the list of values, which have to be joined with commas.
+pub(super) fn dependencies(
+    deps: &Dependencies,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static str, &[String])> {
+    let excluded = &deps.exclude_packages;
+    let lists: [(_, _, _, &[String]); 7] = [
+        ("--jars", submit_conf::JARS, "deps.jars", &deps.jars),
+        ("--packages", submit_conf::PACKAGES, "deps.packages", &deps.packages),
+        ("--exclude-packages", submit_conf::EXCLUDED_PACKAGES, "deps.excludePackages", excluded),
+        ("--repositories", submit_conf::REPOSITORIES, "deps.repositories", &deps.repositories),
+        ("--py-files", submit_conf::PY_FILES, "deps.pyFiles", &deps.py_files),
+        ("--files", submit_conf::FILES, "deps.files", &deps.files),
+        ("--archives", submit_conf::ARCHIVES, "deps.archives", &deps.archives),
+    ];
+    lists.into_iter().filter(|(.., list)| !list.is_empty())
+}
+
 /// Returns the path of the field of `spec`, which is at `root` in its object, that sets `property`; `property` itself if no
 /// field sets it. `property` may also be a flag of `spark-submit`, the main class or the main file.
 pub fn field_of(spec: &SparkApplicationSpec, root: &str, property: &str) -> String {
     let configured = || spec.spark_conf.contains_key(property).then(|| format!("sparkConf[{property}]"));
-    let stated = of_allocation(spec, property)
-        .or_else(|| of_program(spec, property))
-        .or_else(|| of_list(spec, property))
-        .or_else(configured)
-        .or_else(|| stated_in(spec, property));
+    let stated = of_application(spec, property).or_else(configured).or_else(|| stated_in(spec, property));
     stated.map_or_else(|| property.to_owned(), |field| format!("{root}.{field}"))
 }
 
 /// Returns the field beside `sparkConf` that sets `property`, if any does.
 pub fn stated_in(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
-    of_allocation(spec, property)
-        .or_else(|| of_program(spec, property))
-        .or_else(|| of_hadoop(spec, property))
-        .or_else(|| of_list(spec, property))
+    let hadoop = property.strip_prefix(conf::HADOOP_PREFIX).filter(|key| spec.hadoop_conf.contains_key(*key));
+    of_application(spec, property)
+        .or_else(|| hadoop.map(|key| format!("hadoopConf[{key}]")))
         .or_else(|| Role::ALL.into_iter().find_map(|role| of_role(spec, role, property)))
 }
 
-fn of_allocation(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
-    let allocation = spec.dynamic_allocation.as_ref().filter(|allocation| allocation.enabled)?;
-    let (field, is_stated) = match property {
-        conf::DYNAMIC_ALLOCATION => ("enabled", true),
-        conf::DYNAMIC_ALLOCATION_INITIAL => ("initialExecutors", allocation.initial_executors.is_some()),
-        conf::DYNAMIC_ALLOCATION_MIN => ("minExecutors", allocation.min_executors.is_some()),
-        conf::DYNAMIC_ALLOCATION_MAX => ("maxExecutors", allocation.max_executors.is_some()),
-        conf::SHUFFLE_TRACKING => ("shuffleTrackingEnabled", allocation.shuffle_tracking_enabled.is_some()),
-        conf::SHUFFLE_TRACKING_TIMEOUT => {
-            ("shuffleTrackingTimeout", allocation.shuffle_tracking_timeout.is_some())
-        }
-        _ => return None,
-    };
-    is_stated.then(|| format!("dynamicAllocation.{field}"))
-}
-
-fn of_program(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
-    let is_class = property == "--class" || spec.main_class.as_deref() == Some(property);
+/// Returns the field that sets `property` for the whole application.
+fn of_application(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
+    let mut allocation = allocation::fields(spec.dynamic_allocation.as_ref());
+    let mut lists = dependencies(&spec.deps);
+    if let Some((field, ..)) = allocation.find(|(_, key, value)| *key == property && value.is_some()) {
+        return Some(format!("dynamicAllocation.{field}"));
+    }
     let field = match property {
-        _ if is_class => "mainClass",
+        "--class" => "mainClass",
+        class if spec.main_class.as_deref() == Some(class) => "mainClass",
         program if program == spec.main_application_file => "mainApplicationFile",
         conf::IMAGE_PULL_POLICY if spec.image_pull_policy.is_some() => "imagePullPolicy",
         conf::PYTHON_VERSION if spec.python_version.is_some() => "pythonVersion",
         conf::MEMORY_OVERHEAD_FACTOR if spec.memory_overhead_factor.is_some() => "memoryOverheadFactor",
         conf::EXECUTOR_INSTANCES if spec.executor.instances.is_some() => "executor.instances",
-        _ => return None,
+        _ => lists.find(|(flag, key, ..)| [*flag, *key].contains(&property))?.2,
     };
     Some(field.to_owned())
-}
-
-fn of_hadoop(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
-    let key = property.strip_prefix(conf::HADOOP_PREFIX)?;
-    spec.hadoop_conf.contains_key(key).then(|| format!("hadoopConf[{key}]"))
-}
-
-fn of_list(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
-    let lists = dependencies::lists(&spec.deps).into_iter();
-    let mut found = lists.filter(|(flag, key, list)| [*flag, *key].contains(&property) && !list.is_empty());
-    let (_, key, _) = found.next()?;
-    let name = match key {
-        submit_conf::PY_FILES => "pyFiles",
-        submit_conf::EXCLUDED_PACKAGES => "excludePackages",
-        key => key.rsplit('.').next().unwrap_or(key),
-    };
-    Some(format!("deps.{name}"))
 }
 
 fn of_role(spec: &SparkApplicationSpec, role: Role, property: &str) -> Option<String> {

@@ -62,13 +62,11 @@ impl Findings {
         let cut = |text: String| excerpt::beginning(text, LONGEST_SENTENCE);
         let invalid = Invalid { field: cut(field.to_string()), why: cut(why.to_string()) };
         // A field that concerns both roles is checked once for each role, which gives the same finding twice.
-        if self.invalid.contains(&invalid) {
-            return;
-        }
-        if self.invalid.len() < MOST_FINDINGS {
+        let is_new = !self.invalid.contains(&invalid);
+        if is_new && self.invalid.len() < MOST_FINDINGS {
             self.invalid.push(invalid);
         } else {
-            self.unlisted_invalid += 1;
+            self.unlisted_invalid += usize::from(is_new);
         }
     }
 

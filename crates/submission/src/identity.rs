@@ -1,20 +1,20 @@
 //! Sets the properties that identify an application (names, labels, annotations and service accounts) and the
 //! properties of the user's own configuration.
 
-use super::{Context, Properties};
+use super::{Context, DIRECTORY, Properties, file};
 use api::{
     Role, SparkApplication,
     names::{conf, label},
+    stated,
 };
 
 /// Returns the driver pod's name: `spec.driver.podName`, else `spark.kubernetes.driver.pod.name` in `sparkConf`, else
 /// `<application>-driver`.
 pub fn driver_pod_name(application: &SparkApplication) -> String {
     let spec = &application.spec;
-    let given = spec.driver.pod_name.as_ref().filter(|name| !name.is_empty());
     let configured = || spec.spark_conf.get(conf::DRIVER_POD_NAME).filter(|name| !name.is_empty());
     let derived = || format!("{}-driver", application.metadata.name.as_deref().unwrap_or_default());
-    given.or_else(configured).cloned().unwrap_or_else(derived)
+    stated(&spec.driver.pod_name).or_else(configured).cloned().unwrap_or_else(derived)
 }
 
 /// Sets the properties of `sparkConf` and `hadoopConf`.
@@ -26,15 +26,14 @@ pub(super) fn user_configuration(context: &Context, properties: &mut Properties)
 pub(super) fn names(context: &Context, properties: &mut Properties) {
     properties.set(conf::DRIVER_POD_NAME, driver_pod_name(context.application));
     properties.set_some(conf::DRIVER_MASTER, context.spec.driver.kubernetes_master.as_ref());
-    for role in Role::ALL {
-        properties.set_some(conf::service_account(role), role.pod(context.spec).service_account.as_ref());
+    for (role, pod) in context.pods() {
+        properties.set_some(conf::service_account(role), pod.service_account.as_ref());
     }
 }
 
 pub(super) fn labels_and_annotations(context: &Context, properties: &mut Properties) {
     let driver = &context.spec.driver;
-    for role in Role::ALL {
-        let pod = role.pod(context.spec);
+    for (role, pod) in context.pods() {
         let application_labels = context.application.metadata.labels.iter().flatten();
         for (name, value) in application_labels.filter(|(name, _)| !name.starts_with(label::KUEUE_PREFIX)) {
             properties.set(role_label(role, name), value);
@@ -50,18 +49,19 @@ pub(super) fn labels_and_annotations(context: &Context, properties: &mut Propert
 /// and `waitAppCompletion` would make the submission wait for the end of the application. (In Kubeflow's operator the
 /// user's value takes precedence.)
 pub(super) fn operator_owned(context: &Context, properties: &mut Properties) {
-    properties.set(conf::NAMESPACE, context.namespace());
+    let namespace = context.application.metadata.namespace.as_deref();
+    properties.set(conf::NAMESPACE, namespace.unwrap_or_default());
     properties.set(conf::WAIT_APP_COMPLETION, "false");
-    for role in Role::ALL {
+    for (role, pod) in context.pods() {
         properties.set(role_label(role, label::APP_NAME), context.name());
         properties.set(role_label(role, label::LAUNCHED_BY), "true");
         properties.set(role_label(role, label::SUBMISSION_ID), context.run.id.as_str());
-        if !context.has_templates() || role.pod(context.spec).template.is_none() {
+        if !context.has_templates() || pod.template.is_none() {
             properties.set(role_label(role, label::MUTATED_BY), "true");
         }
         if context.has_templates() {
-            let template = super::file::template(role);
-            properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_FILE), super::path(template));
+            let template = format!("{DIRECTORY}/{}", file::template(role));
+            properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_FILE), template);
             properties.set(conf::kubernetes(role, conf::POD_TEMPLATE_CONTAINER), role.container());
         } else {
             let annotations = pod_customization::annotations(context.application, role);

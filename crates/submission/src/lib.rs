@@ -4,16 +4,13 @@
 //! [`CONCERNS`] lists what sets properties, in the order of Kubeflow's operator: a later concern overrides an earlier one.
 
 mod allocation;
-mod dependencies;
 pub mod digest;
-mod env;
 pub mod executor_template;
 pub mod exposure;
 pub mod failure;
 mod fields;
 pub mod findings;
 mod identity;
-mod images;
 pub mod monitoring;
 mod native;
 pub mod owned;
@@ -28,12 +25,12 @@ pub mod submission_pod;
 pub mod volumes;
 
 pub use allocation::allocation_properties;
-use api::{ObjectKind, Role, SparkApplication, SparkApplicationSpec, stated, with_defaults};
+use api::{ObjectKind, Role, SparkApplication, SparkApplicationSpec, SparkPodSpec, stated, with_defaults};
 use exposure::Exposure;
 pub use fields::{RoleField, field_of, stated_in};
 use findings::{Invalid, Refusal, Validated};
 pub use identity::driver_pod_name;
-pub use native::{Model, model, model_submission, native, objects};
+pub use native::{model, model_submission, native, objects};
 pub use properties::Properties;
 use run::Run;
 pub use scheduling::place;
@@ -43,16 +40,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// All functions that set properties, in order of precedence. The last one sets the properties that users may not
 /// change.
-const CONCERNS: [Concern; 15] = [
-    images::common,
-    resources::memory_overhead_factor,
+const CONCERNS: [Concern; 12] = [
+    resources::common,
     exposure::web_ui,
     identity::user_configuration,
     identity::names,
-    images::of_roles,
     resources::of_roles,
     identity::labels_and_annotations,
-    env::of_roles,
     secrets::of_roles,
     volumes::scratch_space,
     scheduling::node_selector,
@@ -142,7 +136,12 @@ struct Context<'a> {
     ui_path: Option<String>,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// Returns the roles with their sections.
+    fn pods(&self) -> [(Role, &'a SparkPodSpec); 2] {
+        Role::ALL.map(|role| (role, role.pod(self.spec)))
+    }
+
     fn has_templates(&self) -> bool {
         has_templates(&self.spec.spark_version)
     }
@@ -150,15 +149,6 @@ impl Context<'_> {
     fn name(&self) -> &str {
         self.application.metadata.name.as_deref().unwrap_or_default()
     }
-
-    fn namespace(&self) -> &str {
-        self.application.metadata.namespace.as_deref().unwrap_or_default()
-    }
-}
-
-/// Returns the path at which a submission pod has the file `name`.
-fn path(name: &str) -> String {
-    format!("{DIRECTORY}/{name}")
 }
 
 /// Whether this version of Spark has pod templates: Spark before 3.0 has none. A text that is not a version counts as newer
@@ -201,10 +191,8 @@ pub fn spark_submit(
     let mut files = BTreeMap::from([(file::PROPERTIES, text)]);
     if context.has_templates() {
         for role in Role::ALL {
-            files.insert(
-                file::template(role),
-                pod_templates::text(&template(application, &spec, role, settings)?),
-            );
+            let template = template(application, &spec, role, settings)?;
+            files.insert(file::template(role), pod_templates::text(&template));
         }
     }
     let properties = properties.over(read).into_map();
@@ -227,9 +215,7 @@ fn template(
 
 fn properties(context: &Context) -> Properties {
     let mut properties = Properties::default();
-    for concern in CONCERNS {
-        concern(context, &mut properties);
-    }
+    CONCERNS.iter().for_each(|concern| concern(context, &mut properties));
     properties
 }
 
@@ -256,13 +242,11 @@ fn arguments(context: &Context, settings: &Settings, properties: &Properties) ->
         flag("--class", class);
     }
     flag("--name", context.name());
-    for (name, _, list) in dependencies::lists(&spec.deps) {
-        if !list.is_empty() {
-            flag(name, &list.join(","));
-        }
+    for (name, .., list) in fields::dependencies(&spec.deps) {
+        flag(name, &list.join(","));
     }
     // Not `--conf`: Linux refuses a single argument of more than 128 KiB (Kubeflow issue 433).
-    flag("--properties-file", &path(file::PROPERTIES));
+    flag("--properties-file", &format!("{DIRECTORY}/{}", file::PROPERTIES));
     for property in properties.for_arguments() {
         flag("--conf", &property);
     }

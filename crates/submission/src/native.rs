@@ -2,8 +2,14 @@
 //! are those that Spark would create, except that the application owns them, they have the operator's labels, and the
 //! driver's pod is already customized.
 
-use super::{Context, Settings, SubmissionEnvironment, dependencies, pod_templates, properties, template};
-use crate::{exposure::ui_path, findings::Validated, monitoring, owned::owned, run::Run};
+use super::{Context, Settings, SubmissionEnvironment, fields, pod_templates, properties, template};
+use crate::{
+    exposure::ui_path,
+    findings::{Refusal, Validated},
+    monitoring,
+    owned::owned,
+    run::Run,
+};
 use api::{
     Role,
     names::{conf, label, submit_conf},
@@ -32,18 +38,10 @@ pub fn objects(
     let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
     let submission = native(application, run, settings, defaults, environment.clone(), now)?;
     let note = Line::nearest(&submission.spark_version).1;
-    Ok((of_submission(application, run, &submission)?, note))
-}
-
-/// Returns the objects of `run`, whose submission this is.
-fn of_submission(application: Validated, run: &Run, submission: &Submission) -> Result<Objects, NotNative> {
-    let Objects { mut pod, children } = uncustomized(application, run, submission)?;
-    let patch = pod_customization::patch(&pod).map_err(|denials| {
-        let why = denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        NotNative::refused("the driver's pod", why)
-    })?;
-    json_patch::patch(&mut pod, &patch).expect("the patch was made for this very pod");
-    Ok(Objects { pod, children })
+    let Objects { pod, children } = uncustomized(application, run, &submission)?;
+    let refused = |why| NotNative::refused("the driver's pod", why);
+    let pod = pod_templates::customized_pod(&pod).map_err(refused)?;
+    Ok((Objects { pod, children }, note))
 }
 
 /// Returns the objects with the driver's pod as Spark makes it, before the webhook changes it.
@@ -53,14 +51,6 @@ fn uncustomized(application: Validated, run: &Run, submission: &Submission) -> R
     // The driver's own ConfigMap stays the last of all objects: if it exists, all other objects exist.
     let of_monitoring = monitoring::config_map(&application, run).into_iter();
     Ok(Objects { pod, children: of_monitoring.chain(children.into_iter().map(own)).collect() })
-}
-
-/// The objects of a run as they would be created, and a model of its executors. The pods are as Spark makes them, before the
-/// webhook changes them.
-pub struct Model {
-    pub driver: Value,
-    pub children: Vec<Value>,
-    pub executor: Value,
 }
 
 /// Returns a model of the next run of an application in which no mistake was found, and its submission, as an operator
@@ -80,14 +70,18 @@ pub fn model_submission(application: Validated, uploads_files: bool) -> Result<(
     Ok((run, submission))
 }
 
-/// Returns the objects of `submission`, and a model of its executors.
+/// Returns the objects of `submission` as they would be created, and a model of its executors. The pods are as Spark makes them,
+/// before the webhook changes them.
 ///
 /// # Errors
 ///
 /// As for [`objects`].
-pub fn model(application: Validated, run: &Run, submission: &Submission) -> Result<Model, NotNative> {
-    let Objects { pod, children } = uncustomized(application, run, submission)?;
-    Ok(Model { driver: pod, children, executor: spark_client::executor(submission)? })
+pub fn model(
+    application: Validated,
+    run: &Run,
+    submission: &Submission,
+) -> Result<(Objects, Value), NotNative> {
+    Ok((uncustomized(application, run, submission)?, spark_client::executor(submission)?))
 }
 
 /// Returns the native submission of `run`. `defaults` is the text of a `spark-defaults.conf`, which all other
@@ -117,18 +111,15 @@ pub fn native(
     merged.insert(conf::MASTER.to_owned(), settings.master.clone());
     merged.insert(conf::DEPLOY_MODE.to_owned(), "cluster".to_owned());
     merged.insert(conf::APP_NAME.to_owned(), context.name().to_owned());
-    for (_, key, list) in dependencies::lists(&spec.deps).into_iter().filter(|(_, _, list)| !list.is_empty())
-    {
+    for (_, key, _, list) in fields::dependencies(&spec.deps) {
         let list = list.join(",");
         let list = if RESOLVED.contains(&key) { flag_list(key, &list)? } else { list };
         merged.insert(key.to_owned(), list);
     }
     let templates = context.has_templates();
-    let executor_template =
-        templates.then(|| template(application, &spec, Role::Executor, settings)).transpose();
-    let executor_template = executor_template
-        .map_err(|refusal| NotNative::refused("the executors' template", refusal.brief()))?
-        .map(|template| pod_templates::text(&template));
+    let refused = |refusal: Refusal| NotNative::refused("the executors' template", refusal.brief());
+    let executors = || template(application, &spec, Role::Executor, settings).map_err(refused);
+    let executor_template = templates.then(executors).transpose()?;
     Ok(Submission {
         line: Line::nearest(&spec.spark_version).0,
         spark_version: spec.spark_version.clone(),
@@ -138,7 +129,7 @@ pub fn native(
         arguments: spec.arguments.clone(),
         proxy_user: stated(&spec.proxy_user).cloned(),
         driver_template: templates.then(|| pod_templates::template(application, &spec, Role::Driver)),
-        executor_template,
+        executor_template: executor_template.map(|template| pod_templates::text(&template)),
         environment,
         ids,
         now,

@@ -8,6 +8,7 @@ use api::{
     names::{annotation, conf, label},
     owner_reference, spark_container,
 };
+use pod_customization::Denial;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt::Write, mem};
 
@@ -44,7 +45,13 @@ pub fn template(application: &SparkApplication, spec: &SparkApplicationSpec, rol
         template["spec"] = json!({"containers": []});
     }
     if Monitoring::of(application).is_some_and(|monitoring| monitoring.exporter(role).is_some()) {
-        keeps_last_words(&mut template["spec"]["containers"], role);
+        // A JVM that cannot load the exporter reports this only in its log. With this policy, which the template may set
+        // otherwise, the end of the log becomes the termination message.
+        let sparks = sparks_container(&mut template["spec"]["containers"], role);
+        let policy = &mut template["spec"]["containers"][sparks]["terminationMessagePolicy"];
+        if policy.is_null() {
+            *policy = "FallbackToLogsOnError".into();
+        }
     }
     template["apiVersion"] = "v1".into();
     template["kind"] = "Pod".into();
@@ -65,18 +72,6 @@ pub fn template(application: &SparkApplication, spec: &SparkApplicationSpec, rol
     template
 }
 
-/// Sets the termination message policy of Spark's container to `FallbackToLogsOnError`, unless the template sets a
-/// policy: a JVM that cannot load the exporter reports this only in its log, and with this policy the end of the log
-/// becomes the termination message.
-fn keeps_last_words(containers: &mut Value, role: Role) {
-    const POLICY: &str = "terminationMessagePolicy";
-    let sparks = sparks_container(containers, role);
-    let container = &mut containers[sparks];
-    if container[POLICY].is_null() {
-        container[POLICY] = "FallbackToLogsOnError".into();
-    }
-}
-
 /// Returns the index of the container in which Spark runs, found as by Spark: by the name that the operator has it look
 /// for, else the first one, unless another one begins as Spark does. Adds it if there is no container, as Spark does.
 pub fn sparks_container(containers: &mut Value, role: Role) -> usize {
@@ -86,6 +81,16 @@ pub fn sparks_container(containers: &mut Value, role: Role) -> usize {
     let all = containers.as_array().into_iter().flatten();
     let signs = all.map(|container| (container["name"].as_str(), container["args"][0].as_str()));
     spark_container(&[role.container()], signs, &BTreeSet::new()).unwrap_or(0)
+}
+
+/// Returns `pod` as the webhook would change it.
+///
+/// # Errors
+///
+/// When an annotation cannot be carried out: the reason.
+pub(super) fn customized_pod(pod: &Value) -> Result<Value, String> {
+    let said = |denials: Vec<Denial>| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    pod_customization::customized(pod).map_err(said)
 }
 
 /// Returns `template` with the changes that the webhook would make to the pod that Spark creates from it. `sparks` is the
@@ -99,8 +104,7 @@ pub fn as_by_the_webhook(mut template: Value, role: Role, sparks: usize) -> Resu
     // argument that Spark adds.
     template["metadata"]["labels"][label::SPARK_ROLE] = role.as_str().into();
     let arguments = mem::replace(&mut template["spec"]["containers"][sparks]["args"], json!([role.as_str()]));
-    let mut customized = pod_customization::customized(&template)
-        .map_err(|denials| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    let mut customized = customized_pod(&template)?;
     if let Some(container) = customized["spec"]["containers"][sparks].as_object_mut() {
         container.remove("args");
         container.extend((!arguments.is_null()).then(|| ("args".to_owned(), arguments)));

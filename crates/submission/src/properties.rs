@@ -2,7 +2,7 @@
 
 use api::names::conf;
 use spark_client::{SYNTAX, escaped, trimmed};
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
 /// How many bytes of properties may be passed as arguments. The number is far below 128 KiB, Linux's limit for a single
 /// argument.
@@ -49,11 +49,10 @@ impl Properties {
     ///
     /// Spark removes blanks from both ends of a value when it reads the file: see [`Properties::for_arguments`].
     pub(super) fn to_file(&self) -> String {
-        self.0.iter().fold(String::new(), |mut text, (key, value)| {
-            writeln!(text, "{}={}", escaped(key, true, &SYNTAX), escaped(value, false, &[]))
-                .expect("writing to a String cannot fail");
-            text
-        })
+        let line = |(key, value): (&String, &String)| {
+            format!("{}={}\n", escaped(key, true, &SYNTAX), escaped(value, false, &[]))
+        };
+        self.0.iter().map(line).collect()
     }
 
     /// Returns the properties whose values the file would change, as `key=value` for `--conf`, which takes precedence
@@ -76,6 +75,16 @@ impl Properties {
             })
             .collect()
     }
+}
+
+/// Returns, for every key that begins with `prefix`, the rest of the key and the value.
+pub(super) fn behind<'a>(
+    properties: &'a BTreeMap<String, String>,
+    prefix: &str,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let (prefix, from) = (prefix.to_owned(), prefix.to_owned());
+    let begin_so = properties.range(from..);
+    begin_so.map_while(move |(key, value)| Some((key.strip_prefix(&*prefix)?, value.as_str())))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Sets the node selector that applies to driver and executors, and adds to a pod what Spark's properties say about its
 //! place. The selector of a single role is applied by the webhook.
 
-use super::{Context, Properties};
+use super::{Context, Properties, properties::behind};
 use api::{
     Role,
     names::{conf, submit_conf},
@@ -18,9 +18,8 @@ pub(super) fn node_selector(context: &Context, properties: &mut Properties) {
 /// properties set in addition to the template.
 pub fn place(spec: &mut Value, role: Role, properties: &BTreeMap<String, String>) {
     for prefix in conf::node_selector_prefixes(role) {
-        let selector = properties.range(prefix.clone()..);
-        for (name, value) in selector.map_while(|(key, value)| Some((key.strip_prefix(&prefix)?, value))) {
-            spec["nodeSelector"][name] = value.as_str().into();
+        for (name, value) in behind(properties, &prefix) {
+            spec["nodeSelector"][name] = value.into();
         }
     }
     let first = |own: &str, other: &str| properties.get(own).or_else(|| properties.get(other));
@@ -33,17 +32,14 @@ pub fn place(spec: &mut Value, role: Role, properties: &BTreeMap<String, String>
     if let Some(account) = account.filter(|_| spec["serviceAccount"].is_null()) {
         spec["serviceAccountName"] = account.as_str().into();
     }
-    let secrets = properties.get(conf::IMAGE_PULL_SECRETS).map(|names| list_elements(names));
-    let there = spec["imagePullSecrets"].as_array();
+    let mut secrets = spec["imagePullSecrets"].as_array().cloned().unwrap_or_default();
     // The entries are compared as complete JSON: an entry that contains more than a name counts as a different entry.
-    let mut there: BTreeSet<_> = there.into_iter().flatten().map(Value::to_string).collect();
-    for secret in secrets.into_iter().flatten().map(|name| json!({"name": name})) {
-        if !there.insert(secret.to_string()) {
-            continue;
-        }
-        match spec["imagePullSecrets"].as_array_mut() {
-            Some(secrets) => secrets.push(secret),
-            None => spec["imagePullSecrets"] = json!([secret]),
-        }
+    let mut there: BTreeSet<_> = secrets.iter().map(Value::to_string).collect();
+    let names =
+        properties.get(conf::IMAGE_PULL_SECRETS).map(|names| list_elements(names)).unwrap_or_default();
+    let named = names.into_iter().map(|name| json!({"name": name}));
+    secrets.extend(named.filter(|secret| there.insert(secret.to_string())));
+    if !secrets.is_empty() {
+        spec["imagePullSecrets"] = secrets.into();
     }
 }

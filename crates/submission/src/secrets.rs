@@ -1,30 +1,32 @@
-//! Sets which Secrets are mounted into driver and executors.
+//! Sets which Secrets are mounted into driver and executors, and the deprecated fields `envVars` and `envSecretKeyRefs`. The
+//! field `env` is applied by the webhook instead.
 
 use super::{Context, Properties};
 use api::{
-    Role, SecretType,
+    SecretType,
     names::{conf, env},
 };
 use pod_customization::volume_name;
 
 pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
-    for role in Role::ALL {
-        for secret in &role.pod(context.spec).secrets {
+    for (role, pod) in context.pods() {
+        properties.set_all(&conf::env(role, ""), &pod.env_vars);
+        for (name, secret) in &pod.env_secret_key_refs {
+            let key = conf::kubernetes(role, &format!("{}{name}", conf::SECRET_KEY_REF_PREFIX));
+            properties.set(key, format!("{}:{}", secret.name, secret.key));
+        }
+        for secret in &pod.secrets {
             // The webhook mounts those that Spark cannot mount.
             if volume_name::of_unmountable_secret(&secret.name).is_none() {
                 let key = conf::kubernetes(role, &format!("{}{}", conf::SECRETS_PREFIX, secret.name));
                 properties.set(key, &secret.path);
             }
-            let mut name_file = |variable, name| {
-                properties.set(conf::env(role, variable), file_in(&secret.path, name));
+            let (variable, name) = match secret.secret_type {
+                SecretType::GcpServiceAccount => (env::GOOGLE_APPLICATION_CREDENTIALS, "key.json"),
+                SecretType::HadoopDelegationToken => (env::HADOOP_TOKEN_FILE_LOCATION, "hadoop.token"),
+                SecretType::Generic | SecretType::Other(_) => continue,
             };
-            match secret.secret_type {
-                SecretType::GcpServiceAccount => name_file(env::GOOGLE_APPLICATION_CREDENTIALS, "key.json"),
-                SecretType::HadoopDelegationToken => {
-                    name_file(env::HADOOP_TOKEN_FILE_LOCATION, "hadoop.token");
-                }
-                SecretType::Generic | SecretType::Other(_) => {}
-            }
+            properties.set(conf::env(role, variable), file_in(&secret.path, name));
         }
     }
 }

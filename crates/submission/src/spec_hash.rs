@@ -7,39 +7,19 @@ use api::{
     with_defaults,
 };
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// The version of the algorithm. Hashes of different versions cannot show whether the spec has changed.
 const VERSION: &str = "v1";
-/// The version of hashes that leave out `executor.instances` too: see [`is_elastic`].
+/// The version of hashes that leave out `executor.instances` too: see [`hash_of`].
 const ELASTIC: &str = "v1-elastic";
 /// The version of hashes that leave out what executors have from their template: see [`without_template`].
 const PARTIAL: &str = "v1-partial";
 
-/// The fields of `executor` that only the executors' template has: they are no properties of the driver.
-pub const OF_TEMPLATE: [&str; 22] = [
-    "affinity",
-    "configMaps",
-    "dnsConfig",
-    "env",
-    "envFrom",
-    "gpu",
-    "hostAliases",
-    "hostNetwork",
-    "initContainers",
-    "lifecycle",
-    "memoryLimit",
-    "nodeSelector",
-    "podSecurityContext",
-    "ports",
-    "priorityClassName",
-    "schedulerName",
-    "securityContext",
-    "shareProcessNamespace",
-    "sidecars",
-    "template",
-    "terminationGracePeriodSeconds",
-    "tolerations",
-];
+/// The fields of a spec with what an edit of each, or of what is below it, does to a run, in the words of `validation::Effect`.
+pub const EDITS: &str = include_str!("edits.txt");
+/// How a line of [`EDITS`] ends whose field only the executors' template has: it is no property of the driver.
+const OF_TEMPLATE: &str = " takes effect for the next executor";
 
 /// Returns the hash of those fields of a spec that define a run: `v1:` and the SHA-256, in hexadecimal, of the
 /// [canonical] JSON of the spec: no white space, and the members of objects in the order of their keys.
@@ -49,9 +29,12 @@ pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     hashed(VERSION, canonical(spec))
 }
 
-/// Returns the hash that is recorded with a run of `application`.
+/// Returns the hash that is recorded with a run of `application`. An edit of `executor.instances` alone requires no other run of
+/// an elastic job of Kueue.
 pub fn hash_of(application: &SparkApplication) -> String {
-    hashed(if is_elastic(application) { ELASTIC } else { VERSION }, canonical(&application.spec))
+    let mut annotations = application.metadata.annotations.iter().flatten();
+    let is_elastic = annotations.any(|(key, value)| key == annotation::ELASTIC_JOB && value == "true");
+    hashed(if is_elastic { ELASTIC } else { VERSION }, canonical(&application.spec))
 }
 
 /// Returns the hash that is recorded with a run whose executors' template is written anew after edits.
@@ -83,14 +66,6 @@ fn version_of_run(application: &SparkApplication) -> Option<&str> {
     Some(version)
 }
 
-/// Whether `application` is an elastic job of Kueue: an edit of `executor.instances` alone does not require another run.
-fn is_elastic(application: &SparkApplication) -> bool {
-    let annotations = application.metadata.annotations.as_ref();
-    annotations
-        .and_then(|annotations| annotations.get(annotation::ELASTIC_JOB))
-        .is_some_and(|is| is == "true")
-}
-
 /// Returns a spec as JSON with its defaults, so that two specs that mean the same are equal. The default protocol of
 /// containers' ports is left out: the API server adds it by the definitions, which have not always had it.
 pub fn canonical(spec: &SparkApplicationSpec) -> Value {
@@ -112,11 +87,15 @@ pub fn canonical(spec: &SparkApplicationSpec) -> Value {
 /// Returns a [canonical] spec without what only the executors' template has. Scratch space stays, which is a property of the
 /// driver, and so does a volume whose name is anywhere in the driver's section.
 pub fn without_template(mut document: Value) -> Value {
+    const MOUNTS: &str = "volumeMounts";
     let driver = document["driver"].to_string();
     let is_of_driver = |volume: &Value| is_scratch(volume) || driver.contains(&volume["name"].to_string());
     if let Some(executor) = document.get_mut("executor").and_then(Value::as_object_mut) {
-        executor.retain(|field, _| !OF_TEMPLATE.contains(&field.as_str()));
-        keep(executor, "volumeMounts", is_scratch);
+        let of_executor = EDITS.lines().filter_map(|line| line.strip_prefix("executor."));
+        let of_template: BTreeSet<_> =
+            of_executor.filter_map(|line| line.strip_suffix(OF_TEMPLATE)).collect();
+        executor.retain(|field, _| field == MOUNTS || !of_template.contains(field.as_str()));
+        keep(executor, MOUNTS, is_scratch);
     }
     if let Some(spec) = document.as_object_mut() {
         keep(spec, "volumes", is_of_driver);

@@ -3,7 +3,7 @@
 
 use super::{Context, Properties};
 use api::{
-    Role,
+    SparkApplicationSpec,
     names::{conf, volume::is_scratch},
     quantity,
 };
@@ -25,6 +25,13 @@ const TYPES: [(&str, &[&str]); 4] = [
     ("persistentVolumeClaim", &["claimName", "readOnly"]),
 ];
 
+/// Returns the volumes of a spec by their names. If several volumes have the same name, the last one is returned, as Kubeflow's
+/// operator uses it.
+pub fn by_name(spec: &SparkApplicationSpec) -> BTreeMap<&str, &Value> {
+    let volumes = spec.volumes.iter().map(|volume| volume.json());
+    volumes.filter_map(|volume| Some((volume["name"].as_str()?, volume))).collect()
+}
+
 /// Returns the type of `volume` and its options, if Spark can mount it.
 pub fn type_of(volume: &Value) -> Option<(&'static str, &'static [&'static str])> {
     TYPES.into_iter().find(|(kind, _)| !volume[kind].is_null())
@@ -32,28 +39,20 @@ pub fn type_of(volume: &Value) -> Option<(&'static str, &'static [&'static str])
 
 /// Sets the properties of the scratch volumes. Validation has checked that each of them has one of [`TYPES`].
 pub(super) fn scratch_space(context: &Context, properties: &mut Properties) {
-    // If several volumes have the same name, the last one is used, as in Kubeflow's operator.
-    let volumes = context.spec.volumes.iter().map(|volume| volume.json());
-    let volumes: BTreeMap<_, _> = volumes.map(|volume| (volume["name"].as_str(), volume)).collect();
-    for role in Role::ALL {
-        let mounts = role.pod(context.spec).volume_mounts.iter().map(|mount| mount.json());
-        for mount in mounts.filter(|mount| is_scratch(mount)) {
-            let volume = volumes.get(&mount["name"].as_str());
-            if let Some((volume, (kind, options))) =
-                volume.and_then(|volume| Some((volume, type_of(volume)?)))
-            {
-                let name = mount["name"].as_str().unwrap_or_default();
-                let base = conf::kubernetes(role, &format!("{}{kind}.{name}", conf::VOLUMES_PREFIX));
-                for (option, field) in
-                    [("path", "mountPath"), ("subPath", "subPath"), ("readOnly", "readOnly")]
-                {
-                    let value = text(&mount[field]).filter(|text| !text.is_empty());
-                    properties.set_some(format!("{base}.mount.{option}"), value);
-                }
-                for option in options {
-                    let value = option_value(option, &volume[kind][option]);
-                    properties.set_some(format!("{base}.options.{option}"), value);
-                }
+    let volumes = by_name(context.spec);
+    for (role, pod) in context.pods() {
+        for mount in pod.volume_mounts.iter().map(|mount| mount.json()).filter(|mount| is_scratch(mount)) {
+            let name = mount["name"].as_str().unwrap_or_default();
+            let Some(volume) = volumes.get(name) else { continue };
+            let Some((kind, options)) = type_of(volume) else { continue };
+            let base = conf::kubernetes(role, &format!("{}{kind}.{name}", conf::VOLUMES_PREFIX));
+            for (option, field) in [("path", "mountPath"), ("subPath", "subPath"), ("readOnly", "readOnly")] {
+                let value = text(&mount[field]).filter(|text| !text.is_empty());
+                properties.set_some(format!("{base}.mount.{option}"), value);
+            }
+            for option in options {
+                let value = option_value(option, &volume[kind][option]);
+                properties.set_some(format!("{base}.options.{option}"), value);
             }
         }
     }

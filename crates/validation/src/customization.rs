@@ -1,8 +1,8 @@
 //! Checks that the webhook will be able to apply the changes for which the annotations of the pods ask.
 
-use super::{Findings, Subject, volumes};
+use super::{Subject, volumes};
 use api::{
-    Role,
+    Role, SparkPodSpec,
     monitoring::Monitoring,
     names::{annotation, conf, label},
 };
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Customizes, for each role, a pod with the fewest fields that a pod of Spark can have, and refuses the application if
 /// the webhook would deny that pod.
-pub(super) fn rehearsal(subject: &Subject, findings: &mut Findings) {
+pub(super) fn rehearsal(subject: &Subject) {
     for role in Role::ALL {
         let mut annotations = pod_customization::annotations(subject.application, role);
         // The operator sets this annotation, not the user, and its value is incomplete before the application is
@@ -22,47 +22,40 @@ pub(super) fn rehearsal(subject: &Subject, findings: &mut Findings) {
             "metadata": {"labels": {label::SPARK_ROLE: role.as_str()}, "annotations": annotations},
             "spec": {"containers": [{"name": role.container()}], "volumes": volumes_of(subject, role)},
         });
-        denied(subject, role, pod_customization::patch(&pod).err().unwrap_or_default(), findings);
+        denied(subject, role, pod_customization::patch(&pod).err().unwrap_or_default());
     }
 }
 
 /// Refuses the application because the webhook would deny its pods.
-pub(super) fn denied(subject: &Subject, role: Role, denials: Vec<Denial>, findings: &mut Findings) {
+pub(super) fn denied(subject: &Subject, role: Role, denials: Vec<Denial>) {
     for denial in denials {
         match denial {
             Denial::Annotation { key, problem } => {
-                findings.refuse(field(subject, role, key, &problem.path), problem.text);
+                subject.refuse(field(role, key, &problem.path), problem.text)
             }
             // Told of all annotations by another check.
             Denial::TooLarge { .. } => {}
-            other => findings.refuse(subject.field(role.as_str()), other),
+            other => subject.refuse(role, other),
         }
     }
 }
 
 /// Checks that all annotations of a pod fit into Kubernetes' limit. (In Kubeflow's operator, the webhook reads the
 /// application instead of annotations, and the application may be larger.)
-pub(super) fn size(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let annotations = all_annotations(subject, role);
-        let size = |(key, value): (&String, &String)| key.len() + value.len();
-        let total: usize = annotations.iter().map(size).sum();
-        let Some((largest, _)) = annotations.iter().max_by_key(|entry| size(*entry)) else { continue };
-        if total > LARGEST {
-            findings.refuse(
-                subject.field(role.as_str()),
-                format_args!(
-                    "makes {total} bytes of annotations, most of it `{largest}`, and Kubernetes allows {LARGEST}: move \
-                     large values into ConfigMaps"
-                ),
-            );
-        }
+pub(super) fn size(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let annotations = all_annotations(subject, role, pod);
+    let size = |(key, value): (&String, &String)| key.len() + value.len();
+    let total: usize = annotations.iter().map(size).sum();
+    let Some((largest, _)) = annotations.iter().max_by_key(|entry| size(*entry)) else { return };
+    if total > LARGEST {
+        let most = format_args!("Kubernetes allows {LARGEST}: move large values into ConfigMaps");
+        let why = format_args!("makes {total} bytes of annotations, most of it `{largest}`, and {most}");
+        subject.refuse(role, why);
     }
 }
 
 /// Returns all annotations of the role's pods except those that Spark itself adds.
-fn all_annotations(subject: &Subject, role: Role) -> BTreeMap<String, String> {
-    let pod = role.pod(&subject.spec);
+fn all_annotations(subject: &Subject, role: Role, pod: &SparkPodSpec) -> BTreeMap<String, String> {
     let template =
         pod.template.as_ref().and_then(|template| template.json()["metadata"]["annotations"].as_object());
     let template = template.into_iter().flatten();
@@ -84,12 +77,12 @@ fn all_annotations(subject: &Subject, role: Role) -> BTreeMap<String, String> {
 
 /// Returns the volumes of the template, and those that Spark adds, without their contents.
 fn volumes_of(subject: &Subject, role: Role) -> Vec<Value> {
-    let (template, of_spec) = (volumes::of_template(subject, role), volumes::of_spec(subject));
-    let mut of_spark: BTreeSet<_> = volumes::of_spark(subject, role).into_iter().collect();
+    let template = volumes::of_template(subject, role);
+    let of_spec = submission::volumes::by_name(&subject.spec);
+    let is_there = |name: &str| template.iter().any(|volume| volume["name"] == *name);
     // The webhook adds those of the spec itself.
-    of_spark.retain(|name| {
-        !of_spec.contains_key(name.as_str()) && !template.iter().any(|volume| volume["name"] == **name)
-    });
+    let mut of_spark: BTreeSet<_> = volumes::of_spark(subject, role).into_iter().collect();
+    of_spark.retain(|name| !of_spec.contains_key(name.as_str()) && !is_there(name));
     template.iter().cloned().chain(of_spark.into_iter().map(|name| json!({"name": name}))).collect()
 }
 
@@ -98,25 +91,22 @@ const OF_METADATA: [&str; 3] =
     [annotation::OWNER_REFERENCE, annotation::POD_GROUP, annotation::SCHEDULING_GATE];
 
 /// Returns the paths of the spec fields from which annotations of the contract are created.
-pub(super) fn fields(subject: &Subject, role: Role) -> impl Iterator<Item = String> {
+pub(super) fn fields(role: Role) -> impl Iterator<Item = String> {
     let of_spec = STEPS.iter().filter(|step| !OF_METADATA.contains(&step.key));
-    of_spec.map(move |step| field(subject, role, step.key, ""))
+    of_spec.map(move |step| field(role, step.key, ""))
 }
 
 /// Returns the path of the spec field from which an annotation of the contract is created.
-fn field(subject: &Subject, role: Role, key: &str, path: &str) -> String {
+fn field(role: Role, key: &str, path: &str) -> String {
+    let field = camel_case(key);
     match key {
-        annotation::HADOOP_CONFIG_MAP => subject.field("hadoopConfigMap"),
-        annotation::SPARK_CONFIG_MAP => subject.field("sparkConfigMap"),
-        annotation::PROMETHEUS => subject.field("monitoring"),
-        // In the two annotations below, the positions differ from those in the spec, so the path has no position; the
-        // problem's text contains the names.
-        annotation::VOLUMES => subject.field("volumes"),
-        annotation::VOLUME_MOUNTS => subject.of_role(role, "volumeMounts"),
-        key => {
-            let inside = if path.is_empty() || path.starts_with('[') { "" } else { "." };
-            subject.of_role(role, format_args!("{}{inside}{path}", camel_case(key)))
-        }
+        annotation::PROMETHEUS => "monitoring".to_owned(),
+        // The positions in the annotations of volumes and mounts differ from those in the spec, so the path has no position;
+        // the problem's text contains the names.
+        annotation::HADOOP_CONFIG_MAP | annotation::SPARK_CONFIG_MAP | annotation::VOLUMES => field,
+        annotation::VOLUME_MOUNTS => format!("{role}.{field}"),
+        _ if path.is_empty() || path.starts_with('[') => format!("{role}.{field}{path}"),
+        _ => format!("{role}.{field}.{path}"),
     }
 }
 
@@ -139,12 +129,10 @@ mod tests {
 
     #[test]
     fn every_annotation_is_called_as_the_field_that_it_is_made_from() {
-        let application = SparkApplication::new("pi", Default::default());
-        let subject = Subject::new(&application, "spec");
         let schema = serde_json::to_value(SparkApplication::crd()).unwrap();
         let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-        for path in fields(&subject, Role::Executor) {
-            let found = path.split('.').skip(1).fold(schema, |schema, name| &schema["properties"][name]);
+        for path in fields(Role::Executor) {
+            let found = path.split('.').fold(schema, |schema, name| &schema["properties"][name]);
             assert!(found.is_object(), "{path}");
         }
     }

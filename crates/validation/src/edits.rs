@@ -3,7 +3,7 @@
 use api::{SparkApplication, State, excerpt};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use submission::spec_hash::{canonical, has_elastic_run, has_partial_run, without_template};
+use submission::spec_hash::{EDITS, canonical, has_elastic_run, has_partial_run, without_template};
 
 api::words! {
     /// What an edit of a field does to a run, or to a server.
@@ -39,14 +39,12 @@ pub struct Edit {
     pub effect: Effect,
 }
 
-/// The fields of a spec with their effects.
-const FIELDS: &str = include_str!("edits.txt");
 /// The most bytes of a field's path in a warning. `kubectl` prints warnings of up to 160 bytes completely.
 const LONGEST_FIELD: usize = 80;
 
 /// Returns the fields of a spec with the effect of an edit of each, or of what is below it, while a run is on.
 pub fn effects() -> impl Iterator<Item = (&'static str, Effect)> {
-    FIELDS.lines().filter_map(|line| {
+    EDITS.lines().filter_map(|line| {
         let (field, effect) = line.split_once(' ')?;
         Some((field, Effect::ALL.into_iter().find(|known| known.as_str() == effect)?))
     })
@@ -93,27 +91,26 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
 
 /// Returns the fields in which two specs differ, each with the `effect` that the path of the field has.
 pub fn edits_between(old: &Value, new: &Value, effect: impl Fn(&str) -> Effect) -> Vec<Edit> {
-    let mut edits = Vec::new();
-    compare("spec", old, new, &mut |field, old, new| {
-        let effect = effect(&field);
-        edits.push(Edit { field, old, new, effect });
-    });
-    edits
+    compare("spec", old, new, &effect)
 }
 
-fn compare(field: &str, old: &Value, new: &Value, differs: &mut impl FnMut(String, Value, Value)) {
+fn compare(field: &str, old: &Value, new: &Value, effect: &impl Fn(&str) -> Effect) -> Vec<Edit> {
     if old == new {
-        return;
+        return Vec::new();
     }
     let (Value::Object(before), Value::Object(after)) = (old, new) else {
-        return differs(field.to_owned(), old.clone(), new.clone());
+        let effect = effect(field);
+        let (field, old, new) = (field.to_owned(), old.clone(), new.clone());
+        return vec![Edit { field, old, new, effect }];
     };
-    for name in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
+    let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let of_name = |name: &String| {
         // The keys of maps contain dots.
         let is_field = name.chars().all(char::is_alphanumeric);
         let path = if is_field { format!("{field}.{name}") } else { format!("{field}[{name}]") };
-        compare(&path, &old[name], &new[name], differs);
-    }
+        compare(&path, &old[name], &new[name], effect)
+    };
+    names.into_iter().flat_map(of_name).collect()
 }
 
 /// Returns the warning of an update that ends the run of `old`, or that leaves it alone and is for its next executors; none if

@@ -6,7 +6,6 @@
 //! messages. An application is refused only for what can never work. A setting that has no effect, or that may fail in
 //! one cluster and work in another, causes a warning.
 
-mod allocation;
 mod customization;
 mod edits;
 mod ignored;
@@ -14,134 +13,179 @@ mod ingress;
 pub mod kubernetes;
 mod labels;
 mod mistakes;
-mod mode;
 mod monitoring;
 mod names;
 mod planned;
 mod pod_templates;
-mod precision;
 mod program;
-mod python;
 mod resources;
 mod schedule;
-mod scheduling;
-mod size;
 mod spark_conf;
 mod start;
 mod volumes;
 
-use api::{Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, with_defaults};
+use api::{
+    Bounds, LONGEST_LABEL, Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec,
+    SparkPodSpec, with_defaults,
+};
 pub use edits::{Edit, Effect, differences, edits_between, effect_of, effect_on_run, effects};
 pub use names::{check_name, is_label, is_label_value, is_object_name};
 pub use planned::Files;
-pub use precision::Precision;
-pub use schedule::shortest_named_run;
-pub use size::is_bounded;
-use std::{borrow::Cow, fmt::Display, time::Duration};
+pub use schedule::{Precision, shortest_named_run};
+use std::{borrow::Cow, cell::RefCell, fmt::Display, time::Duration};
 pub use submission::findings::{Findings, Invalid, MOST_FINDINGS, Refusal, Validated};
 use submission::{RoleField, spec_hash::spec_hash};
 
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 36] = [
-    mode::cluster,
-    program::main_file,
-    program::main_class,
-    program::local_files,
-    program::arguments,
-    program::java_options,
-    names::driver_pod,
-    pod_templates::version,
-    pod_templates::form,
-    scheduling::node_selector,
-    ingress::web_ui,
-    ingress::driver_ingress,
-    spark_conf::denied,
-    spark_conf::contract,
-    spark_conf::references,
-    spark_conf::without_effect,
-    spark_conf::unknown,
-    spark_conf::of_volumes,
-    mistakes::in_properties,
-    mistakes::in_arguments,
-    mistakes::secrets,
-    mistakes::mounts,
-    mistakes::containers,
-    mistakes::images,
-    labels::operators,
-    resources::memory,
-    resources::cores,
-    resources::limits,
-    allocation::bounds,
-    volumes::scratch_space,
-    volumes::mounts,
-    monitoring::exposure,
-    customization::size,
-    pod_templates::size,
-    python::version,
-    ignored::fields,
+const CHECKS: [Check; 38] = [
+    Check::Whole(program::cluster),
+    Check::Whole(program::main_file),
+    Check::Whole(program::main_class),
+    Check::Whole(program::local_files),
+    Check::Whole(program::arguments),
+    Check::OfRole(program::java_options),
+    Check::Whole(names::driver_pod),
+    Check::OfRole(pod_templates::version),
+    Check::OfRole(pod_templates::form),
+    Check::OfRole(labels::node_selector),
+    Check::Whole(ingress::web_ui),
+    Check::Whole(ingress::driver_ingress),
+    Check::Whole(spark_conf::denied),
+    Check::OfRole(spark_conf::contract),
+    Check::Whole(spark_conf::references),
+    Check::Whole(spark_conf::without_effect),
+    Check::Whole(spark_conf::unknown),
+    Check::OfRole(spark_conf::of_volumes),
+    Check::Whole(mistakes::in_properties),
+    Check::Whole(mistakes::in_arguments),
+    Check::OfRole(mistakes::secrets),
+    Check::OfRole(mistakes::mounts),
+    Check::OfRole(mistakes::containers),
+    Check::Whole(mistakes::images),
+    Check::Whole(labels::operators),
+    Check::Whole(resources::memory),
+    Check::Whole(resources::cores),
+    Check::OfRole(resources::limits),
+    Check::Whole(resources::bounds),
+    Check::OfRole(volumes::scratch_space),
+    Check::Whole(volumes::names),
+    Check::OfRole(volumes::mounts),
+    Check::Whole(monitoring::exposure),
+    Check::OfRole(customization::size),
+    Check::Whole(pod_templates::size),
+    Check::Whole(program::python),
+    Check::Whole(ignored::fields),
+    Check::OfRole(ignored::of_role),
 ];
 
-/// Checks one concern.
-type Check = fn(&Subject, &mut Findings);
+/// A check of one concern.
+enum Check {
+    Whole(fn(&Subject)),
+    /// Of the section of each role.
+    OfRole(fn(&Subject, Role, &SparkPodSpec)),
+}
 
-/// The path of where the user wrote a value, and the value.
+/// The path of where the user wrote a value, below the spec, and the value.
 type Given<'a> = (String, Cow<'a, str>);
 
-/// The application that a check examines.
+/// The application that the checks examine, and what they have found. The paths of fields are those below the spec.
 struct Subject<'a> {
     application: &'a SparkApplication,
     /// The application's spec with defaults filled in.
     spec: SparkApplicationSpec,
     /// The path of the spec in the user's object: `spec`, or `spec.template` in a schedule.
     root: &'static str,
+    findings: RefCell<Findings>,
 }
 
 impl<'a> Subject<'a> {
-    fn new(application: &'a SparkApplication, root: &'static str) -> Self {
-        Self { application, spec: with_defaults(application.spec.clone()), root }
+    fn new(application: &'a SparkApplication, root: &'static str, findings: Findings) -> Self {
+        let spec = with_defaults(application.spec.clone());
+        Self { application, spec, root, findings: findings.into() }
     }
 
     fn name(&self) -> &str {
         self.application.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Returns the path of a field of the spec in the user's object.
+    /// Returns the roles with their sections.
+    fn pods(&self) -> [(Role, &SparkPodSpec); 2] {
+        Role::ALL.map(|role| (role, role.pod(&self.spec)))
+    }
+
+    /// Returns the path in the user's object of a field of the spec.
     fn field(&self, path: impl Display) -> String {
         format!("{}.{path}", self.root)
     }
 
-    /// Returns the path of a field of the role's section.
-    fn of_role(&self, role: Role, path: impl Display) -> String {
-        format!("{}.{}.{path}", self.root, role.as_str())
+    /// Adds a mistake of a field.
+    fn refuse(&self, path: impl Display, why: impl Display) {
+        self.findings.borrow_mut().refuse(self.field(path), why);
     }
 
-    /// Returns the path of an entry of sparkConf.
-    fn conf(&self, key: &str) -> String {
-        format!("{}.sparkConf[{key}]", self.root)
+    /// Adds a warning about a field.
+    fn warn(&self, path: impl Display, what: impl Display) {
+        self.findings.borrow_mut().warn(self.field(path), what);
     }
 
     /// Returns the value of a role's field, else that of its property in sparkConf, with the path of where it stands.
     fn given(&self, role: Role, field: RoleField) -> Option<Given<'_>> {
-        let stated = field.stated(role.pod(&self.spec)).map(|value| (self.of_role(role, field), value));
+        let stated = field.stated(role.pod(&self.spec)).map(|value| (format!("{role}.{field}"), value));
         stated.or_else(|| self.configured(&field.key(role)))
     }
 
     /// Returns the value of a property in sparkConf.
     fn configured(&self, key: &str) -> Option<Given<'_>> {
-        self.spec.spark_conf.get(key).map(|value| (self.conf(key), value.into()))
+        self.spec.spark_conf.get(key).map(|value| (property(key), value.into()))
     }
 
-    /// Returns whether the spec is small enough for further checks.
-    fn check(&self, findings: &mut Findings) -> bool {
+    /// Returns what all checks find, and `further` after them; if the spec is too large for any, that alone.
+    fn examined(self, further: impl FnOnce(&Self)) -> Findings {
         let json = serde_json::to_string(&self.application.spec).expect("a spec is JSON");
-        let is_bounded = size::is_bounded(&json, self.root, findings);
+        let is_bounded = is_bounded(&json, self.root, &mut self.findings.borrow_mut());
         if is_bounded {
-            CHECKS.iter().for_each(|check| check(self, findings));
+            for check in CHECKS {
+                match check {
+                    Check::Whole(check) => check(&self),
+                    Check::OfRole(check) => {
+                        self.pods().into_iter().for_each(|(role, pod)| check(&self, role, pod))
+                    }
+                }
+            }
+            further(&self);
         }
-        is_bounded
+        self.findings.into_inner().told("spec")
     }
+}
+
+/// Returns the path of a property in sparkConf.
+fn property(key: &str) -> String {
+    format!("sparkConf[{key}]")
+}
+
+/// The greatest size of a spec, in bytes of compact JSON.
+///
+/// The API server accepts requests of 3 MiB, and etcd accepts objects of 1.5 MB. `managedFields` in the same object can
+/// be as large as the spec. The data of a run has limits as well: Spark's properties must fit into a ConfigMap of 1
+/// MiB, and the changes that the webhook makes to the pods of each of the two roles into 256 KiB of annotations. So
+/// this limit leaves 256 KiB for each role and 256 KiB for all the rest.
+const LARGEST: usize = 768 << 10;
+
+/// Whether the spec whose JSON this is, under the path `root`, is within the limits. Otherwise no other check is needed: the
+/// user has to rewrite the spec.
+pub fn is_bounded(json: &str, root: &str, findings: &mut Findings) -> bool {
+    let excess = Bounds::SPEC.excess(json, root);
+    if let Some(excess) = &excess {
+        findings.refuse(&excess.path, excess.why());
+    }
+    let is_large = json.len() > LARGEST;
+    if is_large {
+        let most = format_args!("at most {LARGEST} are possible: move large values into ConfigMaps or files");
+        findings.refuse(root, format_args!("has {} bytes as JSON, and {most}", json.len()));
+    }
+    excess.is_none() && !is_large
 }
 
 /// Returns the one of `known` from which `given` differs by two letters at most. A known name that ends in a dot is the
@@ -164,18 +208,13 @@ fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> Option<Stri
 
 /// Returns the mistakes and the warnings of an application, including what planning its run finds.
 pub fn examine(application: &SparkApplication, files: Files) -> Findings {
-    let mut findings = Findings::default();
-    if let Some(subject) = checked(application, &mut findings) {
-        planned::run(&subject, files, &mut findings);
-    }
-    findings.told("spec")
+    examined(application, |subject| planned::run(subject, files))
 }
 
-/// Returns the application for further checks; none if its spec is too large for any.
-fn checked<'a>(application: &'a SparkApplication, findings: &mut Findings) -> Option<Subject<'a>> {
-    names::application(application, findings);
-    let subject = Subject::new(application, "spec");
-    subject.check(findings).then_some(subject)
+fn examined<'a>(application: &'a SparkApplication, further: impl FnOnce(&Subject<'a>)) -> Findings {
+    let mut findings = Findings::default();
+    check_name("SparkApplication", &application.metadata, LONGEST_LABEL, &mut findings);
+    Subject::new(application, "spec", findings).examined(further)
 }
 
 /// Returns the mistakes and the warnings of a schedule, including those of the applications that are created from its
@@ -188,14 +227,9 @@ pub fn examine_schedule(
     files: Files,
 ) -> Findings {
     let mut findings = Findings::default();
-    names::schedule(schedule, precision, &mut findings);
-    schedule::fields(schedule, shortest_period, &mut findings);
+    schedule::check(schedule, precision, shortest_period, &mut findings);
     let run = shortest_named_run(schedule);
-    let subject = Subject::new(&run, "spec.template");
-    if subject.check(&mut findings) {
-        planned::run(&subject, files, &mut findings);
-    }
-    findings.told("spec")
+    Subject::new(&run, "spec.template", findings).examined(|subject| planned::run(subject, files))
 }
 
 /// Checks that the application can run with the spec that the user wrote, as far as that is known before its run is
@@ -205,11 +239,7 @@ pub fn examine_schedule(
 ///
 /// All mistakes of the application.
 pub fn validate(application: &SparkApplication) -> Result<Validated<'_>, Refusal> {
-    let mut findings = Findings::default();
-    if let Some(subject) = checked(application, &mut findings) {
-        customization::rehearsal(&subject, &mut findings);
-    }
-    let Findings { invalid, .. } = findings.told("spec");
+    let Findings { invalid, .. } = examined(application, customization::rehearsal);
     if invalid.is_empty() { Ok(Validated::vouched(application)) } else { Err(Refusal(invalid)) }
 }
 
@@ -222,8 +252,7 @@ pub fn is_same_run(old: &SparkApplication, new: &SparkApplication) -> bool {
 /// Whether an update changes neither the times nor the runs of a schedule, so that there is nothing to refuse: the
 /// counterpart of [`is_same_run`] for a schedule.
 pub fn is_same_schedule(old: &ScheduledSparkApplication, new: &ScheduledSparkApplication) -> bool {
-    let times = |schedule: &ScheduledSparkApplication| {
-        (schedule.spec.schedule.clone(), schedule.spec.time_zone.clone())
-    };
-    times(old) == times(new) && spec_hash(&old.spec.template) == spec_hash(&new.spec.template)
+    let (old, new) = (&old.spec, &new.spec);
+    let is_same_time = old.schedule == new.schedule && old.time_zone == new.time_zone;
+    is_same_time && spec_hash(&old.template) == spec_hash(&new.template)
 }

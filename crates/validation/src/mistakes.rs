@@ -1,136 +1,94 @@
-//! Warns of what is valid and hardly ever meant. [`PROPERTIES`] is the table of those that a property shows.
+//! Warns of what is valid and hardly ever meant.
 
-use super::{Findings, Subject};
+use super::{Subject, property};
 use api::{
-    Role,
+    Role, SparkPodSpec,
     names::{conf, submit_conf},
     stated,
 };
-use serde_json::Value;
 use std::collections::BTreeMap;
 use submission::pod_templates::sparks_container;
 
-/// A mistake in a property: whether a key and its value have it, and what to tell the user.
-type Mistake = (fn(&str, &str) -> bool, &'static str);
-
-/// The mistakes in one property; the first one that it has is told.
-const PROPERTIES: [Mistake; 14] = [
-    (|key, _| key.contains(char::is_whitespace), "no setting of Spark has a blank in its name"),
-    (|key, _| key.contains(['"', '\'']), "no setting of Spark has a quotation mark in its name"),
-    (
-        |key, _| !key.starts_with(conf::PREFIX) && key.to_lowercase().starts_with(conf::PREFIX),
-        "without effect: the settings of Spark begin with `spark.`, in small letters",
-    ),
-    (
-        |key, _| !key.starts_with(conf::PREFIX),
-        "no setting of Spark, without effect: write one of Hadoop into hadoopConf, one of metrics into monitoring",
-    ),
-    (
-        |key, value| key == SHUFFLE_SERVICE && value.eq_ignore_ascii_case("true"),
-        "there is no shuffle service on Kubernetes, and executors end without it: take it out, shuffleTracking replaces it",
-    ),
-    (
-        |key, value| {
-            key.starts_with(submit_conf::SUBMISSION_CREDENTIALS)
-                && value.starts_with(spark_client::IN_CLUSTER)
-        },
-        "has no effect: these are the credentials that the pod has anyway",
-    ),
-    (
-        |key, _| OF_OTHERS.iter().any(|begin| key.starts_with(begin)),
-        "has no effect on Kubernetes: it is for another cluster manager",
-    ),
-    (|key, _| key == submit_conf::DRIVER_HOST, "has no effect: executors find the driver by its Service"),
-    (
-        |key, value| key.starts_with(conf::HADOOP_PREFIX) && value.contains("$("),
-        "Hadoop does not replace `$(…)`: write `${env.NAME}`",
-    ),
-    (
-        |key, value| {
-            // Log4j and Spark replace it in settings of theirs.
-            let is_read = value.contains("-Dlog4j") || value.contains("-Dspark.");
-            is_of_drivers_jvm(key) && (value.contains("$(") || value.contains("${env:") && !is_read)
-        },
-        "nobody replaces that there: the driver's JVM gets it as it is",
-    ),
-    (
-        |key, value| value.contains("$(") && !is_note(key) && !is_expanded(key),
-        "nobody replaces `$(…)`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does",
-    ),
-    (
-        |key, value| key.starts_with(conf::HADOOP_PREFIX) && value.contains("${env:"),
-        "Hadoop does not replace `${env:…}`: write `${env.NAME}`",
-    ),
-    (
-        |key, value| has_shell_variable(value) && is_expanded(key),
-        "nobody replaces `$NAME` there: write `$(NAME)` for a variable in the pod's env",
-    ),
-    (
-        |key, value| has_shell_variable(value) && !is_note(key),
-        "nobody replaces `$NAME`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does",
-    ),
-];
+/// Returns what is wrong with a property, the first mistake of those that it has.
+fn mistake(key: &str, value: &str) -> Option<&'static str> {
+    let (is_of_spark, is_of_hadoop) = (key.starts_with(conf::PREFIX), key.starts_with(conf::HADOOP_PREFIX));
+    let (has_variable, has_reference) = (value.contains("$("), value.contains("${env:"));
+    // Log4j and Spark replace it in settings of theirs.
+    let is_read = value.contains("-Dlog4j") || value.contains("-Dspark.");
+    let is_in_cluster = value.starts_with(spark_client::IN_CLUSTER);
+    let of_yarn = key.strip_prefix("spark.yarn.").unwrap_or_default();
+    let is_of_others = OF_OTHERS.iter().any(|begin| key.starts_with(begin))
+        || OF_YARN.iter().any(|begin| of_yarn.starts_with(begin));
+    Some(match key {
+        _ if key.contains(char::is_whitespace) => "no setting of Spark has a blank in its name",
+        _ if key.contains(['"', '\'']) => "no setting of Spark has a quotation mark in its name",
+        _ if !is_of_spark && key.to_lowercase().starts_with(conf::PREFIX) => {
+            "without effect: the settings of Spark begin with `spark.`, in small letters"
+        }
+        _ if !is_of_spark => {
+            "no setting of Spark, without effect: write one of Hadoop into hadoopConf, one of metrics into monitoring"
+        }
+        "spark.shuffle.service.enabled" if value.eq_ignore_ascii_case("true") => {
+            "there is no shuffle service on Kubernetes, and executors end without it: take it out, shuffleTracking replaces it"
+        }
+        _ if key.starts_with(submit_conf::SUBMISSION_CREDENTIALS) && is_in_cluster => {
+            "has no effect: these are the credentials that the pod has anyway"
+        }
+        _ if is_of_others => "has no effect on Kubernetes: it is for another cluster manager",
+        submit_conf::DRIVER_HOST => "has no effect: executors find the driver by its Service",
+        _ if is_of_hadoop && has_variable => "Hadoop does not replace `$(…)`: write `${env.NAME}`",
+        _ if (has_variable || has_reference && !is_read) && is_of_drivers_jvm(key) => {
+            "nobody replaces that there: the driver's JVM gets it as it is"
+        }
+        _ if has_variable && !is_note(key) && !is_expanded(key) => {
+            "nobody replaces `$(…)`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does"
+        }
+        _ if is_of_hadoop && has_reference => "Hadoop does not replace `${env:…}`: write `${env.NAME}`",
+        _ if has_shell_variable(value) && is_expanded(key) => {
+            "nobody replaces `$NAME` there: write `$(NAME)` for a variable in the pod's env"
+        }
+        _ if has_shell_variable(value) && !is_note(key) => {
+            "nobody replaces `$NAME`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does"
+        }
+        _ => return None,
+    })
+}
 
 /// The beginnings of settings for YARN, Mesos and Spark's own cluster that nobody reads on Kubernetes. (Spark reads others
 /// under their old names, such as `spark.yarn.keytab`.)
-const OF_OTHERS: [&str; 8] = [
-    "spark.cores.max",
-    "spark.deploy.",
-    "spark.mesos.",
-    "spark.yarn.am.",
-    "spark.yarn.appMasterEnv.",
-    "spark.yarn.archive",
-    "spark.yarn.jars",
-    "spark.yarn.queue",
-];
-const SHUFFLE_SERVICE: &str = "spark.shuffle.service.enabled";
-/// Directories without which nothing starts.
-const NEEDED: [&str; 13] = [
-    "",
-    "/bin",
-    "/etc",
-    "/lib",
-    "/opt",
-    "/opt/spark",
-    "/opt/spark/bin",
-    "/opt/spark/jars",
-    "/opt/spark/sbin",
-    "/sbin",
-    "/usr",
-    "/usr/bin",
-    CREDENTIALS,
-];
+const OF_OTHERS: [&str; 3] = ["spark.cores.max", "spark.deploy.", "spark.mesos."];
+/// Those of YARN, behind `spark.yarn.`.
+const OF_YARN: [&str; 5] = ["am.", "appMasterEnv.", "archive", "jars", "queue"];
+/// Directories without which nothing starts; nor does it without those above them.
+const NEEDED: [&str; 8] =
+    ["/bin", "/etc", "/lib", "/opt/spark/bin", "/opt/spark/jars", "/opt/spark/sbin", "/sbin", "/usr/bin"];
 /// The directory of the account's credentials in each container, unless something is mounted there.
 const CREDENTIALS: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-pub(super) fn in_properties(subject: &Subject, findings: &mut Findings) {
+pub(super) fn in_properties(subject: &Subject) {
     for (key, value) in &subject.spec.spark_conf {
-        if let Some((_, what)) = PROPERTIES.iter().find(|(is_made, _)| is_made(key, value)) {
-            findings.warn(subject.conf(key), what);
+        if let Some(what) = mistake(key, value) {
+            subject.warn(property(key), what);
         }
     }
     for (key, value) in &subject.spec.hadoop_conf {
+        let field = format!("hadoopConf[{key}]");
         if let Some(name) = key.strip_prefix(conf::HADOOP_PREFIX).or_else(|| key.strip_prefix(conf::PREFIX)) {
-            let field = subject.field(format_args!("hadoopConf[{key}]"));
             let elsewhere = if key.starts_with(conf::HADOOP_PREFIX) { name } else { "it into sparkConf" };
-            findings.warn(field, format_args!("no setting of Hadoop, without effect: write {elsewhere}"));
-            continue;
-        }
-        let property = format!("{}{key}", conf::HADOOP_PREFIX);
-        if let Some((_, what)) = PROPERTIES.iter().find(|(is_made, _)| is_made(&property, value)) {
-            findings.warn(subject.field(format_args!("hadoopConf[{key}]")), what);
+            subject.warn(field, format_args!("no setting of Hadoop, without effect: write {elsewhere}"));
+        } else if let Some(what) = mistake(&format!("{}{key}", conf::HADOOP_PREFIX), value) {
+            subject.warn(field, what);
         }
     }
 }
 
 /// Warns of arguments like `--input s3a://…`: each entry is one word for the program.
-pub(super) fn in_arguments(subject: &Subject, findings: &mut Findings) {
+pub(super) fn in_arguments(subject: &Subject) {
     for (i, argument) in subject.spec.arguments.iter().enumerate() {
+        let field = format!("arguments[{i}]");
         if has_shell_variable(argument) {
-            findings.warn(
-                subject.field(format_args!("arguments[{i}]")),
-                "the program gets it as it is: write `$(NAME)` for a variable in the driver's env",
-            );
+            let what = "the program gets it as it is: write `$(NAME)` for a variable in the driver's env";
+            subject.warn(&field, what);
         }
         let Some((option, value)) = argument.split_once(char::is_whitespace) else { continue };
         let name = option.trim_start_matches('-');
@@ -138,100 +96,71 @@ pub(super) fn in_arguments(subject: &Subject, findings: &mut Findings) {
             && name.starts_with(|c: char| c.is_ascii_alphabetic())
             && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
         if is_option && !value.trim().is_empty() {
-            findings.warn(
-                subject.field(format_args!("arguments[{i}]")),
-                "is one word for the program, with a blank in it: write the option and its value as two entries",
-            );
+            let what = "is one word for the program, with a blank in it: write the option and its value as two entries";
+            subject.warn(&field, what);
         }
     }
 }
 
 /// Warns of Secrets that are named twice: Spark has one path for each.
-pub(super) fn secrets(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let secrets = &role.pod(&subject.spec).secrets;
-        let last: BTreeMap<_, _> = secrets.iter().enumerate().map(|(i, secret)| (&secret.name, i)).collect();
-        for (i, secret) in secrets.iter().enumerate().filter(|(i, secret)| last[&secret.name] != *i) {
-            let path = &secrets[last[&secret.name]].path;
-            findings.warn(
-                subject.of_role(role, format_args!("secrets[{i}]")),
-                format_args!("`{}` is mounted at `{path}` alone, where it is named last", secret.name),
-            );
-        }
+pub(super) fn secrets(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let last: BTreeMap<_, _> = pod.secrets.iter().enumerate().map(|(i, secret)| (&secret.name, i)).collect();
+    for (i, secret) in pod.secrets.iter().enumerate().filter(|(i, secret)| last[&secret.name] != *i) {
+        let (name, path) = (&secret.name, &pod.secrets[last[&secret.name]].path);
+        let what = format_args!("`{name}` is mounted at `{path}` alone, where it is named last");
+        subject.warn(format_args!("{role}.secrets[{i}]"), what);
     }
 }
 
 /// Warns of mounts over directories that Spark's image needs.
-pub(super) fn mounts(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let pod = role.pod(&subject.spec);
-        let mounts = pod.volume_mounts.iter().map(|mount| mount.json()).enumerate();
-        let mounts = mounts.map(|(i, mount)| {
-            (format!("volumeMounts[{i}].mountPath"), mount["mountPath"].as_str().unwrap_or_default())
-        });
-        let maps = pod.config_maps.iter().enumerate();
-        let maps = maps.map(|(i, map)| (format!("configMaps[{i}].path"), map.path.as_str()));
-        let secrets = pod.secrets.iter().enumerate();
-        let secrets = secrets.map(|(i, secret)| (format!("secrets[{i}].path"), secret.path.as_str()));
-        // A projected volume may have credentials.
-        let mounts = mounts.filter(|(_, path)| path.trim_end_matches('/') != CREDENTIALS);
-        let all = mounts.chain(maps).chain(secrets).map(|(field, path)| (subject.of_role(role, field), path));
-        let volumes = conf::kubernetes(role, conf::VOLUMES_PREFIX);
-        let of_secrets = conf::kubernetes(role, conf::SECRETS_PREFIX);
-        let configured = subject.spec.spark_conf.iter().filter(|(key, _)| {
-            key.starts_with(&volumes) && key.ends_with(".mount.path") || key.starts_with(&of_secrets)
-        });
-        let configured = configured.map(|(key, path)| (subject.conf(key), path.as_str()));
-        let is_needed = |path: &str| !path.is_empty() && NEEDED.contains(&path.trim_end_matches('/'));
-        for (field, path) in all.chain(configured).filter(|(_, path)| is_needed(path)) {
-            findings.warn(
-                field,
-                format_args!("`{path}` hides what is needed there: choose another, or mount one file"),
-            );
-        }
+pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let mounts = pod.volume_mounts.iter().map(|mount| mount.json()["mountPath"].as_str().unwrap_or_default());
+    // A projected volume may have credentials.
+    let mounts = mounts.enumerate().filter(|(_, path)| path.trim_end_matches('/') != CREDENTIALS);
+    let mounts = mounts.map(|(i, path)| (format!("{role}.volumeMounts[{i}].mountPath"), path));
+    let maps = pod.config_maps.iter().enumerate();
+    let maps = maps.map(|(i, map)| (format!("{role}.configMaps[{i}].path"), &*map.path));
+    let secrets = pod.secrets.iter().enumerate();
+    let secrets = secrets.map(|(i, secret)| (format!("{role}.secrets[{i}].path"), &*secret.path));
+    let volumes = conf::kubernetes(role, conf::VOLUMES_PREFIX);
+    let of_secrets = conf::kubernetes(role, conf::SECRETS_PREFIX);
+    let configured = subject.spec.spark_conf.iter().filter(|(key, _)| {
+        key.starts_with(&volumes) && key.ends_with(".mount.path") || key.starts_with(&of_secrets)
+    });
+    let configured = configured.map(|(key, path)| (property(key), &**path));
+    let is_needed = |path: &str| {
+        let own = path.trim_end_matches('/');
+        let is_above = |needed: &&str| {
+            needed.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        !path.is_empty() && (own == CREDENTIALS || NEEDED.iter().any(is_above))
+    };
+    let all = mounts.chain(maps).chain(secrets).chain(configured);
+    for (field, path) in all.filter(|(_, path)| is_needed(path)) {
+        let what = "hides what is needed there: choose another, or mount one file";
+        subject.warn(field, format_args!("`{path}` {what}"));
     }
 }
 
-/// Warns of a command in a template: Spark sets the arguments alone, and leaves the command; and of several containers of
-/// which none has the name of Spark's.
-pub(super) fn containers(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let template = role.pod(&subject.spec).template.as_ref();
-        let mut containers =
-            template.map_or(Value::Null, |template| template.json()["spec"]["containers"].clone());
-        let sparks = sparks_container(&mut containers, role);
-        for (field, why) in [
-            ("command", "is started in place of Spark, with Spark's arguments: take it out"),
-            (
-                "args",
-                "comes before Spark's own arguments, so that the image starts no Spark: write spec.arguments",
-            ),
-        ] {
-            if containers[sparks][field].as_array().is_some_and(|words| !words.is_empty()) {
-                let field = format_args!("template.spec.containers[{sparks}].{field}");
-                findings.warn(subject.of_role(role, field), why);
-            }
-        }
-        without_effect(subject, role, (sparks, &containers[sparks]), findings);
-        let all = containers.as_array().map_or(&[][..], Vec::as_slice);
-        if all.len() > 1 && all[sparks]["name"] != role.container() {
-            let name = all[sparks]["name"].as_str().unwrap_or_default();
-            findings.warn(
-                subject.of_role(role, "template.spec.containers"),
-                format_args!("Spark runs in `{name}`, the first one: call it `{}`", role.container()),
-            );
+/// Warns of what Spark's container has in a template and Spark sets, or does not replace: a command, to which Spark adds its
+/// arguments; and of several containers of which none has the name of Spark's.
+pub(super) fn containers(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let Some(template) = &pod.template else { return };
+    let mut containers = template.json()["spec"]["containers"].clone();
+    let sparks = sparks_container(&mut containers, role);
+    let all = containers.as_array().map_or(&[][..], Vec::as_slice);
+    let field = |name: &str| format!("{role}.template.spec.containers[{sparks}].{name}");
+    for (name, what) in [
+        ("command", "is started in place of Spark, with Spark's arguments: take it out"),
+        (
+            "args",
+            "comes before Spark's own arguments, so that the image starts no Spark: write spec.arguments",
+        ),
+    ] {
+        if all[sparks][name].as_array().is_some_and(|words| !words.is_empty()) {
+            subject.warn(field(name), what);
         }
     }
-}
-
-/// Warns of what Spark sets in its container, whatever the template has there.
-fn without_effect(
-    subject: &Subject,
-    role: Role,
-    (place, container): (usize, &Value),
-    findings: &mut Findings,
-) {
-    let pod = role.pod(&subject.spec);
     let image = pod.image.as_ref().or(subject.spec.image.as_ref());
     for (pointer, fields) in [
         ("/image", "image"),
@@ -239,39 +168,37 @@ fn without_effect(
         ("/resources/limits/memory", "memory, memoryOverhead or memoryLimit"),
         ("/resources/requests/cpu", "cores or coreRequest"),
     ] {
-        let Some(stated) = container.pointer(pointer) else { continue };
-        if image.is_some_and(|image| stated == image.as_str()) {
-            continue;
+        let stated = all[sparks].pointer(pointer);
+        if stated.is_some_and(|stated| image.is_none_or(|image| stated != image.as_str())) {
+            let what = format_args!("has no effect, Spark sets it: write {fields}");
+            subject.warn(field(&pointer[1..].replace('/', ".")), what);
         }
-        let field = format!("template.spec.containers[{place}]{}", pointer.replace('/', "."));
-        findings
-            .warn(subject.of_role(role, field), format_args!("has no effect, Spark sets it: write {fields}"));
+    }
+    if all.len() > 1 && all[sparks]["name"] != role.container() {
+        let (name, own) = (all[sparks]["name"].as_str().unwrap_or_default(), role.container());
+        let what = format_args!("Spark runs in `{name}`, the first one: call it `{own}`");
+        subject.warn(format_args!("{role}.template.spec.containers"), what);
     }
 }
 
 /// Warns of images that no kubelet can pull, and of an application without one.
-pub(super) fn images(subject: &Subject, findings: &mut Findings) {
-    let Subject { spec, .. } = subject;
-    let common = stated(&spec.image);
-    let of_role = |role: Role| stated(&role.pod(spec).image);
-    let roles = Role::ALL.map(|role| (subject.of_role(role, "image"), of_role(role)));
-    for (field, image) in roles.into_iter().chain([(subject.field("image"), common)]) {
+pub(super) fn images(subject: &Subject) {
+    let common = stated(&subject.spec.image);
+    let of_roles = subject.pods().map(|(role, pod)| (role, stated(&pod.image)));
+    let all = of_roles.map(|(role, image)| (format!("{role}.image"), image)).into_iter();
+    for (field, image) in all.chain([("image".to_owned(), common)]) {
         if let Some(image) = image.filter(|image| !is_image(image)) {
-            findings.warn(
-                field,
-                format_args!(
-                    "`{image}` is no image that can be pulled: write `registry.example.com/spark:4.0.1`"
-                ),
-            );
+            let what = "is no image that can be pulled: write `registry.example.com/spark:4.0.1`";
+            subject.warn(field, format_args!("`{image}` {what}"));
         }
     }
-    for role in Role::ALL.into_iter().filter(|role| of_role(*role).or(common).is_none()) {
+    let lacks_one = |(role, own): (Role, Option<&String>)| {
         let configured = [conf::kubernetes(role, conf::CONTAINER_IMAGE), conf::IMAGE.to_owned()];
-        if !configured.iter().any(|key| spec.spark_conf.contains_key(key)) {
-            let what = "is missing: only an image in the admin's spark-defaults.conf can help";
-            findings.warn(subject.field("image"), what);
-            break;
-        }
+        let is_configured = |key: &String| subject.spec.spark_conf.contains_key(key);
+        own.or(common).is_none() && !configured.iter().any(is_configured)
+    };
+    if of_roles.into_iter().any(lacks_one) {
+        subject.warn("image", "is missing: only an image in the admin's spark-defaults.conf can help");
     }
 }
 
@@ -295,21 +222,21 @@ fn is_image(text: &str) -> bool {
         && !path.contains(|c: char| c.is_ascii_uppercase())
 }
 
+/// The ends of the properties whose values are options of a JVM.
+const JVM_OPTIONS: [&str; 2] = [conf::EXTRA_JAVA_OPTIONS, "defaultJavaOptions"];
+
 /// Whether the kubelet replaces `$(NAME)` in the value of a property: it becomes a variable of a container, or the path in a
 /// volume.
 fn is_expanded(key: &str) -> bool {
+    let is_of_executors = |suffix: &str| key == conf::spark(Role::Executor, suffix);
     Role::ALL.iter().any(|role| key.starts_with(&conf::env(*role, "")))
-        || [conf::EXTRA_JAVA_OPTIONS, "defaultJavaOptions", "extraClassPath"]
-            .iter()
-            .any(|suffix| key == conf::spark(Role::Executor, suffix))
+        || JVM_OPTIONS.into_iter().chain(["extraClassPath"]).any(is_of_executors)
         || key.ends_with(".mount.subPathExpr")
 }
 
 /// Whether the value of a property becomes options of the driver's JVM as it is.
 fn is_of_drivers_jvm(key: &str) -> bool {
-    [conf::EXTRA_JAVA_OPTIONS, "defaultJavaOptions"]
-        .iter()
-        .any(|suffix| key == conf::spark(Role::Driver, suffix))
+    JVM_OPTIONS.iter().any(|suffix| key == conf::spark(Role::Driver, suffix))
 }
 
 /// Whether the value of a property may be any text, for people and other programs.

@@ -1,9 +1,9 @@
 //! Checks that metrics can be exposed as `spec.monitoring` asks, and that the configuration texts in `spec.monitoring`
 //! can be parsed.
 
-use super::{Findings, Subject};
+use super::{Subject, property};
 use api::{
-    MonitoringSpec, PrometheusSpec, Role,
+    MonitoringSpec, PrometheusSpec, Role, is_segment,
     monitoring::{self, is_exposed},
     names::{conf, submit_conf},
     stated,
@@ -11,7 +11,12 @@ use api::{
 use serde_json::Value;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use spark_client::{keys_alone, read_properties};
+use std::collections::BTreeMap;
 
+/// Fields of the exporter, by their paths below the spec.
+const PORT: &str = "monitoring.prometheus.port";
+const PORT_NAME: &str = "monitoring.prometheus.portName";
+const CONFIG_FILE: &str = "monitoring.prometheus.configFile";
 /// The ports that the exporter may have. The CRD has the same limits.
 const PORTS: std::ops::RangeInclusive<i32> = 1024..=49151;
 /// Kubernetes' limit for the name of a port, in characters.
@@ -25,73 +30,65 @@ const OF_DRIVER: [(&str, &str, i32); 3] = [
     ("spark-ui", conf::UI_PORT, 4040),
 ];
 
-pub(super) fn exposure(subject: &Subject, findings: &mut Findings) {
+pub(super) fn exposure(subject: &Subject) {
     let Some(asked) = &subject.spec.monitoring else { return };
-    metrics_properties(subject, asked, findings);
+    metrics_properties(subject, asked);
+    let exposed: Vec<_> = Role::ALL.into_iter().filter(|role| is_exposed(asked, *role)).collect();
     let Some(prometheus) = &asked.prometheus else {
-        let has_sinks =
-            stated(&asked.metrics_properties).or(stated(&asked.metrics_properties_file)).is_some();
-        if !has_sinks && Role::ALL.into_iter().any(|role| is_exposed(asked, role)) {
+        let sinks = stated(&asked.metrics_properties).or(stated(&asked.metrics_properties_file));
+        if sinks.is_none() && !exposed.is_empty() {
             let what =
                 "sets Spark's metrics.properties; without monitoring.prometheus nothing exposes the metrics";
-            findings.warn(subject.field("monitoring"), what);
+            subject.warn("monitoring", what);
         }
         return;
     };
-    configuration(subject, prometheus, findings);
-    if !Role::ALL.into_iter().any(|role| is_exposed(asked, role)) {
+    configuration(subject, prometheus);
+    if exposed.is_empty() {
         return;
     }
-    agent(subject, prometheus, findings);
-    port(subject, prometheus, findings);
-    for role in Role::ALL.into_iter().filter(|role| is_exposed(asked, *role)) {
-        beside_others(subject, prometheus, role, findings);
+    agent(subject, prometheus);
+    port(subject, prometheus);
+    for role in exposed {
+        beside_others(subject, prometheus, role);
     }
-    let names_are_ours =
-        stated(&prometheus.config_file).is_none() && stated(&prometheus.configuration).is_none();
+    let names_are_ours = stated(&prometheus.config_file).or(stated(&prometheus.configuration)).is_none();
     if names_are_ours && subject.spec.spark_conf.contains_key(conf::METRICS_NAMESPACE) {
         let what = "the exporter's default configuration looks for `<namespace>.<application>` there and may find no metrics";
-        findings.warn(subject.conf(conf::METRICS_NAMESPACE), what);
+        subject.warn(property(conf::METRICS_NAMESPACE), what);
     }
 }
 
-fn metrics_properties(subject: &Subject, asked: &MonitoringSpec, findings: &mut Findings) {
+fn metrics_properties(subject: &Subject, asked: &MonitoringSpec) {
+    let (of_text, of_file) = ("monitoring.metricsProperties", "monitoring.metricsPropertiesFile");
     let (text, file) = (stated(&asked.metrics_properties), stated(&asked.metrics_properties_file));
     let counts = |field: &str| format!("is ignored: {} counts", subject.field(field));
     if text.is_some() && file.is_some() {
-        findings
-            .warn(subject.field("monitoring.metricsProperties"), counts("monitoring.metricsPropertiesFile"));
+        subject.warn(of_text, counts(of_file));
     }
-    let outweighs =
-        file.map(|_| "monitoring.metricsPropertiesFile").or(text.map(|_| "monitoring.metricsProperties"));
+    let outweighs = file.map(|_| of_file).or(text.map(|_| of_text));
     let configured = subject.spec.spark_conf.get(conf::METRICS_CONF);
     if let Some(field) = outweighs.filter(|_| configured.is_some_and(|configured| Some(configured) != file)) {
-        findings.warn(subject.conf(conf::METRICS_CONF), counts(field));
+        subject.warn(property(conf::METRICS_CONF), counts(field));
     }
     let Some(text) = text else { return };
-    let field = subject.field("monitoring.metricsProperties");
     for key in keys_alone(text) {
         let what = format!("`{key}` has no value: write `{key}=…`");
         // Spark does not start with a sink whose class has no name.
         let is_sink = ["*", "driver", "executor"].iter().any(|at| key.starts_with(&format!("{at}.sink.")));
         if is_sink && key.ends_with(".class") {
-            findings.refuse(&field, what)
+            subject.refuse(of_text, what);
         } else {
-            findings.warn(&field, what)
+            subject.warn(of_text, what);
         }
     }
-    match read_properties(text) {
-        Err(why) => findings.refuse(&field, why),
-        Ok(properties) => {
-            for key in properties.keys().filter(|key| !has_instance(key)) {
-                findings.warn(
-                    &field,
-                    format_args!(
-                        "`{key}` begins with no instance, such as `*.` or `driver.`: Spark ignores it"
-                    ),
-                );
-            }
-        }
+    let properties = read_properties(text).unwrap_or_else(|why| {
+        subject.refuse(of_text, why);
+        BTreeMap::new()
+    });
+    for key in properties.keys().filter(|key| !has_instance(key)) {
+        let what = "begins with no instance, such as `*.` or `driver.`: Spark ignores it";
+        subject.warn(of_text, format_args!("`{key}` {what}"));
     }
 }
 
@@ -102,135 +99,107 @@ fn has_instance(key: &str) -> bool {
     key.split_once('.').is_some_and(|(instance, rest)| is_instance(instance) && !rest.is_empty())
 }
 
-fn configuration(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut Findings) {
+fn configuration(subject: &Subject, prometheus: &PrometheusSpec) {
     let Some(text) = stated(&prometheus.configuration) else { return };
-    let field = subject.field("monitoring.prometheus.configuration");
+    let field = "monitoring.prometheus.configuration";
     if stated(&prometheus.config_file).is_some() {
-        let file = subject.field("monitoring.prometheus.configFile");
-        findings.warn(&field, format_args!("is ignored: {file} counts"));
+        let file = subject.field(CONFIG_FILE);
+        subject.warn(field, format_args!("is ignored: {file} counts"));
     }
     // Of a key that stands twice the exporter takes the last.
     let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
     match serde_saphyr::from_str_with_options::<Value>(text, options) {
         // A configuration that contains only comments is null as YAML. It sets nothing, and the exporter accepts it.
         Ok(Value::Object(_) | Value::Null) => {}
-        Ok(_) => findings.refuse(&field, "is no mapping: write the exporter's settings, such as `rules:`"),
+        Ok(_) => subject.refuse(field, "is no mapping: write the exporter's settings, such as `rules:`"),
         Err(error) => {
             let why = error.to_string();
             let why = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
-            findings.refuse(&field, format_args!("is not YAML: {why}"));
+            subject.refuse(field, format_args!("is not YAML: {why}"));
         }
     }
 }
 
 /// Checks that the path of the exporter's jar is set, and that no path in the `-javaagent` option contains a blank:
 /// blanks separate the options of a JVM.
-fn agent(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut Findings) {
-    let jar = subject.field("monitoring.prometheus.jmxExporterJar");
-    if prometheus.jmx_exporter_jar.is_empty() {
-        let why = "is required: write the path of the exporter's jar inside the image";
-        findings.refuse(&jar, why);
-    } else if let Some((scheme, path)) = prometheus.jmx_exporter_jar.split_once(':')
+fn agent(subject: &Subject, prometheus: &PrometheusSpec) {
+    let (field, jar) = ("monitoring.prometheus.jmxExporterJar", &prometheus.jmx_exporter_jar);
+    if jar.is_empty() {
+        subject.refuse(field, "is required: write the path of the exporter's jar inside the image");
+    } else if let Some((scheme, path)) = jar.split_once(':')
         && !scheme.contains('/')
     {
         let path = path.trim_start_matches('/');
-        findings.refuse(&jar, format_args!("is no path, and no JVM starts: write the path alone, `/{path}`"));
+        subject.refuse(field, format_args!("is no path, and no JVM starts: write the path alone, `/{path}`"));
     }
-    let file = subject.field("monitoring.prometheus.configFile");
-    let file = prometheus.config_file.as_ref().map(|path| (file, path));
-    for (field, path) in [(jar, &prometheus.jmx_exporter_jar)].into_iter().chain(file) {
-        if path.contains(char::is_whitespace) {
-            findings.refuse(
-                field,
-                format_args!("`{path}` has a blank, which ends an option of a JVM: choose another path"),
-            );
-        }
+    let file = prometheus.config_file.iter().map(|path| (CONFIG_FILE, path));
+    let all = [(field, jar)].into_iter().chain(file);
+    for (field, path) in all.filter(|(_, path)| path.contains(char::is_whitespace)) {
+        let why = "has a blank, which ends an option of a JVM: choose another path";
+        subject.refuse(field, format_args!("`{path}` {why}"));
     }
 }
 
-fn port(subject: &Subject, prometheus: &PrometheusSpec, findings: &mut Findings) {
+fn port(subject: &Subject, prometheus: &PrometheusSpec) {
     let port = monitoring::port(prometheus);
     if !PORTS.contains(&port) {
         let why = format!("`{port}` is not possible: write {} to {}", PORTS.start(), PORTS.end());
-        findings.refuse(subject.field("monitoring.prometheus.port"), why);
+        subject.refuse(PORT, why);
     }
     let name = monitoring::port_name(prometheus);
-    let is_name = name.len() <= LONGEST_PORT_NAME
-        && name.split('-').all(|part| !part.is_empty())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-        && name.contains(|c: char| c.is_ascii_lowercase());
-    if !is_name {
-        findings.refuse(
-            subject.field("monitoring.prometheus.portName"),
-            format_args!(
-                "`{name}` cannot be the name of a port: write lower-case letters, digits and single `-` between them, at \
-                 most {LONGEST_PORT_NAME}"
-            ),
+    let has_letter = name.contains(|c: char| c.is_ascii_lowercase());
+    if name.len() > LONGEST_PORT_NAME || !is_segment(name) || name.contains("--") || !has_letter {
+        let why = format_args!(
+            "`{name}` cannot be the name of a port: write lower-case letters, digits and single `-` between them, at \
+             most {LONGEST_PORT_NAME}"
         );
+        subject.refuse(PORT_NAME, why);
     }
 }
 
 /// Checks that no other port has the number or the name of the exporter's port.
-fn beside_others(subject: &Subject, prometheus: &PrometheusSpec, role: Role, findings: &mut Findings) {
+fn beside_others(subject: &Subject, prometheus: &PrometheusSpec, role: Role) {
     let (port, name) = (monitoring::port(prometheus), monitoring::port_name(prometheus));
-    let field = |field: &str| subject.field(format_args!("monitoring.prometheus.{field}"));
-    for declared in declared(subject, role) {
-        if declared.number == port && declared.protocol == "TCP" {
-            let what = format!("{port} is in {} too: only the exporter can listen on it", declared.field);
-            findings.warn(field("port"), what);
-        } else if declared.name == name {
-            let why = format!("`{name}` is the name of another port in {}: choose another", declared.field);
-            findings.refuse(field("portName"), why);
+    for (field, other_name, number, protocol) in declared(subject, role) {
+        if number == i64::from(port) && protocol == "TCP" {
+            subject.warn(PORT, format_args!("{port} is in {field} too: only the exporter can listen on it"));
+        } else if other_name == name {
+            let why = format_args!("`{name}` is the name of another port in {field}: choose another");
+            subject.refuse(PORT_NAME, why);
         }
     }
-    if role == Role::Executor {
-        return;
-    }
-    for (spark, key, default) in OF_DRIVER {
+    for (spark, key, default) in OF_DRIVER.into_iter().filter(|_| role == Role::Driver) {
         let configured = subject.spec.spark_conf.get(key);
         let taken = configured.map_or(Some(default), |configured| configured.trim().parse().ok());
         if taken == Some(port) {
-            findings.refuse(
-                field("port"),
-                format_args!("{port} is the driver's own ({key}), and it would not start: choose another"),
-            );
+            let why =
+                format_args!("{port} is the driver's own ({key}), and it would not start: choose another");
+            subject.refuse(PORT, why);
         }
         if name == spark {
-            let why = format!("`{name}` is what Spark calls a port of the driver: choose another");
-            findings.refuse(field("portName"), why);
+            let why = format_args!("`{name}` is what Spark calls a port of the driver: choose another");
+            subject.refuse(PORT_NAME, why);
         }
     }
 }
 
-/// A port that the user has declared for Spark's container.
-struct Declared<'s> {
-    field: String,
-    name: &'s str,
-    number: i32,
-    protocol: &'s str,
-}
-
-fn declared<'s>(subject: &'s Subject, role: Role) -> Vec<Declared<'s>> {
+/// Returns the ports that the user has declared for Spark's container: of each the field, the name, the number and the
+/// protocol.
+fn declared<'s>(subject: &'s Subject, role: Role) -> Vec<(String, &'s str, i64, &'s str)> {
     let pod = role.pod(&subject.spec);
-    let of_spec = pod.ports.iter().map(|port| Declared {
-        field: subject.of_role(role, "ports"),
-        name: &port.name,
-        number: port.container_port,
-        protocol: &port.protocol,
-    });
+    let field = |name: &str| subject.field(format_args!("{role}.{name}"));
+    let of_spec = pod.ports.iter();
+    let of_spec =
+        of_spec.map(|port| (field("ports"), &*port.name, i64::from(port.container_port), &*port.protocol));
     let template = pod.template.as_ref().map(|template| template.json());
     let containers = template.and_then(|template| template["spec"]["containers"].as_array());
     let own = |container: &&Value| container["name"] == role.container();
     let container = containers.and_then(|containers| containers.iter().find(own).or(containers.first()));
     let of_template = container.and_then(|container| container["ports"].as_array()).into_iter().flatten();
-    let of_template = of_template.map(|port| Declared {
-        field: subject.of_role(role, "template"),
-        name: port["name"].as_str().unwrap_or_default(),
-        number: port["containerPort"]
-            .as_i64()
-            .and_then(|number| i32::try_from(number).ok())
-            .unwrap_or_default(),
-        protocol: port["protocol"].as_str().unwrap_or("TCP"),
+    let of_template = of_template.map(|port| {
+        let text = |name: &str| port[name].as_str();
+        let number = port["containerPort"].as_i64().unwrap_or_default();
+        (field("template"), text("name").unwrap_or_default(), number, text("protocol").unwrap_or("TCP"))
     });
     of_spec.chain(of_template).collect()
 }

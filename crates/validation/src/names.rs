@@ -1,44 +1,10 @@
-//! Checks that the names of applications, schedules and driver pods are valid, and that the names which are derived
-//! from them will be valid too.
+//! Checks that the names of objects, ports and driver pods are valid.
 
 use super::{Findings, Subject};
-use crate::precision::Precision;
 pub(crate) use api::LONGEST_LABEL;
 pub use api::is_object_name;
-use api::{LONGEST_NAME, ScheduledSparkApplication, SparkApplication, is_segment, names::conf};
-use cron::Schedule;
+use api::{LONGEST_NAME, is_segment, names::conf};
 use submission::driver_pod_name;
-
-pub(super) fn application(application: &SparkApplication, findings: &mut Findings) {
-    check_name("SparkApplication", &application.metadata, LONGEST_LABEL, findings);
-}
-
-/// Checks the name of a schedule. The schedule's applications are called `<name>-<time>`. If the unit of the time is
-/// not known, a name is refused only if it is too long with every unit; a name that is too long with the default unit
-/// causes a warning.
-pub(super) fn schedule(
-    schedule: &ScheduledSparkApplication,
-    precision: Option<Precision>,
-    findings: &mut Findings,
-) {
-    let rhythm = Schedule::parse(&schedule.spec.schedule).ok().map(|schedule| schedule.rhythm);
-    let possible = |precision: Precision| LONGEST_LABEL - precision.suffix_length(rhythm.as_ref());
-    let most = possible(precision.unwrap_or(Precision::Minutes));
-    check_name("ScheduledSparkApplication", &schedule.metadata, most, findings);
-    let (length, surely) =
-        (schedule.metadata.name.as_deref().map_or(0, str::len), possible(Precision::default()));
-    if precision.is_none() && length > surely && length <= most {
-        findings.warn(
-            "metadata.name",
-            format_args!(
-                "has {length} characters; beyond {surely}, an operator with default flags cannot name its runs"
-            ),
-        );
-    }
-}
-
-/// The shortest suffix that follows a schedule's name in the name of an application: a time in minutes.
-pub(super) const SHORTEST_TIME: &str = "-00000000";
 
 /// Checks that the name of an object of this kind is a DNS-1035 label, as Kubernetes requires for the Services that are called
 /// after it, and has at most `possible` characters.
@@ -56,32 +22,22 @@ pub fn check_name(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize,
         refuse(format!("has {} characters, at most {possible} are possible", name.len()));
     }
     if !is_label(name) {
-        refuse(format!(
-            "write lower-case letters, digits and `-`, a letter first and no `-` last{}",
-            label_like(name).map(|like| format!(" (try `{like}`)")).unwrap_or_default()
-        ));
+        let like = label_like(name).map(|like| format!(" (try `{like}`)")).unwrap_or_default();
+        refuse(format!("write lower-case letters, digits and `-`, a letter first and no `-` last{like}"));
     }
 }
 
 /// Checks a name that the user gave to the driver's pod. A default name is derived from the application's name, which
 /// has been checked already.
-pub(super) fn driver_pod(subject: &Subject, findings: &mut Findings) {
+pub(super) fn driver_pod(subject: &Subject) {
     let name = driver_pod_name(subject.application);
-    let is_name = is_object_name(&name);
-    let given = subject.spec.driver.pod_name.as_ref() == Some(&name);
-    let configured = subject.spec.spark_conf.get(conf::DRIVER_POD_NAME) == Some(&name);
-    let field = match (given, configured) {
-        (true, _) => subject.field("driver.podName"),
-        (_, true) => subject.conf(conf::DRIVER_POD_NAME),
-        _ => return,
-    };
-    if !is_name {
-        findings.refuse(
-            field,
-            format_args!(
-                "`{name}` cannot be the name of a pod: write lower-case letters, digits, `-` and `.`, at most {LONGEST_NAME}"
-            ),
-        );
+    let is_given = subject.spec.driver.pod_name.as_ref() == Some(&name);
+    let given = is_given.then(|| "driver.podName".to_owned());
+    let configured = subject.configured(conf::DRIVER_POD_NAME).filter(|(_, text)| *text == name);
+    let field = given.or(configured.map(|(path, _)| path));
+    if let Some(field) = field.filter(|_| !is_object_name(&name)) {
+        let like = format_args!("write lower-case letters, digits, `-` and `.`, at most {LONGEST_NAME}");
+        subject.refuse(field, format_args!("`{name}` cannot be the name of a pod: {like}"));
     }
 }
 

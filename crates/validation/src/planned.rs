@@ -1,15 +1,19 @@
 //! Plans a run of the application, and checks what would be created by the rules of Kubernetes: what the operator would
 //! find when it submits the application is told when the application is applied.
 
-use super::{Findings, Subject, Validated, customization, kubernetes, start};
+use super::{
+    Subject, Validated, customization,
+    kubernetes::{self, Place},
+    start,
+};
 use api::{
     Role, SparkApplication, SparkApplicationSpec,
     names::{conf, submit_conf, volume},
 };
 use serde_json::Value;
-use spark_client::NotNative;
+use spark_client::{NotNative, Objects};
 use std::collections::BTreeMap;
-use submission::{Model, field_of, model, model_submission, stated_in};
+use submission::{field_of, model, model_submission, stated_in};
 
 /// What becomes of files of the user's machine that an application names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,22 +26,23 @@ pub enum Files {
 
 /// Adds what the plan finds, if nothing was found before: a mistake would be told twice, in two ways. Without planned pods,
 /// adds what their customization would find.
-pub(super) fn run(subject: &Subject, files: Files, findings: &mut Findings) {
-    let planned = findings.invalid.is_empty().then(|| planned(subject, files, findings)).flatten();
-    let Some(Model { driver, children, executor }) = planned else {
-        return customization::rehearsal(subject, findings);
+pub(super) fn run(subject: &Subject, files: Files) {
+    let is_valid = subject.findings.borrow().invalid.is_empty();
+    let planned = is_valid.then(|| planned(subject, files)).flatten();
+    let Some((Objects { pod: driver, children }, executor)) = planned else {
+        return customization::rehearsal(subject);
     };
     for (role, pod) in [(Role::Driver, &driver), (Role::Executor, &executor)] {
         match pod_customization::customized(pod) {
             Ok(pod) => {
-                check(subject, &pod, Some(role), findings);
-                images(subject, &pod, role, findings);
+                check(subject, &pod, Some(role));
+                images(subject, &pod, role);
             }
-            Err(denials) => customization::denied(subject, role, denials, findings),
+            Err(denials) => customization::denied(subject, role, denials),
         }
     }
     for child in &children {
-        check(subject, child, None, findings);
+        check(subject, child, None);
     }
 }
 
@@ -47,38 +52,36 @@ const MOST_PLANS: usize = 10;
 const MOUNT_PATH: &str = ".mount.path";
 
 /// Returns the plan, without what was refused of it; none if there is none.
-fn planned(subject: &Subject, files: Files, findings: &mut Findings) -> Option<Model> {
+fn planned(subject: &Subject, files: Files) -> Option<(Objects, Value)> {
     let mut application = with_metadata(subject.application);
     let mut refused = Vec::<String>::new();
-    for _ in 0..MOST_PLANS {
+    while refused.len() < MOST_PLANS {
         let valid = Validated::vouched(&application);
         let planned = model_submission(valid, files == Files::AreUploaded).and_then(|(run, submission)| {
             if refused.is_empty() {
-                overridden(subject, &submission.properties, findings);
-                start::check(subject, &submission.properties, findings);
+                overridden(subject, &submission.properties);
+                start::check(subject, &submission.properties);
             }
             model(valid, &run, &submission)
         });
-        match planned {
+        let (field, why) = match planned {
             Ok(model) => return Some(model),
             // Only `spark-submit` itself can plan it.
             Err(NotNative::Fallback { .. }) => return None,
-            // What was left out is missing now.
-            Err(NotNative::Refused { field, why })
-                if refused.iter().any(|left_out| follows(left_out, &field, &why)) =>
-            {
-                return None;
-            }
-            Err(NotNative::Refused { field, why }) => {
-                // Flags are spark-submit's; users write fields.
-                let why = why.replace("with --class", "in mainClass");
-                findings.refuse(field_of(&application.spec, subject.root, &field), why);
-                if !leave_out(&field, &mut application.spec) {
-                    return None;
-                }
-                refused.push(field);
-            }
+            Err(NotNative::Refused { field, why }) => (field, why),
+        };
+        // What was left out is missing now.
+        if refused.iter().any(|left_out| follows(left_out, &field, &why)) {
+            return None;
         }
+        // Flags are spark-submit's; users write fields.
+        let why = why.replace("with --class", "in mainClass");
+        let path = field_of(&application.spec, subject.root, &field);
+        subject.findings.borrow_mut().refuse(path, why);
+        if !leave_out(&field, &mut application.spec) {
+            return None;
+        }
+        refused.push(field);
     }
     None
 }
@@ -100,13 +103,14 @@ fn leave_out(property: &str, spec: &mut SparkApplicationSpec) -> bool {
         return spec.spark_conf.insert(property.to_owned(), path).is_none();
     }
     let deps = &mut spec.deps;
-    let lists = [
-        (submit_conf::JARS, &mut deps.jars),
-        (submit_conf::FILES, &mut deps.files),
-        (submit_conf::PY_FILES, &mut deps.py_files),
-        (submit_conf::ARCHIVES, &mut deps.archives),
-    ];
-    if let Some((_, list)) = lists.into_iter().find(|(key, list)| *key == property && !list.is_empty()) {
+    let list = match property {
+        submit_conf::JARS => Some(&mut deps.jars),
+        submit_conf::FILES => Some(&mut deps.files),
+        submit_conf::PY_FILES => Some(&mut deps.py_files),
+        submit_conf::ARCHIVES => Some(&mut deps.archives),
+        _ => None,
+    };
+    if let Some(list) = list.filter(|list| !list.is_empty()) {
         list.clear();
         return true;
     }
@@ -121,7 +125,7 @@ fn leave_out(property: &str, spec: &mut SparkApplicationSpec) -> bool {
 }
 
 /// Warns of properties that a field of the spec overrides.
-fn overridden(subject: &Subject, properties: &BTreeMap<String, String>, findings: &mut Findings) {
+fn overridden(subject: &Subject, properties: &BTreeMap<String, String>) {
     let spec = &subject.spec;
     for (key, given) in &spec.spark_conf {
         // The operator adds an option to some.
@@ -130,7 +134,7 @@ fn overridden(subject: &Subject, properties: &BTreeMap<String, String>, findings
         let field = is_lost.then(|| stated_in(spec, key)).flatten();
         if let Some(field) = field.filter(|field| !field.starts_with("sparkConf")) {
             let field = subject.field(field);
-            findings.warn(subject.field("sparkConf"), format_args!("`{key}` is ignored: {field} counts"));
+            subject.warn("sparkConf", format_args!("`{key}` is ignored: {field} counts"));
         }
     }
 }
@@ -146,78 +150,62 @@ fn with_metadata(application: &SparkApplication) -> SparkApplication {
 }
 
 /// Refuses the application for what Kubernetes refuses of `object`, a pod of `role` or an object beside the driver's pod.
-fn check(subject: &Subject, object: &Value, role: Option<Role>, findings: &mut Findings) {
+fn check(subject: &Subject, object: &Value, role: Option<Role>) {
     for (place, why) in kubernetes::mistakes(object) {
-        let stated = role.and_then(|role| field(subject, role, &place));
-        match (stated, role) {
-            (Some(field), _) => findings.refuse(field, why),
-            (None, Some(role)) => {
-                findings
-                    .refuse(subject.field(role.as_str()), format_args!("its pods would have {place}: {why}"));
-            }
+        let mut findings = subject.findings.borrow_mut();
+        if let Some(field) = role.and_then(|role| field(subject, role, &place)) {
+            findings.refuse(field, why);
+        } else if let Some(role) = role {
+            findings.refuse(subject.field(role), format_args!("its pods would have {place}: {why}"));
+        } else if findings.invalid.is_empty() || matches!(place, Place::Field(_)) {
             // Labels of the driver's pod are told of the pod.
-            (None, None) if !findings.invalid.is_empty() && !matches!(place, kubernetes::Place::Field(_)) => {
-            }
-            (None, None) => {
-                let kind = object["kind"].as_str().unwrap_or_default();
-                findings.refuse(subject.root, format_args!("its {kind} would have {place}: {why}"));
-            }
+            let kind = object["kind"].as_str().unwrap_or_default();
+            findings.refuse(subject.root, format_args!("its {kind} would have {place}: {why}"));
         }
     }
 }
 
 /// Warns of containers that Kubernetes refuses unless a webhook of the cluster names their images.
-fn images(subject: &Subject, pod: &Value, role: Role, findings: &mut Findings) {
-    let containers =
-        ["initContainers", "containers"].into_iter().flat_map(|kind| pod["spec"][kind].as_array());
-    for container in
-        containers.flatten().filter(|container| container["image"].as_str().is_none_or(str::is_empty))
-    {
-        let name = container["name"].as_str().unwrap_or_default();
-        findings.warn(
-            subject.field(role.as_str()),
-            format_args!("its container `{name}` has no image, and Kubernetes refuses such pods: name one"),
-        );
+fn images(subject: &Subject, pod: &Value, role: Role) {
+    let lists = ["initContainers", "containers"].into_iter().filter_map(|kind| pod["spec"][kind].as_array());
+    for container in lists.flatten() {
+        if container["image"].as_str().is_none_or(str::is_empty) {
+            let name = container["name"].as_str().unwrap_or_default();
+            let what = "has no image, and Kubernetes refuses such pods: name one";
+            subject.warn(role, format_args!("its container `{name}` {what}"));
+        }
     }
 }
 
 /// Returns the field that the user wrote and from which `place` of a pod was made.
-fn field(subject: &Subject, role: Role, place: &kubernetes::Place) -> Option<String> {
-    let pod = role.pod(&subject.spec);
-    let configured = |prefix: &str, key: &str| {
-        let key = conf::kubernetes(role, &format!("{prefix}{key}"));
-        subject.spec.spark_conf.contains_key(&key).then(|| subject.conf(&key))
-    };
-    match place {
-        kubernetes::Place::Label(key) => configured(conf::LABEL_PREFIX, key).or_else(|| {
+fn field(subject: &Subject, role: Role, place: &Place) -> Option<String> {
+    let key = |prefix: &str, name: &str| conf::kubernetes(role, &format!("{prefix}{name}"));
+    let configured = |key: &str| subject.configured(key).map(|(path, _)| path);
+    let stated = |key: String| configured(&key).or_else(|| stated_in(&subject.spec, &key));
+    let path = match place {
+        Place::Label(name) => {
+            let stated = stated(key(conf::LABEL_PREFIX, name));
             let of_application = subject.application.metadata.labels.as_ref();
-            if pod.labels.contains_key(key) {
-                Some(subject.of_role(role, format_args!("labels[{key}]")))
-            } else {
-                // Pods have the labels of their application.
-                of_application?.contains_key(key).then(|| format!("metadata.labels[{key}]"))
+            // Pods have the labels of their application.
+            if stated.is_none() && of_application.is_some_and(|labels| labels.contains_key(name)) {
+                return Some(format!("metadata.labels[{name}]"));
             }
-        }),
-        kubernetes::Place::Annotation(key) => configured(conf::ANNOTATION_PREFIX, key).or_else(|| {
-            pod.annotations
-                .contains_key(key)
-                .then(|| subject.of_role(role, format_args!("annotations[{key}]")))
-        }),
-        kubernetes::Place::Name(_) => {
-            let key = conf::EXECUTOR_POD_NAME_PREFIX;
-            let is_stated = role == Role::Executor && subject.spec.spark_conf.contains_key(key);
-            is_stated.then(|| subject.conf(key))
+            stated
         }
-        kubernetes::Place::Volume(name) => {
+        Place::Annotation(name) => stated(key(conf::ANNOTATION_PREFIX, name)),
+        Place::Name(_) => configured(conf::EXECUTOR_POD_NAME_PREFIX).filter(|_| role == Role::Executor),
+        Place::Volume(name) => {
             let of_spec = subject.spec.volumes.iter().rposition(|volume| volume.json()["name"] == **name);
-            let of_spec = of_spec.map(|place| subject.field(format_args!("volumes[{place}]")));
-            of_spec.or_else(|| configured(conf::SECRETS_PREFIX, name.strip_suffix(volume::SECRET_SUFFIX)?))
+            let of_secret =
+                || configured(&key(conf::SECRETS_PREFIX, name.strip_suffix(volume::SECRET_SUFFIX)?));
+            of_spec.map(|place| format!("volumes[{place}]")).or_else(of_secret)
         }
-        kubernetes::Place::Field(path) if pod.template.is_none() => {
-            of_pod(&subject.spec, role, path).map(|path| subject.field(path))
+        Place::Field(path) => {
+            let has_template = role.pod(&subject.spec).template.is_some();
+            of_pod(&subject.spec, role, path).filter(|_| !has_template)
         }
-        kubernetes::Place::Field(_) => None,
-    }
+    };
+    path.map(|path| subject.field(path))
 }
 
 /// Returns the path in the spec of what is at `path` in the spec of the role's pods, if the role has no template.
@@ -244,9 +232,6 @@ fn of_pod(spec: &SparkApplicationSpec, role: Role, path: &str) -> Option<String>
         let own = pod.node_selector.contains_key(key).then(|| format!("{name}.{path}"));
         return own.or_else(|| spec.node_selector.contains_key(key).then(|| path.to_owned()));
     }
-    Some(if path == "serviceAccountName" {
-        format!("{name}.serviceAccount")
-    } else {
-        format!("{name}.{path}")
-    })
+    let field = if path == "serviceAccountName" { "serviceAccount" } else { path };
+    Some(format!("{name}.{field}"))
 }

@@ -1,12 +1,13 @@
-//! Checks that `spark-submit` does not take `mainApplicationFile` or an argument for one of its own options.
+//! Checks the program, how it is started, and that `spark-submit` does not take `mainApplicationFile` or an argument for one
+//! of its own options.
 //!
 //! `spark-submit` reads options up to the first word that is not an option; this word is `mainApplicationFile`. If an
 //! option is given twice, the last one is used. If `mainApplicationFile` were `--master`, the arguments could therefore
 //! replace the operator's own options. For a few main classes, Spark's launcher also reads options after
 //! `mainApplicationFile` (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
 
-use super::{Findings, Subject};
-use api::{Role, memory};
+use super::Subject;
+use api::{DeployMode, Role, SparkPodSpec, memory, names::conf, stated};
 use submission::RoleField;
 
 /// The main classes for which options of `spark-submit` may follow among the arguments of the program.
@@ -18,119 +19,85 @@ const MIXED: [&str; 5] = [
     "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver",
 ];
 
-/// All options of `spark-submit` (`SparkSubmitOptionParser`).
-const OPTIONS: [&str; 36] = [
-    "--archives",
-    "--class",
-    "--conf",
-    "--deploy-mode",
-    "--driver-class-path",
-    "--driver-cores",
-    "--driver-default-class-path",
-    "--driver-java-options",
-    "--driver-library-path",
-    "--driver-memory",
-    "--exclude-packages",
-    "--executor-cores",
-    "--executor-memory",
-    "--files",
-    "--help",
-    "--jars",
-    "--keytab",
-    "--kill",
-    "--load-spark-defaults",
-    "--master",
-    "--name",
-    "--num-executors",
-    "--packages",
-    "--principal",
-    "--properties-file",
-    "--proxy-user",
-    "--py-files",
-    "--queue",
-    "--remote",
-    "--repositories",
-    "--status",
-    "--supervise",
-    "--total-executor-cores",
-    "--usage-error",
-    "--verbose",
-    "--version",
-];
-/// The short forms of some options of `spark-submit`.
-const SHORT_OPTIONS: [&str; 3] = ["-c", "-h", "-v"];
+/// All options of `spark-submit` (`SparkSubmitOptionParser`), one in each line, and before them the short forms of some.
+const OPTIONS: &str = include_str!("options.txt");
 
-pub(super) fn main_file(subject: &Subject, findings: &mut Findings) {
+/// Refuses a driver that has no pod of its own.
+pub(super) fn cluster(subject: &Subject) {
+    if subject.spec.mode == DeployMode::Client {
+        let why =
+            "`client` would run the driver where it is submitted, not in a pod of its own: write `cluster`";
+        subject.refuse("mode", why);
+    }
+}
+
+/// Refuses Python `2` for Spark 3.1 and later, which accepts only `3`.
+pub(super) fn python(subject: &Subject) {
+    let spec = &subject.spec;
+    let stated = || Some(("pythonVersion".to_owned(), stated(&spec.python_version)?.into()));
+    let Some((field, version)) = subject.configured(conf::PYTHON_VERSION).or_else(stated) else { return };
+    // A version that is older than all that are known is submitted as the oldest of them.
+    let mut numbers = spec.spark_version.split('.');
+    let takes_2 = matches!((numbers.next(), numbers.next()), (Some("3"), Some("0") | None));
+    if version == "2" && !takes_2 {
+        subject.refuse(field, "Spark has refused `2` since 3.1: take it out, the image has its Python");
+    }
+}
+
+pub(super) fn main_file(subject: &Subject) {
     let file = &subject.spec.main_application_file;
     if file.trim_start().starts_with('-') {
-        findings.refuse(
-            subject.field("mainApplicationFile"),
-            format_args!(
-                "`{file}` begins with `-`, so spark-submit would take it for an option: write the URI of a file, such \
-                 as local:///opt/app.jar"
-            ),
-        );
+        let why = "begins with `-`, so spark-submit would take it for an option: write the URI of a file, such as \
+                   local:///opt/app.jar";
+        subject.refuse("mainApplicationFile", format_args!("`{file}` {why}"));
     }
 }
 
 /// Warns of a main class that no JVM finds by its name.
-pub(super) fn main_class(subject: &Subject, findings: &mut Findings) {
+pub(super) fn main_class(subject: &Subject) {
     let class = subject.spec.main_class.as_deref().unwrap_or_default();
     if class.contains(|c: char| c == '/' || c.is_whitespace()) {
         let name = class.trim().replace('/', ".");
-        findings.warn(
-            subject.field("mainClass"),
-            format_args!("`{class}` is no name of a class: write `{name}`"),
-        );
+        subject.warn("mainClass", format_args!("`{class}` is no name of a class: write `{name}`"));
     }
 }
 
 /// Warns of addresses of files in the image in which the first folder stands where a host would.
-pub(super) fn local_files(subject: &Subject, findings: &mut Findings) {
+pub(super) fn local_files(subject: &Subject) {
     let deps = &subject.spec.deps;
     let main = [("mainApplicationFile", &subject.spec.main_application_file)];
     let lists = [("deps.jars", &deps.jars), ("deps.files", &deps.files), ("deps.pyFiles", &deps.py_files)];
     let listed = lists.into_iter().flat_map(|(field, list)| list.iter().map(move |file| (field, file)));
     for (field, file) in main.into_iter().chain(listed) {
-        if let Some(path) = file
-            .strip_prefix("local://")
-            .filter(|path| !path.is_empty() && !path.starts_with('/') && !path.starts_with("localhost/"))
-        {
-            findings.warn(
-                subject.field(field),
-                format_args!("`{file}` has its first folder where a host would be: write `local:///{path}`"),
-            );
+        let path = file.strip_prefix("local://").unwrap_or_default();
+        if !path.is_empty() && !path.starts_with('/') && !path.starts_with("localhost/") {
+            let what = format_args!("has its first folder where a host would be: write `local:///{path}`");
+            subject.warn(field, format_args!("`{file}` {what}"));
         }
     }
 }
 
 /// Refuses Java options with which Spark's launcher starts no driver, or the driver ends at once
 /// (`SparkConf.validateSettings`), and warns of words that are no options.
-pub(super) fn java_options(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let Some((field, options)) = subject.given(role, RoleField::JavaOptions) else { continue };
-        if role == Role::Executor && options.contains("-Dspark") {
-            findings.refuse(&field, "Spark allows no `-Dspark…` here: write the setting into sparkConf");
-        }
-        let memory = subject.of_role(role, "memory");
-        if options.contains("-Xmx") {
-            findings.refuse(&field, format_args!("Spark allows no `-Xmx` here: write {memory}"));
-        }
-        let heap = subject.given(role, RoleField::Memory).map_or("1g".into(), |(_, heap)| heap);
-        let (least, most) = (least_heap(&options), memory::bytes(&heap, false));
-        // The image of Spark sets the heap of executors behind their options.
-        if role == Role::Driver && least.zip(most).is_some_and(|(least, most)| least > most) {
-            let why = format!("no JVM starts with a heap of `-Xms` that is more than {memory}, `{heap}`");
-            findings.refuse(&field, why);
-        }
-        if let Some(word) = no_option(&options) {
-            findings.warn(
-                &field,
-                format_args!(
-                    "`{word}` is no option, and the JVM takes it for a class: options begin with `-`"
-                ),
-            );
-        }
+pub(super) fn java_options(subject: &Subject, role: Role, _: &SparkPodSpec) {
+    let Some((field, options)) = subject.given(role, RoleField::JavaOptions) else { return };
+    if role == Role::Executor && options.contains("-Dspark") {
+        subject.refuse(&field, "Spark allows no `-Dspark…` here: write the setting into sparkConf");
+    }
+    let memory = subject.field(format_args!("{role}.memory"));
+    if options.contains("-Xmx") {
+        subject.refuse(&field, format_args!("Spark allows no `-Xmx` here: write {memory}"));
+    }
+    let heap = subject.given(role, RoleField::Memory).map_or("1g".into(), |(_, heap)| heap);
+    let (least, most) = (least_heap(&options), memory::bytes(&heap, false));
+    // The image of Spark sets the heap of executors behind their options.
+    if role == Role::Driver && least.zip(most).is_some_and(|(least, most)| least > most) {
+        let why = format!("no JVM starts with a heap of `-Xms` that is more than {memory}, `{heap}`");
+        subject.refuse(&field, why);
+    }
+    if let Some(word) = no_option(&options) {
+        let what = "is no option, and the JVM takes it for a class: options begin with `-`";
+        subject.warn(&field, format_args!("`{word}` {what}"));
     }
 }
 
@@ -164,20 +131,16 @@ fn no_option(options: &str) -> Option<&str> {
     })
 }
 
-pub(super) fn arguments(subject: &Subject, findings: &mut Findings) {
-    let Some(class) = subject.spec.main_class.as_deref().filter(|class| MIXED.contains(class)) else {
-        return;
-    };
-    for (i, argument) in subject.spec.arguments.iter().enumerate() {
+pub(super) fn arguments(subject: &Subject) {
+    let class = subject.spec.main_class.as_deref().unwrap_or_default();
+    for (i, argument) in subject.spec.arguments.iter().enumerate().filter(|_| MIXED.contains(&class)) {
         let name = argument.split_once('=').map_or(argument.as_str(), |(name, _)| name);
-        if OPTIONS.contains(&name) || SHORT_OPTIONS.contains(&name) {
-            findings.refuse(
-                subject.field(format_args!("arguments[{i}]")),
-                format_args!(
-                    "`{name}` would be taken for an option of spark-submit, which reads those behind the main file as \
-                     well where the main class is {class}: write it as a field or into sparkConf"
-                ),
+        if OPTIONS.lines().any(|option| option == name) {
+            let why = format_args!(
+                "`{name}` would be taken for an option of spark-submit, which reads those behind the main file as \
+                 well where the main class is {class}: write it as a field or into sparkConf"
             );
+            subject.refuse(format_args!("arguments[{i}]"), why);
         }
     }
 }

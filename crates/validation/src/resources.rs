@@ -1,12 +1,16 @@
 //! Checks that cores and memory are written in the notation that Spark and Kubernetes accept.
 
-use super::{Findings, Given, Subject};
-use api::{Role, defaults, memory, names::conf, quantity};
+use super::{Given, Subject};
+use api::{Role, SparkPodSpec, defaults, memory, names::conf, quantity};
 use spark_client::Line;
 use submission::RoleField;
 
 /// Checks heap, overhead and the factor of the overhead.
-pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
+pub(super) fn memory(subject: &Subject) {
+    let not_memory = |field: String, text: &str| {
+        let like = memory::suggestion(text);
+        subject.refuse(field, format_args!("`{text}` is not a Java memory size (try `{like}`)"));
+    };
     let line = line(subject);
     for role in Role::ALL {
         if let Some((field, text)) = subject.given(role, RoleField::Memory) {
@@ -16,35 +20,29 @@ pub(super) fn memory(subject: &Subject, findings: &mut Findings) {
                 Role::Executor => line.bytes(&text),
             };
             match bytes {
-                None => not_memory(field, &text, findings),
+                None => not_memory(field, &text),
                 // spark-submit refuses 0: "Driver memory must be a positive number".
-                Some(0) => findings.refuse(field, format_args!("`{text}` is no memory at all (try `1g`)")),
+                Some(0) => subject.refuse(field, format_args!("`{text}` is no memory at all (try `1g`)")),
                 Some(_) => {}
             }
         }
-        if let Some((field, text)) = settled(subject, role, RoleField::MemoryOverhead)
-            && line.bytes(&text).is_none()
-        {
-            if memory::factor(&text).is_some() || text.trim_end().ends_with('%') {
-                let factor = subject.field("memoryOverheadFactor");
-                findings.refuse(
-                    field,
-                    format_args!("`{text}` is a factor, not a memory size: write it in {factor}"),
-                );
-            } else {
-                not_memory(field, &text, findings);
-            }
+        let overhead = settled(subject, role, RoleField::MemoryOverhead);
+        let Some((field, text)) = overhead.filter(|(_, text)| line.bytes(text).is_none()) else { continue };
+        if memory::factor(&text).is_some() || text.trim_end().ends_with('%') {
+            let factor = subject.field("memoryOverheadFactor");
+            subject
+                .refuse(field, format_args!("`{text}` is a factor, not a memory size: write it in {factor}"));
+        } else {
+            not_memory(field, &text);
         }
     }
-    let key = conf::MEMORY_OVERHEAD_FACTOR;
-    let stated = || {
-        Some((subject.field("memoryOverheadFactor"), subject.spec.memory_overhead_factor.as_ref()?.into()))
-    };
-    let factor = subject.configured(key).or_else(stated);
+    let stated =
+        || Some(("memoryOverheadFactor".to_owned(), subject.spec.memory_overhead_factor.as_ref()?.into()));
+    let factor = subject.configured(conf::MEMORY_OVERHEAD_FACTOR).or_else(stated);
     if let Some((field, text)) = factor.filter(|(_, text)| !text.is_empty() && !is_substituted(text))
         && memory::factor(&text).is_none()
     {
-        findings.refuse(field, format_args!("`{text}` is not a fraction from 0 (try `0.1`)"));
+        subject.refuse(field, format_args!("`{text}` is not a fraction from 0 (try `0.1`)"));
     }
 }
 
@@ -52,70 +50,71 @@ fn line(subject: &Subject) -> Line {
     Line::nearest(&subject.spec.spark_version).0
 }
 
-fn not_memory(field: String, text: &str, findings: &mut Findings) {
-    let like = memory::suggestion(text);
-    findings.refuse(field, format_args!("`{text}` is not a Java memory size (try `{like}`)"));
-}
-
 /// Checks cores, CPU requests and limits, and the number of executors.
-pub(super) fn cores(subject: &Subject, findings: &mut Findings) {
+pub(super) fn cores(subject: &Subject) {
     let cores = Role::ALL.map(|role| subject.given(role, RoleField::Cores));
     for (field, text) in cores.into_iter().chain([instances(subject)]).flatten() {
         // spark-submit refuses other values: "Executor cores must be a positive number".
         if !text.parse::<i32>().is_ok_and(|count| count > 0) {
-            findings.refuse(field, format_args!("`{text}` is not a whole number from 1"));
+            subject.refuse(field, format_args!("`{text}` is not a whole number from 1"));
         }
     }
-    for role in Role::ALL {
-        for field in [RoleField::CoreRequest, RoleField::CoreLimit] {
-            let Some((field, text)) = settled(subject, role, field) else { continue };
-            match quantity::amount(text.trim()) {
-                None => findings.refuse(
-                    field,
-                    format_args!("`{text}` is not a Kubernetes quantity of cores (try `1` or `200m`)"),
-                ),
-                Some(..0) => findings.refuse(field, format_args!("`{text}` is negative (try `1` or `200m`)")),
-                Some(_) => {}
-            }
-        }
+    let fields = [RoleField::CoreRequest, RoleField::CoreLimit];
+    let amounts = Role::ALL.into_iter().flat_map(|role| fields.map(|field| settled(subject, role, field)));
+    for (field, text) in amounts.flatten() {
+        let wrong = match quantity::amount(text.trim()) {
+            None => "is not a Kubernetes quantity of cores",
+            Some(..0) => "is negative",
+            Some(_) => continue,
+        };
+        subject.refuse(field, format_args!("`{text}` {wrong} (try `1` or `200m`)"));
+    }
+}
+
+/// Refuses bounds for the number of executors under dynamic allocation that Spark's `ExecutorAllocationManager` refuses when
+/// the driver starts.
+pub(super) fn bounds(subject: &Subject) {
+    let allocation = subject.spec.dynamic_allocation.as_ref();
+    let Some(allocation) = allocation.filter(|allocation| allocation.enabled) else { return };
+    let (least, most) = (allocation.min_executors.unwrap_or(0), allocation.max_executors.unwrap_or(i32::MAX));
+    let (of_least, of_most) = ("dynamicAllocation.minExecutors", "dynamicAllocation.maxExecutors");
+    if least < 0 {
+        subject.refuse(of_least, format_args!("`{least}` is negative: write 0 or more"));
+    }
+    if most < 1 {
+        subject.refuse(of_most, format_args!("`{most}` leaves no executor: write 1 or more"));
+    } else if least > most {
+        subject.refuse(of_least, format_args!("`{least}` is more than maxExecutors, which is {most}"));
     }
 }
 
 /// Warns if pods request more than their limits allow. This is only a warning: Kubernetes refuses such pods, but some
 /// clusters change the requests of pods before that.
-pub(super) fn limits(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let pod = role.pod(&subject.spec);
-        let asked = settled(subject, role, RoleField::CoreRequest);
-        let asked = asked.or_else(|| subject.given(role, RoleField::Cores));
-        if let (Some((field, text)), Some((from, request))) =
-            (settled(subject, role, RoleField::CoreLimit), asked)
-            && let (Some(most), Some(asked)) =
-                (quantity::amount(text.trim()), quantity::amount(request.trim()))
-            && most < asked
-        {
-            findings.warn(
-                field,
-                format_args!("`{text}` is less than {from}, `{request}`: Kubernetes refuses such pods"),
-            );
-        }
-        let bytes = |given: Option<Given>| given.and_then(|(_, text)| line(subject).bytes(&text));
-        let heap = bytes(subject.given(role, RoleField::Memory)).unwrap_or_default();
-        // What Spark adds at least, unless the user or the admin has lowered that.
-        let least = if heap > 0 { memory::OVERHEAD_LEAST << 20 } else { 0 };
-        let is_lowered = subject.spec.spark_conf.keys().any(|key| key.ends_with(conf::MEMORY_OVERHEAD_LEAST));
-        let overhead = bytes(settled(subject, role, RoleField::MemoryOverhead));
-        let overhead = overhead.unwrap_or(if is_lowered { 0 } else { least });
-        let asked = heap.saturating_add(overhead);
-        if let Some(text) = &pod.memory_limit
-            && let Some(limit) = quantity::amount(&memory::quantity(text))
-            && limit < i128::from(asked) * 1000
-        {
-            findings.warn(
-                subject.of_role(role, "memoryLimit"),
-                format_args!("`{text}` is less than the heap and its overhead: Kubernetes refuses such pods"),
-            );
-        }
+pub(super) fn limits(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let refused = "Kubernetes refuses such pods";
+    let asked = settled(subject, role, RoleField::CoreRequest);
+    let asked = asked.or_else(|| subject.given(role, RoleField::Cores));
+    if let Some((field, text)) = settled(subject, role, RoleField::CoreLimit)
+        && let Some((from, request)) = asked
+        && let Some(most) = quantity::amount(text.trim())
+        && quantity::amount(request.trim()).is_some_and(|asked| most < asked)
+    {
+        let from = subject.field(from);
+        subject.warn(field, format_args!("`{text}` is less than {from}, `{request}`: {refused}"));
+    }
+    let bytes = |given: Option<Given>| given.and_then(|(_, text)| line(subject).bytes(&text));
+    let heap = bytes(subject.given(role, RoleField::Memory)).unwrap_or_default();
+    // What Spark adds at least, unless the user or the admin has lowered that.
+    let is_lowered = subject.spec.spark_conf.keys().any(|key| key.ends_with(conf::MEMORY_OVERHEAD_LEAST));
+    let least = if heap == 0 || is_lowered { 0 } else { memory::OVERHEAD_LEAST << 20 };
+    let overhead = bytes(settled(subject, role, RoleField::MemoryOverhead)).unwrap_or(least);
+    let asked = heap.saturating_add(overhead);
+    if let Some(text) = &pod.memory_limit
+        && let Some(limit) = quantity::amount(&memory::quantity(text))
+        && limit < i128::from(asked) * 1000
+    {
+        let field = format_args!("{role}.memoryLimit");
+        subject.warn(field, format_args!("`{text}` is less than the heap and its overhead: {refused}"));
     }
 }
 
@@ -127,8 +126,8 @@ fn settled<'s>(subject: &'s Subject, role: Role, field: RoleField) -> Option<Giv
 
 /// Returns the number of executors; none if dynamic allocation is on, so that the number follows the work.
 fn instances<'s>(subject: &'s Subject) -> Option<Given<'s>> {
-    let field = subject.of_role(Role::Executor, "instances");
-    let stated = subject.spec.executor.instances.map(|instances| (field, instances.to_string().into()));
+    let stated = subject.spec.executor.instances;
+    let stated = stated.map(|count| ("executor.instances".to_owned(), count.to_string().into()));
     stated
         .or_else(|| subject.configured(conf::EXECUTOR_INSTANCES))
         .filter(|_| !defaults::is_dynamic_allocation_on(&subject.spec))

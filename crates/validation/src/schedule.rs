@@ -1,33 +1,93 @@
-//! Checks that a schedule is due at some time, and that its settings for concurrency and history are valid.
+//! Checks that a schedule is due at some time, that its applications can have names, and that its settings for concurrency
+//! and history are valid.
 
 use super::{Findings, names};
-use api::{ConcurrencyPolicy, ScheduledSparkApplication, SparkApplication};
+use api::{ConcurrencyPolicy, LONGEST_LABEL, ScheduledSparkApplication, SparkApplication};
 use cron::{Rhythm, Schedule, Zone};
+use jiff::Timestamp;
 use kube_core::ObjectMeta;
 use std::time::Duration;
 
-pub(super) fn fields(
+api::words! {
+    /// The unit of the slot's time that follows the schedule's name in the name of an application
+    /// (`--scheduled-spark-application-timestamp-precision` of Kubeflow's operator).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Precision {
+        #[default]
+        Nanos = "nanos",
+        Micros = "micros",
+        Millis = "millis",
+        Seconds = "seconds",
+        Minutes = "minutes",
+    }
+
+    text => String: format!("`{text}` is no unit: try `nanos`, `micros`, `millis`, `seconds` or `minutes`")
+}
+
+impl Precision {
+    /// Returns the suffix for a slot's application, which is appended to the schedule's name.
+    pub fn suffix(self, slot: Timestamp, rhythm: &Rhythm) -> String {
+        self.for_rhythm(rhythm).of(slot)
+    }
+
+    fn of(self, slot: Timestamp) -> String {
+        let time = match self {
+            Self::Nanos => slot.as_nanosecond(),
+            Self::Micros => slot.as_microsecond().into(),
+            Self::Millis => slot.as_millisecond().into(),
+            Self::Seconds => slot.as_second().into(),
+            Self::Minutes => (slot.as_second() / 60).into(),
+        };
+        format!("-{time}")
+    }
+
+    /// Returns this precision, or seconds if two slots of the schedule could be in the same minute.
+    fn for_rhythm(self, rhythm: &Rhythm) -> Self {
+        match (self, rhythm) {
+            (Self::Minutes, Rhythm::Every(period)) if *period < Duration::from_secs(60) => Self::Seconds,
+            (precision, _) => precision,
+        }
+    }
+
+    /// Returns the length of the suffix that is appended to a schedule's name; correct until the year 2160 for minutes,
+    /// and until 2286 for the other units.
+    pub fn suffix_length(self, rhythm: Option<&Rhythm>) -> usize {
+        const THIS_YEAR: Timestamp = Timestamp::constant(1_767_225_600, 0);
+        rhythm.map_or(self, |rhythm| self.for_rhythm(rhythm)).of(THIS_YEAR).len()
+    }
+}
+
+/// Checks the name and the fields of a schedule. The schedule's applications are called `<name>-<time>`. If the unit of the
+/// time is not known, a name is refused only if it is too long with every unit; a name that is too long with the default
+/// unit causes a warning.
+pub(super) fn check(
     schedule: &ScheduledSparkApplication,
+    precision: Option<Precision>,
     shortest_period: Duration,
     findings: &mut Findings,
 ) {
-    let spec = &schedule.spec;
-    match Schedule::parse(&spec.schedule) {
+    let (spec, metadata) = (&schedule.spec, &schedule.metadata);
+    let text = &spec.schedule;
+    let parsed = Schedule::parse(text);
+    let rhythm = parsed.as_ref().ok().map(|parsed| &parsed.rhythm);
+    let possible = |precision: Precision| LONGEST_LABEL - precision.suffix_length(rhythm);
+    let (most, surely) = (possible(precision.unwrap_or(Precision::Minutes)), possible(Precision::default()));
+    names::check_name("ScheduledSparkApplication", metadata, most, findings);
+    let length = metadata.name.as_deref().map_or(0, str::len);
+    if precision.is_none() && length > surely && length <= most {
+        let what = format_args!("beyond {surely}, an operator with default flags cannot name its runs");
+        findings.warn("metadata.name", format_args!("has {length} characters; {what}"));
+    }
+    match parsed {
         Ok(parsed) if !parsed.is_ever_due() => {
-            findings.warn(
-                "spec.schedule",
-                format_args!("`{}` is never due: no year has such a day", spec.schedule),
-            );
+            findings.warn("spec.schedule", format_args!("`{text}` is never due: no year has such a day"));
         }
-        Ok(Schedule { rhythm: Rhythm::Every(period), .. }) if period < shortest_period => findings.refuse(
-            "spec.schedule",
-            format_args!(
-                "`{}` is more often than every {} s, which is the most that this operator allows \
-                 (--schedule-shortest-period)",
-                spec.schedule,
-                shortest_period.as_secs()
-            ),
-        ),
+        Ok(Schedule { rhythm: Rhythm::Every(period), .. }) if period < shortest_period => {
+            let most = shortest_period.as_secs();
+            let why = "which is the most that this operator allows (--schedule-shortest-period)";
+            findings
+                .refuse("spec.schedule", format_args!("`{text}` is more often than every {most} s, {why}"));
+        }
         Ok(_) => {}
         Err(error) => findings.refuse("spec.schedule", error),
     }
@@ -37,26 +97,47 @@ pub(super) fn fields(
     if let Some(ConcurrencyPolicy::Other(policy)) = &spec.concurrency_policy
         && !policy.is_empty()
     {
-        findings.warn(
-            "spec.concurrencyPolicy",
-            format_args!("`{policy}` is not known: write Allow, Forbid or Replace"),
-        );
+        let what = format_args!("`{policy}` is not known: write Allow, Forbid or Replace");
+        findings.warn("spec.concurrencyPolicy", what);
     }
     for (field, limit) in [
-        ("successfulRunHistoryLimit", spec.successful_run_history_limit),
-        ("failedRunHistoryLimit", spec.failed_run_history_limit),
+        ("spec.successfulRunHistoryLimit", spec.successful_run_history_limit),
+        ("spec.failedRunHistoryLimit", spec.failed_run_history_limit),
     ] {
         if let Some(limit @ ..0) = limit {
-            findings
-                .warn(format_args!("spec.{field}"), format_args!("`{limit}` is negative and counts as 0"));
+            findings.warn(field, format_args!("`{limit}` is negative and counts as 0"));
         }
     }
 }
 
+/// The shortest suffix that follows a schedule's name in the name of an application: a time in minutes.
+const SHORTEST_TIME: &str = "-00000000";
+
 /// Returns an application of the schedule, with the shortest name that such an application can have.
 pub fn shortest_named_run(schedule: &ScheduledSparkApplication) -> SparkApplication {
     let ObjectMeta { name, namespace, labels, .. } = schedule.metadata.clone();
-    let name = name.map(|name| name + names::SHORTEST_TIME);
+    let name = name.map(|name| name + SHORTEST_TIME);
     let metadata = ObjectMeta { name, namespace, labels, ..ObjectMeta::default() };
     SparkApplication { metadata, spec: schedule.spec.template.clone(), status: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suffix_is_the_slot_in_the_unit_and_as_long_as_is_said() {
+        let slot = Timestamp::from_second(1_767_225_600).unwrap();
+        for (precision, time) in [
+            (Precision::Nanos, "1767225600000000000"),
+            (Precision::Micros, "1767225600000000"),
+            (Precision::Millis, "1767225600000"),
+            (Precision::Seconds, "1767225600"),
+            (Precision::Minutes, "29453760"),
+        ] {
+            let suffix = precision.suffix(slot, &Rhythm::Every(Duration::from_secs(60)));
+            assert_eq!(suffix, format!("-{time}"));
+            assert_eq!(suffix.len(), precision.suffix_length(None));
+        }
+    }
 }

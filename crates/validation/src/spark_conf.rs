@@ -1,81 +1,68 @@
 //! Checks that sparkConf does not set properties that belong to the operator.
 
-use super::{Findings, Subject, customization, nearest};
+use super::{Subject, customization, nearest, property};
 use api::{
-    Role,
+    Role, SparkPodSpec,
     names::{batch_scheduler, conf, label, submit_conf},
 };
 use spark_client::Line;
 use submission::{RoleField, driver_pod_name};
 
 /// Refuses the keys that Kubeflow's operator refuses too, in the same words.
-pub(super) fn denied(subject: &Subject, findings: &mut Findings) {
-    let instead = |field: String| format!("write {field} instead");
+pub(super) fn denied(subject: &Subject) {
+    let instead = |path: String| format!("write {} instead", subject.field(path));
     let taken_out = |what: &str| format!("{what}: take it out");
-    let mut denied = Vec::new();
-    for role in Role::ALL {
-        denied.push((conf::service_account(role), instead(subject.of_role(role, "serviceAccount"))));
-    }
-    for key in conf::CREDENTIALS {
-        denied.push((key.to_owned(), taken_out("credentials are the operator's")));
-    }
-    denied.push((conf::MASTER.to_owned(), taken_out("the operator sets it")));
-    denied.push((conf::DRIVER_MASTER.to_owned(), instead(subject.field("driver.kubernetesMaster"))));
-    denied.push((conf::IMAGE.to_owned(), instead(subject.field("image"))));
-    for role in Role::ALL {
-        let key = conf::kubernetes(role, conf::CONTAINER_IMAGE);
-        denied.push((key, instead(subject.of_role(role, "image"))));
-    }
+    let account = |role| (conf::service_account(role), instead(format!("{role}.serviceAccount")));
+    let credentials = |key: &str| (key.to_owned(), taken_out("credentials are the operator's"));
+    let image = |role| (conf::kubernetes(role, conf::CONTAINER_IMAGE), instead(format!("{role}.image")));
     // A manifest need not state the namespace, and `sparkctl render` then does not know it.
-    if let Some(namespace) = &subject.application.metadata.namespace
-        && subject.spec.spark_conf.get(conf::NAMESPACE).is_some_and(|given| given != namespace)
-    {
-        let why = format!("an application runs in its own namespace, `{namespace}`: take it out");
-        denied.push((conf::NAMESPACE.to_owned(), why));
-    }
-    for (key, why) in denied.iter().filter(|(key, _)| subject.spec.spark_conf.contains_key(key)) {
-        findings.refuse(
-            subject.field("sparkConf"),
-            format_args!("sparkConf key \"{key}\" is not allowed: {why}"),
-        );
+    let namespace = subject.application.metadata.namespace.as_ref();
+    let other =
+        namespace.filter(|own| subject.configured(conf::NAMESPACE).is_some_and(|(_, given)| given != **own));
+    let other = other.map(|own| taken_out(&format!("an application runs in its own namespace, `{own}`")));
+    let denied = Role::ALL.map(account).into_iter().chain(conf::CREDENTIALS.map(credentials));
+    let denied = denied.chain([
+        (conf::MASTER.to_owned(), taken_out("the operator sets it")),
+        (conf::DRIVER_MASTER.to_owned(), instead("driver.kubernetesMaster".to_owned())),
+        (conf::IMAGE.to_owned(), instead("image".to_owned())),
+    ]);
+    let denied = denied.chain(Role::ALL.map(image)).chain(other.map(|why| (conf::NAMESPACE.to_owned(), why)));
+    for (key, why) in denied.filter(|(key, _)| subject.spec.spark_conf.contains_key(key)) {
+        subject.refuse("sparkConf", format_args!("sparkConf key \"{key}\" is not allowed: {why}"));
     }
 }
 
 /// Refuses annotations of the contract in `sparkConf` and in the annotations of a role. The operator writes these
 /// annotations into the pod template, but in Spark an annotation from the configuration overrides the template.
-pub(super) fn contract(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
-        let configured = subject.spec.spark_conf.keys().filter_map(|key| key.strip_prefix(&prefix));
-        let configured = configured.map(|key| (subject.field("sparkConf"), key));
-        let stated = role.pod(&subject.spec).annotations.keys();
-        let stated = stated.map(|key| (subject.of_role(role, "annotations"), key.as_str()));
-        for (field, key) in configured.chain(stated).filter(|(_, key)| pod_customization::is_of_contract(key))
-        {
-            findings.refuse(
-                field,
-                format_args!("`{key}` is the operator's: say it in the field of spec that it is made from"),
-            );
-        }
+pub(super) fn contract(subject: &Subject, role: Role, pod: &SparkPodSpec) {
+    let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
+    let configured = subject.spec.spark_conf.keys().filter_map(|key| key.strip_prefix(&prefix));
+    let configured = configured.map(|key| ("sparkConf".to_owned(), key));
+    let stated = pod.annotations.keys().map(|key| (format!("{role}.annotations"), key.as_str()));
+    for (field, key) in configured.chain(stated).filter(|(_, key)| pod_customization::is_of_contract(key)) {
+        let why = "is the operator's: say it in the field of spec that it is made from";
+        subject.refuse(field, format_args!("`{key}` {why}"));
     }
 }
 
 /// Refuses properties in which the replacement of `${…}` exceeds a bound: the operator would not replace them, and
 /// Spark in the driver would need too much memory or time.
-pub(super) fn references(subject: &Subject, findings: &mut Findings) {
+pub(super) fn references(subject: &Subject) {
     let Subject { spec, .. } = subject;
     let fields = ["sparkConf", "hadoopConf"];
     let properties = [("", &spec.spark_conf), (conf::HADOOP_PREFIX, &spec.hadoop_conf)];
     for (i, key, why) in spark_client::unbounded(&properties) {
-        findings.refuse(subject.field(format_args!("{}[{key}]", fields[i])), why);
+        subject.refuse(format_args!("{}[{key}]", fields[i]), why);
     }
 }
 
 /// Warns of properties that the operator sets as well and overrides. ([`super::planned`] warns of those that a field sets.)
-pub(super) fn without_effect(subject: &Subject, findings: &mut Findings) {
+pub(super) fn without_effect(subject: &Subject) {
     let given = &subject.spec.spark_conf;
-    let mut outweighed = |key: &str, by: &str| {
-        findings.warn(subject.field("sparkConf"), format_args!("`{key}` is ignored: {by}"));
+    let outweighed = |key: &str, by: &str| {
+        if given.contains_key(key) {
+            subject.warn("sparkConf", format_args!("`{key}` is ignored: {by}"));
+        }
     };
     for (key, value) in [
         (conf::WAIT_APP_COMPLETION, "false"),
@@ -91,23 +78,19 @@ pub(super) fn without_effect(subject: &Subject, findings: &mut Findings) {
         outweighed(conf::DRIVER_POD_NAME, &format!("{} counts", subject.field("driver.podName")));
     }
     for role in Role::ALL {
+        let template = format!("write {} instead", subject.field(format_args!("{role}.template")));
         for key in [conf::POD_TEMPLATE_FILE, conf::POD_TEMPLATE_CONTAINER] {
-            let key = conf::kubernetes(role, key);
-            if given.contains_key(&key) {
-                outweighed(&key, &format!("write {} instead", subject.of_role(role, "template")));
-            }
+            outweighed(&conf::kubernetes(role, key), &template);
         }
         for label in [label::APP_NAME, label::LAUNCHED_BY, label::SUBMISSION_ID, label::MUTATED_BY] {
             let key = conf::kubernetes(role, &format!("{}{label}", conf::LABEL_PREFIX));
-            if given.contains_key(&key) {
-                outweighed(&key, "the operator sets it");
-            }
+            outweighed(&key, "the operator sets it");
         }
     }
 }
 
 /// Warns of settings of Spark on Kubernetes that this version of Spark does not have, and so ignores.
-pub(super) fn unknown(subject: &Subject, findings: &mut Findings) {
+pub(super) fn unknown(subject: &Subject) {
     let (line, note) = Line::nearest(&subject.spec.spark_version);
     // Settings of a version that is not known are not known either.
     if note.is_some() {
@@ -125,16 +108,20 @@ pub(super) fn unknown(subject: &Subject, findings: &mut Findings) {
             let meant = nearest(setting, spark_client::settings(line))?;
             Some(format!("{}{meant}", submit_conf::KUBERNETES_PREFIX))
         };
-        // Of those that are not listed nobody reads what was meant.
-        let instead = (!findings.is_full()).then(|| instead_of(subject, setting).or_else(similar)).flatten();
-        let instead = instead.map_or_else(String::new, |instead| format!(": write {instead}"));
-        findings.warn(subject.conf(key), format_args!("no setting of Spark {line}, without effect{instead}"));
+        let instead = advice(subject, || instead_of(subject, setting).or_else(similar));
+        subject.warn(property(key), format_args!("no setting of Spark {line}, without effect{instead}"));
     }
+}
+
+/// Returns the advice to write what is meant, if anything is. Of warnings that are not listed nobody reads it.
+fn advice(subject: &Subject, meant: impl FnOnce() -> Option<String>) -> String {
+    let is_listed = !subject.findings.borrow().is_full();
+    is_listed.then(meant).flatten().map_or_else(String::new, |meant| format!(": write {meant}"))
 }
 
 /// Returns the field, or the setting, that does what a setting that Spark does not have seems to mean.
 fn instead_of(subject: &Subject, setting: &str) -> Option<String> {
-    let role = Role::ALL.into_iter().find(|role| setting.starts_with(&format!("{}.", role.as_str())));
+    let role = Role::ALL.into_iter().find(|role| setting.starts_with(&format!("{role}.")));
     let name = role.map_or(setting, |role| &setting[role.as_str().len() + 1..]);
     if name == "memoryOverheadFactor" {
         return Some(subject.field(name));
@@ -143,33 +130,29 @@ fn instead_of(subject: &Subject, setting: &str) -> Option<String> {
     let is_meant =
         |path: &String| path.rsplit('.').next().zip(first).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b));
     let roles = Role::ALL.into_iter().filter(|it| role.is_none_or(|role| role == *it));
-    let mut meant: Vec<_> = roles.filter_map(|role| fields(subject, role).find(is_meant)).collect();
+    let mut meant: Vec<_> = roles.filter_map(|role| fields(role).find(is_meant)).collect();
     // The roles share some.
     meant.dedup();
+    let meant: Vec<_> = meant.into_iter().map(|path| subject.field(path)).collect();
     (!meant.is_empty()).then(|| meant.join(" and "))
 }
 
 /// Returns the paths of the fields that users look for among Spark's settings.
-fn fields(subject: &Subject, role: Role) -> impl Iterator<Item = String> {
+fn fields(role: Role) -> impl Iterator<Item = String> {
     let others = RoleField::ALL.map(RoleField::as_str).into_iter().chain(["image", "serviceAccount"]);
-    customization::fields(subject, role).chain(others.map(move |name| subject.of_role(role, name)))
+    customization::fields(role).chain(others.map(move |name| format!("{role}.{name}")))
 }
 
 /// Warns of settings below a volume that Spark does not read.
-pub(super) fn of_volumes(subject: &Subject, findings: &mut Findings) {
-    for role in Role::ALL {
-        let prefix = conf::kubernetes(role, conf::VOLUMES_PREFIX);
-        for key in subject.spec.spark_conf.keys() {
-            let below = key.strip_prefix(&prefix).map(|rest| rest.splitn(3, '.').collect::<Vec<_>>());
-            let Some(&[kind, _, setting]) = below.as_deref() else { continue };
-            let is_read = VOLUME_SETTINGS.iter().any(|known| spark_client::belongs(setting, known));
-            if !VOLUMES.contains(&kind) || is_read {
-                continue;
-            }
-            let meant = || nearest(setting, VOLUME_SETTINGS.into_iter());
-            let meant = (!findings.is_full()).then(meant).flatten();
-            let meant = meant.map_or_else(String::new, |meant| format!(": write {meant}"));
-            findings.warn(subject.conf(key), format_args!("Spark does not read it{meant}"));
+pub(super) fn of_volumes(subject: &Subject, role: Role, _: &SparkPodSpec) {
+    let prefix = conf::kubernetes(role, conf::VOLUMES_PREFIX);
+    for key in subject.spec.spark_conf.keys() {
+        let below = key.strip_prefix(&prefix).map(|rest| rest.splitn(3, '.').collect::<Vec<_>>());
+        let Some(&[kind, _, setting]) = below.as_deref() else { continue };
+        let is_read = VOLUME_SETTINGS.lines().any(|known| spark_client::belongs(setting, known));
+        if VOLUMES.contains(&kind) && !is_read {
+            let meant = advice(subject, || nearest(setting, VOLUME_SETTINGS.lines()));
+            subject.warn(property(key), format_args!("Spark does not read it{meant}"));
         }
     }
 }
@@ -177,18 +160,4 @@ pub(super) fn of_volumes(subject: &Subject, findings: &mut Findings) {
 /// The kinds of volumes whose settings are known, and these settings (`KubernetesVolumeUtils`): one that ends in a dot is
 /// the beginning of settings.
 const VOLUMES: [&str; 4] = ["emptyDir", "hostPath", "nfs", "persistentVolumeClaim"];
-const VOLUME_SETTINGS: [&str; 13] = [
-    "annotation.",
-    "label.",
-    "mount.path",
-    "mount.readOnly",
-    "mount.subPath",
-    "mount.subPathExpr",
-    "options.claimName",
-    "options.medium",
-    "options.path",
-    "options.server",
-    "options.sizeLimit",
-    "options.storageClass",
-    "options.type",
-];
+const VOLUME_SETTINGS: &str = include_str!("volume-settings.txt");

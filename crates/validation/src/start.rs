@@ -4,23 +4,24 @@
 //! the plan, from all fields; what is missing there may stand in the admin's `spark-defaults.conf`, so that nothing is
 //! said of it. What submission itself refuses is refused by the plan.
 
-use super::{Findings, Subject};
+use super::Subject;
 use api::{
     Role,
     names::{conf, volume::ON_DEMAND},
 };
 use spark_client::{Line, list_elements};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
 use submission::field_of;
 
 /// Warns of what `properties`, from which the driver was planned, say wrong.
-pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>, findings: &mut Findings) {
-    let line = Line::nearest(&subject.spec.spark_version).0;
-    let mut start = Start { subject, properties, line, findings };
+pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>) {
+    let start = Start { subject, properties, line: Line::nearest(&subject.spec.spark_version).0 };
     start.values();
     start.heaps();
     start.dynamic_allocation();
-    start.shuffle_data();
     start.coordinates();
     start.cores_of_tasks();
     start.timeouts();
@@ -39,8 +40,6 @@ const ANY_HEAP: [&str; 2] = ["spark.testing.memory", "spark.testing.reservedMemo
 /// leaves of the heap (`UnifiedMemoryManager`), and in a pod as small, the JVM leaves a survivor space aside.
 const SMALLEST_HEAP: u64 = 466 << 20;
 const OF_DYNAMIC_ALLOCATION: &str = "spark.dynamicAllocation.";
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
 const SECOND: u64 = 1_000;
 
 /// Returns what is wrong with the value of a setting of which Spark takes `what`; none if nothing is.
@@ -55,15 +54,13 @@ fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, line: Line) 
     let (least, most) = (bound(), bound());
     #[expect(clippy::cast_precision_loss, reason = "it is compared with bounds that are round numbers")]
     let amount = |amount: u64| amount as f64;
+    let (kind, unit) = kind.split_once('-').unwrap_or((kind, ""));
     let (value, like) = match kind {
         "flag" => (text.to_ascii_lowercase().parse::<bool>().ok().map(|_| 0.0), "true or false"),
         "whole" => (text.parse::<i32>().ok().map(f64::from), "a whole number"),
         "number" => (text.parse().ok(), "a number such as 0.6"),
-        "size-b" => (size(text, 1, line).map(amount), "a size such as 512m"),
-        "size-k" => (size(text, KIB, line).map(amount), "a size such as 512m"),
-        "size-m" => (size(text, MIB, line).map(amount), "a size such as 512m"),
-        "time-ms" => (time(text, 1).map(amount), "a time such as 30s"),
-        _ => (time(text, SECOND).map(amount), "a time such as 30s"),
+        "size" => (size(text, unit, line).map(amount), "a size such as 512m"),
+        _ => (time(text, unit).map(amount), "a time such as 30s"),
     };
     let Some(value) = value else { return Some(format!("is not {like}")) };
     let is_within = least.is_none_or(|least| least <= value) && most.is_none_or(|most| value <= most);
@@ -71,22 +68,21 @@ fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, line: Line) 
 }
 
 /// Returns a size in bytes, without its sign; none if Spark does not take it. A number without a unit counts in `unit`.
-fn size(text: &str, unit: u64, line: Line) -> Option<u64> {
+fn size(text: &str, unit: &str, line: Line) -> Option<u64> {
     let text = text.trim();
     let text = text.strip_prefix('-').unwrap_or(text);
-    match text.parse::<u64>() {
-        Ok(number) => number.checked_mul(unit),
-        Err(_) => line.bytes(text),
-    }
+    let with_unit = text.parse::<u64>().map(|number| format!("{number}{unit}"));
+    line.bytes(with_unit.as_deref().unwrap_or(text))
 }
 
-/// Returns a time in milliseconds; none if Spark does not take it (`JavaUtils.timeStringAs`).
-fn time(text: &str, unit: u64) -> Option<u64> {
+/// Returns a time in milliseconds; none if Spark does not take it (`JavaUtils.timeStringAs`). A number without a unit counts in
+/// `unit`.
+fn time(text: &str, unit: &str) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (digits, suffix) = lower.split_at(lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len()));
     let number = digits.parse::<u64>().ok()?;
+    let suffix = if suffix.is_empty() { unit } else { suffix };
     let unit = match suffix {
-        "" => unit,
         "us" => return Some(number / 1_000),
         "ms" => 1,
         "s" => SECOND,
@@ -98,17 +94,20 @@ fn time(text: &str, unit: u64) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-struct Start<'a, 's> {
-    subject: &'a Subject<'s>,
+struct Start<'a> {
+    subject: &'a Subject<'a>,
     properties: &'a BTreeMap<String, String>,
     line: Line,
-    findings: &'a mut Findings,
 }
 
-impl<'a> Start<'a, '_> {
+impl<'a> Start<'a> {
     /// Returns a value, unless it has a reference that only Spark replaces.
     fn get(&self, key: &str) -> Option<&'a str> {
         self.properties.get(key).map(|text| text.trim()).filter(|text| !text.contains("${"))
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.properties.contains_key(key)
     }
 
     fn is_on(&self, key: &str, default: bool) -> bool {
@@ -119,12 +118,17 @@ impl<'a> Start<'a, '_> {
         self.get(key)?.parse().ok()
     }
 
-    fn warn(&mut self, key: &str, why: impl std::fmt::Display) {
+    fn warn(&self, key: &str, why: impl Display) {
         let field = field_of(&self.subject.spec, self.subject.root, key);
-        self.findings.warn(field, why);
+        self.subject.findings.borrow_mut().warn(field, why);
     }
 
-    fn values(&mut self) {
+    /// Warns that the value of `key` keeps Spark from starting.
+    fn warn_of_no_start(&self, key: &str, why: impl Display) {
+        self.warn(key, format_args!("Spark does not start: {why}"));
+    }
+
+    fn values(&self) {
         for line in VALUES.lines().filter(|line| !line.starts_with('#')) {
             let mut words = line.split(' ');
             let key = format!("spark.{}", words.next().unwrap_or_default());
@@ -140,120 +144,107 @@ impl<'a> Start<'a, '_> {
             let key = format!("spark.{name}.port");
             let is_used = name != "ui" || self.is_on(conf::UI_ENABLED, true);
             if is_used && self.whole(&key).is_some_and(|port| (1..1_024).contains(&port)) {
-                self.warn(&key, "Spark does not start: write a port from 1024");
+                self.warn_of_no_start(&key, "write a port from 1024");
             }
         }
     }
 
     /// The driver's JVM gets its heap as it is written, and Spark takes the executors' for bytes here, though for MiB where
     /// it asks for their pods.
-    fn heaps(&mut self) {
-        let takes_any = ANY_HEAP.iter().any(|key| self.properties.contains_key(*key));
+    fn heaps(&self) {
+        let takes_any = ANY_HEAP.iter().any(|key| self.has(key));
         for role in Role::ALL {
             let key = conf::spark(role, conf::MEMORY);
             let Some(text) = self.get(&key) else { continue };
             let Some(bytes) = self.line.bytes(text) else { continue };
             let has_unit = !text.bytes().all(|c| c.is_ascii_digit());
             if has_unit && !takes_any && (1..SMALLEST_HEAP).contains(&bytes) {
-                let why =
-                    format_args!("`{text}` is too small a heap for Spark to start: write 512m at least");
-                self.warn(&key, why);
+                let why = "is too small a heap for Spark to start: write 512m at least";
+                self.warn(&key, format_args!("`{text}` {why}"));
             }
             let short = text.trim_end_matches(['b', 'B']);
+            let is_known = short.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
+            let instead = if is_known { short } else { "it in m or g" };
             if !has_unit {
                 self.warn(&key, format_args!("`{text}` has no unit and is taken for bytes: write {text}m"));
-            } else if role == Role::Driver && !short.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']) {
-                self.warn(
-                    &key,
-                    format_args!("the JVM does not know the unit of `{text}`: write it in m or g"),
-                );
-            } else if role == Role::Driver && short.len() < text.len() {
-                self.warn(&key, format_args!("the JVM does not know the unit of `{text}`: write {short}"));
+            } else if role == Role::Driver && instead != text {
+                let why = format_args!("the JVM does not know the unit of `{text}`: write {instead}");
+                self.warn(&key, why);
             }
         }
     }
 
-    fn dynamic_allocation(&mut self) {
+    fn dynamic_allocation(&self) {
         if !self.is_on(conf::DYNAMIC_ALLOCATION, false) {
             return;
         }
-        let least = self.whole(conf::DYNAMIC_ALLOCATION_MIN).unwrap_or(0);
-        let most = self.whole(conf::DYNAMIC_ALLOCATION_MAX).unwrap_or(i64::MAX);
+        let (of_least, of_most) = (conf::DYNAMIC_ALLOCATION_MIN, conf::DYNAMIC_ALLOCATION_MAX);
+        let (least, most) = (self.whole(of_least).unwrap_or(0), self.whole(of_most).unwrap_or(i64::MAX));
         if least < 0 {
-            self.warn(conf::DYNAMIC_ALLOCATION_MIN, format_args!("`{least}` is negative: write 0 or more"));
+            self.warn(of_least, format_args!("`{least}` is negative: write 0 or more"));
         }
         if most < 1 {
-            let key = conf::DYNAMIC_ALLOCATION_MAX;
-            self.warn(key, format_args!("`{most}` leaves no executor: write 1 or more"));
+            self.warn(of_most, format_args!("`{most}` leaves no executor: write 1 or more"));
         } else if least > most {
-            let key = conf::DYNAMIC_ALLOCATION_MIN;
-            self.warn(key, format_args!("Spark does not start: {least} is more than the maximum, {most}"));
+            self.warn_of_no_start(of_least, format_args!("{least} is more than the maximum, {most}"));
         }
-    }
-
-    fn shuffle_data(&mut self) {
-        let by_default = !Line::is_older(&self.subject.spec.spark_version, (3, 4));
-        let keeps = self.is_on(conf::SHUFFLE_TRACKING, by_default)
+        let tracks_by_default = !Line::is_older(&self.subject.spec.spark_version, (3, 4));
+        let tracking = conf::SHUFFLE_TRACKING;
+        let keeps = self.is_on(tracking, tracks_by_default)
             || self.is_on("spark.shuffle.service.enabled", false)
             || self.is_on(conf::DECOMMISSION, false)
                 && self.is_on("spark.storage.decommission.shuffleBlocks.enabled", true)
-            || ["spark.shuffle.sort.io.plugin.class", "spark.shuffle.manager"]
-                .iter()
-                .any(|key| self.properties.contains_key(*key));
-        if self.is_on(conf::DYNAMIC_ALLOCATION, false) && !keeps {
-            let key = conf::SHUFFLE_TRACKING;
-            if by_default {
-                self.warn(key, "Spark does not start: nothing else keeps the data of shuffles: take it out");
-            } else {
-                let why = format_args!("Spark does not start: nothing keeps shuffle data: set {key}=true");
-                self.warn(conf::DYNAMIC_ALLOCATION, why);
-            }
+            || self.has("spark.shuffle.sort.io.plugin.class")
+            || self.has("spark.shuffle.manager");
+        if !keeps && tracks_by_default {
+            self.warn_of_no_start(tracking, "nothing else keeps the data of shuffles: take it out");
+        } else if !keeps {
+            let why = format_args!("nothing keeps shuffle data: set {tracking}=true");
+            self.warn_of_no_start(conf::DYNAMIC_ALLOCATION, why);
         }
     }
 
-    fn coordinates(&mut self) {
-        for (key, parts) in [("spark.jars.packages", 3), ("spark.jars.excludes", 2)] {
+    fn coordinates(&self) {
+        for (key, parts, form) in [
+            ("spark.jars.packages", 3, "group:artifact:version"),
+            ("spark.jars.excludes", 2, "group:artifact"),
+        ] {
             let wrong = self.get(key).into_iter().flat_map(list_elements).find(|coordinate| {
                 let found: Vec<_> = coordinate.split([':', '/']).collect();
                 found.len() != parts || found.iter().any(|part| part.trim().is_empty())
             });
             if let Some(coordinate) = wrong {
-                let form = if parts == 3 { "group:artifact:version" } else { "group:artifact" };
                 self.warn(key, format_args!("`{coordinate}` is not of the form {form}"));
             }
         }
     }
 
-    fn cores_of_tasks(&mut self) {
+    fn cores_of_tasks(&self) {
         let key = "spark.task.cpus";
-        if let (Some(task), Some(cores)) =
-            (self.whole(key), self.whole(&conf::spark(Role::Executor, conf::CORES)))
+        if let Some(task) = self.whole(key)
+            && let Some(cores) = self.whole(&conf::spark(Role::Executor, conf::CORES))
             && task > cores
         {
-            let why = format_args!("Spark does not start: a task has {task} cores and an executor {cores}");
-            self.warn(key, why);
+            self.warn_of_no_start(key, format_args!("a task has {task} cores and an executor {cores}"));
         }
     }
 
-    fn timeouts(&mut self) {
+    fn timeouts(&self) {
         let (beat, patience) = (conf::HEARTBEAT_INTERVAL, "spark.network.timeout");
-        let Some(waits) = time(self.get(patience).unwrap_or("120s"), SECOND) else { return };
-        let beats = time(self.get(beat).unwrap_or("10s"), 1);
+        let Some(waits) = time(self.get(patience).unwrap_or("120s"), "s") else { return };
+        let beats = time(self.get(beat).unwrap_or("10s"), "ms");
         if beats.is_some_and(|beats| beats >= waits) {
-            self.warn(beat, format_args!("Spark does not start: it is not shorter than {patience}"));
+            self.warn_of_no_start(beat, format_args!("it is not shorter than {patience}"));
         }
-        let of_blocks = self.properties.contains_key("spark.storage.blockManagerHeartbeatTimeoutMs");
-        let looks = time(self.get("spark.network.timeoutInterval").unwrap_or("60s"), 1);
+        let of_blocks = self.has("spark.storage.blockManagerHeartbeatTimeoutMs");
+        let looks = time(self.get("spark.network.timeoutInterval").unwrap_or("60s"), "ms");
         if !of_blocks && looks.is_some_and(|looks| looks > waits) {
-            self.warn(
-                patience,
-                "Spark does not start: it is shorter than spark.network.timeoutInterval (60s)",
-            );
+            self.warn_of_no_start(patience, "it is shorter than spark.network.timeoutInterval (60s)");
         }
     }
 
     /// Spark makes a claim on demand only if it knows both class and size.
-    fn claims(&mut self) {
+    fn claims(&self) {
         const CLAIM: &str = ".options.claimName";
         let is_one =
             self.whole(conf::EXECUTOR_INSTANCES) == Some(1) && !self.is_on(conf::DYNAMIC_ALLOCATION, false);
@@ -262,51 +253,40 @@ impl<'a> Start<'a, '_> {
             let all = self.properties.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
             for (key, name) in all {
                 let Some(volume) = key.strip_suffix(CLAIM) else { continue };
-                let lacks =
-                    |option: &&&str| !self.properties.contains_key(&format!("{volume}.options.{option}"));
+                let lacks = |option: &&&str| !self.has(&format!("{volume}.options.{option}"));
                 let lacking: Vec<_> = ["storageClass", "sizeLimit"].iter().filter(lacks).collect();
+                let is_shared = role == Role::Executor && !is_one && !name.contains(EXECUTOR_ID);
                 if name.contains(ON_DEMAND) {
                     for option in lacking {
                         self.warn(key, format_args!("nobody makes this claim without {option}"));
                     }
-                } else if role == Role::Executor
-                    && !is_one
-                    && lacking.is_empty()
-                    && !name.contains(EXECUTOR_ID)
-                {
-                    self.warn(
-                        key,
-                        format_args!(
-                            "only one executor makes `{name}`: write {ON_DEMAND}, or no storageClass"
-                        ),
-                    );
+                } else if is_shared && lacking.is_empty() {
+                    let why = format_args!("write {ON_DEMAND}, or no storageClass");
+                    self.warn(key, format_args!("only one executor makes `{name}`: {why}"));
                 }
             }
         }
     }
 
-    fn devices_of_tasks(&mut self) {
+    fn devices_of_tasks(&self) {
         const PREFIX: &str = "spark.task.resource.";
-        for name in self.names_below(PREFIX) {
+        let keys = self.properties.range(PREFIX.to_owned()..).map(|(key, _)| key);
+        let rests = keys.map_while(|key| key.strip_prefix(PREFIX));
+        let names: BTreeSet<_> = rests.filter_map(|rest| Some(rest.split_once('.')?.0)).collect();
+        for name in names {
             let key = format!("{PREFIX}{name}.amount");
             let of_executor = format!("{}{name}.amount", conf::spark(Role::Executor, conf::RESOURCE_PREFIX));
             let number = |key: &str| self.get(key).and_then(|text| text.parse::<f64>().ok());
             let Some(task) = number(&key).filter(|task| *task > 0.0) else { continue };
-            if !self.properties.contains_key(&of_executor) {
+            if !self.has(&of_executor) {
                 self.warn(&key, format_args!("Spark does not start without {of_executor}"));
             } else if number(&of_executor).is_some_and(|executor| executor < task) {
-                self.warn(&key, format_args!("Spark does not start: it is more than {of_executor}"));
+                self.warn_of_no_start(&key, format_args!("it is more than {of_executor}"));
             }
         }
     }
 
-    fn names_below(&self, prefix: &str) -> BTreeSet<String> {
-        let keys = self.properties.range(prefix.to_owned()..).map(|(key, _)| key);
-        let rests = keys.map_while(|key| key.strip_prefix(prefix));
-        rests.filter_map(|rest| Some(rest.split_once('.')?.0.to_owned())).collect()
-    }
-
-    fn texts(&mut self) {
+    fn texts(&self) {
         for options in [conf::EXTRA_JAVA_OPTIONS, "defaultJavaOptions"] {
             let key = conf::spark(Role::Driver, options);
             if self.get(&key).is_some_and(is_unbalanced) {
@@ -314,14 +294,13 @@ impl<'a> Start<'a, '_> {
             }
         }
         let key = conf::spark(Role::Executor, "defaultJavaOptions");
-        if let Some(option) =
-            self.get(&key).and_then(|text| ["-Xmx", "-Dspark"].into_iter().find(|it| text.contains(it)))
-        {
-            self.warn(&key, format_args!("Spark does not start: it may not have {option}"));
+        let options = self.get(&key).unwrap_or_default();
+        if let Some(option) = ["-Xmx", "-Dspark"].into_iter().find(|option| options.contains(option)) {
+            self.warn_of_no_start(&key, format_args!("it may not have {option}"));
         }
         let key = "spark.storage.decommission.fallbackStorage.path";
         if let Some(path) = self.get(key).filter(|path| !path.ends_with('/')) {
-            self.warn(key, format_args!("Spark does not start: write {path}/"));
+            self.warn_of_no_start(key, format_args!("write {path}/"));
         }
     }
 }

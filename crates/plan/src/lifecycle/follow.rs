@@ -104,7 +104,7 @@ impl Pass<'_> {
         let mut status = self.moved(State::Failing, Some(message.clone()));
         status.termination_time = Some(Time(self.now));
         Self::ended(&mut status, Outcome::new(State::Failed, OUTCOME_UNKNOWN, Some(message)), self.now);
-        self.with_executors(status, vec![events::driver_not_found(&driver_name(self))], Some(SOON))
+        self.with_executors(status, vec![events::driver_not_found(driver_name(self))], Some(SOON))
     }
 }
 

@@ -1,14 +1,12 @@
 //! Determines which ports of a driver can be reached, and under which names and addresses: the port of the web UI, and
 //! the ports of `driverIngressOptions`.
 
-mod properties;
 mod rights;
 mod service_and_ingress;
 mod url_format;
 
-use crate::digest::md5_hex;
-use api::{DriverIngressOptions, PortExposure, SparkApplication, names::conf, stated};
-pub(crate) use properties::web_ui;
+use crate::{Context, Properties, digest::md5_hex};
+use api::{LONGEST_LABEL, PortExposure, SparkApplication, names::conf};
 pub use rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
 pub use service_and_ingress::{addresses, ingress, wanted};
@@ -66,8 +64,6 @@ const UI_PORT: i32 = 4040;
 const UI_PORT_NAME: &str = "spark-driver-ui-port";
 /// The type of a Service if the application sets none. Such a Service can be reached only inside the cluster.
 const SERVICE_TYPE: &str = "ClusterIP";
-/// The longest DNS label, in characters.
-const LONGEST_NAME: usize = 63;
 /// The number of characters of a name's hash that a shortened name contains, between two dashes.
 const HASH: usize = 8;
 
@@ -95,39 +91,32 @@ pub fn others<'a>(
     application: &'a SparkApplication,
     admins: &'a Exposure,
 ) -> impl Iterator<Item = ExposedPort<'a>> {
-    application
-        .spec
-        .driver_ingress_options
-        .iter()
-        .filter_map(move |options| other(application, options, admins))
+    let options = application.spec.driver_ingress_options.iter();
+    options.filter_map(move |options| {
+        let port = options.exposure.service_port.filter(|port| is_port(*port))?;
+        let format = options.ingress_url_format.as_deref().and_then(|text| UrlFormat::parse(text).ok());
+        Some(ExposedPort {
+            service: name(application, &format!("driver-{port}")),
+            ingress: name(application, &format!("ing-{port}")),
+            port,
+            target_port: port,
+            options: Cow::Borrowed(&options.exposure),
+            default_name: format!("driver-ing-{port}").into(),
+            url_format: format.map(Cow::Owned),
+            admins,
+        })
+    })
 }
 
-fn other<'a>(
-    application: &SparkApplication,
-    options: &'a DriverIngressOptions,
-    admins: &'a Exposure,
-) -> Option<ExposedPort<'a>> {
-    let port = options.exposure.service_port.filter(|port| is_port(*port))?;
-    let format = options.ingress_url_format.as_deref().and_then(|text| UrlFormat::parse(text).ok());
-    Some(ExposedPort {
-        service: name(application, &format!("driver-{port}")),
-        ingress: name(application, &format!("ing-{port}")),
-        port,
-        target_port: port,
-        options: Cow::Borrowed(&options.exposure),
-        default_name: format!("driver-ing-{port}").into(),
-        url_format: format.map(Cow::Owned),
-        admins,
-    })
+/// Returns all ports that can be reached.
+fn all<'a>(application: &'a SparkApplication, admins: &'a Exposure) -> impl Iterator<Item = ExposedPort<'a>> {
+    ui(application, admins).into_iter().chain(others(application, admins))
 }
 
 /// Whether the application turns Spark's web UI off.
 pub fn is_ui_off(application: &SparkApplication) -> bool {
-    application
-        .spec
-        .spark_conf
-        .get(conf::UI_ENABLED)
-        .is_some_and(|is| is.trim().eq_ignore_ascii_case("false"))
+    let is_on = application.spec.spark_conf.get(conf::UI_ENABLED);
+    is_on.is_some_and(|is_on| is_on.trim().eq_ignore_ascii_case("false"))
 }
 
 /// Returns the port that the web UI listens on, according to the application; none if Spark chooses it at random.
@@ -145,11 +134,11 @@ const fn is_port(port: i32) -> bool {
 fn name(application: &SparkApplication, suffix: &str) -> String {
     let application = application.metadata.name.as_deref().unwrap_or_default();
     let name = format!("{application}-{suffix}");
-    if name.len() <= LONGEST_NAME {
+    if name.len() <= LONGEST_LABEL {
         return name;
     }
     let hash = &md5_hex(name.as_bytes())[..HASH];
-    let room = LONGEST_NAME - suffix.len() - HASH - 2;
+    let room = LONGEST_LABEL - suffix.len() - HASH - 2;
     format!("{}-{hash}-{suffix}", &application[..application.floor_char_boundary(room)])
 }
 
@@ -164,19 +153,6 @@ fn variables<'a>(application: &'a SparkApplication, id: Option<&'a str>) -> Vari
 }
 
 impl ExposedPort<'_> {
-    fn port_name(&self) -> &str {
-        stated(&self.options.service_port_name).map_or(&*self.default_name, String::as_str)
-    }
-
-    fn service_type(&self) -> &str {
-        stated(&self.options.service_type).map_or(SERVICE_TYPE, String::as_str)
-    }
-
-    fn ingress_annotations(&self) -> &BTreeMap<String, String> {
-        let own = &self.options.ingress_annotations;
-        if own.is_empty() { &self.admins.ingress_annotations } else { own }
-    }
-
     fn ingress_tls(&self) -> Vec<Value> {
         let own = &self.options.ingress_tls;
         if own.is_empty() {
@@ -192,8 +168,7 @@ impl ExposedPort<'_> {
     ///
     /// When the address is invalid: the reason.
     pub fn url(&self, application: &SparkApplication, id: Option<&str>) -> Result<Option<Url>, String> {
-        let format = self.url_format.as_ref().map(|format| format.url(variables(application, id)));
-        format.unwrap_or(Ok(None))
+        self.url_format.as_ref().map_or(Ok(None), |format| format.url(variables(application, id)))
     }
 
     /// Returns `url` as text. If the format names no scheme, the scheme is `https` if the Ingress has a certificate,
@@ -210,6 +185,15 @@ pub fn ui_path(application: &SparkApplication, id: Option<&str>, admins: &Exposu
     format.path(variables(application, id))
 }
 
+/// Sets the path of the web UI outside the cluster, so that the links in the web UI work there. These are only defaults: the
+/// values of `sparkConf` are set later and override them.
+pub(crate) fn web_ui(context: &Context, properties: &mut Properties) {
+    if let Some(path) = &context.ui_path {
+        properties.set(conf::UI_PROXY_BASE, path);
+        properties.set(conf::UI_PROXY_REDIRECT_URI, "/");
+    }
+}
+
 /// Whether the path of the web UI contains Spark's application id.
 pub fn has_id_in_ui_path(application: &SparkApplication, admins: &Exposure) -> bool {
     let format = ui(application, admins).and_then(|exposed| exposed.url_format);
@@ -219,12 +203,11 @@ pub fn has_id_in_ui_path(application: &SparkApplication, admins: &Exposure) -> b
 /// Returns one sentence for each port of `application` that can have no Ingress because its address is invalid. `id` is
 /// Spark's application id.
 pub fn without_address(application: &SparkApplication, id: Option<&str>, admins: &Exposure) -> Vec<String> {
-    let all_exposed = ui(application, admins).into_iter().chain(others(application, admins));
     let why = |exposed: ExposedPort| {
         let why = exposed.url(application, id).err()?;
         Some(format!("there is no Ingress {}: of its address, {why}", exposed.ingress))
     };
-    all_exposed.filter_map(why).collect()
+    all(application, admins).filter_map(why).collect()
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Builds the objects by which a port of a driver can be reached: a Service, and an Ingress if the port has an address
 //! outside the cluster.
 
-use super::{ExposedPort, Exposure, others, ui};
+use super::{ExposedPort, Exposure, SERVICE_TYPE, all};
 use crate::owned::owned;
 use api::{
     SparkApplication, SparkApplicationStatus,
     names::{annotation, label, role},
+    stated,
 };
 use serde_json::{Value, json};
 
@@ -25,14 +26,13 @@ pub fn wanted(
     status: &SparkApplicationStatus,
     admins: &Exposure,
 ) -> Vec<Value> {
-    let all_exposed = ui(application, admins).into_iter().chain(others(application, admins));
     let of_exposed = |exposed: ExposedPort| {
         let ingress = ingress(application, status, &exposed);
-        [Some(service(application, &exposed)), ingress].into_iter().flatten()
+        [service(application, &exposed)].into_iter().chain(ingress)
     };
     // The user's labels of the same names are replaced: the operator finds and deletes the objects by its own.
     let own = |object| owned(object, application, status.submission_id.as_deref(), label::CREATED_BY);
-    all_exposed.flat_map(of_exposed).map(own).collect()
+    all(application, admins).flat_map(of_exposed).map(own).collect()
 }
 
 fn service(application: &SparkApplication, exposed: &ExposedPort) -> Value {
@@ -41,13 +41,14 @@ fn service(application: &SparkApplication, exposed: &ExposedPort) -> Value {
     if !options.service_annotations.is_empty() {
         metadata["annotations"] = json!(options.service_annotations);
     }
+    let name = stated(&options.service_port_name).map_or(&*exposed.default_name, String::as_str);
     json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata,
         "spec": {
-            "type": exposed.service_type(),
-            "ports": [{"name": exposed.port_name(), "port": exposed.port, "targetPort": exposed.target_port}],
+            "type": stated(&options.service_type).map_or(SERVICE_TYPE, String::as_str),
+            "ports": [{"name": name, "port": exposed.port, "targetPort": exposed.target_port}],
             "selector": {label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER},
         },
     })
@@ -62,7 +63,8 @@ pub fn ingress(
 ) -> Option<Value> {
     let url = exposed.url(application, status.spark_application_id.as_deref()).ok().flatten()?;
     let mut metadata = json!({"name": exposed.ingress});
-    let mut annotations = exposed.ingress_annotations().clone();
+    let own = &exposed.options.ingress_annotations;
+    let mut annotations = if own.is_empty() { &exposed.admins.ingress_annotations } else { own }.clone();
     let backend = json!({"service": {"name": exposed.service, "port": {"number": exposed.port}}});
     let mut path = json!({"pathType": "ImplementationSpecific", "backend": backend});
     if !url.path.is_empty() {
@@ -97,10 +99,8 @@ pub fn addresses<'a>(ingress: &'a Value) -> Vec<String> {
         let host = rule["host"].as_str().unwrap_or_default();
         items(&rule["http"]["paths"]).map(move |path| {
             let path = path["path"].as_str().unwrap_or_default();
-            match path.strip_suffix(BELOW) {
-                Some(expression) => format!("{host}{}", expression.replace(DOT, ".")),
-                None => format!("{host}{path}"),
-            }
+            let of_expression = path.strip_suffix(BELOW).map(|expression| expression.replace(DOT, "."));
+            format!("{host}{}", of_expression.as_deref().unwrap_or(path))
         })
     };
     items(&ingress["spec"]["rules"]).flat_map(of_rule).collect()

@@ -4,17 +4,9 @@ use api::{LONGEST_LABEL, LONGEST_NAME, is_segment};
 
 /// The format of an address, such as `{{$appName}}.example.com` or
 /// `https://example.com:8443/{{$appNamespace}}/{{$appName}}`. The format is parsed before an address is needed, so that
-/// a format that can never give a valid address is reported early.
+/// a format that can never give a valid address is reported early. Its host and its path have variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UrlFormat {
-    /// `http` or `https`, if the format names one.
-    scheme: Option<&'static str>,
-    /// With its variables, as the path.
-    host: String,
-    port: Option<u16>,
-    /// Without a slash at its end; empty if the format has no path.
-    path: String,
-}
+pub struct UrlFormat(Url);
 
 /// The values of the variables for one application.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +20,11 @@ pub struct Variables<'a> {
 /// An address, split into its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    /// `http` or `https`, if the format names one.
     pub scheme: Option<&'static str>,
     pub host: String,
     pub port: Option<u16>,
+    /// Without a slash at its end; empty if the format has no path.
     pub path: String,
 }
 
@@ -77,7 +71,7 @@ impl UrlFormat {
             },
         };
         let (host, path) = (host.to_owned(), path.trim_end_matches('/').to_owned());
-        let format = Self { scheme, host, port, path };
+        let format = Self(Url { scheme, host, port, path });
         format.url(SHORTEST)?;
         Ok(format)
     }
@@ -89,36 +83,34 @@ impl UrlFormat {
     ///
     /// Why the format gives no address with these variables.
     pub fn url(&self, variables: Variables) -> Result<Option<Url>, String> {
-        let (Some(host), Some(path)) = (filled_in(&self.host, variables), filled_in(&self.path, variables))
-        else {
-            return Ok(None);
-        };
+        let Url { scheme, port, .. } = self.0;
+        let Some(host) = filled_in(&self.0.host, variables) else { return Ok(None) };
+        let Some(path) = filled_in(&self.0.path, variables) else { return Ok(None) };
         check_host(&host)?;
         let is_strange = |c: &char| !c.is_ascii_alphanumeric() && !"-._~%/:@".contains(*c);
         if let Some(strange) = path.chars().find(is_strange) {
-            return Err(format!(
-                "`{strange}` cannot stand in a path: write letters, digits and any of -._~%/:@"
-            ));
+            let like = "letters, digits and any of -._~%/:@";
+            return Err(format!("`{strange}` cannot stand in a path: write {like}"));
         }
-        Ok(Some(Url { scheme: self.scheme, host, port: self.port, path }))
+        Ok(Some(Url { scheme, host, port, path }))
     }
 
     /// Whether no two namespaces have an address in common: the namespace is alone between two dots of the host, or two slashes
     /// of the path. With `{{$appName}}-{{$appNamespace}}`, `a-b` in `c` has the address of `a` in `b-c`.
     pub fn has_namespace(&self) -> bool {
         let is_alone = |part: &str| part.contains(NAMESPACE) && !part.contains(NAME) && !part.contains(ID);
-        self.host.split('.').chain(self.path.split('/')).any(is_alone)
+        self.0.host.split('.').chain(self.0.path.split('/')).any(is_alone)
     }
 
     /// Returns the path for an application, as [`Self::url`] returns it; none if the format has no path, or if the path
     /// contains Spark's application id and the id is not known.
     pub fn path(&self, variables: Variables) -> Option<String> {
-        filled_in(&self.path, variables).filter(|path| !path.is_empty())
+        filled_in(&self.0.path, variables).filter(|path| !path.is_empty())
     }
 
     /// Whether the path contains Spark's application id.
     pub fn has_id_in_path(&self) -> bool {
-        self.path.contains(ID)
+        self.0.path.contains(ID)
     }
 }
 
@@ -136,9 +128,8 @@ impl Url {
 fn without_blanks(text: &str) -> Result<String, String> {
     let (mut format, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("{{") {
-        let (inside, behind) = after
-            .split_once("}}")
-            .ok_or_else(|| "`{{` is not closed: write a variable such as `{{$appName}}`".to_owned())?;
+        let unclosed = "`{{` is not closed: write a variable such as `{{$appName}}`";
+        let (inside, behind) = after.split_once("}}").ok_or(unclosed)?;
         let variable = format!("{{{{{}}}}}", inside.trim());
         if ![NAME, NAMESPACE, ID].contains(&variable.as_str()) {
             return Err(format!("`{{{{{inside}}}}}` is no variable: write {NAME}, {NAMESPACE} or {ID}"));
@@ -169,22 +160,19 @@ fn check_host(host: &str) -> Result<(), String> {
     if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("`{host}`: {NO_ADDRESS}"));
     }
+    let no_name = |why: &str| Err(format!("`{host}` is not the name of a host{why}"));
     if let Some(wrong) = host.split('.').find(|part| !is_segment(part)) {
-        return Err(format!(
-            "`{host}` is not the name of a host, for `{wrong}`: write lower-case letters, digits and `-` with dots between them"
-        ));
+        let like = "write lower-case letters, digits and `-` with dots between them";
+        return no_name(&format!(", for `{wrong}`: {like}"));
     }
+    let too_long = |what: &str, length: usize, most: usize| {
+        no_name(&format!(": {what} has {length} characters, at most {most} are possible"))
+    };
     if let Some(long) = host.split('.').find(|part| part.len() > LONGEST_LABEL) {
-        let length = long.len();
-        return Err(format!(
-            "`{host}` is not the name of a host: `{long}` has {length} characters, at most {LONGEST_LABEL} are possible"
-        ));
+        return too_long(&format!("`{long}`"), long.len(), LONGEST_LABEL);
     }
     if host.len() > LONGEST_NAME {
-        let length = host.len();
-        return Err(format!(
-            "`{host}` is not the name of a host: it has {length} characters, at most {LONGEST_NAME} are possible"
-        ));
+        return too_long("it", host.len(), LONGEST_NAME);
     }
     Ok(())
 }

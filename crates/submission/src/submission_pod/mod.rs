@@ -68,19 +68,24 @@ pub fn objects(
     let command = spark_submit(application, run, settings, &submission_environment.defaults);
     let command = command.map_err(|refusal| refusal.brief())?;
     let files = files(&command, submission_environment);
-    let metadata = json!({"name": name(&application, run), "labels": {label::SPARK_ROLE: role::SUBMISSION}});
+    // The key of a ConfigMap cannot contain a slash.
+    let key = |path: &str| path.replace('/', ".");
+    let items: Vec<_> = files.iter().map(|(path, _)| json!({"key": key(path), "path": path})).collect();
+    let data: Map<_, _> = files.iter().map(|(path, content)| (key(path), Value::from(*content))).collect();
+    let name = name(&application, run);
+    let volume = json!({"configMap": {"name": name, "items": items}});
+    let metadata = json!({"name": name, "labels": {label::SPARK_ROLE: role::SUBMISSION}});
     let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": pod::spec(&application, &command, &settings.submission_pod, submission_environment, volume_source(&application, run, &files))?,
+        "spec": pod::spec(&application, &command, &settings.submission_pod, submission_environment, volume)?,
     });
     pod["metadata"]["labels"][annotation::ISTIO_INJECT] = "false".into();
     // A few requests to the API server need no service mesh, and a sidecar that keeps running would keep the pod from
     // ending.
     pod["metadata"]["annotations"] =
         json!({annotation::ISTIO_INJECT: "false", annotation::LINKERD_INJECT: "disabled"});
-    let data: Map<_, _> = files.into_iter().map(|file| (file.key, Value::from(file.content))).collect();
     let config_map = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -106,36 +111,18 @@ pub fn config_map(name: &str) -> ObjectKey {
     ObjectKind::CONFIG_MAP.named(name)
 }
 
-/// A file that `spark-submit` reads.
-struct File {
-    /// The file's key in the ConfigMap. A key cannot contain a slash.
-    key: String,
-    /// The file's path below [`DIRECTORY`].
-    path: String,
-    content: String,
-}
-
-fn files(command: &SparkSubmit, submission_environment: &SubmissionEnvironment) -> Vec<File> {
+/// Returns the files that `spark-submit` reads: their paths below [`DIRECTORY`], and their contents.
+fn files<'a>(
+    command: &'a SparkSubmit,
+    submission_environment: &'a SubmissionEnvironment,
+) -> Vec<(String, &'a str)> {
     let environment = &submission_environment.environment;
-    let of_run = command.files.iter().map(|(name, content)| File {
-        key: (*name).to_owned(),
-        path: (*name).to_owned(),
-        content: content.clone(),
-    });
+    let of_run = command.files.iter().map(|(name, content)| ((*name).to_owned(), &**content));
     let admins =
         [(SPARK_CONF, Some(&environment.spark_conf)), (HADOOP_CONF, environment.hadoop_conf.as_ref())];
     let admins = admins.into_iter().flat_map(|(directory, files)| {
-        files.into_iter().flatten().map(move |(name, content)| File {
-            key: format!("{directory}.{name}"),
-            path: format!("{directory}/{name}"),
-            content: content.clone(),
-        })
+        let files = files.into_iter().flatten();
+        files.map(move |(name, content)| (format!("{directory}/{name}"), &**content))
     });
     of_run.chain(admins).collect()
-}
-
-/// Returns the ConfigMap volume in which each file has its path.
-fn volume_source(application: &SparkApplication, run: &Run, files: &[File]) -> Value {
-    let items: Vec<_> = files.iter().map(|file| json!({"key": file.key, "path": file.path})).collect();
-    json!({"configMap": {"name": name(application, run), "items": items}})
 }

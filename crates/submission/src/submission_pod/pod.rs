@@ -4,13 +4,14 @@ use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
 use crate::{
     SparkSubmit, SubmissionEnvironment, place,
     pod_templates::{customized, sparks_container},
+    properties::behind,
 };
 use api::{
     Role, SparkApplication,
     names::{conf, container, env, volume},
     quantity, stated, with_defaults,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use spark_client::existing_volumes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,19 +85,14 @@ pub(super) fn spec(
         "resources": resources(settings, properties),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     });
-    for field in ["envFrom", "securityContext"] {
-        if !sparks[field].is_null() {
-            submit[field] = sparks[field].clone();
-        }
+    for field in ["envFrom", "securityContext"].into_iter().filter(|field| !sparks[*field].is_null()) {
+        submit[field] = sparks[field].clone();
     }
 
-    let mut pod = Map::new();
-    for field in SHARED {
-        if !driver["spec"][field].is_null() {
-            pod.insert(field.to_owned(), driver["spec"][field].clone());
-        }
+    let mut pod = json!({});
+    for field in SHARED.into_iter().filter(|field| !driver["spec"][*field].is_null()) {
+        pod[field] = driver["spec"][field].clone();
     }
-    let mut pod = Value::Object(pod);
     place(&mut pod, Role::Driver, properties);
     // The submission pod has neither the group nor the queue of the driver. For such a pod a batch scheduler creates a group
     // in its default queue. Where that queue is full or closed, the driver would never be created.
@@ -116,13 +112,11 @@ pub(super) fn spec(
 /// Returns an argument in the form in which it has to be written in a container's `args`, where Kubernetes replaces
 /// `$(NAME)` and turns `$$` into `$`.
 fn escaped(argument: &str) -> String {
-    let mut characters = argument.chars().peekable();
-    let mut escaped = String::with_capacity(argument.len());
-    while let Some(c) = characters.next() {
-        escaped.push(c);
-        if c == '$' && matches!(characters.peek(), Some('$' | '(')) {
-            escaped.push(c);
-        }
+    let mut parts = argument.split('$').peekable();
+    let mut escaped = parts.next().unwrap_or_default().to_owned();
+    while let Some(part) = parts.next() {
+        let is_syntax = part.starts_with('(') || part.is_empty() && parts.peek().is_some();
+        escaped.extend([if is_syntax { "$$" } else { "$" }, part]);
     }
     escaped
 }
@@ -145,12 +139,14 @@ fn resources(settings: &Settings, properties: &BTreeMap<String, String>) -> Valu
 fn image(command: &SparkSubmit) -> Result<&str, String> {
     let of_driver = conf::kubernetes(Role::Driver, conf::CONTAINER_IMAGE);
     let image = command.properties.get(&of_driver).or_else(|| command.properties.get(conf::IMAGE));
-    match image.map(|image| image.trim()) {
-        None | Some("") => Err("spec.image: must be set, or spec.driver.image".to_owned()),
-        Some(image) if image.contains("${") || image.contains("{{") => Err(format!(
-            "spec.image: `{image}` is put together by spark-submit, which itself runs in that image: write it out"
-        )),
-        Some(image) => Ok(image),
+    let image = image.map_or("", |image| image.trim());
+    if image.is_empty() {
+        Err("spec.image: must be set, or spec.driver.image".to_owned())
+    } else if image.contains("${") || image.contains("{{") {
+        let why = "is put together by spark-submit, which itself runs in that image: write it out";
+        Err(format!("spec.image: `{image}` {why}"))
+    } else {
+        Ok(image)
     }
 }
 
@@ -173,8 +169,8 @@ fn environment(
     let mut variables: Vec<_> =
         of_admin.into_iter().filter_map(|(name, value)| Some(plain(name, value.as_ref()?))).collect();
     variables.extend(sparks["env"].as_array().into_iter().flatten().cloned());
-    variables
-        .extend(behind(properties, &conf::env(Role::Driver, "")).map(|(name, value)| plain(name, value)));
+    let of_driver = conf::env(Role::Driver, "");
+    variables.extend(behind(properties, &of_driver).map(|(name, value)| plain(name, value)));
     let secrets = conf::kubernetes(Role::Driver, conf::SECRET_KEY_REF_PREFIX);
     variables.extend(behind(properties, &secrets).filter_map(|(name, reference)| {
         let (secret, key) = reference.split_once(':')?;
@@ -222,16 +218,6 @@ fn volumes(
     let mounted: BTreeSet<_> = mounts.iter().map(|mount| mount["name"].as_str()).collect();
     volumes.retain(|volume| mounted.contains(&volume["name"].as_str()));
     Ok((volumes, mounts))
-}
-
-/// Returns, for every key that begins with `prefix`, the rest of the key and the value.
-fn behind<'a>(
-    properties: &'a BTreeMap<String, String>,
-    prefix: &str,
-) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let (prefix, from) = (prefix.to_owned(), prefix.to_owned());
-    let begin_so = properties.range(from..);
-    begin_so.map_while(move |(key, value)| Some((key.strip_prefix(&*prefix)?, value.as_str())))
 }
 
 #[cfg(test)]

@@ -50,49 +50,41 @@ pub type Mistakes = Vec<(Place, String)>;
 /// Returns the mistakes of an object.
 pub fn mistakes(object: &Value) -> Mistakes {
     let mut mistakes = Vec::new();
-    let metadata = &object["metadata"];
-    let name = metadata["name"].as_str().unwrap_or_default();
+    let (metadata, spec) = (&object["metadata"], &object["spec"]);
+    let name = text(metadata, "name");
     if !is_object_name(name) {
-        let why = "write lower-case letters, digits, `-` and `.`, at most 253";
-        mistakes
-            .push((Place::Name(name.to_owned()), format!("`{name}` cannot be the name of an object: {why}")));
+        let like = "write lower-case letters, digits, `-` and `.`, at most 253";
+        let why = format!("`{name}` cannot be the name of an object: {like}");
+        mistakes.push((Place::Name(name.to_owned()), why));
     }
     for (key, value) in entries(&metadata["labels"]) {
-        let value = value.as_str().unwrap_or_default();
-        if let Some(why) = wrong_key(key) {
-            mistakes.push((Place::Label(key.clone()), why));
-        } else if !value.is_empty() && !is_label_value(value) {
-            let why = format!(
+        let of_value = |value: &str| {
+            format!(
                 "`{value}` cannot be the value of a label: write at most {LONGEST_LABEL} letters, digits, `-`, `_` and `.`, a letter or \
                  a digit first and last"
-            );
-            mistakes.push((Place::Label(key.clone()), why));
-        }
+            )
+        };
+        let why = wrong_key(key).or_else(|| wrong_value(value).map(of_value));
+        mistakes.extend(why.map(|why| (Place::Label(key.clone()), why)));
     }
     for (key, _) in entries(&metadata["annotations"]) {
         // Kubernetes looks at the keys of annotations in lower case.
         mistakes.extend(wrong_key(&key.to_lowercase()).map(|why| (Place::Annotation(key.clone()), why)));
     }
-    let spec = &object["spec"];
     match object["kind"].as_str() {
         Some("Pod") => of_pod(spec, &mut mistakes),
         Some("Service") => {
             let mut numbers = BTreeSet::new();
-            for number in list(&spec["ports"]).filter_map(|port| port["port"].as_i64()) {
-                if !numbers.insert(number) {
-                    mistakes.push((
-                        Place::Field("ports".to_owned()),
-                        format!("{number} twice: choose another port for one"),
-                    ));
-                }
+            let all = list(&spec["ports"]).filter_map(|port| port["port"].as_i64());
+            for number in all.filter(|number| !numbers.insert(*number)) {
+                let why = format!("{number} twice: choose another port for one");
+                mistakes.push((Place::Field("ports".to_owned()), why));
             }
         }
         Some("PersistentVolumeClaim") => {
             let place = "resources.requests.storage";
-            let size = spec["resources"]["requests"]["storage"].as_str().unwrap_or("1");
-            if quantity::amount(size.trim()).is_none() {
-                mistakes.push((Place::Field(place.to_owned()), format!("`{size}` is no size (try `10Gi`)")));
-            }
+            let why = spec["resources"]["requests"]["storage"].as_str().and_then(no_size);
+            mistakes.extend(why.map(|why| (Place::Field(place.to_owned()), why)));
         }
         _ => {}
     }
@@ -102,15 +94,12 @@ pub fn mistakes(object: &Value) -> Mistakes {
 fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
     let mut volumes = BTreeSet::new();
     for volume in list(&spec["volumes"]) {
-        let name = volume["name"].as_str().unwrap_or_default();
+        let name = text(volume, "name");
         let of_name = if !volumes.insert(name) {
             Some(format!("there are two volumes `{name}`"))
         } else {
-            (!is_port_name(name)).then(|| {
-                format!(
-                    "`{name}` cannot be the name of a volume: write lower-case letters, digits and `-`, at most {LONGEST_LABEL}"
-                )
-            })
+            let like = format_args!("write lower-case letters, digits and `-`, at most {LONGEST_LABEL}");
+            (!is_port_name(name)).then(|| format!("`{name}` cannot be the name of a volume: {like}"))
         };
         let all = of_name.into_iter().chain(volume::of_source(volume));
         mistakes.extend(all.map(|why| (Place::Volume(name.to_owned()), why)));
@@ -119,12 +108,9 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
     for (key, value) in entries(&spec["nodeSelector"]) {
         if let Some(why) = wrong_key(key) {
             add("nodeSelector".to_owned(), why);
-        } else if let Some(value) = value.as_str().filter(|value| !value.is_empty() && !is_label_value(value))
-        {
-            add(
-                format!("nodeSelector[{key}]"),
-                format!("`{value}` cannot be the value of a label, and no node has it"),
-            );
+        } else if let Some(value) = wrong_value(value) {
+            let why = format!("`{value}` cannot be the value of a label, and no node has it");
+            add(format!("nodeSelector[{key}]"), why);
         }
     }
     for (i, toleration) in list(&spec["tolerations"]).enumerate() {
@@ -132,38 +118,33 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
             add(format!("tolerations[{i}]"), why.to_owned());
         }
     }
-    if let Some(account) =
-        spec["serviceAccountName"].as_str().filter(|name| !name.is_empty() && !is_object_name(name))
-    {
+    let account = text(spec, "serviceAccountName");
+    if !account.is_empty() && !is_object_name(account) {
         add("serviceAccountName".to_owned(), format!("`{account}` cannot be the name of an account"));
     }
-    for (i, address) in list(&spec["dnsConfig"]["nameservers"]).enumerate() {
+    let servers = list(&spec["dnsConfig"]["nameservers"]).enumerate();
+    let servers = servers.map(|(i, address)| (format!("dnsConfig.nameservers[{i}]"), address));
+    let aliases = list(&spec["hostAliases"]).enumerate();
+    let aliases = aliases.map(|(i, alias)| (format!("hostAliases[{i}].ip"), &alias["ip"]));
+    for (path, address) in servers.chain(aliases) {
         if address.as_str().is_some_and(|address| !is_address(address)) {
-            add(format!("dnsConfig.nameservers[{i}]"), format!("{address} is no IP address"));
-        }
-    }
-    for (i, alias) in list(&spec["hostAliases"]).enumerate() {
-        if alias["ip"].as_str().is_some_and(|address| !is_address(address)) {
-            add(format!("hostAliases[{i}].ip"), format!("{} is no IP address", alias["ip"]));
+            add(path, format!("{address} is no IP address"));
         }
     }
     of_affinity(&spec["affinity"], "affinity", &mut add);
     let mut names = BTreeSet::new();
-    let kinds = ["initContainers", "containers"];
-    for (kind, i, container) in
-        kinds.iter().flat_map(|kind| list(&spec[*kind]).enumerate().map(move |(i, c)| (kind, i, c)))
-    {
-        let at = |field: &str| format!("{kind}[{i}].{field}");
-        let name = container["name"].as_str().unwrap_or_default();
-        if !is_port_name(name) {
-            let why = format!(
-                "`{name}` cannot be the name of a container: write lower-case letters, digits and `-`"
-            );
-            add(at("name"), why);
-        } else if !names.insert(name) {
-            add(at("name"), format!("`{name}` is the name of another container: choose another"));
+    for kind in ["initContainers", "containers"] {
+        for (i, container) in list(&spec[kind]).enumerate() {
+            let mut add = |field: &str, why: String| add(format!("{kind}[{i}].{field}"), why);
+            let name = text(container, "name");
+            if !is_port_name(name) {
+                let like = "write lower-case letters, digits and `-`";
+                add("name", format!("`{name}` cannot be the name of a container: {like}"));
+            } else if !names.insert(name) {
+                add("name", format!("`{name}` is the name of another container: choose another"));
+            }
+            container::of_container(container, &mut add);
         }
-        container::of_container(container, at, &mut add);
     }
 }
 
@@ -176,14 +157,11 @@ fn is_address(text: &str) -> bool {
 
 /// Adds what is wrong with the selectors of an affinity.
 fn of_affinity(value: &Value, path: &str, add: &mut impl FnMut(String, String)) {
-    let takes = |values: bool| match value["values"].as_array() {
-        Some(list) if !list.is_empty() => values,
-        _ => !values,
-    };
+    let has_values = value["values"].as_array().is_some_and(|values| !values.is_empty());
     if let (Some(operator), true) = (value["operator"].as_str(), value["key"].is_string()) {
         let why = match operator {
-            "In" | "NotIn" | "Gt" | "Lt" if !takes(true) => format!("{operator} needs values"),
-            "Exists" | "DoesNotExist" if !takes(false) => format!("{operator} takes no values"),
+            "In" | "NotIn" | "Gt" | "Lt" if !has_values => format!("{operator} needs values"),
+            "Exists" | "DoesNotExist" if has_values => format!("{operator} takes no values"),
             "In" | "NotIn" | "Gt" | "Lt" | "Exists" | "DoesNotExist" => return,
             _ => format!("there is no operator `{operator}`: write In, NotIn, Exists or DoesNotExist"),
         };
@@ -191,18 +169,18 @@ fn of_affinity(value: &Value, path: &str, add: &mut impl FnMut(String, String)) 
     }
     for (field, inner) in entries(value).filter(|(field, _)| *field != "matchLabels") {
         let path = format!("{path}.{field}");
-        if field == "weight" && inner.as_i64().is_some_and(|weight| !(1..=100).contains(&weight)) {
-            add(path.clone(), format!("is {inner}: write 1 to 100"));
-        }
-        if field == "topologyKey" && inner == "" {
-            add(
-                path.clone(),
-                "is empty: write the label of nodes that makes a place, such as kubernetes.io/hostname"
-                    .to_owned(),
-            );
-        }
-        if field == "nodeSelectorTerms" && inner.as_array().is_none_or(Vec::is_empty) {
-            add(path.clone(), "is empty, so that no node fits: write a term".to_owned());
+        match field.as_str() {
+            "weight" if inner.as_i64().is_some_and(|weight| !(1..=100).contains(&weight)) => {
+                add(path.clone(), format!("is {inner}: write 1 to 100"));
+            }
+            "topologyKey" if inner == "" => {
+                let like = "the label of nodes that makes a place, such as kubernetes.io/hostname";
+                add(path.clone(), format!("is empty: write {like}"));
+            }
+            "nodeSelectorTerms" if inner.as_array().is_none_or(Vec::is_empty) => {
+                add(path.clone(), "is empty, so that no node fits: write a term".to_owned());
+            }
+            _ => {}
         }
         of_affinity(inner, &path, add);
         for (i, item) in list(inner).enumerate() {
@@ -213,21 +191,25 @@ fn of_affinity(value: &Value, path: &str, add: &mut impl FnMut(String, String)) 
 
 /// Returns what is wrong with a toleration. Newer versions of Kubernetes know further operators.
 fn of_toleration(toleration: &Value) -> Option<&'static str> {
-    let text = |field: &str| toleration[field].as_str().unwrap_or_default();
+    let text = |field: &str| text(toleration, field);
     let (effect, operator) = (text("effect"), text("operator"));
-    if !["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-        Some("there is no such effect: write NoSchedule, PreferNoSchedule or NoExecute")
-    } else if !["", "Equal", "Exists", "Lt", "Gt"].contains(&operator) {
-        Some("there is no such operator: write Equal or Exists")
-    } else if operator == "Exists" && !text("value").is_empty() {
-        Some("with operator Exists there is no value: take it out, or write Equal")
-    } else if text("key").is_empty() && operator != "Exists" {
-        Some("without a key the operator is Exists: write a key, or `operator: Exists`")
-    } else if effect != "NoExecute" && !toleration["tolerationSeconds"].is_null() {
-        Some("tolerationSeconds needs the effect NoExecute")
-    } else {
-        None
-    }
+    let is_effect = ["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect);
+    let is_operator = ["", "Equal", "Exists", "Lt", "Gt"].contains(&operator);
+    let (exists, has_seconds) = (operator == "Exists", !toleration["tolerationSeconds"].is_null());
+    let rules = [
+        (is_effect, "there is no such effect: write NoSchedule, PreferNoSchedule or NoExecute"),
+        (is_operator, "there is no such operator: write Equal or Exists"),
+        (
+            !exists || text("value").is_empty(),
+            "with operator Exists there is no value: take it out, or write Equal",
+        ),
+        (
+            exists || !text("key").is_empty(),
+            "without a key the operator is Exists: write a key, or `operator: Exists`",
+        ),
+        (effect == "NoExecute" || !has_seconds, "tolerationSeconds needs the effect NoExecute"),
+    ];
+    rules.into_iter().find_map(|(is_kept, why)| (!is_kept).then_some(why))
 }
 
 /// Returns why `key` cannot be the key of a label or an annotation; none if it can.
@@ -242,18 +224,39 @@ fn wrong_key(key: &str) -> Option<String> {
     })
 }
 
-fn entries(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    map.as_object().into_iter().flat_map(Map::iter)
+/// Returns the text of a value that no label can have.
+fn wrong_value(value: &Value) -> Option<&str> {
+    value.as_str().filter(|value| !value.is_empty() && !is_label_value(value))
+}
+
+/// Returns why a text is no size; none if it is one.
+fn no_size(size: &str) -> Option<String> {
+    quantity::amount(size.trim()).is_none().then(|| format!("`{size}` is no size (try `10Gi`)"))
+}
+
+/// Returns why a path cannot lead to a file in a volume; none if it can.
+fn leading_out(path: &str) -> Option<String> {
+    let leads_out = path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..");
+    leads_out.then(|| format!("`{path}` leads out of the volume: write one without `/` first and `..`"))
 }
 
 /// Whether this is a reference to a ConfigMap or a Secret without the name that Kubernetes demands, also if `optional`. The
 /// definitions let it be missing.
 fn lacks_name(reference: &Value) -> bool {
-    reference.is_object() && reference["name"].as_str().is_none_or(str::is_empty)
+    reference.is_object() && text(reference, "name").is_empty()
+}
+
+fn entries(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    map.as_object().into_iter().flat_map(Map::iter)
 }
 
 fn list(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
+}
+
+/// Returns the text of a field; empty if it has none.
+fn text<'v>(object: &'v Value, field: &str) -> &'v str {
+    object[field].as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Kubernetes' rules for the source of a volume.
 
-use super::{entries, lacks_name, list};
-use api::quantity;
+use super::{entries, lacks_name, leading_out, list, no_size};
 use serde_json::Value;
 
 /// The types of `hostPath`.
@@ -10,30 +9,19 @@ const HOST_PATHS: [&str; 8] =
 
 /// Returns what is wrong with where a volume's content comes from.
 pub(super) fn of_source(volume: &Value) -> Option<String> {
-    let sources = entries(volume).filter(|(_, source)| source.is_object());
-    if sources.count() > 1 {
+    if entries(volume).filter(|(_, source)| source.is_object()).count() > 1 {
         return Some("has two sources: take one out".to_owned());
     }
-    for kind in ["configMap", "secret", "projected", "downwardAPI"] {
-        if let Some(mode) = volume[kind]["defaultMode"].as_i64().filter(|mode| !(0..=0o777).contains(mode)) {
-            return Some(format!(
-                "{mode} is no file mode: write it octal, such as 0644, or in decimal, such as 420"
-            ));
-        }
+    let kinds = ["configMap", "secret", "projected", "downwardAPI"];
+    let mut modes = kinds.into_iter().filter_map(|kind| volume[kind]["defaultMode"].as_i64());
+    if let Some(mode) = modes.find(|mode| !(0..=0o777).contains(mode)) {
+        let like = "write it octal, such as 0644, or in decimal, such as 420";
+        return Some(format!("{mode} is no file mode: {like}"));
     }
-    if let Some(kind) = volume["hostPath"]["type"].as_str().filter(|kind| !HOST_PATHS.contains(kind)) {
+    let text = |pointer: &str| volume.pointer(pointer).and_then(Value::as_str);
+    if let Some(kind) = text("/hostPath/type").filter(|kind| !HOST_PATHS.contains(kind)) {
         return Some(format!("hostPath has no type `{kind}`: write one of {}", HOST_PATHS[1..].join(", ")));
     }
-    if let Some(why) = of_paths(volume) {
-        return Some(why);
-    }
-    let limit = volume["emptyDir"]["sizeLimit"].as_str()?;
-    quantity::amount(limit.trim()).is_none().then(|| format!("`{limit}` is no size (try `10Gi`)"))
-}
-
-/// Returns what is wrong with the paths and names in a volume's source.
-fn of_paths(volume: &Value) -> Option<String> {
-    let text = |pointer: &str| volume.pointer(pointer).and_then(Value::as_str);
     let leads_up = |path: &str| path.split('/').any(|part| part == "..");
     if let Some(path) = text("/hostPath/path").filter(|path| path.is_empty() || leads_up(path)) {
         return Some(format!("`{path}` is no path of a host: write one without `..`"));
@@ -53,6 +41,5 @@ fn of_paths(volume: &Value) -> Option<String> {
     }
     let items = ["configMap", "secret"].into_iter().flat_map(|kind| list(&volume[kind]["items"]));
     let mut paths = items.filter_map(|item| item["path"].as_str());
-    let path = paths.find(|path| path.is_empty() || path.starts_with('/') || leads_up(path))?;
-    Some(format!("`{path}` leads out of the volume: write one without `/` first and `..`"))
+    paths.find_map(leading_out).or_else(|| no_size(text("/emptyDir/sizeLimit")?))
 }
