@@ -93,47 +93,6 @@ fn the_example_runs_from_kubectl_apply_to_its_result() {
     assert!(executors == ["COMPLETED"] || executors == ["FAILED"], "{status:#}");
 }
 
-/// Most jobs of these tests are in Python: `customized` has one that reads and writes all that can be mounted.
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_java_job_reads_and_writes_what_the_webhook_mounted() {
-    let _shared = install();
-    let name = "read-mounted-java";
-    let states = states_of(name, &format!("tests/data/node/{name}.yaml"));
-    assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
-
-    let log = log(&format!("{name}-driver"));
-    for role in ["driver", "executor"] {
-        for line in
-            [format!("{role} read: hello from a ConfigMap"), format!("{role} wrote: /mnt/work/{role}.txt")]
-        {
-            assert!(log.lines().any(|printed| printed == line), "`{line}` is not in\n{log}");
-        }
-        let pod = pod(name, role);
-        let container = &pod["spec"]["containers"][0];
-        let has = |list: &Value, entry: Value| list.as_array().is_some_and(|list| list.contains(&entry));
-        assert!(
-            has(&container["env"], json!({"name": "QUOTED", "value": "a \"b\" ${c} {{APP_ID}} ü"})),
-            "{pod:#}"
-        );
-        let greeting = json!({"name": "greeting-java-vol", "readOnly": true, "mountPath": "/mnt/greeting"});
-        assert!(has(&container["volumeMounts"], greeting), "{pod:#}");
-        assert!(
-            has(&container["volumeMounts"], json!({"name": "work", "mountPath": "/mnt/work"})),
-            "{pod:#}"
-        );
-        assert!(
-            has(&pod["spec"]["volumes"], json!({"name": "work", "emptyDir": {"sizeLimit": "1Gi"}})),
-            "{pod:#}"
-        );
-        let toleration =
-            json!({"key": "dedicated", "operator": "Equal", "value": "spark", "effect": "NoSchedule"});
-        assert!(has(&pod["spec"]["tolerations"], toleration), "{pod:#}");
-        let affinity = &application(name)["spec"][role]["affinity"];
-        assert_eq!(&pod["spec"]["affinity"], affinity, "{role}");
-    }
-}
-
 /// The lock of the installation: a reader uses the installation as it is; a writer changes the installation or the
 /// node, or uses applications with the names of other tests' applications.
 static INSTALLATION: RwLock<()> = RwLock::new(());
