@@ -46,12 +46,14 @@ mod ui;
 /// A file store that speaks WebHDFS.
 mod web_hdfs;
 
+use self::sparkctl::sparkctl;
 use crate::{
     apiserver::{
         calls,
         kubectl::{kubectl, try_kubectl_with},
     },
     golden::{data, yaml},
+    program::{run, sparkctl_program},
 };
 use serde_json::{Value, json};
 use std::{
@@ -70,13 +72,23 @@ const PATIENCE: &str = "240s";
 pub(crate) const APPLICATIONS: &str =
     "/apis/sparkoperator.k8s.io/v1beta2/namespaces/default/sparkapplications";
 
+/// Other tests create examples by `kubectl apply`.
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_example_runs_from_kubectl_apply_to_its_result() {
+fn the_example_runs_from_sparkctl_create_to_its_result() {
     let _shared = install();
-    let states = states_of("spark-pi", "manifests/examples/spark-pi.yaml");
-    assert_eq!(states, ["SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]);
-    assert!(log("spark-pi-driver").contains("Pi is roughly 3."));
+    let file = "manifests/examples/spark-pi.yaml";
+    // Another application of the name, which nobody runs.
+    let mut before: Value = yaml(Path::new(file));
+    before["spec"]["suspend"] = json!(true);
+    apply(&before);
+    let output = run(sparkctl_program(), &["create", "--delete", "--logs", file], "");
+    let [said, complaint] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(output.status.success() && complaint.contains("spark-pi is completed\n"), "{complaint}");
+    let made = "SparkApplication \"spark-pi\" deleted\nSparkApplication \"spark-pi\" created\n";
+    assert!(said.starts_with(made) && said.contains("Pi is roughly 3."), "{said}");
+    assert_eq!(sparkctl(&["log", "spark-pi", "--tail", "2"], 0).lines().count(), 2);
+    assert!(sparkctl(&["status", "spark-pi"], 0).starts_with("spark-pi is COMPLETED\n"));
 
     let status = &application("spark-pi")["status"];
     let counters = ["executionAttempts", "submissionAttempts", "runOrdinal", "observedGeneration"];
