@@ -20,30 +20,27 @@ pub(crate) fn image() -> String {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn both_submitters_bring_the_same_result_and_each_line_of_executors_says_whose_it_is() {
+fn both_submitters_bring_the_same_result_and_natively_executors_come_and_go() {
     let _shared = install();
-    let results = ["native", "spark-submit"].map(|submitter| {
-        let name = format!("same-{submitter}");
-        let mut job = job(&name);
-        job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
-        apply(&job);
-        if submitter == "native" {
-            each_line_of_all_executors_says_whose_it_is(&name);
-        }
-        completes(&job);
-        let driver = format!("{name}-driver");
-        (printed(&driver, "result: "), printed(&driver, "executor saw: ").split(',').count())
-    });
-    assert_eq!(results[0], results[1]);
-    assert_eq!(results[0].0, "333328333350000");
+    let native = dynamic();
+    apply(&native);
+    let submitted = "same-spark-submit";
+    let mut by_pod = job(submitted);
+    by_pod["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    apply(&by_pod);
+    each_line_of_all_executors_says_whose_it_is(submitted);
+    completes(&by_pod);
+    completes(&native);
+    let results =
+        ["native-dynamic-driver", "same-spark-submit-driver"].map(|driver| printed(driver, "result: "));
+    assert_eq!(results, ["333328333350000"; 2]);
+    let saw = printed("same-spark-submit-driver", "executor saw: ");
+    assert!(saw.contains("'green'"), "{saw}");
     // The remaining objects show who submitted: natively created objects are deleted at the end of the run; Spark's own
     // objects stay as long as the driver's pod. The Service of the web UI stays in both cases and is left out here.
-    let services = |name: &str| {
-        let selector =
-            format!("sparkoperator.k8s.io/app-name={name},!sparkoperator.k8s.io/created-by-spark-operator");
-        kubectl(&["get", "services,configmaps", "--selector", &selector, "--output=name"])
-    };
-    assert_eq!(services("same-native"), "");
+    let of_native =
+        "sparkoperator.k8s.io/app-name=native-dynamic,!sparkoperator.k8s.io/created-by-spark-operator";
+    assert_eq!(kubectl(&["get", "services,configmaps", "--selector", of_native, "--output=name"]), "");
     let driver: Value =
         serde_json::from_str(&kubectl(&["get", "pod", "same-spark-submit-driver", "-o", "json"])).unwrap();
     let made = driver["spec"]["volumes"]
@@ -55,12 +52,12 @@ fn both_submitters_bring_the_same_result_and_each_line_of_executors_says_whose_i
     kubectl(&["get", "configmap", config_map]);
     let submission = "sparkoperator.k8s.io/app-name=same-spark-submit,spark-role=submission";
     assert_eq!(kubectl(&["get", "pods,configmaps", "--selector", submission, "--output=name"]), "");
+    executors_have_come_and_gone_in_scratch_space_and_beside_sidecars();
+    delete("native-dynamic");
 }
 
-#[test]
-#[ignore = "needs a node: make test"]
-fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
-    let _shared = install();
+/// Returns an application whose executors come and go, with scratch space, and with templates that have sidecars.
+fn dynamic() -> Value {
     let mut job = job("native-dynamic");
     let spec = &mut job["spec"];
     spec["dynamicAllocation"] =
@@ -84,8 +81,10 @@ fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
         });
     }
     spec["executor"].as_object_mut().unwrap().remove("instances");
-    completes(&job);
+    job
+}
 
+fn executors_have_come_and_gone_in_scratch_space_and_beside_sidecars() {
     let driver = "native-dynamic-driver";
     assert_eq!(printed(driver, "executors: "), "2 then 0");
     assert_eq!(printed(driver, "scratch of driver: "), "/scratch");
@@ -99,7 +98,6 @@ fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
     assert!(states.as_object().unwrap().len() >= 2, "{states}");
     let events = kubectl(&["events", "--for", &format!("pod/{driver}"), "--no-headers"]);
     assert!(!events.contains("FailedMount"), "what it mounts was there before: {events}");
-    delete("native-dynamic");
 }
 
 #[test]
