@@ -4,6 +4,7 @@ use super::{
     kubectl::{kubectl_refuses, kubectl_with},
     namespace::Namespace,
     operator::Operator,
+    reinvocation,
 };
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -11,9 +12,15 @@ use std::fs;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more() {
+async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more_or_refused_with_the_place() {
     let namespace = Namespace::new("stored-pods").await;
-    let _operator = Operator::start(&namespace).await;
+    let operator = Operator::start(&namespace).await;
+    annotations_that_cannot_be_carried_out_are_refused_with_the_place(&namespace);
+    let reinvoked = namespace.beside("reinvoked").await;
+    reinvocation::a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing(
+        &reinvoked, &operator,
+    )
+    .await;
     for file in ["driver-pod", "executor-pod"] {
         let first = stored(&namespace, &pod(file)).await;
         if file == "driver-pod" {
@@ -108,11 +115,7 @@ fn is_an_executor_as_asked(executor: &Value) {
     );
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_pod_whose_annotations_cannot_be_carried_out_is_refused_with_the_place() {
-    let namespace = Namespace::new("refused-pods").await;
-    let _operator = Operator::start(&namespace).await;
+fn annotations_that_cannot_be_carried_out_are_refused_with_the_place(namespace: &Namespace) {
     for (annotation, value, complaint) in [
         (
             "tolerations",

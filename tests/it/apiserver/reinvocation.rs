@@ -11,11 +11,10 @@ use super::{
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing() {
-    let namespace = &Namespace::new("reinvoked").await;
-    let operator = Operator::start(namespace).await;
+pub(super) async fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing(
+    namespace: &Namespace,
+    operator: &Operator,
+) {
     let create = ["create", "--namespace", namespace.name, "-f", "-"];
     kubectl_with(&pod("driver-pod"), &create);
     let mut alone = namespace.pod("pi-driver").await.unwrap();
@@ -23,9 +22,9 @@ async fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_cha
 
     let _again = CalledAgain::begin();
     let neighbour = Neighbour::changing(namespace, inject_and_mirror).await;
-    let (before, asked) = (reviews(&operator).await, neighbour.asked());
+    let (before, asked) = (reviews(operator).await, neighbour.asked());
     kubectl_with(&pod("driver-pod"), &create);
-    let after = reviews(&operator).await;
+    let after = reviews(operator).await;
     assert_eq!(neighbour.asked(), asked + 1);
     assert_eq!(
         (after.patched - before.patched, after.allowed - before.allowed, after.denied - before.denied),

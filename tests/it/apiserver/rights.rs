@@ -271,7 +271,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
 /// The level `restricted` of Pod Security allows the operator's pod, and all pods of the first example.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn the_strictest_level_of_pod_security_lets_everything_run() {
+async fn the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_are_open() {
     let namespace = Namespace::new("rights-restricted").await;
     let level = "pod-security.kubernetes.io/enforce=restricted";
     kubectl(&["label", "namespace", namespace.name, level]);
@@ -292,6 +292,7 @@ async fn the_strictest_level_of_pod_security_lets_everything_run() {
     kubectl_with(&pod, &create);
 
     let _operator = Operator::start(&namespace).await;
+    every_port_is_open_for_both_families().await;
     let mut example = documents("manifests/examples/spark-pi.yaml")[0].clone();
     example["metadata"]["namespace"] = json!(namespace.name);
     namespace.apply(&example);
@@ -313,11 +314,7 @@ async fn the_strictest_level_of_pod_security_lets_everything_run() {
     namespace.submission_pod().await;
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
 async fn every_port_is_open_for_both_families() {
-    let namespace = Namespace::new("rights").await;
-    let _operator = Operator::start(&namespace).await;
     for port in [HEALTH, METRICS, WEBHOOK_PORT] {
         for host in ["127.0.0.1", "::1"] {
             let connected = tokio::net::TcpStream::connect((host, port)).await;
