@@ -14,7 +14,7 @@ mod expiry;
 /// Web UIs and other ports of drivers.
 mod exposure;
 /// The ConfigMap of an application's metrics.
-mod monitoring;
+pub(super) mod monitoring;
 /// Drivers that are kept until their outcome is recorded.
 mod protection;
 /// Applications of another operator.
