@@ -5,7 +5,6 @@ use super::{
     eventually,
     kubectl::{kubectl, kubectl_refuses, try_kubectl_with},
     namespace::Namespace,
-    operator::Operator,
 };
 use api::SparkApplication;
 use serde_json::{Value, json};
@@ -128,10 +127,8 @@ async fn kubectl_explains_every_field() {
     }
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
-    let namespace = Namespace::new("stored").await;
+/// Stores an object as Kubeflow's operator does; returns it as it is stored.
+pub(super) async fn an_object_as_kubeflow_stores_it(namespace: &Namespace) -> Value {
     let file = fs::read_to_string("tests/data/api/sparkapplication.yaml").unwrap();
     let mut written: Value = serde_saphyr::from_str(&file).unwrap();
     written["metadata"]["namespace"] = json!(namespace.name);
@@ -163,9 +160,11 @@ async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
     let stored = namespace.application("everything").await;
     assert_eq!(stored["spec"], written["spec"]);
     assert_eq!(stored["status"], written["status"]);
+    stored
+}
 
-    // The driver does not exist, so the operator has a change to write.
-    let _operator = Operator::start(&namespace).await;
+/// Asserts that an operator has changed nothing but the status. The driver does not exist, so there is a change to write.
+pub(super) async fn is_kept_but_for_its_status(namespace: &Namespace, stored: &Value) {
     let failed = namespace.reaches("everything", "FAILED").await;
     assert_eq!(failed["spec"], stored["spec"]);
     let owned = |object: &Value| {
@@ -174,7 +173,7 @@ async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
         metadata["managedFields"].take();
         metadata
     };
-    assert_eq!(owned(&failed), owned(&stored));
+    assert_eq!(owned(&failed), owned(stored));
     let mut expected = stored["status"].clone();
     expected["applicationState"] = json!({"state": "FAILED", "errorMessage": "driver pod not found"});
     expected["executorState"]["everything-exec-1"] = json!("FAILED");
