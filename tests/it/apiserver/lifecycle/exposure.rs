@@ -181,21 +181,16 @@ async fn what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_c
 }
 
 /// Neither the application with the slow Service nor another application waits.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn nobody_waits_for_a_service_that_is_slow_to_be_made() {
-    let namespace = emptied("slow-exposure").await;
-    let proxy = Proxy::start().await;
-    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+pub(super) async fn nobody_waits_for_a_service_that_is_slow_to_be_made(namespace: &Namespace, proxy: &Proxy) {
     let service = Call { method: "POST", path: "/slow-exposure/services" };
     let service_is_made = proxy.hold_saying("pi-ui-svc", service, Moment::Before);
     namespace.apply(&application("pi", &json!({})));
     let held = service_is_made.caught().await;
-    running(&namespace, "pi", 1).await;
+    running(namespace, "pi", 1).await;
     namespace.apply(&application("other", &json!({})));
-    ended(&namespace, "other", 1, 0).await;
+    ended(namespace, "other", 1, 0).await;
     namespace.reaches("other", "COMPLETED").await;
-    kubelet::ends(&namespace, "pi-driver", 0).await;
+    kubelet::ends(namespace, "pi-driver", 0).await;
     namespace.reaches("pi", "COMPLETED").await;
     held.close();
 }

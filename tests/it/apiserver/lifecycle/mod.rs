@@ -7,7 +7,7 @@ mod budgets;
 mod conflicts;
 /// Applications are deleted.
 mod deletion;
-/// A thousand executors.
+/// Hundreds of executors.
 mod executors;
 /// Applications are deleted after their time to live.
 mod expiry;

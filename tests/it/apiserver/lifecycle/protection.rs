@@ -1,6 +1,6 @@
 //! Proves that a driver is kept until its outcome is recorded, if the admin enables that, and not longer.
 
-use super::{Namespace, application, edit_spec, running, runs};
+use super::{Namespace, application, deletion, edit_spec, running, runs};
 use crate::apiserver::{
     eventually, kubelet,
     operator::{Operator, Setup},
@@ -17,6 +17,7 @@ const FINALIZER: &str = "sparkoperator.k8s.io/driver-outcome";
 async fn a_driver_is_kept_until_its_outcome_is_recorded_and_not_longer() {
     let namespace = Namespace::new("protected").await;
     let operator = protecting(&namespace).start().await;
+    deletion::who_wants_to_keep_the_pods_does(&namespace.beside("orphaned").await, &operator).await;
     for name in ["succeeds", "fails", "alone", "watched", "suspended", "edited", "completed", "kept"] {
         namespace.apply(&application(name, &json!({})));
         running(&namespace, name, 1).await;
