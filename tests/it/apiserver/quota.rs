@@ -5,7 +5,6 @@ use super::{
     applications::application,
     certificates::bundle,
     eventually,
-    installation::is_not_ready,
     kubectl::{kubectl_refuses, kubectl_with, try_kubectl_with},
     namespace::{Granted, Namespace, Reviewed},
     operator::{Operator, WEBHOOK_PORT},
@@ -41,10 +40,6 @@ async fn an_application_is_let_in_if_there_is_room_for_it_and_refused_if_there_i
     drop(allowed);
     who_may_not_read_quotas_lets_nothing_in(&namespace).await;
     operator.stop().await;
-
-    let operator = Operator::with(&namespace).argument(ENFORCED).spawn();
-    let said = "may not list resourcequotas; run: spark-operator manifests rbac --enable-resource-quota-enforcement | kubectl apply";
-    is_not_ready(&operator, "permissions", &[said]).await;
 }
 
 async fn an_application_is_refused_if_there_is_no_room_for_it(
