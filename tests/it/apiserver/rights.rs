@@ -94,53 +94,24 @@ async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
     is_not_ready(&operator, "permissions", &["create pods in namespace rights-b", helps]).await;
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn two_installations_work_side_by_side_and_one_goes_without_the_other() {
-    let namespace = Namespace::new("rights").await;
-    exists(&["rights-b"]);
-    let _no_other = OtherInstallationIsGone::begin();
-    let (a, b) = (
-        Installation::begin("team-a", "rights", WEBHOOK_PORT),
-        Installation::begin("team-b", "rights-b", WEBHOOK_PORT + BESIDE),
-    );
-    let first = a.operator(&namespace).elected().start().await;
-    let second = b.operator(&namespace).beside().elected().spawn();
-    eventually("the second one leads too", async || {
-        let leads = second.metric("leader_election_master_status{name=\"team-b-lock\"}").await?;
-        seen(leads == 1.0, leads)
-    })
-    .await;
-    namespace.apply(&application("pi"));
-    kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
-    is_submitted("rights", "pi").await;
-    is_submitted("rights-b", "tau").await;
-
-    drop(a);
-    first.stop().await;
-    kubectl_with(&application("ypsilon"), &["create", "--namespace", "rights-b", "-f", "-"]);
-    is_submitted("rights-b", "ypsilon").await;
-    let (status, body) = second.get(HEALTH, "/readyz").await.unwrap();
-    assert_eq!(status, 200, "{body}");
-}
-
 /// Nothing keeps two operators from the same namespace, but they start no run twice, and say who has begun what the other
 /// goes on with.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn two_that_have_chosen_a_namespace_start_each_run_once_and_report_each_other() {
+async fn two_installations_start_each_run_once_report_each_other_and_one_goes_without_the_other() {
     let namespace = Namespace::new("rights").await;
     exists(&["rights-b"]);
     let _no_other = OtherInstallationIsGone::begin();
     let a = Installation::begin("team-a", "rights", WEBHOOK_PORT);
-    let first = a.operator(&namespace).start().await;
+    let first = a.operator(&namespace).elected().start().await;
     namespace.apply(&application("pi"));
     is_submitted("rights", "pi").await;
     let b = Installation::begin("team-b", "rights,rights-b", WEBHOOK_PORT + BESIDE);
-    let second = b.operator(&namespace).beside().spawn();
-    eventually("the second one is ready", async || {
+    let second = b.operator(&namespace).beside().elected().spawn();
+    eventually("the second one leads too, and is ready", async || {
+        let leads = second.metric("leader_election_master_status{name=\"team-b-lock\"}").await?;
         let (status, why) = second.get(HEALTH, "/readyz").await?;
-        seen(status == 200, why)
+        seen(leads == 1.0 && status == 200, (leads, why))
     })
     .await;
     kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
@@ -151,8 +122,13 @@ async fn two_that_have_chosen_a_namespace_start_each_run_once_and_report_each_ot
     for i in 0..5 {
         is_submitted("rights", &format!("pi-{i}")).await;
     }
+    // One goes without the other.
     drop(a);
     first.stop().await;
+    kubectl_with(&application("ypsilon"), &["create", "--namespace", "rights-b", "-f", "-"]);
+    is_submitted("rights-b", "ypsilon").await;
+    let (status, body) = second.get(HEALTH, "/readyz").await.unwrap();
+    assert_eq!(status, 200, "{body}");
     kubelet::runs(&namespace, "pi-driver").await;
     let running = namespace.reaches("pi", "RUNNING").await;
     assert_eq!(running["status"]["runs"][0]["operator"], "spark-operator/team-a");
