@@ -78,6 +78,14 @@ async fn what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in(name
     assert_eq!((&spec["mode"], &spec["restartPolicy"]["type"]), (&json!("cluster"), &json!("Never")));
     let (status, stdout, _) = applied(namespace, &old);
     assert!(status && stdout.contains("unchanged"), "{stdout}");
+
+    let mut grouped = application("grouped");
+    grouped["spec"]["suspend"] = json!(true);
+    grouped["spec"]["batchScheduler"] = json!("volcano");
+    let (status, _, stderr) = applied(namespace, &grouped);
+    let warning = "Warning: spec.batchScheduler: only becomes the schedulerName of the pods, without a group: the operator runs without \
+                   --enable-batch-scheduler";
+    assert!(status && stderr.contains(warning), "{stderr}");
 }
 
 /// Runs `kubectl apply`; returns whether it succeeds, its standard output and its standard error.
