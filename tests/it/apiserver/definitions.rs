@@ -4,6 +4,7 @@ use super::{
     applications::application,
     eventually,
     kubectl::{kubectl, kubectl_refuses, try_kubectl_with},
+    lifecycle::exposure,
     namespace::Namespace,
 };
 use api::SparkApplication;
@@ -12,8 +13,16 @@ use std::{collections::BTreeSet, fs};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn the_definitions_are_established_and_can_be_applied_again() {
-    let _namespace = Namespace::new("definitions").await;
+async fn the_api_server_takes_definitions_examples_and_objects_and_refuses_what_is_malformed() {
+    let namespace = Namespace::new("definitions").await;
+    the_definitions_are_established_and_can_be_applied_again();
+    every_example_is_accepted_in_every_field();
+    exposure::kubernetes_takes_what_is_made_in_every_case(&namespace);
+    what_is_malformed_is_refused_with_its_field(&namespace);
+    kubectl_explains_every_field().await;
+}
+
+fn the_definitions_are_established_and_can_be_applied_again() {
     // Another test may have changed the CRDs of this cluster, and stored them by server-side apply.
     kubectl(&["apply", "-f", "manifests/crds"]);
     // Client-side apply stores the whole object in an annotation, for which the CRDs of Kubeflow's operator are too
@@ -40,10 +49,7 @@ async fn the_definitions_are_established_and_can_be_applied_again() {
     }
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn every_example_is_accepted_in_every_field() {
-    let _namespace = Namespace::new("examples").await;
+fn every_example_is_accepted_in_every_field() {
     let accepted = kubectl(&[
         "apply",
         "--dry-run=server",
@@ -60,10 +66,7 @@ async fn every_example_is_accepted_in_every_field() {
     );
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_is_malformed_is_refused_with_its_field() {
-    let namespace = Namespace::new("malformed").await;
+fn what_is_malformed_is_refused_with_its_field(namespace: &Namespace) {
     let with = |pointer: &str, value: Value| {
         let mut application = application("malformed");
         *application.pointer_mut(pointer).unwrap() = value;
@@ -104,10 +107,7 @@ async fn what_is_malformed_is_refused_with_its_field() {
     }
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
 async fn kubectl_explains_every_field() {
-    let _namespace = Namespace::new("explain").await;
     for (field, description) in [
         ("sparkapp.spec.driver", "The driver: the pod that runs the program's main function"),
         ("sparkapp.spec.driver.memoryOverhead", "Memory of the pod beside the heap"),

@@ -22,17 +22,15 @@ use serde_json::{Value, json};
 const BY_PATH: &str = "--ingress-url-format=ui.example.com/{{$appNamespace}}/{{$appName}}";
 const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn kubernetes_takes_what_is_made_in_every_case() {
-    let namespace = Namespace::new("exposure-cases").await;
-    for case in cases("exposure") {
-        let golden: Value = yaml(&case.join("objects.yaml"));
-        for object in golden["objects"].as_array().unwrap() {
-            let create = ["create", "--dry-run=server", "--validate=strict", "--namespace", namespace.name];
-            kubectl_with(object, &[&create[..], &["--filename=-"]].concat());
-        }
-    }
+pub(in crate::apiserver) fn kubernetes_takes_what_is_made_in_every_case(namespace: &Namespace) {
+    let golden = cases("exposure").into_iter().map(|case| yaml::<Value>(&case.join("objects.yaml")));
+    let objects: Vec<_> = golden
+        .flat_map(|mut case| serde_json::from_value::<Vec<Value>>(case["objects"].take()).unwrap())
+        .collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    let create =
+        ["create", "--dry-run=server", "--validate=strict", "--namespace", namespace.name, "--filename=-"];
+    kubectl_with(&list, &create);
 }
 
 #[tokio::test]

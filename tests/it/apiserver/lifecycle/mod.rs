@@ -12,7 +12,7 @@ mod executors;
 /// Applications are deleted after their time to live.
 mod expiry;
 /// Web UIs and other ports of drivers.
-mod exposure;
+pub(super) mod exposure;
 /// The ConfigMap of an application's metrics.
 pub(super) mod monitoring;
 /// Drivers that are kept until their outcome is recorded.
