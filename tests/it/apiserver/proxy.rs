@@ -1,7 +1,7 @@
 //! A proxy between the API server and the operator, or the `spark-submit`s of a node. The proxy holds requests, ends
 //! connections and becomes unreachable when the test asks for it.
 
-use super::{DEADLINE, PAUSE, calls};
+use super::{DEADLINE, PAUSE, calls, now};
 use crate::background::Background;
 use certificates::Certificates;
 use futures::future::join;
@@ -15,7 +15,6 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use kube::Config;
 use rustls::{
@@ -530,9 +529,4 @@ fn identity(certificates: &Certificates) -> ServerConfig {
         ServerConfig::builder().with_no_client_auth().with_single_cert(vec![chain], key).unwrap();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config
-}
-
-#[expect(clippy::disallowed_methods, reason = "the clock of the proxy's certificate")]
-fn now() -> Timestamp {
-    Timestamp::now()
 }
