@@ -26,8 +26,8 @@ const APPLICATIONS: usize = 20;
 const LOOK: Duration = Duration::from_millis(50);
 /// The time between two changes of each application.
 const CHANGE: Duration = Duration::from_millis(250);
-/// Enough time for eight reconciles of each application.
-const LOAD: Duration = Duration::from_secs(8);
+/// Enough time for five reconciles of each application.
+const LOAD: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
