@@ -109,11 +109,15 @@ fn without_the_webhook_drivers_and_executors_are_customized_all_the_same_alone()
         kubectl(&["delete", kind, "spark-operator-webhook"]);
     }
     let _installed = Installed::with(&["--webhook=false"]);
-    for submitter in ["native", "spark-submit"] {
+    let jobs = ["spark-submit", "native"].map(|submitter| {
         let name = format!("unhooked-{submitter}");
         let mut job = job(&name);
         job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
         job["spec"]["executor"]["memoryLimit"] = json!("900m");
+        apply(&job);
+        (name, job)
+    });
+    for (name, job) in jobs {
         completes(&job);
         let saw = printed(&format!("{name}-driver"), "executor saw: ");
         assert!(saw.contains("'green'"), "{saw}");
