@@ -2,7 +2,7 @@
 //! in a submission pod.
 
 use super::{
-    Installed, application, apply, delete, followed, install, install_alone, log, make_job, printed,
+    Installed, application, apply, delete, followed, install, install_alone, log, make_job, pod, printed,
     sparkctl::each_line_of_all_executors_says_whose_it_is, until_told,
 };
 use crate::apiserver::kubectl::kubectl;
@@ -20,44 +20,8 @@ pub(crate) fn image() -> String {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn both_submitters_bring_the_same_result_and_natively_executors_come_and_go() {
+fn executors_come_and_go_scratch_space_is_used_templates_have_sidecars_and_nothing_is_left() {
     let _shared = install();
-    let native = dynamic();
-    apply(&native);
-    let submitted = "same-spark-submit";
-    let mut by_pod = job(submitted);
-    by_pod["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
-    apply(&by_pod);
-    each_line_of_all_executors_says_whose_it_is(submitted);
-    completes(&by_pod);
-    completes(&native);
-    let results =
-        ["native-dynamic-driver", "same-spark-submit-driver"].map(|driver| printed(driver, "result: "));
-    assert_eq!(results, ["333328333350000"; 2]);
-    let saw = printed("same-spark-submit-driver", "executor saw: ");
-    assert!(saw.contains("'green'"), "{saw}");
-    // The remaining objects show who submitted: natively created objects are deleted at the end of the run; Spark's own
-    // objects stay as long as the driver's pod. The Service of the web UI stays in both cases and is left out here.
-    let of_native =
-        "sparkoperator.k8s.io/app-name=native-dynamic,!sparkoperator.k8s.io/created-by-spark-operator";
-    assert_eq!(kubectl(&["get", "services,configmaps", "--selector", of_native, "--output=name"]), "");
-    let driver: Value =
-        serde_json::from_str(&kubectl(&["get", "pod", "same-spark-submit-driver", "-o", "json"])).unwrap();
-    let made = driver["spec"]["volumes"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|volume| volume["name"] == "spark-conf-volume-driver");
-    let config_map = made.unwrap()["configMap"]["name"].as_str().unwrap();
-    kubectl(&["get", "configmap", config_map]);
-    let submission = "sparkoperator.k8s.io/app-name=same-spark-submit,spark-role=submission";
-    assert_eq!(kubectl(&["get", "pods,configmaps", "--selector", submission, "--output=name"]), "");
-    executors_have_come_and_gone_in_scratch_space_and_beside_sidecars();
-    delete("native-dynamic");
-}
-
-/// Returns an application whose executors come and go, with scratch space, and with templates that have sidecars.
-fn dynamic() -> Value {
     let mut job = job("native-dynamic");
     let spec = &mut job["spec"];
     spec["dynamicAllocation"] =
@@ -81,16 +45,18 @@ fn dynamic() -> Value {
         });
     }
     spec["executor"].as_object_mut().unwrap().remove("instances");
-    job
-}
+    completes(&job);
 
-fn executors_have_come_and_gone_in_scratch_space_and_beside_sidecars() {
+    // What the operator itself creates is deleted at the end of the run. The Service of the web UI stays.
+    let of_run =
+        "sparkoperator.k8s.io/app-name=native-dynamic,!sparkoperator.k8s.io/created-by-spark-operator";
+    assert_eq!(kubectl(&["get", "services,configmaps", "--selector", of_run, "--output=name"]), "");
     let driver = "native-dynamic-driver";
     assert_eq!(printed(driver, "executors: "), "2 then 0");
     assert_eq!(printed(driver, "scratch of driver: "), "/scratch");
     let saw = printed(driver, "executor saw: ");
     assert!(saw.starts_with("('/scratch/blockmgr-") && saw.ends_with("', 'green', True)"), "{saw}");
-    let pod: Value = serde_json::from_str(&kubectl(&["get", "pod", driver, "-o", "json"])).unwrap();
+    let pod = pod("native-dynamic", "driver");
     assert_eq!(pod["metadata"]["labels"]["template"], "driver");
     let names: Vec<_> = pod["spec"]["containers"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
     assert!(names.len() == 2 && names.contains(&&json!("companion")), "{names:?}");
@@ -98,11 +64,12 @@ fn executors_have_come_and_gone_in_scratch_space_and_beside_sidecars() {
     assert!(states.as_object().unwrap().len() >= 2, "{states}");
     let events = kubectl(&["events", "--for", &format!("pod/{driver}"), "--no-headers"]);
     assert!(!events.contains("FailedMount"), "what it mounts was there before: {events}");
+    delete("native-dynamic");
 }
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn without_the_webhook_drivers_and_executors_are_customized_all_the_same_alone() {
+fn without_the_webhook_both_submitters_bring_the_same_result_from_customized_pods_alone() {
     let _alone = install_alone();
     // With these configurations, the API server would call a webhook that does not answer.
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
@@ -117,13 +84,24 @@ fn without_the_webhook_drivers_and_executors_are_customized_all_the_same_alone()
         apply(&job);
         (name, job)
     });
+    let submitted = "unhooked-spark-submit";
+    each_line_of_all_executors_says_whose_it_is(submitted);
     for (name, job) in jobs {
         completes(&job);
-        let saw = printed(&format!("{name}-driver"), "executor saw: ");
+        let driver = format!("{name}-driver");
+        assert_eq!(printed(&driver, "result: "), "333328333350000");
+        let saw = printed(&driver, "executor saw: ");
         assert!(saw.contains("'green'"), "{saw}");
         let overwritten = "in which Spark overwrites spec.executor.memoryLimit";
         until_told(&format!("sparkapplication/{name}"), &[overwritten]);
     }
+    // Spark's own objects stay as long as the driver's pod, those of the submission do not.
+    let driver = pod(submitted, "driver");
+    let mut volumes = driver["spec"]["volumes"].as_array().unwrap().iter();
+    let made = volumes.find(|volume| volume["name"] == "spark-conf-volume-driver").unwrap();
+    kubectl(&["get", "configmap", made["configMap"]["name"].as_str().unwrap()]);
+    let submission = format!("sparkoperator.k8s.io/app-name={submitted},spark-role=submission");
+    assert_eq!(kubectl(&["get", "pods,configmaps", "--selector", &submission, "--output=name"]), "");
 }
 
 /// Applies a job; asserts that it completes.
