@@ -1,11 +1,6 @@
 //! Tests how the API server stores Spark pods that the webhook has customized.
 
-use super::{
-    kubectl::{kubectl_refuses, kubectl_with},
-    namespace::Namespace,
-    operator::Operator,
-    reinvocation,
-};
+use super::{kubectl::kubectl_refuses, namespace::Namespace, operator::Operator, reinvocation};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::fs;
@@ -22,7 +17,7 @@ async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more_or_ref
     )
     .await;
     for file in ["driver-pod", "executor-pod"] {
-        let first = stored(&namespace, &pod(file)).await;
+        let first = namespace.create::<Pod>(&pod(file)).await;
         if file == "driver-pod" {
             is_a_driver_as_asked(&first)
         } else {
@@ -41,7 +36,7 @@ async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more_or_ref
             },
             "spec": first["spec"],
         });
-        let second = stored(&namespace, &again).await;
+        let second = namespace.create::<Pod>(&again).await;
         assert_eq!(second["spec"], first["spec"]);
         assert_eq!(second["metadata"]["ownerReferences"], first["metadata"]["ownerReferences"]);
     }
@@ -138,12 +133,6 @@ fn annotations_that_cannot_be_carried_out_are_refused_with_the_place(namespace: 
             )
         );
     }
-}
-
-/// Creates the pod; returns the pod as the API server stores it.
-async fn stored(namespace: &Namespace, pod: &Value) -> Value {
-    kubectl_with(pod, &["create", "--namespace", namespace.name, "-f", "-"]);
-    namespace.pod(pod["metadata"]["name"].as_str().unwrap()).await.unwrap()
 }
 
 pub(super) fn pod(file: &str) -> Value {

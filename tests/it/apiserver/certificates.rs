@@ -31,8 +31,7 @@ async fn certificates_and_ca_bundles_that_others_change_are_mended_and_what_can_
     operator.stop().await;
 
     let damage = |file: &str| {
-        let damage = json!({"data": {file: "bm9uc2Vuc2U="}}).to_string();
-        kubectl(&["patch", "secret", SECRET, "--namespace", NAMESPACE, "--type=merge", "--patch", &damage]);
+        calls::merge(PATH, &json!({"data": {file: "bm9uc2Vuc2U="}}));
     };
     damage("server-cert.pem");
     // The configurations are made anew, without the bundle.

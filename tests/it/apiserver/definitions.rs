@@ -2,8 +2,8 @@
 
 use super::{
     applications::application,
-    eventually,
-    kubectl::{kubectl, kubectl_refuses, try_kubectl_with},
+    calls, eventually,
+    kubectl::{kubectl, try_kubectl_with},
     lifecycle::exposure,
     namespace::Namespace,
 };
@@ -99,11 +99,8 @@ fn what_is_malformed_is_refused_with_its_field(namespace: &Namespace) {
         (without("sparkVersion"), "spec.sparkVersion: Required value"),
         (with_ingress, "spec.driverIngressOptions[0].servicePort: Required value"),
     ] {
-        let name = "The SparkApplication \"malformed\" is invalid: ";
-        assert_eq!(
-            kubectl_refuses(&malformed, &["create", "--namespace", namespace.name, "-f", "-"]),
-            format!("{name}{complaint}")
-        );
+        let refused = calls::tried_in(namespace.name, &malformed).unwrap_err();
+        assert!(refused.contains(&format!("\"malformed\" is invalid: {complaint}")), "{refused}");
     }
 }
 

@@ -3,10 +3,9 @@
 use super::{
     A_WHILE,
     applications::{application, hopeless},
-    eventually,
-    kubectl::kubectl,
+    calls, eventually,
     namespace::Namespace,
-    operator::{NAMESPACE, Operator},
+    operator::{self, Operator},
     proxy::{Call, Line, Moment, Proxy},
     seen,
 };
@@ -112,12 +111,8 @@ async fn changes(operator: &Operator, count: usize) {
     .await;
 }
 
+/// Returns a time in the operator's lease.
 fn lease_time(field: &str) -> Timestamp {
-    lease(field).parse().unwrap()
-}
-
-/// Returns a field of the lease.
-fn lease(field: &str) -> String {
-    let path = format!("--output=jsonpath={{.spec.{field}}}");
-    kubectl(&["get", "lease", "spark-operator-lock", "--namespace", NAMESPACE, &path])
+    let lease = calls::get(operator::LEASE).expect("a lease");
+    lease["spec"][field].as_str().unwrap().parse().unwrap()
 }

@@ -2,9 +2,8 @@
 //! this webhook either changes pods after ours, or records before ours what the API server sends.
 
 use super::{
-    eventually,
-    kubectl::{kubectl, kubectl_with},
-    namespace::Namespace,
+    calls, eventually,
+    namespace::{Namespace, webhooks},
     now, seen,
 };
 use crate::background::Background;
@@ -99,9 +98,8 @@ impl Neighbour {
             "spec": {"containers": [{"name": "probe", "image": "none"}]},
         });
         eventually("the API server has heard of it", async || {
-            let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
             let before = neighbour.asked();
-            kubectl_with(&probe, &create);
+            calls::tried_in(namespace.name, &probe)?;
             seen(neighbour.asked() == before + kinds.len(), neighbour.asked())
         })
         .await;
@@ -123,7 +121,7 @@ impl Drop for Neighbour {
     fn drop(&mut self) {
         let (kinds, name) = self.configurations;
         for kind in kinds {
-            kubectl(&["delete", kind, name, "--ignore-not-found"]);
+            calls::delete(&webhooks(kind, name));
         }
     }
 }
@@ -149,7 +147,7 @@ fn configure(kind: &str, name: &str, namespace: &str, reviewer: &Reviewer) {
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         }],
     });
-    kubectl_with(&configuration, &["apply", "-f", "-"]);
+    calls::apply(&configuration, None);
 }
 
 /// Returns the answer to `review`: a patch with the effect of `change` on the object.

@@ -3,7 +3,6 @@
 use super::{
     admission::pod,
     calls,
-    kubectl::kubectl_with,
     namespace::{Namespace, webhooks},
     neighbour::Neighbour,
     operator::{Operator, WEBHOOK},
@@ -15,15 +14,13 @@ pub(super) async fn a_second_call_after_a_sidecar_was_injected_and_images_were_m
     namespace: &Namespace,
     operator: &Operator,
 ) {
-    let create = ["create", "--namespace", namespace.name, "-f", "-"];
-    kubectl_with(&pod("driver-pod"), &create);
-    let mut alone = namespace.pod("pi-driver").await.unwrap();
+    let mut alone = namespace.create::<Pod>(&pod("driver-pod")).await;
     namespace.delete::<Pod>("pi-driver").await;
 
     let _again = CalledAgain::begin();
     let neighbour = Neighbour::changing(namespace, inject_and_mirror).await;
     let (before, asked) = (reviews(operator).await, neighbour.asked());
-    kubectl_with(&pod("driver-pod"), &create);
+    let both = namespace.create::<Pod>(&pod("driver-pod")).await;
     let after = reviews(operator).await;
     assert_eq!(neighbour.asked(), asked + 1);
     assert_eq!(
@@ -32,7 +29,6 @@ pub(super) async fn a_second_call_after_a_sidecar_was_injected_and_images_were_m
         "one review that changes the pod, and one more that does not"
     );
     inject_and_mirror(&mut alone);
-    let both = namespace.pod("pi-driver").await.unwrap();
     assert_eq!(both["spec"], alone["spec"]);
     assert_eq!(both["metadata"]["ownerReferences"], alone["metadata"]["ownerReferences"]);
 }

@@ -81,7 +81,7 @@ async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
     operator.has_logged("not watched until the namespace can be listed").await;
 
     // The operator begins to work in the namespace when it gets the rights, without a restart.
-    kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
+    calls::apply(&application("tau"), Some("rights-b"));
     team.apply(&["rbac"]);
     is_submitted("rights-b", "tau").await;
     operator.stop().await;
@@ -114,7 +114,7 @@ async fn two_installations_start_each_run_once_report_each_other_and_one_goes_wi
         seen(leads == 1.0 && status == 200, (leads, why))
     })
     .await;
-    kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
+    calls::apply(&application("tau"), Some("rights-b"));
     is_submitted("rights-b", "tau").await;
     for i in 0..5 {
         namespace.apply(&application(&format!("pi-{i}")));
@@ -125,7 +125,7 @@ async fn two_installations_start_each_run_once_report_each_other_and_one_goes_wi
     // One goes without the other.
     drop(a);
     first.stop().await;
-    kubectl_with(&application("ypsilon"), &["create", "--namespace", "rights-b", "-f", "-"]);
+    calls::apply(&application("ypsilon"), Some("rights-b"));
     is_submitted("rights-b", "ypsilon").await;
     let (status, body) = second.get(HEALTH, "/readyz").await.unwrap();
     assert_eq!(status, 200, "{body}");
@@ -181,9 +181,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
     // An earlier run of this test may have given alice the right (see below).
     namespace.kubectl(&["delete", "rolebinding", "alice-ingresses", "--ignore-not-found"]);
     eventually("alice may not create Ingresses", async || {
-        let question = ["auth", "can-i", "create", "ingresses.networking.k8s.io", "--as=alice"];
-        let asked = [&question[..], &["--namespace", namespace.name]].concat();
-        try_kubectl_with(&Value::Null, &asked).err().map_or_else(|| Err("she may".to_owned()), |_| Ok(()))
+        seen(!calls::may_create("alice", "ingresses.networking.k8s.io", namespace.name), "she may")
     })
     .await;
     for (application, field, resource, kind) in [

@@ -132,7 +132,7 @@ async fn account(namespace: &str) {
     }
     let account = format!("system:serviceaccount:{namespace}:spark");
     eventually("the API server knows the rights of drivers", async || {
-        seen(calls::may_create_pods(&account, namespace), &account)
+        seen(calls::may_create(&account, "pods", namespace), &account)
     })
     .await;
 }

@@ -6,7 +6,7 @@ pub(crate) mod group_scheduler;
 use super::{
     applications::{application, owned_by},
     calls, eventually,
-    kubectl::{kubectl, kubectl_refuses, kubectl_with, try_kubectl_with},
+    kubectl::{kubectl, try_kubectl_with},
     kubelet,
     namespace::{Granted, Namespace, Reviewed},
     operator::{Operator, Setup},
@@ -152,9 +152,8 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
             "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources",
             "message": "3/5 tasks in gang unschedulable: queue data is full",
         }]}});
-        let patch =
-            ["patch", kind, name, "--subresource=status", "--type=merge", "--patch", &status.to_string()];
-        namespace.kubectl(&patch);
+        let group = format!("{}/{name}", path(namespace, kind));
+        calls::merge(&format!("{group}/status"), &status);
         let expected = format!(
             "PodGroup {name}: Pending since {}: NotEnoughResources: 3/5 tasks in gang unschedulable: queue data is full",
             made["metadata"]["creationTimestamp"].as_str().unwrap()
@@ -165,13 +164,13 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
             })
             .await;
 
-        namespace.kubectl(&["patch", kind, name, "--type=merge", "--patch", r#"{"spec":{"minMember":9}}"#]);
+        calls::merge(&group, &json!({"spec": {"minMember": 9}}));
         eventually("the edit is undone", async || {
             let groups = groups(namespace, kind);
             seen(groups[0]["spec"] == made["spec"], groups)
         })
         .await;
-        namespace.kubectl(&["delete", kind, name]);
+        calls::delete(&group);
         eventually("the group is made again", async || {
             let groups = groups(namespace, kind);
             let is_new = |group: &Value| {
@@ -271,18 +270,18 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
 
 /// Needs an operator that reviews applications. What else is refused is in `tests/data/gang`.
 fn a_scheduler_that_the_operator_does_not_know_is_refused_at_once(namespace: &Namespace) {
-    let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-    let refused = kubectl_refuses(&of_scheduler("volcno"), &create);
+    let tried = |object: &Value| calls::tried_in(namespace.name, object);
+    let refused = tried(&of_scheduler("volcno")).unwrap_err();
     let why = "spec.batchScheduler: the operator knows no batch scheduler `volcno`: write one of volcano, yunikorn, coscheduler, kube-scheduler, or have \
                the administrator add the name to --kube-scheduler-names";
-    assert!(refused.ends_with(why), "{refused}");
-    kubectl_with(&of_scheduler("coscheduler"), &create);
+    assert!(refused.contains(why), "{refused}");
+    tried(&of_scheduler("coscheduler")).unwrap();
     let schedule = json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication", "metadata": {"name": "pi"},
         "spec": {"schedule": "@daily", "template": of_scheduler("volcno")["spec"]},
     });
-    let refused = kubectl_refuses(&schedule, &create);
-    assert!(refused.ends_with(&why.replace("spec.", "spec.template.")), "{refused}");
+    let refused = tried(&schedule).unwrap_err();
+    assert!(refused.contains(&why.replace("spec.", "spec.template.")), "{refused}");
 }
 
 /// This cluster is too old for them: `soak::placeholders` has one that is not.

@@ -1,6 +1,6 @@
 //! Proves that the operator goes on where a user has written between its read and its write.
 
-use super::{Namespace, application, complaints, exposure};
+use super::{Namespace, application, complaints, edit, exposure};
 use crate::apiserver::{
     kubelet, metrics,
     operator::Operator,
@@ -18,7 +18,7 @@ async fn a_conflict_is_nothing_to_complain_of_and_a_lost_answer_nothing_to_count
     let status = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
     let interfered = async |trap: Trap, i: usize| {
         let held = trap.caught().await;
-        namespace.kubectl(&["annotate", "sparkapplication", "pi", "--overwrite", &format!("look={i}")]);
+        edit(&namespace, "pi", &json!({"metadata": {"annotations": {"look": i.to_string()}}}));
         held.release();
     };
     let trap = || proxy.hold(status, Moment::Before);

@@ -4,9 +4,9 @@ use super::{Namespace, application, complaints, edit_spec, ended, running, submi
 use crate::{
     apiserver::{
         applications::owned_by,
-        eventually,
+        calls, eventually,
         installation::{Restored, is_not_ready},
-        kubectl::{kubectl, kubectl_with, try_kubectl_with},
+        kubectl::kubectl_with,
         kubelet,
         operator::{Operator, USER},
         policy::AdmissionPolicy,
@@ -278,20 +278,13 @@ async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it
     }
 
     let _restored = Restored("manifests/rbac");
-    let role: Value = serde_json::from_str(&kubectl(&[
-        "get",
-        "clusterrole",
-        "spark-operator-applications",
-        "--output=json",
-    ]))
-    .unwrap();
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/spark-operator-applications";
+    let role = calls::get(path).expect(path);
     let rules = role["rules"].as_array().unwrap().iter();
     let rules: Vec<_> = rules.filter(|rule| rule["resources"] != json!(["ingresses"])).collect();
-    let patch = json!({"rules": rules}).to_string();
-    kubectl(&["patch", "clusterrole", "spark-operator-applications", "--type=merge", "--patch", &patch]);
+    calls::merge(path, &json!({"rules": rules}));
     eventually("the API server has heard of it", async || {
-        let question = ["auth", "can-i", "create", "ingresses.networking.k8s.io", "--as", USER];
-        try_kubectl_with(&Value::Null, &question).err().map_or_else(|| Err("it may".to_owned()), |_| Ok(()))
+        seen(!calls::may_create(USER, "ingresses.networking.k8s.io", "default"), "it may")
     })
     .await;
     let operator = Operator::with(&namespace).argument(BY_PATH).spawn();
