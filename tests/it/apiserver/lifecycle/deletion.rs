@@ -15,6 +15,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Service},
     policy::v1::PodDisruptionBudget,
 };
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -86,8 +87,9 @@ async fn deletion_in_the_background_and_in_the_foreground_leaves_nothing(namespa
         uids.insert(application["metadata"]["uid"].as_str().unwrap().to_owned(), name);
     }
     for (name, _, cascade) in STATES {
-        let cascade = format!("--cascade={cascade}");
-        namespace.kubectl(&["delete", "sparkapplication", name, &cascade, "--wait=false"]);
+        let how =
+            if cascade == "foreground" { DeleteParams::foreground() } else { DeleteParams::background() };
+        namespace.api::<SparkApplication>().delete(name, &how).await.unwrap();
     }
     eventually("their pods are gone", async || {
         let pods = namespace.list::<Pod>().await;
@@ -139,7 +141,7 @@ async fn an_application_of_the_same_name_is_another_one(namespace: &Namespace) {
     assert_eq!(namespace.states_ever("pi").await.iter().filter(|state| state.contains("FAIL")).count(), 0);
 }
 
-/// Runs `kubectl delete --cascade=orphan`, and does the work of the garbage collector. Needs an operator with
+/// Does what `kubectl delete --cascade=orphan` does, and the work of the garbage collector. Needs an operator with
 /// --protect-driver-outcome.
 pub(super) async fn who_wants_to_keep_the_pods_does(namespace: &Namespace, operator: &Operator) {
     namespace.apply(&application("pi", &json!({})));
@@ -148,14 +150,13 @@ pub(super) async fn who_wants_to_keep_the_pods_does(namespace: &Namespace, opera
     let executor = spark::make_executor(namespace, &driver, 1).await;
     kubelet::runs(namespace, &executor).await;
     namespace.events_up_to("SparkExecutorRunning").await;
-    namespace.kubectl(&["delete", "sparkapplication", "pi", "--cascade=orphan", "--wait=false"]);
+    namespace.api::<SparkApplication>().delete("pi", &DeleteParams::orphan()).await.unwrap();
     eventually("the driver is let go", async || {
         let driver = namespace.pod("pi-driver").await.ok_or("there is no driver")?;
         seen(driver["metadata"]["finalizers"].is_null(), driver)
     })
     .await;
-    let disown = json!([{"op": "remove", "path": "/metadata/ownerReferences"}]).to_string();
-    namespace.kubectl(&["patch", "pod", "pi-driver", "--type=json", "--patch", &disown]);
+    namespace.merge::<Pod>("pi-driver", &json!({"metadata": {"ownerReferences": null}}));
     super::edit(namespace, "pi", &json!({"metadata": {"finalizers": null}}));
     // Once another application runs, the operator has also reconciled the deletion.
     namespace.apply(&application("other", &json!({})));
