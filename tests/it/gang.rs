@@ -2,8 +2,8 @@
 
 use crate::golden::{Golden, data, yaml};
 use api::{
-    BatchSchedulerOptions, ObjectKey, SparkApplication,
-    names::{annotation, label},
+    BatchSchedulerOptions, LONGEST_NAME, ObjectKey, SparkApplication,
+    names::{annotation, batch_scheduler, label, role},
 };
 use batch_schedulers::{BatchSchedulers, GroupApi, PodGroupVersion, excess};
 use jiff::Timestamp;
@@ -41,6 +41,20 @@ struct Case {
     #[serde(default)]
     executor: BTreeMap<String, String>,
     refused: Option<String>,
+}
+
+/// The API server limits only labels.
+#[test]
+fn no_mark_of_a_driver_is_longer_than_a_name() {
+    let marks = |value: &str| {
+        let (labels, annotations) =
+            (json!({label::SPARK_ROLE: role::DRIVER}), json!({batch_scheduler::VOLCANO_GROUP: value}));
+        let metadata = json!({"labels": labels, "annotations": annotations});
+        let pod = json!({"metadata": metadata, "spec": {"containers": []}});
+        let summary = PodSummary::of(&serde_json::from_value(pod).unwrap());
+        summary.particulars.map_or(0, |particulars| particulars.marks.len())
+    };
+    assert_eq!((marks(&"a".repeat(LONGEST_NAME)), marks(&"a".repeat(LONGEST_NAME + 1))), (1, 0));
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Runs a program as a user does, in the checkout and with text on standard input.
 
+use serde_json::json;
 use std::{
+    fs,
     io::Write,
     net::TcpListener,
-    path::Path,
+    path::{Path, PathBuf},
     process::{self, Command, Output, Stdio},
     sync::{
         OnceLock,
@@ -41,6 +43,19 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+/// Writes a kubeconfig for the API server at this URL, which asks nobody who they are, into `folder`. Returns its path.
+pub fn kubeconfig(folder: &Path, server: &str, namespace: &str) -> PathBuf {
+    let path = folder.join("kubeconfig");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it", "namespace": namespace}}],
+        "clusters": [{"name": "it", "cluster": {"server": server}}],
+        "users": [{"name": "it", "user": {}}],
+    });
+    fs::write(&path, config.to_string()).unwrap();
+    path
 }
 
 /// Runs `program` to its end. `input` is the text on its standard input.

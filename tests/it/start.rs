@@ -8,7 +8,6 @@ use rustls::{
     crypto::ring::default_provider,
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
-use serde_json::json;
 use std::{
     fs,
     io::{self, Read, Write},
@@ -344,18 +343,9 @@ fn operator(folder: &Path) -> Command {
     command
 }
 
-/// Writes a kubeconfig for a cluster whose API server does not listen.
+/// Returns a kubeconfig for a cluster whose API server does not listen.
 fn kubeconfig(folder: &Path) -> PathBuf {
-    let path = folder.join("kubeconfig");
-    let config = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "contexts": [{"name": "none", "context": {"cluster": "none", "user": ""}}],
-        "current-context": "none",
-    });
-    fs::write(&path, config.to_string()).unwrap();
-    path
+    program::kubeconfig(folder, "http://127.0.0.1:1", "default")
 }
 
 /// Creates an empty folder.

@@ -85,19 +85,3 @@ impl Placement {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{from_value, json};
-
-    #[test]
-    fn no_mark_of_a_driver_is_longer_than_a_name() {
-        let marks = |value: &str| {
-            let metadata = json!({"annotations": {batch_scheduler::VOLCANO_GROUP: value}});
-            let pod: Pod = from_value(json!({"metadata": metadata, "spec": {"containers": []}})).unwrap();
-            Particulars::of(&pod, Some(Role::Driver), None).map_or(0, |particulars| particulars.marks.len())
-        };
-        assert_eq!((marks(&"a".repeat(LONGEST_NAME)), marks(&"a".repeat(LONGEST_NAME + 1))), (1, 0));
-    }
-}

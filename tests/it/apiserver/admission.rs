@@ -1,21 +1,23 @@
 //! Tests how the API server stores Spark pods that the webhook has customized.
 
-use super::{
-    kubectl::{kubectl_refuses, kubectl_with},
-    namespace::Namespace,
-    operator::Operator,
-};
+use super::{kubectl::kubectl_refuses, namespace::Namespace, operator::Operator, reinvocation};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::fs;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more() {
+async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more_or_refused_with_the_place() {
     let namespace = Namespace::new("stored-pods").await;
-    let _operator = Operator::start(&namespace).await;
+    let operator = Operator::start(&namespace).await;
+    annotations_that_cannot_be_carried_out_are_refused_with_the_place(&namespace);
+    let reinvoked = namespace.beside("reinvoked").await;
+    reinvocation::a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing(
+        &reinvoked, &operator,
+    )
+    .await;
     for file in ["driver-pod", "executor-pod"] {
-        let first = stored(&namespace, &pod(file)).await;
+        let first = namespace.create::<Pod>(&pod(file)).await;
         if file == "driver-pod" {
             is_a_driver_as_asked(&first)
         } else {
@@ -34,7 +36,7 @@ async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more() {
             },
             "spec": first["spec"],
         });
-        let second = stored(&namespace, &again).await;
+        let second = namespace.create::<Pod>(&again).await;
         assert_eq!(second["spec"], first["spec"]);
         assert_eq!(second["metadata"]["ownerReferences"], first["metadata"]["ownerReferences"]);
     }
@@ -108,11 +110,7 @@ fn is_an_executor_as_asked(executor: &Value) {
     );
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_pod_whose_annotations_cannot_be_carried_out_is_refused_with_the_place() {
-    let namespace = Namespace::new("refused-pods").await;
-    let _operator = Operator::start(&namespace).await;
+fn annotations_that_cannot_be_carried_out_are_refused_with_the_place(namespace: &Namespace) {
     for (annotation, value, complaint) in [
         (
             "tolerations",
@@ -135,12 +133,6 @@ async fn a_pod_whose_annotations_cannot_be_carried_out_is_refused_with_the_place
             )
         );
     }
-}
-
-/// Creates the pod; returns the pod as the API server stores it.
-async fn stored(namespace: &Namespace, pod: &Value) -> Value {
-    kubectl_with(pod, &["create", "--namespace", namespace.name, "-f", "-"]);
-    namespace.pod(pod["metadata"]["name"].as_str().unwrap()).await.unwrap()
 }
 
 pub(super) fn pod(file: &str) -> Value {

@@ -4,7 +4,8 @@
 use super::{
     admission::pod,
     applications::application,
-    kubectl::{kubectl_refuses, kubectl_with},
+    calls,
+    kubectl::kubectl_with,
     namespace::{Namespace, Reviewed},
     operator::{NAMESPACE, USER},
 };
@@ -17,12 +18,7 @@ async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
     let namespace = Namespace::new("bootstrap").await;
     let _reviewed = Reviewed::begin();
     // As at the first installation: no caBundle, and no pod behind the Service.
-    let create = |object: &Value, namespace: &str, who: &[&str]| {
-        kubectl_with(
-            object,
-            &[&["create", "--dry-run=server", "--namespace", namespace, "-f", "-"], who].concat(),
-        )
-    };
+    let create = |object: &Value, namespace: &str| calls::tried_in(namespace, object).unwrap();
     let text = fs::read_to_string("manifests/deployment/operator.yaml").unwrap();
     let mut deployment: Value = serde_saphyr::from_str(&text).unwrap();
     let mut replica = deployment["spec"]["template"].clone();
@@ -32,9 +28,9 @@ async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
     deployment["metadata"]["name"] = json!("another");
     for here in [NAMESPACE, namespace.name] {
         deployment["metadata"]["namespace"] = json!(here);
-        create(&deployment, here, &[]);
+        create(&deployment, here);
         // The pod that Kubernetes' controllers create for the Deployment.
-        create(&replica, here, &[]);
+        create(&replica, here);
     }
     let lease =
         json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "bootstrap"}});
@@ -46,19 +42,20 @@ async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
         "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": NAMESPACE, "name": "replica"},
     });
     for object in [lease, secret, event] {
-        create(&object, NAMESPACE, &["--as", USER]);
+        let create = ["create", "--dry-run=server", "--namespace", NAMESPACE, "--as", USER, "-f", "-"];
+        kubectl_with(&object, &create);
     }
     // Pods of other users, and Spark's that ask for nothing, do not depend on the webhook either.
     let plain = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"},
         "spec": {"containers": [{"name": "a", "image": "none"}]},
     });
-    create(&plain, namespace.name, &[]);
+    create(&plain, namespace.name);
     for file in ["driver-pod", "executor-pod"] {
         for annotations in [json!({"team": "data"}), Value::Null] {
             let mut of_spark = pod(file);
             of_spark["metadata"]["annotations"] = annotations;
-            create(&of_spark, namespace.name, &[]);
+            create(&of_spark, namespace.name);
         }
     }
 
@@ -67,8 +64,7 @@ async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
         (pod("driver-pod"), "mutate--v1-pod.sparkoperator.k8s.io"),
         (pod("executor-pod"), "mutate--v1-pod.sparkoperator.k8s.io"),
     ] {
-        let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-        let refused = kubectl_refuses(&object, &create);
+        let refused = calls::tried_in(namespace.name, &object).unwrap_err();
         assert!(refused.contains(&format!("failed calling webhook \"{webhook}\"")), "{refused}");
     }
 }

@@ -141,12 +141,14 @@ pub(crate) fn delete(path: &str) {
     }
 }
 
-/// Returns whether the API server lets `user` create pods.
-pub(crate) fn may_create_pods(user: &str, namespace: &str) -> bool {
-    let pods = json!({"namespace": namespace, "verb": "create", "resource": "pods"});
+/// Returns whether the API server lets `user` create objects of a resource, which is given as kubectl takes it:
+/// `ingresses.networking.k8s.io`.
+pub(crate) fn may_create(user: &str, resource: &str, namespace: &str) -> bool {
+    let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
+    let asked = json!({"namespace": namespace, "verb": "create", "group": group, "resource": resource});
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-        "spec": {"user": user, "resourceAttributes": pods},
+        "spec": {"user": user, "resourceAttributes": asked},
     });
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
     let request = http::Request::post(path).header(CONTENT_TYPE, "application/json");
@@ -256,6 +258,13 @@ async fn delete_listed(client: &Client, path: &str, listed: &ListParams) {
 pub(crate) fn tried(object: &Value) -> Result<(), kube::Error> {
     let (client, object) = (CLIENT.clone(), object.clone());
     waited_for(async move { is_tried(&client, &object).await })
+}
+
+/// As [`tried`], in `namespace`. An error is text, which has the API server's words.
+pub(crate) fn tried_in(namespace: &str, object: &Value) -> Result<(), String> {
+    let mut object = object.clone();
+    object["metadata"]["namespace"] = json!(namespace);
+    tried(&object).map_err(|error| error.to_string())
 }
 
 /// As [`tried`].

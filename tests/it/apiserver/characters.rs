@@ -3,8 +3,10 @@
 
 use super::{
     applications::application,
+    failures,
     namespace::Namespace,
     operator::{Operator, spark_home},
+    predicted,
     spark::{executor_template, make_executor},
     submission_node::SubmissionNode,
 };
@@ -15,11 +17,18 @@ use std::collections::BTreeMap;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn every_character_arrives_on_the_driver_and_on_an_executor() {
+async fn of_spark_submit_characters_arrive_objects_are_predicted_and_complaints_are_told() {
     let namespace = Namespace::new("characters").await;
-    // The locale of an image that sets none.
-    let _node = SubmissionNode::of(&namespace, spark_home()).env("LC_ALL", "POSIX").start().await;
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
+    every_character_arrives_on_the_driver_and_on_an_executor(&namespace).await;
+    predicted::spark_submit_creates_what_was_predicted(&namespace.beside("predicted").await).await;
+    let complains = namespace.beside("in-its-words").await;
+    failures::what_spark_submit_complains_of_is_told_in_its_own_words(&complains).await;
+}
+
+async fn every_character_arrives_on_the_driver_and_on_an_executor(namespace: &Namespace) {
+    // The locale of an image that sets none.
+    let _node = SubmissionNode::of(namespace, spark_home()).env("LC_ALL", "POSIX").start().await;
     let texts = hard_to_carry();
     // The API server omits an empty value.
     let variable = |(i, text)| json!({"name": format!("HARD_{i}"), "value": text});
@@ -48,7 +57,7 @@ async fn every_character_arrives_on_the_driver_and_on_an_executor() {
     namespace.apply(&hard);
     let stored = namespace.reaches("hard", "SUBMITTED").await;
 
-    for (role, pod) in pods_of(&namespace, &stored).await {
+    for (role, pod) in pods_of(namespace, &stored).await {
         let (asked, spec) = (&hard["spec"][role.as_str()], &pod["spec"]);
         let [container, beside] = &spec["containers"].as_array().unwrap()[..] else { panic!("{spec}") };
         let has_all = |list: &Value, entries: &Value| {

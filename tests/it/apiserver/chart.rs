@@ -63,18 +63,24 @@ fn template_of(chart: &str, release: &str, arguments: &[&str]) -> Result<String,
     }
 }
 
-/// Returns what Helm says after an installation. `helm template` leaves it out, so a copy of the chart has it as an
-/// object.
+/// Returns what Helm says after an installation.
 fn notes(name: &str, arguments: &[&str]) -> String {
+    with_notes(name, arguments).1
+}
+
+/// Returns what the chart renders, and what Helm says after an installation. `helm template` leaves that out, so a copy of the
+/// chart has it as an object.
+fn with_notes(name: &str, arguments: &[&str]) -> (Vec<Value>, String) {
     let folder = copied(name);
     let chart = folder.to_str().unwrap();
     fs::rename(folder.join("templates/NOTES.txt"), folder.join("NOTES.txt")).unwrap();
     let object = r#"{{ dict "notes" (tpl (.Files.Get "NOTES.txt") .) | toJson }}"#;
     fs::write(folder.join("templates/notes.yaml"), object).unwrap();
-    let only = ["--show-only", "templates/notes.yaml"];
-    let text = template_of(chart, RELEASE, &[&only[..], arguments].concat()).unwrap();
-    let object: Value = serde_saphyr::from_str(&text).unwrap();
-    object["notes"].as_str().unwrap().to_owned()
+    let text = template_of(chart, RELEASE, arguments).unwrap();
+    let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let notes = objects.iter().position(|object| object["notes"].is_string()).unwrap();
+    let notes = objects.remove(notes)["notes"].as_str().unwrap().to_owned();
+    (objects, notes)
 }
 
 /// Returns the folder of a copy of the chart.
@@ -344,6 +350,13 @@ fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
     for (value, complaint) in keys {
         assert!(refused.contains(complaint), "{value}: {refused}");
     }
+    let values = "webhook.failurePolicy=Maybe,webhook.timeoutSeconds=31,webhook.checkExposureRights=bogus";
+    let refused = template(RELEASE, &["--set", values]).unwrap_err();
+    for complaint in
+        ["value must be one of 'Fail', 'Ignore'", "maximum", "value must be one of true, false, 'warn'"]
+    {
+        assert!(refused.contains(complaint), "{refused}");
+    }
     for (value, complaint) in [
         // All at once, and nothing else.
         (
@@ -376,9 +389,6 @@ fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
             "controller.topologySpreadConstraints[0].maxSkew=1",
             "controller.replicas must be greater than 1 to enable topology spread",
         ),
-        ("webhook.failurePolicy=Maybe", "value must be one of 'Fail', 'Ignore'"),
-        ("webhook.timeoutSeconds=31", "maximum"),
-        ("webhook.checkExposureRights=bogus", "value must be one of true, false, 'warn'"),
         (
             "prometheus.podMonitor.create=true,prometheus.metrics.enable=false",
             "`metrics.enable` must be set to true",
@@ -570,8 +580,8 @@ fn the_image_of_kubeflows_operator_is_replaced_by_this_operators_and_the_notes_n
         ),
     ] {
         let taken = format!("{taken}:{version}");
-        assert_eq!(images(&["--set", value]), [taken.as_str(); 3], "{value}");
-        let said = notes("image", &["--set", value]);
+        let (objects, said) = with_notes("image", &["--set", value]);
+        assert_eq!(images(&objects), [taken.as_str(); 3], "{value}");
         let sentence = format!("The image is {taken}, since image.* names Kubeflow's operator: {given}.\n");
         assert!(said.contains(&sentence), "{value}: {said}");
     }
@@ -584,15 +594,14 @@ fn the_image_of_kubeflows_operator_is_replaced_by_this_operators_and_the_notes_n
         (set.as_str(), exact.as_str()),
         ("image.repository=notkubeflow/spark-operator,image.tag=2", "localhost/notkubeflow/spark-operator:2"),
     ] {
-        assert_eq!(images(&["--set-string", value]), [taken; 3], "{value}");
-        let said = notes("image", &["--set-string", value]);
+        let (objects, said) = with_notes("image", &["--set-string", value]);
+        assert_eq!(images(&objects), [taken; 3], "{value}");
         assert!(said.contains(&format!("The image is {taken}.\n")), "{value}: {said}");
     }
 }
 
 /// Returns the images of the two Deployments and of the hook.
-fn images(arguments: &[&str]) -> Vec<String> {
-    let objects = rendered(RELEASE, arguments);
+fn images(objects: &[Value]) -> Vec<String> {
     let workloads = objects.iter().filter(|object| object["spec"]["template"].is_object());
     let images = workloads.map(|object| &object["spec"]["template"]["spec"]["containers"][0]["image"]);
     images.map(|image| image.as_str().unwrap().to_owned()).collect()

@@ -3,13 +3,12 @@
 use super::{
     applications::application,
     calls, eventually,
-    kubectl::{kubectl, kubectl_with, try_kubectl_with},
-    namespace::{Namespace, beside, review_pods_only},
+    namespace::{Namespace, beside, review_pods_only, webhooks},
     operator::{Operator, WEBHOOK},
     seen,
 };
 use crate::program;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
 const DIFFERENCES: &str = "spark_operator_webhook_registration_differences";
@@ -22,12 +21,13 @@ const ELSEWHERE: &str = "not-chosen";
 async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_label() {
     let namespace = Namespace::new("chosen").await;
     for name in [LABELLED, ELSEWHERE] {
-        kubectl_with(
-            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
-            &["apply", "-f", "-"],
-        );
+        calls::apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}), None);
     }
-    kubectl(&["label", "namespace", LABELLED, "team-"]);
+    let label = |team: Value| {
+        let labels = json!({"metadata": {"labels": {"team": team}}});
+        calls::merge(&format!("/api/v1/namespaces/{LABELLED}"), &labels);
+    };
+    label(Value::Null);
     let flags = ["--namespaces=chosen", "--namespace-selector=team in (data, science)"];
     let _installed = Installed::begin(&flags);
     let setup = flags.iter().fold(Operator::with(&namespace), |setup, flag| setup.argument(flag));
@@ -40,19 +40,15 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
     wrong["spec"]["driver"]["memory"] = json!("1gg");
     let refuses = async |namespace: &str| {
         eventually(&format!("the webhook is asked in {namespace}"), async || {
-            let tried = try_kubectl_with(
-                &wrong,
-                &["create", "--dry-run=server", "--namespace", namespace, "-f", "-"],
-            );
-            let said = tried.err().unwrap_or_default();
+            let said = calls::tried_in(namespace, &wrong).err().unwrap_or_default();
             seen(said.contains("spec.driver.memory: `1gg`"), said)
         })
         .await;
     };
     refuses(namespace.name).await;
     for name in [LABELLED, ELSEWHERE] {
-        kubectl_with(&wrong, &["create", "--dry-run=server", "--namespace", name, "-f", "-"]);
-        kubectl_with(&application("early"), &["create", "--namespace", name, "-f", "-"]);
+        calls::tried_in(name, &wrong).unwrap();
+        calls::apply(&application("early"), Some(name));
     }
     namespace.apply(&application("listed"));
     namespace.reaches("listed", "SUBMITTED").await;
@@ -63,7 +59,7 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
     };
     assert_eq!([LABELLED, ELSEWHERE].map(|name| status(name, "early")), ["", ""]);
 
-    kubectl(&["label", "namespace", LABELLED, "team=data"]);
+    label(json!("data"));
     let submitted = async |name: &str| {
         eventually(&format!("{name} is driven"), async || {
             let state = status(LABELLED, name);
@@ -73,17 +69,17 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
     };
     submitted("early").await;
     refuses(LABELLED).await;
-    kubectl_with(&application("late"), &["create", "--namespace", LABELLED, "-f", "-"]);
+    calls::apply(&application("late"), Some(LABELLED));
     submitted("late").await;
 
-    kubectl(&["label", "namespace", LABELLED, "team=web", "--overwrite"]);
+    label(json!("web"));
     eventually("it is told that the label is gone", async || {
         let log = operator.log();
         let told = log.matches("namespace has changed its labels").count();
         seen(told == 2, log)
     })
     .await;
-    kubectl_with(&application("after"), &["create", "--namespace", LABELLED, "-f", "-"]);
+    calls::apply(&application("after"), Some(LABELLED));
     namespace.apply(&application("another"));
     namespace.reaches("another", "SUBMITTED").await;
     assert_eq!([status(LABELLED, "after"), status(ELSEWHERE, "early")], ["", ""]);
@@ -107,29 +103,17 @@ async fn a_webhook_that_is_called_in_other_namespaces_is_told_of_and_left_as_it_
         {"op": "remove", "path": "/webhooks/0/namespaceSelector"},
         {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
     ]);
-    kubectl(&[
-        "patch",
-        "mutatingwebhookconfiguration",
-        WEBHOOK,
-        "--type=json",
-        "--patch",
-        &everywhere.to_string(),
-    ]);
+    let mutating = webhooks("mutatingwebhookconfiguration", WEBHOOK);
+    calls::patch(&mutating, &everywhere);
     differ(1.0).await;
     let told = "MutatingWebhookConfiguration/spark-operator-webhook: mutate--v1-pod.sparkoperator.k8s.io: namespaceSelector is null, not ";
     operator.has_logged(told).await;
-    kubectl(&["delete", "validatingwebhookconfiguration", WEBHOOK]);
-    let one = json!([{"op": "remove", "path": "/webhooks/1"}]).to_string();
-    kubectl(&["patch", "mutatingwebhookconfiguration", WEBHOOK, "--type=json", "--patch", &one]);
+    calls::delete(&webhooks("validatingwebhookconfiguration", WEBHOOK));
+    calls::patch(&mutating, &json!([{"op": "remove", "path": "/webhooks/1"}]));
     differ(2.0).await;
     assert_eq!(operator.log().matches(told).count(), 1);
-    let selector = kubectl(&[
-        "get",
-        "mutatingwebhookconfiguration",
-        WEBHOOK,
-        "--output=jsonpath={.webhooks[0].namespaceSelector}",
-    ]);
-    assert_eq!(selector, "{}");
+    let left = calls::get(&mutating).expect(WEBHOOK);
+    assert_eq!(left["webhooks"][0]["namespaceSelector"], json!({}));
     install(&["--namespaces=chosen-otherwise"]);
     differ(0.0).await;
 }
@@ -160,7 +144,7 @@ fn install(flags: &[&str]) {
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
     let printed = String::from_utf8(printed.stdout).unwrap();
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
-        kubectl(&["delete", kind, WEBHOOK, "--ignore-not-found"]);
+        calls::delete(&webhooks(kind, WEBHOOK));
     }
     let applied = program::run("kubectl", &["apply", "-f", "-"], &printed);
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));

@@ -2,10 +2,10 @@
 
 use super::{
     applications::application,
-    eventually,
-    kubectl::{kubectl, kubectl_refuses, try_kubectl_with},
+    calls, eventually,
+    kubectl::{kubectl, try_kubectl_with},
+    lifecycle::exposure,
     namespace::Namespace,
-    operator::Operator,
 };
 use api::SparkApplication;
 use serde_json::{Value, json};
@@ -13,8 +13,16 @@ use std::{collections::BTreeSet, fs};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn the_definitions_are_established_and_can_be_applied_again() {
-    let _namespace = Namespace::new("definitions").await;
+async fn the_api_server_takes_definitions_examples_and_objects_and_refuses_what_is_malformed() {
+    let namespace = Namespace::new("definitions").await;
+    the_definitions_are_established_and_can_be_applied_again();
+    every_example_is_accepted_in_every_field();
+    exposure::kubernetes_takes_what_is_made_in_every_case(&namespace);
+    what_is_malformed_is_refused_with_its_field(&namespace);
+    kubectl_explains_every_field().await;
+}
+
+fn the_definitions_are_established_and_can_be_applied_again() {
     // Another test may have changed the CRDs of this cluster, and stored them by server-side apply.
     kubectl(&["apply", "-f", "manifests/crds"]);
     // Client-side apply stores the whole object in an annotation, for which the CRDs of Kubeflow's operator are too
@@ -41,10 +49,7 @@ async fn the_definitions_are_established_and_can_be_applied_again() {
     }
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn every_example_is_accepted_in_every_field() {
-    let _namespace = Namespace::new("examples").await;
+fn every_example_is_accepted_in_every_field() {
     let accepted = kubectl(&[
         "apply",
         "--dry-run=server",
@@ -61,10 +66,7 @@ async fn every_example_is_accepted_in_every_field() {
     );
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_is_malformed_is_refused_with_its_field() {
-    let namespace = Namespace::new("malformed").await;
+fn what_is_malformed_is_refused_with_its_field(namespace: &Namespace) {
     let with = |pointer: &str, value: Value| {
         let mut application = application("malformed");
         *application.pointer_mut(pointer).unwrap() = value;
@@ -97,18 +99,12 @@ async fn what_is_malformed_is_refused_with_its_field() {
         (without("sparkVersion"), "spec.sparkVersion: Required value"),
         (with_ingress, "spec.driverIngressOptions[0].servicePort: Required value"),
     ] {
-        let name = "The SparkApplication \"malformed\" is invalid: ";
-        assert_eq!(
-            kubectl_refuses(&malformed, &["create", "--namespace", namespace.name, "-f", "-"]),
-            format!("{name}{complaint}")
-        );
+        let refused = calls::tried_in(namespace.name, &malformed).unwrap_err();
+        assert!(refused.contains(&format!("\"malformed\" is invalid: {complaint}")), "{refused}");
     }
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
 async fn kubectl_explains_every_field() {
-    let _namespace = Namespace::new("explain").await;
     for (field, description) in [
         ("sparkapp.spec.driver", "The driver: the pod that runs the program's main function"),
         ("sparkapp.spec.driver.memoryOverhead", "Memory of the pod beside the heap"),
@@ -128,10 +124,8 @@ async fn kubectl_explains_every_field() {
     }
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
-    let namespace = Namespace::new("stored").await;
+/// Stores an object as Kubeflow's operator does; returns it as it is stored.
+pub(super) async fn an_object_as_kubeflow_stores_it(namespace: &Namespace) -> Value {
     let file = fs::read_to_string("tests/data/api/sparkapplication.yaml").unwrap();
     let mut written: Value = serde_saphyr::from_str(&file).unwrap();
     written["metadata"]["namespace"] = json!(namespace.name);
@@ -163,9 +157,11 @@ async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
     let stored = namespace.application("everything").await;
     assert_eq!(stored["spec"], written["spec"]);
     assert_eq!(stored["status"], written["status"]);
+    stored
+}
 
-    // The driver does not exist, so the operator has a change to write.
-    let _operator = Operator::start(&namespace).await;
+/// Asserts that an operator has changed nothing but the status. The driver does not exist, so there is a change to write.
+pub(super) async fn is_kept_but_for_its_status(namespace: &Namespace, stored: &Value) {
     let failed = namespace.reaches("everything", "FAILED").await;
     assert_eq!(failed["spec"], stored["spec"]);
     let owned = |object: &Value| {
@@ -174,7 +170,7 @@ async fn an_object_as_kubeflow_stores_it_is_kept_but_for_its_status() {
         metadata["managedFields"].take();
         metadata
     };
-    assert_eq!(owned(&failed), owned(&stored));
+    assert_eq!(owned(&failed), owned(stored));
     let mut expected = stored["status"].clone();
     expected["applicationState"] = json!({"state": "FAILED", "errorMessage": "driver pod not found"});
     expected["executorState"]["everything-exec-1"] = json!("FAILED");

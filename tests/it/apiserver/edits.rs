@@ -1,13 +1,8 @@
 //! Tests edits of applications that run: those that are for the next executor, and manifests that are applied again and again.
 
 use super::{
-    applications::application,
-    eventually,
-    kubectl::kubectl_with,
-    kubelet,
-    namespace::{Namespace, Reviewed},
-    operator::Operator,
-    seen, spark,
+    applications::application, eventually, kubectl::kubectl_with, kubelet, namespace::Namespace,
+    operator::Operator, seen, spark,
 };
 use api::names::annotation;
 use serde_json::{Map, Value, json};
@@ -66,12 +61,10 @@ const WAYS: [(&str, &[&str]); 3] = [
     ("replaced", &["replace", "-f", "-"]),
 ];
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_manifest_that_comes_again_starts_no_run_and_nothing_drifts_from_it() {
-    let namespace = Namespace::new("gitops").await;
-    let _reviewed = Reviewed::begin();
-    let _operator = Operator::start(&namespace).await;
+/// Needs an operator that reviews applications.
+pub(super) async fn a_manifest_that_comes_again_starts_no_run_and_nothing_drifts_from_it(
+    namespace: &Namespace,
+) {
     for (name, again) in WAYS {
         let mut manifest = application(name);
         manifest["metadata"]["namespace"] = json!(namespace.name);
@@ -80,7 +73,7 @@ async fn a_manifest_that_comes_again_starts_no_run_and_nothing_drifts_from_it() 
         kubectl_with(&manifest, first);
         namespace.reaches(name, "SUBMITTED").await;
         let driver = format!("{name}-driver");
-        kubelet::runs(&namespace, &driver).await;
+        kubelet::runs(namespace, &driver).await;
         namespace.reaches(name, "RUNNING").await;
         // A manifest that replaces an application takes the defaults away that the webhook has added.
         kubectl_with(&manifest, again);
@@ -88,7 +81,7 @@ async fn a_manifest_that_comes_again_starts_no_run_and_nothing_drifts_from_it() 
         for _ in 0..2 {
             kubectl_with(&manifest, again);
         }
-        kubelet::ends(&namespace, &driver, 0).await;
+        kubelet::ends(namespace, &driver, 0).await;
         let ended = namespace.reaches(name, "COMPLETED").await;
         assert_eq!(ended["metadata"]["generation"], known, "{ended}");
         assert_eq!(ended["status"]["observedGeneration"], known, "{ended}");

@@ -1,19 +1,13 @@
 //! Tests how failures are reported to users.
 
 use super::{
-    applications::application,
-    namespace::Namespace,
-    operator::{Operator, spark_home},
-    submission_node::SubmissionNode,
+    applications::application, namespace::Namespace, operator::spark_home, submission_node::SubmissionNode,
 };
 use serde_json::json;
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_spark_submit_complains_of_is_told_in_its_own_words() {
-    let namespace = Namespace::new("in-its-words").await;
-    let _node = SubmissionNode::of(&namespace, spark_home()).start().await;
-    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
+/// Needs an operator that submits by `spark-submit`.
+pub(super) async fn what_spark_submit_complains_of_is_told_in_its_own_words(namespace: &Namespace) {
+    let _node = SubmissionNode::of(namespace, spark_home()).start().await;
     let mut pi = application("pi");
     pi["spec"]["sparkConf"] = json!({"spark.kubernetes.submission.connectionTimeout": "soon"});
     namespace.apply(&pi);
@@ -66,10 +60,7 @@ async fn what_spark_submit_complains_of_is_told_in_its_own_words() {
     );
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone() {
-    let namespace = Namespace::new("foreign-pod").await;
+pub(super) async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(namespace: &Namespace) {
     let owner =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
     namespace.apply(&json!({
@@ -79,7 +70,6 @@ async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone() {
         "spec": {"containers": [{"name": "web", "image": "none"}]},
     }));
     let foreign = namespace.pod("pi-driver").await;
-    let _operator = Operator::start(&namespace).await;
     namespace.apply(&application("pi"));
     let failed = namespace.reaches("pi", "FAILED").await;
     assert_eq!(

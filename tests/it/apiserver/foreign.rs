@@ -8,11 +8,11 @@ use super::{
     eventually,
     installation::{is_not_ready, is_ready},
     namespace::{Namespace, webhooks},
+    now,
     operator::{NAMESPACE, Operator, WEBHOOK},
     seen,
 };
 use certificates::Certificates;
-use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::json;
 use std::{
@@ -191,9 +191,4 @@ fn made() -> Certificates {
 
 fn names() -> [String; 2] {
     ["spark-operator-webhook-svc.spark-operator.svc".to_owned(), "localhost".to_owned()]
-}
-
-#[expect(clippy::disallowed_methods, reason = "the clock of certificates that an API server has to accept")]
-fn now() -> Timestamp {
-    Timestamp::now()
 }

@@ -31,7 +31,7 @@ const DIGITS: usize = 8;
 async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_through_a_service() {
     // Over HTTP/2, to a URL, they are met in make soak; rotation::pods_are_admitted_… has connections of HTTP/2 that stay.
     let namespace = Namespace::new("handshakes-service").await;
-    let pace = Pace { pods: 50, leaf: Duration::from_secs(1), leaves: 8 };
+    let pace = Pace { pods: 30, leaf: Duration::from_secs(1), leaves: 8 };
     let rotated = rotated(&namespace, Route::service, pace).await;
     eprintln!("{rotated}");
     rotated.is_good();

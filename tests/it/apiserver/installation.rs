@@ -2,7 +2,7 @@
 
 use super::{
     applications::hopeless,
-    eventually,
+    calls, eventually,
     kubectl::{kubectl, try_kubectl_with},
     namespace::Namespace,
     operator::{HEALTH, NAMESPACE, Operator, USER},
@@ -21,26 +21,27 @@ const CONNECTS: &str = "sparkconnects.sparkoperator.k8s.io";
 async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_log() {
     let namespace = Namespace::new("forbidden").await;
     let _restored = Restored("manifests/rbac");
-    let rules = |role: &[&str]| -> Vec<Value> {
-        let get = [&["get", "--output=json"], role].concat();
-        let role: Value = serde_json::from_str(&kubectl(&get)).unwrap();
-        role["rules"].as_array().unwrap().clone()
-    };
-    let patch = |role: &[&str], rules: &[Value]| {
+    let rules =
+        |role: &str| -> Vec<Value> { calls::get(role).expect(role)["rules"].as_array().unwrap().clone() };
+    let patch = |role: &str, rules: &[Value]| {
         // A rule without verbs is invalid.
         let rules: Vec<_> = rules.iter().filter(|rule| rule["verbs"] != json!([])).collect();
-        let rules = json!({"rules": rules}).to_string();
-        kubectl(&[&["patch", "--type=merge", "--patch", &rules], role].concat());
+        calls::merge(role, &json!({"rules": rules}));
     };
+    let cluster_role =
+        |name: &str| format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/spark-operator{name}");
     let roles = [
-        &["clusterrole", "spark-operator-applications"][..],
-        &["clusterrole", "spark-operator"],
-        &["clusterrole", "spark-operator-exposure"],
-        &["role", "spark-operator", "--namespace", NAMESPACE],
+        cluster_role("-applications"),
+        cluster_role(""),
+        cluster_role("-exposure"),
+        format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles/spark-operator"),
     ];
-    let all = roles.map(|role| (role, rules(role)));
+    let all = roles.map(|role| {
+        let rules = rules(&role);
+        (role, rules)
+    });
     // What SparkConnects need stays, and includes some of the rights that are taken away.
-    let connects = rules(&["clusterrole", "spark-operator-connects"]);
+    let connects = rules(&cluster_role("-connects"));
     let strings = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
     let kept = connects.iter().flat_map(|rule| {
         let resources = strings(&rule["resources"]);
@@ -53,10 +54,9 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
     let (events, rest): (Vec<_>, Vec<_>) =
         all[0].1.clone().into_iter().partition(|rule| rule["apiGroups"] == json!(["events.k8s.io"]));
     assert_eq!(events.len(), 1);
-    patch(all[0].0, &rest);
+    patch(&all[0].0, &rest);
     eventually("the API server has heard of it", async || {
-        let question = ["auth", "can-i", "create", "events.events.k8s.io", "--as", USER];
-        try_kubectl_with(&Value::Null, &question).err().map_or_else(|| Err("it may".to_owned()), |_| Ok(()))
+        seen(!calls::may_create(USER, "events.events.k8s.io", "default"), "it may")
     })
     .await;
     let operator = Operator::with(&namespace).candidate(4).spawn();
@@ -81,7 +81,7 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
                     if !is_kept {
                         missing += resources.len();
                         removed.extend(these);
-                    } else if role[0] == "clusterrole" && is_of_all {
+                    } else if role.contains("/clusterroles/") && is_of_all {
                         everywhere.extend(these);
                     }
                     is_kept
@@ -120,8 +120,9 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
     let namespace = Namespace::new("other-definitions").await;
     let _restored = Restored("manifests/crds");
     let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
-    let remove = json!([{"op": "remove", "path": format!("{status}/runOrdinal")}]).to_string();
-    kubectl(&["patch", "crd", APPLICATIONS, "--type=json", "--patch", &remove]);
+    let definition = |name: &str| format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+    let applications = definition(APPLICATIONS);
+    calls::patch(&applications, &json!([{"op": "remove", "path": format!("{status}/runOrdinal")}]));
 
     let operator = Operator::with(&namespace).spawn();
     let command = "spark-operator crds | kubectl apply --server-side --force-conflicts --filename -";
@@ -131,7 +132,7 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
     // The operator does not list applications yet: with these CRDs the API server would drop fields of the status.
     is_not_ready(&operator, "caches", &["not yet"]).await;
 
-    kubectl(&["delete", "crd", SCHEDULES]);
+    calls::delete(&definition(SCHEDULES));
     kubectl(&[
         "apply",
         "--server-side",
@@ -142,25 +143,29 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
     is_not_ready(&operator, "definitions", &[SCHEDULES, "is not installed; run: ", command]).await;
     // What another operator's definition had goes, and what the admin has noted on it stays.
     let foreign = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/foreign";
-    let add = json!([{"op": "add", "path": foreign, "value": {"type": "string"}}]).to_string();
-    kubectl(&["patch", "crd", APPLICATIONS, "--type=json", "--patch", &add]);
-    kubectl(&["label", "crd", APPLICATIONS, "team=data"]);
+    let add = json!([{"op": "add", "path": foreign, "value": {"type": "string"}}]);
+    calls::patch(&applications, &add);
+    let label = |team: Value| calls::merge(&applications, &json!({"metadata": {"labels": {"team": team}}}));
+    label(json!("data"));
     let applied = run(env!("CARGO_BIN_EXE_spark-operator"), &["crds", "--apply"], "");
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
     let lines =
         [APPLICATIONS, SCHEDULES, CONNECTS].map(|name| format!("customresourcedefinition/{name} applied\n"));
     assert_eq!(String::from_utf8_lossy(&applied.stdout), lines.concat());
-    let kept: Value = serde_json::from_str(&kubectl(&["get", "crd", APPLICATIONS, "--output=json"])).unwrap();
+    let kept = calls::get(&applications).expect(APPLICATIONS);
     assert_eq!((kept.pointer(foreign), &kept["metadata"]["labels"]["team"]), (None, &json!("data")));
-    kubectl(&["label", "crd", APPLICATIONS, "team-"]);
+    label(Value::Null);
     // An installation of a later version needs its own.
-    let version = "sparkoperator.k8s.io/definition-version";
-    kubectl(&["annotate", "--overwrite", "crd", APPLICATIONS, &format!("{version}=99.0.0")]);
-    kubectl(&["patch", "crd", APPLICATIONS, "--type=json", "--patch", &add]);
+    let version = |version: Value| {
+        let annotations = json!({"sparkoperator.k8s.io/definition-version": version});
+        calls::merge(&applications, &json!({"metadata": {"annotations": annotations}}));
+    };
+    version(json!("99.0.0"));
+    calls::patch(&applications, &add);
     run(env!("CARGO_BIN_EXE_spark-operator"), &["crds", "--apply"], "");
-    let kept: Value = serde_json::from_str(&kubectl(&["get", "crd", APPLICATIONS, "--output=json"])).unwrap();
+    let kept = calls::get(&applications).expect(APPLICATIONS);
     assert_eq!(kept.pointer(foreign), Some(&json!({"type": "string"})));
-    kubectl(&["annotate", "crd", APPLICATIONS, &format!("{version}-")]);
+    version(Value::Null);
     is_ready(&operator).await;
     let failed = namespace.reaches("early", "FAILED").await;
     assert_eq!(failed["status"]["runOrdinal"], 1);

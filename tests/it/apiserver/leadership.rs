@@ -3,10 +3,9 @@
 use super::{
     A_WHILE,
     applications::{application, hopeless},
-    eventually,
-    kubectl::kubectl,
+    calls, eventually,
     namespace::Namespace,
-    operator::{NAMESPACE, Operator},
+    operator::{self, Operator},
     proxy::{Call, Line, Moment, Proxy},
     seen,
 };
@@ -17,36 +16,7 @@ use tokio::time::sleep;
 /// The duration of the lease in seconds: short, so that tests are fast, but long enough for a busy machine.
 const LEASE: u32 = 4;
 
-// In these tests the first operator listens on other ports. The API server calls the webhook of the second operator,
-// which outlives the first.
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn one_of_two_leads_and_the_other_takes_over_when_it_stops() {
-    let namespace = Namespace::new("leader-stops").await;
-    let (first, second) = two(&namespace).await;
-    namespace.apply(&hopeless("before"));
-    namespace.reaches("before", "FAILED").await;
-    assert!(second.log().contains("standing by") && !second.log().contains("state changed"));
-
-    first.stop().await;
-    let log = fs::read_to_string(namespace.folder.join("beside.log")).unwrap();
-    assert!(log.contains("lease given back"), "{log}");
-    namespace.apply(&hopeless("after"));
-    namespace.reaches("after", "FAILED").await;
-    // The operator logs a change after the API server has stored it.
-    let changes = eventually("SUBMISSION_FAILED and FAILED are in the log", async || {
-        let changes = second.log().matches("state changed").count();
-        if changes < 2 { Err(changes.to_string()) } else { Ok(changes) }
-    })
-    .await;
-    assert_eq!(changes, 2, "`before` is left alone");
-    assert_eq!(
-        second.log().matches("admin: ready").count(),
-        1,
-        "its webhook was never taken out of the Service"
-    );
-}
+// In these tests the first operator listens on other ports. The API server calls the webhook of the second operator.
 
 /// With the default settings, 17 s are enough for the lease to expire after 15 s and for the other replica to check the
 /// lease again.
@@ -85,13 +55,17 @@ async fn what_a_killed_leader_has_left_undone_is_carried_on_within_17_seconds() 
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_leader_that_is_cut_off_stops_submitting_before_another_one_begins() {
+async fn a_leader_that_is_cut_off_stops_before_another_one_begins_and_takes_over_when_that_one_stops() {
     let namespace = Namespace::new("leader-cut-off").await;
     let proxy = Proxy::start().await;
     let setup = Operator::with(&namespace).candidate(LEASE);
     let first = setup.through(&proxy).beside().spawn();
     first.leads().await;
     let second = Operator::with(&namespace).candidate(LEASE).start().await;
+    namespace.apply(&hopeless("before"));
+    namespace.reaches("before", "FAILED").await;
+    changes(&first, 2).await;
+    assert!(second.log().contains("standing by") && !second.log().contains("state changed"));
     let driver = proxy.hold(Call { method: "POST", path: "/pods" }, Moment::Before);
     namespace.apply(&application("pi"));
     let held = driver.caught().await;
@@ -112,26 +86,33 @@ async fn a_leader_that_is_cut_off_stops_submitting_before_another_one_begins() {
     assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED"]);
     assert_eq!(namespace.application("pi").await["status"]["submissionAttempts"], 1);
     assert_eq!(namespace.drivers_ever().await.len(), 1);
-    assert!(!first.log().contains("state changed"), "a deposed leader writes nothing");
+    assert_eq!(first.log().matches("state changed").count(), 2, "a deposed leader writes nothing");
     let waiting =
         first.metric("workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"}").await;
     assert_eq!(waiting, Ok(0.0), "what it has left undone is not its own any more");
+    let log = second.log();
+    assert_eq!(log.matches("state changed").count(), 1, "`before` is left alone");
+    assert_eq!(log.matches("admin: ready").count(), 1, "its webhook was never taken out of the Service");
+
+    second.stop().await;
+    let log = fs::read_to_string(namespace.folder.join("operator.log")).unwrap();
+    assert!(log.contains("lease given back"), "{log}");
+    namespace.apply(&hopeless("after"));
+    namespace.reaches("after", "FAILED").await;
+    changes(&first, 4).await;
 }
 
-/// Starts a leader and a replica that stands by.
-async fn two(namespace: &Namespace) -> (Operator, Operator) {
-    let candidate = || Operator::with(namespace).candidate(LEASE);
-    let first = candidate().beside().spawn();
-    first.leads().await;
-    (first, candidate().start().await)
+/// Waits until the operator has logged as many changes of states. It logs a change after the API server has stored it.
+async fn changes(operator: &Operator, count: usize) {
+    eventually(&format!("{count} changes are in the log"), async || {
+        let changes = operator.log().matches("state changed").count();
+        seen(changes == count, changes)
+    })
+    .await;
 }
 
+/// Returns a time in the operator's lease.
 fn lease_time(field: &str) -> Timestamp {
-    lease(field).parse().unwrap()
-}
-
-/// Returns a field of the lease.
-fn lease(field: &str) -> String {
-    let path = format!("--output=jsonpath={{.spec.{field}}}");
-    kubectl(&["get", "lease", "spark-operator-lock", "--namespace", NAMESPACE, &path])
+    let lease = calls::get(operator::LEASE).expect("a lease");
+    lease["spec"][field].as_str().unwrap().parse().unwrap()
 }

@@ -125,7 +125,7 @@ pub(crate) mod kubelet;
 /// The namespace of a test.
 pub(crate) mod namespace;
 /// Other admission webhooks.
-mod neighbour;
+pub(crate) mod neighbour;
 /// The operator's process.
 pub(crate) mod operator;
 /// Admission policies of the API server.
@@ -166,6 +166,11 @@ pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Res
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the API server checks from when on a certificate is valid")]
+pub(crate) fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
 }
 
 /// Returns `Ok` if `condition` holds, otherwise `instead` as text: the state that was seen instead.

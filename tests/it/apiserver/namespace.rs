@@ -412,7 +412,7 @@ fn install_once() {
 fn install() {
     // Configurations that an earlier run has changed could not be merged with those of the manifests.
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
-        kubectl(&["delete", kind, WEBHOOK, "--ignore-not-found"]);
+        calls::delete(&webhooks(kind, WEBHOOK));
     }
     kubectl(&["apply", "-k", "manifests"]);
     kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);

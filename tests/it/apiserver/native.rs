@@ -2,8 +2,9 @@
 
 use super::{
     applications::{application, owned_by},
+    failures,
     kubectl::{kubectl, kubectl_with},
-    kubelet,
+    kubelet, lifecycle,
     namespace::Namespace,
     operator::{Operator, stand_in},
     proxy::{Call, Held, Moment, Proxy},
@@ -136,6 +137,10 @@ async fn what_cannot_be_submitted_natively_is_refused_or_left_to_spark_submit_an
     a_configuration_that_no_config_map_can_hold_is_refused_with_its_name(&large).await;
     what_only_spark_submit_can_do_is_left_to_it_and_said(&odd, &operator).await;
     in_a_namespace_that_is_being_deleted_nothing_is_begun(&doomed).await;
+    let foreign = refused.beside("foreign-pod").await;
+    failures::a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(&foreign).await;
+    let monitored = refused.beside("monitoring").await;
+    lifecycle::monitoring::the_config_map_is_each_runs_own(&monitored).await;
     drop(operator);
     // No controller finalizes namespaces in this cluster, so the test does.
     doomed.clear::<SparkApplication>().await;

@@ -2,19 +2,19 @@
 //! this webhook either changes pods after ours, or records before ours what the API server sends.
 
 use super::{
-    eventually,
-    kubectl::{kubectl, kubectl_with},
-    namespace::Namespace,
-    seen,
+    calls, eventually,
+    namespace::{Namespace, webhooks},
+    now, seen,
 };
 use crate::background::Background;
 use axum::{Json, Router, extract::Path, routing::post};
 use certificates::{Certificates, ServingCertificate};
-use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
-use tokio::net::TcpListener;
+use std::{
+    net::{SocketAddr, TcpListener},
+    sync::{Arc, Mutex},
+};
 use tokio_util::sync::CancellationToken;
 use webhook::{Closing, Limits, Tls, serve_routes};
 
@@ -22,12 +22,52 @@ use webhook::{Closing, Limits, Tls, serve_routes};
 pub(crate) struct Neighbour {
     /// The kinds and the name of the configurations.
     configurations: (&'static [&'static str], &'static str),
-    received: Received,
+    reviewer: Reviewer,
+}
+
+/// A server that answers reviews; it ends when this value is dropped.
+pub(crate) struct Reviewer {
+    pub address: SocketAddr,
+    /// The CA that clients have to trust, in PEM.
+    pub ca: ByteString,
+    /// The path and the review of each request, in order.
+    received: Arc<Mutex<Vec<(String, Value)>>>,
     _background: Background,
 }
 
-/// The path and the review of each request, in order.
-type Received = Arc<Mutex<Vec<(String, Value)>>>;
+impl Reviewer {
+    /// Starts a server at `host`, an address of this machine, that applies `change` to every object.
+    pub(crate) fn start(host: &str, change: fn(&mut Value)) -> Self {
+        let certificates = Certificates::generate(&[host.to_owned()], now()).unwrap();
+        let shown = Arc::new(ServingCertificate::default());
+        shown.set(&certificates.certificate, &certificates.key).unwrap();
+        let received = Arc::<Mutex<Vec<_>>>::default();
+        let heard = Arc::clone(&received);
+        let answer = async move |Path(path): Path<String>, Json(review): Json<Value>| {
+            let answer = Json(changed(&review, change));
+            heard.lock().unwrap().push((path, review));
+            answer
+        };
+        let routes = Router::new().route("/{path}", post(answer));
+        let tcp = TcpListener::bind((host, 0)).unwrap();
+        tcp.set_nonblocking(true).unwrap();
+        let address = tcp.local_addr().unwrap();
+        let background = Background::start();
+        background.spawn(async {
+            let (tcp, tls) = (tokio::net::TcpListener::from_std(tcp).unwrap(), Tls::default());
+            let shown = Some((shown, &tls));
+            serve_routes(tcp, shown, routes, Limits::REVIEWS, Closing::default(), CancellationToken::new())
+                .await
+        });
+        let ca = ByteString(certificates.ca_certificate.into_bytes());
+        Self { address, ca, received, _background: background }
+    }
+
+    /// Returns the number of reviews so far.
+    pub(crate) fn asked(&self) -> usize {
+        self.received.lock().unwrap().len()
+    }
+}
 
 impl Neighbour {
     /// Starts a webhook that applies `change` to every pod that is created in `namespace`, after ours.
@@ -47,48 +87,19 @@ impl Neighbour {
         configurations: (&'static [&'static str], &'static str),
         change: fn(&mut Value),
     ) -> Self {
-        let certificates = Certificates::generate(&["localhost".to_owned()], now()).unwrap();
-        let shown = Arc::new(ServingCertificate::default());
-        shown.set(&certificates.certificate, &certificates.key).unwrap();
-        let received = Received::default();
-        let heard = Arc::clone(&received);
-        let answer = async move |Path(path): Path<String>, Json(review): Json<Value>| {
-            let answer = Json(changed(&review, change));
-            heard.lock().unwrap().push((path, review));
-            answer
-        };
-
-        let background = Background::start();
-        let binding = background.spawn(async { TcpListener::bind("127.0.0.1:0").await.unwrap() });
-        let tcp = binding.await.unwrap();
-        let port = tcp.local_addr().unwrap().port();
-        let routes = Router::new().route("/{path}", post(answer));
-        background.spawn(async {
-            serve_routes(
-                tcp,
-                Some((shown, &Tls::default())),
-                routes,
-                Limits::REVIEWS,
-                Closing::default(),
-                CancellationToken::new(),
-            )
-            .await
-        });
-
-        let ca = ByteString(certificates.ca_certificate.into_bytes());
+        let reviewer = Reviewer::start("127.0.0.1", change);
         let (kinds, name) = configurations;
         for kind in kinds {
-            configure(kind, name, namespace.name, port, &ca);
+            configure(kind, name, namespace.name, &reviewer);
         }
-        let neighbour = Self { configurations, received, _background: background };
+        let neighbour = Self { configurations, reviewer };
         let probe = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"},
             "spec": {"containers": [{"name": "probe", "image": "none"}]},
         });
         eventually("the API server has heard of it", async || {
-            let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
             let before = neighbour.asked();
-            kubectl_with(&probe, &create);
+            calls::tried_in(namespace.name, &probe)?;
             seen(neighbour.asked() == before + kinds.len(), neighbour.asked())
         })
         .await;
@@ -97,12 +108,12 @@ impl Neighbour {
 
     /// Returns the number of reviews that the webhook has received.
     pub(crate) fn asked(&self) -> usize {
-        self.received.lock().unwrap().len()
+        self.reviewer.asked()
     }
 
     /// Returns the path and the review of each request.
     pub(crate) fn received(&self) -> Vec<(String, Value)> {
-        self.received.lock().unwrap().clone()
+        self.reviewer.received.lock().unwrap().clone()
     }
 }
 
@@ -110,12 +121,13 @@ impl Drop for Neighbour {
     fn drop(&mut self) {
         let (kinds, name) = self.configurations;
         for kind in kinds {
-            kubectl(&["delete", kind, name, "--ignore-not-found"]);
+            calls::delete(&webhooks(kind, name));
         }
     }
 }
 
-fn configure(kind: &str, name: &str, namespace: &str, port: u16, ca: &ByteString) {
+fn configure(kind: &str, name: &str, namespace: &str, reviewer: &Reviewer) {
+    let Reviewer { address, ca, .. } = reviewer;
     let path = if kind.starts_with('M') { "mutate" } else { "validate" };
     let rule = |group: &str, version: &str, resources: &[&str]| {
         let operations = ["CREATE", "UPDATE"];
@@ -130,12 +142,12 @@ fn configure(kind: &str, name: &str, namespace: &str, port: u16, ca: &ByteString
             "name": format!("{path}.{name}.example.com"),
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
-            "clientConfig": {"url": format!("https://localhost:{port}/{path}"), "caBundle": ca},
+            "clientConfig": {"url": format!("https://{address}/{path}"), "caBundle": ca},
             "rules": [rule("", "v1", &["pods"]), rule("sparkoperator.k8s.io", "v1beta2", &ours)],
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         }],
     });
-    kubectl_with(&configuration, &["apply", "-f", "-"]);
+    calls::apply(&configuration, None);
 }
 
 /// Returns the answer to `review`: a patch with the effect of `change` on the object.
@@ -150,9 +162,4 @@ fn changed(review: &Value, change: fn(&mut Value)) -> Value {
         response["patch"] = json!(ByteString(json!(patch).to_string().into_bytes()));
     }
     json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
-}
-
-#[expect(clippy::disallowed_methods, reason = "the clock of its certificate")]
-fn now() -> Timestamp {
-    Timestamp::now()
 }

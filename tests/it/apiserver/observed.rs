@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn logs_are_json_say_of_what_they_are_and_hold_no_secrets() {
+async fn logs_are_json_say_of_what_they_are_hold_no_secrets_and_metrics_count_what_was_done() {
     let namespace = Namespace::new("logs").await;
     let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
     let setup = Operator::with(&namespace).by_spark_submit().argument("--zap-encoder=json");
@@ -86,16 +86,11 @@ async fn logs_are_json_say_of_what_they_are_and_hold_no_secrets() {
     let reason = "sparkoperator.k8s.io/memory-limit,sparkoperator.k8s.io/tolerations";
     assert_eq!(line["span"]["reason"], reason);
     assert!(!operator.log().contains("hush"), "{line}");
+    metrics_count_what_was_done(&namespace, &operator).await;
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn metrics_count_what_was_done() {
-    let namespace = Namespace::new("metrics").await;
-    let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
-    let operator = Operator::with(&namespace).by_spark_submit().start().await;
-    namespace.apply(&application("pi"));
-    namespace.reaches("pi", "SUBMITTED").await;
+/// The application `pi` is submitted.
+async fn metrics_count_what_was_done(namespace: &Namespace, operator: &Operator) {
     // The webhook denies the driver of `taken`, because Spark gives this name to a volume of its own.
     let mut taken = application("taken");
     taken["spec"]["volumes"] = json!([{"name": "spark-conf-volume-driver", "emptyDir": {}}]);

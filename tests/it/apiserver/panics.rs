@@ -1,7 +1,9 @@
 //! Runs the controller in the test's process, with a client that panics on requests about certain objects; proves that
 //! the panics affect only these objects.
 
-use super::{applications::application, eventually, namespace::Namespace, operator::Operator, seen};
+use super::{
+    applications::application, eventually, namespace::Namespace, rights::OtherInstallationIsGone, seen,
+};
 use api::ScheduledSparkApplication;
 use axum::http::Request;
 use controller::{
@@ -43,8 +45,7 @@ const BUGS: [&str; 4] = [
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_served() {
     let namespace = Namespace::new("panics").await;
-    // This operator works in another namespace, and only answers the reviews of pods.
-    let _webhook = Operator::with(&namespace).argument("--namespaces=nobody").start().await;
+    let _no_webhook = OtherInstallationIsGone::begin();
     let mut registry = Registry::default();
     let config = Config::infer().await.unwrap();
     let client = ClientBuilder::try_from(config).unwrap().with_layer(&Buggy).build();

@@ -1,10 +1,7 @@
 //! Proves that `spark-submit` creates the objects that `sparkctl render` predicts.
 
 use super::{
-    applications::application,
-    namespace::Namespace,
-    operator::{Operator, spark_home},
-    submission_node::SubmissionNode,
+    applications::application, namespace::Namespace, operator::spark_home, submission_node::SubmissionNode,
 };
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -16,12 +13,9 @@ use std::iter;
 use submission::{SubmissionEnvironment, run::Run};
 use validation::validate;
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn spark_submit_creates_what_was_predicted() {
-    let namespace = Namespace::new("predicted").await;
-    let node = SubmissionNode::of(&namespace, spark_home()).env("SPARK_USER", "spark").start().await;
-    let _operator = Operator::start(&namespace).await;
+/// Needs an operator that submits by `spark-submit`.
+pub(super) async fn spark_submit_creates_what_was_predicted(namespace: &Namespace) {
+    let node = SubmissionNode::of(namespace, spark_home()).env("SPARK_USER", "spark").start().await;
     let mut application = application("pi");
     application["metadata"]["annotations"]["sparkoperator.k8s.io/submitter"] = json!("spark-submit");
     let spec = &mut application["spec"];

@@ -1,7 +1,7 @@
 //! A proxy between the API server and the operator, or the `spark-submit`s of a node. The proxy holds requests, ends
 //! connections and becomes unreachable when the test asks for it.
 
-use super::{DEADLINE, PAUSE, calls};
+use super::{DEADLINE, PAUSE, calls, now};
 use crate::background::Background;
 use certificates::Certificates;
 use futures::future::join;
@@ -15,7 +15,6 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use kube::Config;
 use rustls::{
@@ -62,10 +61,7 @@ pub(crate) struct Proxy {
     address: SocketAddr,
     /// The CA that clients have to trust, in PEM.
     ca: String,
-    traps: Traps,
-    writes: Writes,
-    volume: Arc<Volume>,
-    guard: Arc<OnceLock<Guard>>,
+    shared: Arc<Shared>,
     line: watch::Sender<Line>,
     _background: Background,
 }
@@ -115,14 +111,17 @@ enum Verdict {
     Reset,
 }
 
-/// The number of bytes of all bodies that have passed the proxy.
+/// What the test has asked of the proxy, and what has passed.
 #[derive(Default)]
-struct Volume {
-    requests: AtomicUsize,
-    answers: AtomicUsize,
+struct Shared {
+    traps: Mutex<Vec<Set>>,
+    guard: OnceLock<Guard>,
+    /// Method, path and time of every request that changes something.
+    writes: Mutex<Vec<(String, String, Instant)>>,
+    /// The number of bytes of all bodies of requests, and of those of answers.
+    requested: AtomicUsize,
+    answered: AtomicUsize,
 }
-
-type Traps = Arc<Mutex<Vec<Set>>>;
 
 /// A trap that has not caught a request yet.
 struct Set {
@@ -132,9 +131,6 @@ struct Set {
     moment: Moment,
     catch: oneshot::Sender<Held>,
 }
-
-/// Method, path and time of every request that changes something.
-type Writes = Arc<Mutex<Vec<(String, String, Instant)>>>;
 
 /// Chooses the faults that happen to a request, one after the other. Without faults, the proxy forwards the request to
 /// the API server.
@@ -159,24 +155,14 @@ impl Proxy {
         let certificates = Certificates::generate(&[Ipv4Addr::LOCALHOST.to_string()], now()).unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(identity(&certificates)));
         let (line, seen) = watch::channel(Line::Up);
-        let (traps, writes, guard) = (Traps::default(), Writes::default(), Arc::default());
-        let volume = Arc::<Volume>::default();
-        let door = Door {
-            acceptor,
-            api_server,
-            traps: Arc::clone(&traps),
-            writes: Arc::clone(&writes),
-            volume: Arc::clone(&volume),
-            guard: Arc::clone(&guard),
-            line: seen,
-        };
+        let shared = Arc::<Shared>::default();
+        let door = Door { acceptor, api_server, shared: Arc::clone(&shared), line: seen };
 
         let background = Background::start();
         let socket = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let address = socket.local_addr().unwrap();
         background.spawn(door.keep(address, socket));
-        let ca = certificates.ca_certificate;
-        Self { address, ca, traps, writes, volume, guard, line, _background: background }
+        Self { address, ca: certificates.ca_certificate, shared, line, _background: background }
     }
 
     /// Returns the cluster of a kubeconfig for the API server behind the proxy.
@@ -204,7 +190,7 @@ impl Proxy {
     /// Holds the next request of the kind `call` whose body contains `says`.
     pub(crate) fn hold_saying(&self, says: &'static str, call: Call, moment: Moment) -> Trap {
         let (catch, caught) = oneshot::channel();
-        self.traps.lock().unwrap().push(Set { call, says, moment, catch });
+        self.shared.traps.lock().unwrap().push(Set { call, says, moment, catch });
         Trap { call, caught }
     }
 
@@ -212,20 +198,20 @@ impl Proxy {
     /// of its Lease.
     pub(crate) fn writes_in(&self, namespace: &str) -> Vec<(String, String, Instant)> {
         let folder = format!("/namespaces/{namespace}/");
-        let writes = self.writes.lock().unwrap();
+        let writes = self.shared.writes.lock().unwrap();
         let is_lease = |path: &str| path.contains("/leases");
         writes.iter().filter(|(_, path, _)| path.contains(&folder) && !is_lease(path)).cloned().collect()
     }
 
     /// Returns the number of bytes so far in the bodies of requests, and in those of answers.
     pub(crate) fn bytes(&self) -> (usize, usize) {
-        let Volume { requests, answers } = &*self.volume;
-        (requests.load(Ordering::Relaxed), answers.load(Ordering::Relaxed))
+        let Shared { requested, answered, .. } = &*self.shared;
+        (requested.load(Ordering::Relaxed), answered.load(Ordering::Relaxed))
     }
 
     /// Asks `guard` about every request from now on; a proxy has at most one guard.
     pub(crate) fn guarded_by(&self, guard: Guard) {
-        assert!(self.guard.set(guard).is_ok(), "a proxy has one guard");
+        assert!(self.shared.guard.set(guard).is_ok(), "a proxy has one guard");
     }
 
     /// Sets the state of the line from now on.
@@ -318,10 +304,7 @@ impl ApiServer {
 struct Door {
     acceptor: TlsAcceptor,
     api_server: ApiServer,
-    traps: Traps,
-    writes: Writes,
-    volume: Arc<Volume>,
-    guard: Arc<OnceLock<Guard>>,
+    shared: Arc<Shared>,
     line: watch::Receiver<Line>,
 }
 
@@ -359,10 +342,7 @@ impl Door {
                 let (outside, inside) = duplex(BUFFER);
                 let visit = Visit {
                     api_server: self.api_server.clone(),
-                    traps: Arc::clone(&self.traps),
-                    writes: Arc::clone(&self.writes),
-                    volume: Arc::clone(&self.volume),
-                    guard: Arc::clone(&self.guard),
+                    shared: Arc::clone(&self.shared),
                     sender: AsyncMutex::default(),
                     reset: CancellationToken::new(),
                 };
@@ -402,10 +382,7 @@ async fn carry(client: &mut TcpStream, mut outside: DuplexStream, mut line: watc
 /// One connection of a client: its requests come one after the other, and use one connection to the API server.
 struct Visit {
     api_server: ApiServer,
-    traps: Traps,
-    writes: Writes,
-    volume: Arc<Volume>,
-    guard: Arc<OnceLock<Guard>>,
+    shared: Arc<Shared>,
     sender: AsyncMutex<Option<SendRequest<Full<Bytes>>>>,
     /// Cancelled when a RST is to be sent to the client.
     reset: CancellationToken,
@@ -429,9 +406,9 @@ impl Visit {
         }
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         if method != "GET" {
-            self.writes.lock().unwrap().push((method.clone(), path.clone(), Instant::now()));
+            self.shared.writes.lock().unwrap().push((method.clone(), path.clone(), Instant::now()));
         }
-        let faults = self.guard.get().map_or_else(Vec::new, |guard| guard(&request));
+        let faults = self.shared.guard.get().map_or_else(Vec::new, |guard| guard(&request));
         let body = request.body().clone();
         self.pass(&method, &path, &body, Moment::Before).await?;
         let mut after = Vec::new();
@@ -458,7 +435,7 @@ impl Visit {
     /// Holds the request if a trap is set for it.
     async fn pass(&self, method: &str, path: &str, body: &[u8], moment: Moment) -> Result<(), Failure> {
         let trap = {
-            let mut traps = self.traps.lock().unwrap();
+            let mut traps = self.shared.traps.lock().unwrap();
             traps.retain(|trap| !trap.catch.is_closed());
             let meant = traps.iter().position(|trap| {
                 let said = || String::from_utf8_lossy(body).contains(trap.says);
@@ -487,7 +464,7 @@ impl Visit {
     }
 
     async fn forward(&self, request: Request<Bytes>) -> Result<Answer, Failure> {
-        self.volume.requests.fetch_add(request.body().len(), Ordering::Relaxed);
+        self.shared.requested.fetch_add(request.body().len(), Ordering::Relaxed);
         let mut request = request.map(Full::new);
         request.headers_mut().insert(HOST, HeaderValue::from_str(&self.api_server.authority)?);
         let mut sender = self.sender.lock().await;
@@ -497,10 +474,10 @@ impl Visit {
             none => none.insert(self.api_server.connect().await?),
         };
         sender.ready().await?;
-        let volume = Arc::clone(&self.volume);
+        let shared = Arc::clone(&self.shared);
         let counted = move |frame: Frame<Bytes>| {
             let length = frame.data_ref().map_or(0, Bytes::len);
-            volume.answers.fetch_add(length, Ordering::Relaxed);
+            shared.answered.fetch_add(length, Ordering::Relaxed);
             frame
         };
         Ok(sender.send_request(request).await?.map(|body| Either::Left(body.map_frame(counted).boxed())))
@@ -552,9 +529,4 @@ fn identity(certificates: &Certificates) -> ServerConfig {
         ServerConfig::builder().with_no_client_auth().with_single_cert(vec![chain], key).unwrap();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config
-}
-
-#[expect(clippy::disallowed_methods, reason = "the clock of the proxy's certificate")]
-fn now() -> Timestamp {
-    Timestamp::now()
 }

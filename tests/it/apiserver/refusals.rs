@@ -2,20 +2,28 @@
 
 use super::{
     applications::application,
+    edits, gangs,
     namespace::{Namespace, Reviewed},
     operator::Operator,
+    told,
 };
 use crate::program;
 use serde_json::{Value, json};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn applications_that_cannot_work_are_refused_and_others_are_warned_of_and_completed() {
+async fn applications_that_cannot_work_are_refused_and_others_are_warned_of_completed_and_run() {
     let namespace = Namespace::new("refusals").await;
     let _reviewed = Reviewed::begin();
     let _operator = Operator::start(&namespace).await;
     what_can_never_work_is_refused_with_everything_that_is_wrong(&namespace).await;
     what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in(&namespace).await;
+    let all = namespace.beside("told").await;
+    told::the_api_server_refuses_what_validation_refuses_and_nothing_else(&all);
+    let gitops = namespace.beside("gitops").await;
+    edits::a_manifest_that_comes_again_starts_no_run_and_nothing_drifts_from_it(&gitops).await;
+    let examples = namespace.beside("gang-examples").await;
+    gangs::the_sums_are_those_of_the_drivers_of_all_examples(&examples).await;
 }
 
 async fn what_can_never_work_is_refused_with_everything_that_is_wrong(namespace: &Namespace) {
@@ -70,6 +78,14 @@ async fn what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in(name
     assert_eq!((&spec["mode"], &spec["restartPolicy"]["type"]), (&json!("cluster"), &json!("Never")));
     let (status, stdout, _) = applied(namespace, &old);
     assert!(status && stdout.contains("unchanged"), "{stdout}");
+
+    let mut grouped = application("grouped");
+    grouped["spec"]["suspend"] = json!(true);
+    grouped["spec"]["batchScheduler"] = json!("volcano");
+    let (status, _, stderr) = applied(namespace, &grouped);
+    let warning = "Warning: spec.batchScheduler: only becomes the schedulerName of the pods, without a group: the operator runs without \
+                   --enable-batch-scheduler";
+    assert!(status && stderr.contains(warning), "{stderr}");
 }
 
 /// Runs `kubectl apply`; returns whether it succeeds, its standard output and its standard error.

@@ -3,7 +3,6 @@
 use super::{
     admission::pod,
     calls,
-    kubectl::kubectl_with,
     namespace::{Namespace, webhooks},
     neighbour::Neighbour,
     operator::{Operator, WEBHOOK},
@@ -11,21 +10,18 @@ use super::{
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing() {
-    let namespace = &Namespace::new("reinvoked").await;
-    let operator = Operator::start(namespace).await;
-    let create = ["create", "--namespace", namespace.name, "-f", "-"];
-    kubectl_with(&pod("driver-pod"), &create);
-    let mut alone = namespace.pod("pi-driver").await.unwrap();
+pub(super) async fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing(
+    namespace: &Namespace,
+    operator: &Operator,
+) {
+    let mut alone = namespace.create::<Pod>(&pod("driver-pod")).await;
     namespace.delete::<Pod>("pi-driver").await;
 
     let _again = CalledAgain::begin();
     let neighbour = Neighbour::changing(namespace, inject_and_mirror).await;
-    let (before, asked) = (reviews(&operator).await, neighbour.asked());
-    kubectl_with(&pod("driver-pod"), &create);
-    let after = reviews(&operator).await;
+    let (before, asked) = (reviews(operator).await, neighbour.asked());
+    let both = namespace.create::<Pod>(&pod("driver-pod")).await;
+    let after = reviews(operator).await;
     assert_eq!(neighbour.asked(), asked + 1);
     assert_eq!(
         (after.patched - before.patched, after.allowed - before.allowed, after.denied - before.denied),
@@ -33,7 +29,6 @@ async fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_cha
         "one review that changes the pod, and one more that does not"
     );
     inject_and_mirror(&mut alone);
-    let both = namespace.pod("pi-driver").await.unwrap();
     assert_eq!(both["spec"], alone["spec"]);
     assert_eq!(both["metadata"]["ownerReferences"], alone["metadata"]["ownerReferences"]);
 }

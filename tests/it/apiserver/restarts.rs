@@ -5,8 +5,7 @@ use super::{
     applications::application,
     arrivals::Arrivals,
     balancer::Balancer,
-    eventually,
-    kubectl::try_kubectl_with,
+    calls, eventually,
     namespace::Namespace,
     operator::{BESIDE, Operator},
     route::Route,
@@ -69,8 +68,7 @@ async fn restarted(namespace: &Namespace, route: fn(u16) -> Route) {
 pub(crate) async fn admits(namespace: &Namespace, balancer: &Balancer) {
     let pod = pod("driver-pod");
     eventually("the API server calls the balancer", async || {
-        let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-        try_kubectl_with(&pod, &create)?;
+        calls::tried_in(namespace.name, &pod)?;
         seen(!balancer.taken().is_empty(), "not called")
     })
     .await;

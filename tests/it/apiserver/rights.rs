@@ -108,7 +108,7 @@ async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
     operator.has_logged("not watched until the namespace can be listed").await;
 
     // The operator begins to work in the namespace when it gets the rights, without a restart.
-    kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
+    calls::apply(&application("tau"), Some("rights-b"));
     team.apply(&["rbac"]);
     is_submitted("rights-b", "tau").await;
     operator.stop().await;
@@ -121,56 +121,27 @@ async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
     is_not_ready(&operator, "permissions", &["create pods in namespace rights-b", helps]).await;
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn two_installations_work_side_by_side_and_one_goes_without_the_other() {
-    let namespace = Namespace::new("rights").await;
-    exists(&["rights-b"]);
-    let _no_other = OtherInstallationIsGone::begin();
-    let (a, b) = (
-        Installation::begin("team-a", "rights", WEBHOOK_PORT),
-        Installation::begin("team-b", "rights-b", WEBHOOK_PORT + BESIDE),
-    );
-    let first = a.operator(&namespace).elected().start().await;
-    let second = b.operator(&namespace).beside().elected().spawn();
-    eventually("the second one leads too", async || {
-        let leads = second.metric("leader_election_master_status{name=\"team-b-lock\"}").await?;
-        seen(leads == 1.0, leads)
-    })
-    .await;
-    namespace.apply(&application("pi"));
-    kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
-    is_submitted("rights", "pi").await;
-    is_submitted("rights-b", "tau").await;
-
-    drop(a);
-    first.stop().await;
-    kubectl_with(&application("ypsilon"), &["create", "--namespace", "rights-b", "-f", "-"]);
-    is_submitted("rights-b", "ypsilon").await;
-    let (status, body) = second.get(HEALTH, "/readyz").await.unwrap();
-    assert_eq!(status, 200, "{body}");
-}
-
 /// Nothing keeps two operators from the same namespace, but they start no run twice, and say who has begun what the other
 /// goes on with.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn two_that_have_chosen_a_namespace_start_each_run_once_and_report_each_other() {
+async fn two_installations_start_each_run_once_report_each_other_and_one_goes_without_the_other() {
     let namespace = Namespace::new("rights").await;
     exists(&["rights-b"]);
     let _no_other = OtherInstallationIsGone::begin();
     let a = Installation::begin("team-a", "rights", WEBHOOK_PORT);
-    let first = a.operator(&namespace).start().await;
+    let first = a.operator(&namespace).elected().start().await;
     namespace.apply(&application("pi"));
     is_submitted("rights", "pi").await;
     let b = Installation::begin("team-b", "rights,rights-b", WEBHOOK_PORT + BESIDE);
-    let second = b.operator(&namespace).beside().spawn();
-    eventually("the second one is ready", async || {
+    let second = b.operator(&namespace).beside().elected().spawn();
+    eventually("the second one leads too, and is ready", async || {
+        let leads = second.metric("leader_election_master_status{name=\"team-b-lock\"}").await?;
         let (status, why) = second.get(HEALTH, "/readyz").await?;
-        seen(status == 200, why)
+        seen(leads == 1.0 && status == 200, (leads, why))
     })
     .await;
-    kubectl_with(&application("tau"), &["create", "--namespace", "rights-b", "-f", "-"]);
+    calls::apply(&application("tau"), Some("rights-b"));
     is_submitted("rights-b", "tau").await;
     for i in 0..5 {
         namespace.apply(&application(&format!("pi-{i}")));
@@ -178,8 +149,13 @@ async fn two_that_have_chosen_a_namespace_start_each_run_once_and_report_each_ot
     for i in 0..5 {
         is_submitted("rights", &format!("pi-{i}")).await;
     }
+    // One goes without the other.
     drop(a);
     first.stop().await;
+    calls::apply(&application("ypsilon"), Some("rights-b"));
+    is_submitted("rights-b", "ypsilon").await;
+    let (status, body) = second.get(HEALTH, "/readyz").await.unwrap();
+    assert_eq!(status, 200, "{body}");
     kubelet::runs(&namespace, "pi-driver").await;
     let running = namespace.reaches("pi", "RUNNING").await;
     assert_eq!(running["status"]["runs"][0]["operator"], "spark-operator/team-a");
@@ -232,9 +208,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
     // An earlier run of this test may have given alice the right (see below).
     namespace.kubectl(&["delete", "rolebinding", "alice-ingresses", "--ignore-not-found"]);
     eventually("alice may not create Ingresses", async || {
-        let question = ["auth", "can-i", "create", "ingresses.networking.k8s.io", "--as=alice"];
-        let asked = [&question[..], &["--namespace", namespace.name]].concat();
-        try_kubectl_with(&Value::Null, &asked).err().map_or_else(|| Err("she may".to_owned()), |_| Ok(()))
+        seen(!calls::may_create("alice", "ingresses.networking.k8s.io", namespace.name), "she may")
     })
     .await;
     for (application, field, resource, kind) in [
@@ -298,7 +272,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
 /// The level `restricted` of Pod Security allows the operator's pod, and all pods of the first example.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn the_strictest_level_of_pod_security_lets_everything_run() {
+async fn the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_are_open() {
     let namespace = Namespace::new("rights-restricted").await;
     let level = "pod-security.kubernetes.io/enforce=restricted";
     kubectl(&["label", "namespace", namespace.name, level]);
@@ -319,6 +293,7 @@ async fn the_strictest_level_of_pod_security_lets_everything_run() {
     kubectl_with(&pod, &create);
 
     let _operator = Operator::start(&namespace).await;
+    every_port_is_open_for_both_families().await;
     let mut example = documents("manifests/examples/spark-pi.yaml")[0].clone();
     example["metadata"]["namespace"] = json!(namespace.name);
     namespace.apply(&example);
@@ -362,11 +337,7 @@ async fn the_strictest_level_of_pod_security_lets_everything_run() {
     .await;
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
 async fn every_port_is_open_for_both_families() {
-    let namespace = Namespace::new("rights").await;
-    let _operator = Operator::start(&namespace).await;
     for port in [HEALTH, METRICS, WEBHOOK_PORT] {
         for host in ["127.0.0.1", "::1"] {
             let connected = tokio::net::TcpStream::connect((host, port)).await;

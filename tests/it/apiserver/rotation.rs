@@ -59,19 +59,6 @@ async fn pods_are_admitted_while_leaf_and_ca_are_replaced() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_service_of_another_name_is_in_the_next_leaf() {
-    let namespace = Namespace::new("renamed-service").await;
-    Operator::start(&namespace).await.stop().await;
-    let before = bundle();
-    let renamed = "--webhook-svc-name=renamed";
-    let operator = Operator::with(&namespace).argument(renamed).start().await;
-    assert!(certs(&["show"]).contains("renamed.spark-operator.svc,localhost"), "{}", certs(&["show"]));
-    assert_eq!(bundle(), before, "the CA is the same");
-    operator.stop().await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
 async fn two_operators_share_the_secret_without_fighting() {
     let namespace = Namespace::new("two-operators").await;
     calls::delete(PATH);
@@ -109,7 +96,7 @@ async fn two_operators_share_the_secret_without_fighting() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_admin_sees_who_trusts_what_and_what_does_not_go_together() {
+async fn an_admin_sees_who_trusts_what_what_does_not_go_together_and_the_name_of_the_service() {
     let namespace = Namespace::new("certs-show").await;
     let operator = Operator::start(&namespace).await;
     let said = certs(&["show"]);
@@ -117,6 +104,13 @@ async fn an_admin_sees_who_trusts_what_and_what_does_not_go_together() {
     assert_eq!((rows("CA "), rows("leaf "), rows("mutate--v1-pod")), (1, 1, 1), "{said}");
     assert!(said.contains("spark-operator-webhook-svc.spark-operator.svc,localhost"), "{said}");
     assert!(said.ends_with("All agree.\n"), "{said}");
+    operator.stop().await;
+
+    // A Service of another name is in the next leaf.
+    let before = bundle();
+    let operator = Operator::with(&namespace).argument("--webhook-svc-name=renamed").start().await;
+    assert!(certs(&["show"]).contains("renamed.spark-operator.svc,localhost"), "{}", certs(&["show"]));
+    assert_eq!(bundle(), before, "the CA is the same");
     operator.stop().await;
 
     let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);

@@ -5,7 +5,7 @@ use super::{
     applications::{application, hopeless},
     eventually, kubelet,
     namespace::{Namespace, Reviewed},
-    operator::Operator,
+    operator::{Operator, Setup},
     proxy::{Call, Moment, Proxy},
     seen,
 };
@@ -117,7 +117,7 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
 /// of this schedule is one letter longer than names of runs with nanoseconds leave room for.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_schedule_that_runs_alone_asks_once_for_the_pods_of_applications_that_are_gone() {
+async fn a_schedule_that_runs_alone_asks_once_for_pods_and_after_a_crash_a_run_is_recorded() {
     let namespace = Namespace::new("schedule-lists").await;
     let proxy = Proxy::start().await;
     let lists = Arc::new(AtomicUsize::new(0));
@@ -128,10 +128,12 @@ async fn a_schedule_that_runs_alone_asks_once_for_the_pods_of_applications_that_
         counted.fetch_add(usize::from(is_list), Ordering::Relaxed);
         Vec::new()
     }));
-    let _reviewed = Reviewed::begin();
-    let setup = Operator::with(&namespace).through(&proxy);
-    let setup = setup.argument("--scheduled-spark-application-timestamp-precision=seconds");
-    let _operator = setup.start().await;
+    let reviewed = Reviewed::begin();
+    let setup = || {
+        let setup = Operator::with(&namespace).through(&proxy);
+        setup.argument("--scheduled-spark-application-timestamp-precision=seconds")
+    };
+    let operator = setup().start().await;
     let alone = "a".repeat(44);
     namespace
         .apply(&schedule(&alone, &json!({"concurrencyPolicy": "Forbid", "successfulRunHistoryLimit": 1})));
@@ -147,46 +149,58 @@ async fn a_schedule_that_runs_alone_asks_once_for_the_pods_of_applications_that_
         completes(&namespace, &last).await;
     }
     assert_eq!(lists.load(Ordering::Relaxed), 1);
+    suspend(&namespace, &alone);
+    // The API server would call a webhook that does not answer.
+    drop(reviewed);
+    let unrecorded = namespace.beside("schedule-unrecorded").await;
+    after_a_crash_a_run_is_recorded_and_pruned_and_what_was_missed_is_made_up_for(
+        &unrecorded,
+        &proxy,
+        operator,
+        setup(),
+    )
+    .await;
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn after_a_crash_a_run_is_recorded_and_pruned_and_what_was_missed_is_made_up_for_once() {
-    let namespace = Namespace::new("schedule-unrecorded").await;
-    let proxy = Proxy::start().await;
-    let operator = Operator::with(&namespace).through(&proxy).start().await;
+/// Needs an operator behind this proxy, and the settings of the next one.
+async fn after_a_crash_a_run_is_recorded_and_pruned_and_what_was_missed_is_made_up_for(
+    namespace: &Namespace,
+    proxy: &Proxy,
+    operator: Operator,
+    next: Setup<'_>,
+) {
     namespace.apply(&schedule("yearly", &json!({"schedule": "@yearly", "successfulRunHistoryLimit": 0})));
-    becomes(&namespace, "yearly", "it is scheduled", |status| status["scheduleState"] == "Scheduled").await;
+    becomes(namespace, "yearly", "it is scheduled", |status| status["scheduleState"] == "Scheduled").await;
     let write = Call { method: "PATCH", path: "/scheduledsparkapplications/yearly/status" };
     namespace.apply(&schedule("often", &json!({})));
-    nth_run(&namespace, "often", 1).await;
-    becomes(&namespace, "often", "its first run is recorded", |status| !status["lastRun"].is_null()).await;
+    nth_run(namespace, "often", 1).await;
+    becomes(namespace, "often", "its first run is recorded", |status| !status["lastRun"].is_null()).await;
     let trap = proxy.hold(write, Moment::Before);
     let trigger = json!({"metadata": {"annotations": {"sparkoperator.k8s.io/trigger": "now"}}});
     namespace.merge::<ScheduledSparkApplication>("yearly", &trigger);
     let held = trap.caught().await;
-    let only = nth_run(&namespace, "yearly", 1).await;
+    let only = nth_run(namespace, "yearly", 1).await;
     operator.kill();
     held.close();
     let ended = json!({"applicationState": {"state": "COMPLETED"}, "driverInfo": {}});
     namespace.patch_status::<SparkApplication>(name(&only), &ended).await;
-    let before = runs(&namespace, "often").await.len();
+    let before = runs(namespace, "often").await.len();
     sleep(Duration::from_secs(3 * PERIOD.unsigned_abs())).await;
 
-    let operator = Operator::with(&namespace).through(&proxy).start().await;
-    becomes(&namespace, "yearly", "it is recorded", |status| status["lastTrigger"] == "now").await;
+    let operator = next.start().await;
+    becomes(namespace, "yearly", "it is recorded", |status| status["lastTrigger"] == "now").await;
     eventually("it is pruned", async || {
-        let runs = runs(&namespace, "yearly").await;
+        let runs = runs(namespace, "yearly").await;
         seen(runs.is_empty(), runs.iter().map(name).collect::<Vec<_>>())
     })
     .await;
     eventually("slots were missed, and one was made up for", async || {
         let missed = operator.metric("spark_operator_scheduled_runs_missed_total").await?;
-        let made_up = runs(&namespace, "often").await.len() > before;
+        let made_up = runs(namespace, "often").await.len() > before;
         seen(missed >= 1.0 && made_up, (missed, made_up))
     })
     .await;
-    is_told(&namespace, "often", "ScheduledRunsMissed").await;
+    is_told(namespace, "often", "ScheduledRunsMissed").await;
 }
 
 /// Creates `many` schedules, with these fields in their specs, that are due at the same time. Returns how much later

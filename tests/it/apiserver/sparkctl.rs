@@ -60,6 +60,7 @@ async fn list_shows_state_and_ages_and_diff_what_would_change() {
 async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant() {
     let namespace = Namespace::new("rendered").await;
     let _operator = Operator::start(&namespace).await;
+    what_is_rendered_of_the_examples_can_be_created();
     let hard = [
         "two\nlines\n",
         " blanks ",
@@ -124,11 +125,7 @@ async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant() {
     }
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_is_rendered_of_the_examples_can_be_created() {
-    let namespace = Namespace::new("rendered").await;
-    let _operator = Operator::start(&namespace).await;
+fn what_is_rendered_of_the_examples_can_be_created() {
     let examples = fs::read_dir("manifests/examples").unwrap();
     let examples: Vec<_> = examples.map(|example| example.unwrap().path()).collect();
     // Natively the operator makes the same: gangs::the_sums_are_those_of_the_drivers_of_all_examples submits them all.

@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
 use serde_json::{Value, json};
 use submission::{run::Run, submission_pod};
 
-/// No node runs the submission pods: the test reports what a kubelet would.
+/// No node runs the submission pods of the first namespaces: the test reports what a kubelet would.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_submission_pod_that_waits_fails_or_is_not_let_in_is_told_of_and_goes() {
@@ -32,6 +32,8 @@ async fn a_submission_pod_that_waits_fails_or_is_not_let_in_is_told_of_and_goes(
     a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_servers_words(&refused).await;
     somebody_elses_pod_or_config_map_of_the_name_is_left_alone(&foreign).await;
     a_submission_that_has_failed_leaves_nothing_while_the_next_is_waited_for(&patient).await;
+    let hangs = waits.beside("submission-hangs").await;
+    a_driver_that_runs_is_followed_though_its_spark_submit_goes_on(&hangs).await;
 }
 
 async fn the_status_says_what_a_submission_waits_for_and_why_it_has_failed(namespace: &Namespace) {
@@ -109,13 +111,9 @@ async fn submission_pods_that_wait_for_ever_delay_no_other_application() {
 
 /// Until its driver runs, `spark-submit` may still delete the driver. Once the driver runs, the operator follows it and ends
 /// the `spark-submit`, which here waits for the answer to its last request.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_driver_that_runs_is_followed_though_its_spark_submit_goes_on() {
-    let namespace = Namespace::new("submission-hangs").await;
+async fn a_driver_that_runs_is_followed_though_its_spark_submit_goes_on(namespace: &Namespace) {
     let proxy = Proxy::start().await;
-    let _node = SubmissionNode::of(&namespace, &stand_in()).through(&proxy).start().await;
-    let _operator = Operator::with(&namespace).by_spark_submit().start().await;
+    let _node = SubmissionNode::of(namespace, &stand_in()).through(&proxy).start().await;
     let last = Call { method: "PATCH", path: "/configmaps/spark-drv-" };
     let configuration_is_made = proxy.hold(last, Moment::After);
     namespace.apply(&application("pi"));
@@ -123,8 +121,8 @@ async fn a_driver_that_runs_is_followed_though_its_spark_submit_goes_on() {
     let pod = namespace.submission_pod().await;
     let name = pod["metadata"]["name"].as_str().unwrap();
     // The deleted pod stays, so that the test can read how its container has ended.
-    kubelet::takes_its_time(&namespace, name);
-    kubelet::runs(&namespace, "pi-driver").await;
+    kubelet::takes_its_time(namespace, name);
+    kubelet::runs(namespace, "pi-driver").await;
     namespace.reaches("pi", "RUNNING").await;
     eventually("its spark-submit was ended from outside", async || {
         let pod = namespace.pod(name).await.unwrap();
@@ -133,7 +131,7 @@ async fn a_driver_that_runs_is_followed_though_its_spark_submit_goes_on() {
     })
     .await;
     held.close();
-    kubelet::is_done(&namespace, name);
+    kubelet::is_done(namespace, name);
     namespace.has_no_submission().await;
     assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED", "RUNNING"]);
     assert_eq!(namespace.submission_pods_ever().await.len(), 1);

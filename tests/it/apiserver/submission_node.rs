@@ -9,7 +9,7 @@
 use super::{
     calls, eventually, kubelet, namespace::Namespace, processes::is_group_alive, proxy::Proxy, seen,
 };
-use crate::background::Background;
+use crate::{background::Background, golden::documents};
 use futures::StreamExt;
 use k8s_openapi::api::{
     authentication::v1::TokenRequest,
@@ -127,20 +127,26 @@ impl Setup<'_> {
 
 /// Creates the service account `spark` of `namespace`, with its rights from the manifests.
 async fn account(namespace: &str) {
-    let manifest = fs::read_to_string("manifests/rbac/spark.yaml").unwrap();
-    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest).unwrap();
-    for mut object in objects {
-        object["metadata"]["namespace"] = json!(namespace);
-        for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
-            subject["namespace"] = json!(namespace);
-        }
+    for object in account_objects(namespace) {
         calls::apply(&object, Some(namespace));
     }
     let account = format!("system:serviceaccount:{namespace}:spark");
     eventually("the API server knows the rights of drivers", async || {
-        seen(calls::may_create_pods(&account, namespace), &account)
+        seen(calls::may_create(&account, "pods", namespace), &account)
     })
     .await;
+}
+
+/// Returns the service account `spark` of `namespace` and its rights, as in the manifests.
+pub(crate) fn account_objects(namespace: &str) -> Vec<Value> {
+    let mut objects = documents("manifests/rbac/spark.yaml");
+    for object in &mut objects {
+        object["metadata"]["namespace"] = json!(namespace);
+        for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+            subject["namespace"] = json!(namespace);
+        }
+    }
+    objects
 }
 
 impl SubmissionNode {
@@ -454,7 +460,7 @@ fn environment(container: &Value) -> Vec<(String, String)> {
 
 /// Returns `text` with every `$(NAME)` of `env` replaced by its value and every `$$` by `$`, as Kubernetes does
 /// (`third_party/forked/golang/expansion/expand.go`).
-fn expanded(text: &str, env: &[(String, String)]) -> String {
+pub(crate) fn expanded(text: &str, env: &[(String, String)]) -> String {
     let mut made = String::new();
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once('$') {

@@ -69,15 +69,9 @@ async fn classes_files_and_labels_bring_an_application_nothing_of_others() {
     let namespace = Namespace::new("tenant-classes").await;
     let files = namespace.beside("tenant-files").await;
     let labels = namespace.beside("tenant-labels").await;
-    let steps = with_classes();
     let operator = Operator::start(&namespace).await;
     no_file_of_the_operators_comes_into_the_namespace_of_an_application(&files, &operator, &namespace).await;
-    classes_of_the_applications_run_in_its_own_pod(&namespace, &steps).await;
-    assert!(!operator.has_had_a_child());
-    drop(operator);
-    files.clear::<SparkApplication>().await;
-    let operator = Operator::with(&namespace).argument("--submitter=native").start().await;
-    classes_of_the_applications_run_not_at_all(&namespace, steps).await;
+    classes_of_the_applications_run_in_its_own_pod(&namespace).await;
     a_pod_is_no_executor_by_its_labels_alone(&labels).await;
     assert!(!operator.has_had_a_child());
 }
@@ -93,33 +87,11 @@ fn with_classes() -> Value {
     steps
 }
 
-async fn classes_of_the_applications_run_in_its_own_pod(namespace: &Namespace, steps: &Value) {
-    namespace.apply(steps);
+async fn classes_of_the_applications_run_in_its_own_pod(namespace: &Namespace) {
+    namespace.apply(&with_classes());
     let pod = namespace.submission_pod().await;
     assert_eq!(pod["spec"]["serviceAccountName"], "spark");
     assert_eq!(pod["metadata"]["namespace"], namespace.name);
-    namespace.delete::<SparkApplication>("steps").await;
-    namespace.has_no_pods().await;
-}
-
-async fn classes_of_the_applications_run_not_at_all(namespace: &Namespace, mut steps: Value) {
-    let before = namespace.submission_pods_ever().await;
-    for annotated in [true, false] {
-        if !annotated {
-            steps["metadata"]["annotations"].take();
-            namespace.delete::<SparkApplication>("steps").await;
-        }
-        namespace.apply(&steps);
-        let failed = namespace.reaches("steps", "FAILED").await;
-        let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
-        let field = if annotated {
-            "metadata.annotations[sparkoperator.k8s.io/submitter]: `spark-submit` is not allowed"
-        } else {
-            "spec.sparkConf[spark.kubernetes.driver.pod.featureSteps]: "
-        };
-        assert!(why.starts_with(field), "{why}");
-    }
-    assert_eq!(namespace.submission_pods_ever().await, before);
 }
 
 /// A path that an application names is a path in the submission pod, not in the operator's pod. `operators` is the namespace
@@ -224,14 +196,6 @@ impl Namespace {
     /// Returns all objects of a kind, as text.
     async fn text_of<K: Ours>(&self) -> String {
         json!(self.list::<K>().await).to_string()
-    }
-
-    async fn has_no_pods(&self) {
-        super::eventually("all pods are gone", async || {
-            let pods = self.list::<Pod>().await;
-            super::seen(pods.is_empty(), pods)
-        })
-        .await;
     }
 }
 

@@ -1,11 +1,7 @@
 //! Compares what validation says of an application with what the API server does: with the application, and with the
 //! pods and other objects that the operator and Spark would make for it.
 
-use super::{
-    calls::tried,
-    namespace::{Namespace, Reviewed},
-    operator::Operator,
-};
+use super::{calls::tried, namespace::Namespace};
 use crate::validation::{Told, cases, examined_by};
 use api::SparkApplication;
 use jiff::Timestamp;
@@ -15,12 +11,8 @@ use spark_client::{Environment, NotNative, executor};
 use submission::{Settings, SubmissionEnvironment, native, objects, run::Run};
 use validation::{Precision, Refusal, validate};
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn the_api_server_refuses_what_validation_refuses_and_nothing_else() {
-    let namespace = Namespace::new("told").await;
-    let _reviewed = Reviewed::begin();
-    let _operator = Operator::start(&namespace).await;
+/// Needs an operator that reviews applications.
+pub(super) fn the_api_server_refuses_what_validation_refuses_and_nothing_else(namespace: &Namespace) {
     let (mut wrong, mut compared) = (Vec::new(), 0);
     for Told { context, object, warnings, .. } in cases(namespace.name) {
         let invalid = examined_by(&object, Some(Precision::Nanos)).invalid;

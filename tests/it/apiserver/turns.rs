@@ -4,6 +4,7 @@ use super::{
     applications::application,
     eventually,
     namespace::Namespace,
+    now,
     operator::Operator,
     proxy::{Fault, Proxy},
     seen,
@@ -11,7 +12,6 @@ use super::{
 use api::SparkApplication;
 use futures::future::join_all;
 use hyper::Method;
-use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use std::{
@@ -26,8 +26,8 @@ const APPLICATIONS: usize = 20;
 const LOOK: Duration = Duration::from_millis(50);
 /// The time between two changes of each application.
 const CHANGE: Duration = Duration::from_millis(250);
-/// Enough time for eight reconciles of each application.
-const LOAD: Duration = Duration::from_secs(8);
+/// Enough time for five reconciles of each application.
+const LOAD: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -80,9 +80,4 @@ async fn every_application_has_its_turn_under_a_load_that_does_not_end() {
     let looks = looks.lock().unwrap();
     let (least, most) = (looks.values().min(), looks.values().max());
     assert!(looks.len() == APPLICATIONS && most.unwrap() - least.unwrap() <= 2, "{looks:?}");
-}
-
-#[expect(clippy::disallowed_methods, reason = "when the applications were submitted")]
-fn now() -> Timestamp {
-    Timestamp::now()
 }

@@ -2,6 +2,7 @@
 
 use super::{
     applications::application,
+    calls,
     kubectl::kubectl,
     kubelet,
     namespace::Namespace,
@@ -119,16 +120,14 @@ async fn what_is_no_name_never_comes_to_the_cluster() {
     for verb in ["rerun", "status", "event", "log", "forward", "ui", "wait"] {
         assert_eq!(fails(&[verb, "scheduledsparkapp/nightly"], "").0, WRONG_FLAGS, "{verb}");
     }
-    for odd in ["?", "?x", "pi?x", "#", "/", "pi/", "", ".."] {
-        for verb in
-            ["delete", "suspend", "resume", "rerun", "status", "event", "log", "forward", "ui", "wait"]
-        {
-            let (code, complaint) = fails(&[verb, odd], "");
-            assert_eq!(code, WRONG_FLAGS, "{verb} {odd}: {complaint}");
-        }
-        assert_eq!(fails(&["trigger", odd], "").0, WRONG_FLAGS);
-        assert_eq!(fails(&["delete", "--schedule", odd], "").0, WRONG_FLAGS, "{odd}");
+    // Each verb reads a name by the same function: see crates/sparkctl/src/names.rs.
+    let odd = ["?", "?x", "pi?x", "#", "/", "pi/", "", ".."].into_iter().map(|odd| ("delete", odd));
+    let verbs = ["suspend", "resume", "rerun", "status", "event", "log", "forward", "ui", "wait", "trigger"];
+    for (verb, odd) in odd.chain(verbs.map(|verb| (verb, "pi?x"))) {
+        let (code, complaint) = fails(&[verb, odd], "");
+        assert_eq!(code, WRONG_FLAGS, "{verb} {odd}: {complaint}");
     }
+    assert_eq!(fails(&["delete", "--schedule", "pi?x"], "").0, WRONG_FLAGS);
     for odd in ["../x", "verbs/sparkapplications/pi?", "Verbs"] {
         let output = run(sparkctl_program(), &["--namespace", odd, "delete", "pi"], "");
         assert_eq!(output.status.code(), Some(WRONG_FLAGS), "{odd}");
@@ -422,12 +421,13 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
         config["clusters"][0]["cluster"]["server"] = json!("https://127.0.0.1:9")
     });
     let unknown = variant("unknown", &|config| user(config, json!({"token": "expired"})));
-    kubectl(&["-n", "verbs", "create", "serviceaccount", "nobody"]);
-    let token = kubectl(&["-n", "verbs", "create", "token", "nobody"]);
-    kubectl(&["-n", "verbs", "delete", "serviceaccount", "nobody"]);
-    let powerless = kubectl(&["-n", "verbs", "create", "serviceaccount", "powerless"]);
-    assert!(powerless.contains("created"));
-    let token_of_powerless = kubectl(&["-n", "verbs", "create", "token", "powerless"]);
+    let token_of = |account: &'static str| {
+        let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}});
+        calls::apply(&object, Some("verbs"));
+        calls::token(account, "verbs")
+    };
+    let [token, token_of_powerless, token_of_reader] = ["nobody", "powerless", "reader"].map(token_of);
+    calls::delete("/api/v1/namespaces/verbs/serviceaccounts/nobody");
     kubectl(&["-n", "verbs", "create", "role", "reader", "--verb=get", "--resource=sparkapplications"]);
     kubectl(&[
         "-n",
@@ -438,11 +438,9 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
         "--role=reader",
         "--serviceaccount=verbs:reader",
     ]);
-    kubectl(&["-n", "verbs", "create", "serviceaccount", "reader"]);
-    let token_of_reader = kubectl(&["-n", "verbs", "create", "token", "reader"]);
-    let reader = variant("reader", &|config| user(config, json!({"token": token_of_reader.trim()})));
-    let gone = variant("gone", &|config| user(config, json!({"token": token.trim()})));
-    let denied = variant("denied", &|config| user(config, json!({"token": token_of_powerless.trim()})));
+    let reader = variant("reader", &|config| user(config, json!({"token": token_of_reader})));
+    let gone = variant("gone", &|config| user(config, json!({"token": token})));
+    let denied = variant("denied", &|config| user(config, json!({"token": token_of_powerless})));
     for (flags, complaint) in [
         (&["--kubeconfig", "/nonexistent", "list"][..], "the kubeconfig cannot be read: "),
         (&["--context", "none", "list"], "the kubeconfig has no context `none`: choose one of "),
@@ -459,7 +457,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
         assert_eq!((code, said.lines().count()), (FAILED, 1), "{flags:?}: {said}");
         assert!(said.starts_with(&format!("sparkctl: {complaint}")), "{flags:?}: {said}");
     }
-    kubectl(&["-n", "verbs", "delete", "serviceaccount", "powerless"]);
+    calls::delete("/api/v1/namespaces/verbs/serviceaccounts/powerless");
     let output = Command::new(sparkctl_program())
         .arg("list")
         .envs([("KUBECONFIG", "/nonexistent"), ("HOME", "/nonexistent")])
@@ -478,9 +476,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("pi is NEW\n"), "{output:?}");
     let warning = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(warning.starts_with("Warning: its events are not shown: events is forbidden: "), "{warning}");
-    for kind in ["rolebinding", "role", "serviceaccount"] {
-        kubectl(&["-n", "verbs", "delete", kind, "reader"]);
-    }
+    kubectl(&["-n", "verbs", "delete", "rolebinding/reader", "role/reader", "serviceaccount/reader"]);
     // Missing files are skipped; files that cannot be read are errors.
     let listed = std::env::join_paths(["/nonexistent", &std::env::var("KUBECONFIG").unwrap()]).unwrap();
     let broken = variant("broken", &|config| *config = json!("no kubeconfig"));

@@ -3,7 +3,10 @@
 
 use super::{application, delete, followed, install, log, make_job, pod};
 use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with},
+    apiserver::{
+        kubectl::{kubectl, kubectl_with},
+        submission_node::expanded,
+    },
     characters::{LARGEST, fill, hard_to_carry},
     golden::{data, yaml},
 };
@@ -40,7 +43,7 @@ fn processes_are_given_every_character_and_as_many_as_annotations_can_hold() {
         let mut expected = BTreeMap::new();
         for variable in asked["env"].as_array().unwrap() {
             let [name, value] = ["name", "value"].map(|field| variable[field].as_str().unwrap());
-            expected.insert(name.to_owned(), sha256_hex(expanded(value).as_bytes()));
+            expected.insert(name.to_owned(), sha256_hex(expanded(value, &[]).as_bytes()));
         }
         let beginning = format!("{} given: ", role.as_str());
         let lines = said.lines().filter_map(|line| line.strip_prefix(&beginning)?.split_once('='));
@@ -62,26 +65,7 @@ fn processes_are_given_every_character_and_as_many_as_annotations_can_hold() {
         let ByteString(line) = serde_json::from_value(json!(log)).unwrap();
         let line = String::from_utf8(line).unwrap();
         let arguments: Vec<_> = line.strip_suffix('\0').unwrap().split('\0').skip(4).collect();
-        assert_eq!(arguments, texts.iter().map(|text| expanded(text)).collect::<Vec<_>>(), "{role:?}");
+        assert_eq!(arguments, texts.iter().map(|text| expanded(text, &[])).collect::<Vec<_>>(), "{role:?}");
     }
     delete("characters");
-}
-
-/// Returns `text` with `$(NAME)` and `$$` expanded as Kubernetes does in values and arguments, where no NAME is that of
-/// a variable.
-fn expanded(text: &str) -> String {
-    let mut expanded = String::new();
-    let mut rest = text;
-    while let Some(dollar) = rest.find('$') {
-        let (before, behind) = rest.split_at(dollar);
-        expanded += before;
-        let length = match behind.as_bytes() {
-            [_, b'$', ..] => 2,
-            [_, b'(', ..] => behind.find(')').map_or(2, |end| end + 1),
-            [..] => 1,
-        };
-        expanded += if behind.starts_with("$$") { "$" } else { &behind[..length] };
-        rest = &behind[length..];
-    }
-    expanded + rest
 }

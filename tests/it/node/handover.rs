@@ -24,7 +24,11 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
         apply(&deployment(&format!("spark-operator-{what}")));
     }
     let _service = WebhookService::like_kubeflows();
-    let job = python_job("handed-over", "native-job", "tests/data/node/native/job.py");
+    let mut job = python_job("handed-over", "native-job", "tests/data/node/native/job.py");
+    // What runs is not looked at.
+    let asleep = json!({"name": "spark-kubernetes-driver", "command": ["sh", "-c", "sleep infinity", "sh"]});
+    job["spec"]["driver"]["template"] = json!({"spec": {"containers": [asleep]}});
+    job["spec"]["driver"]["terminationGracePeriodSeconds"] = json!(1);
     let kubeflows = || ["controller", "webhook"].map(|what| replicas(&format!("spark-operator-{what}")));
 
     does(UPGRADE, "Taking over from Kubeflow's operator");

@@ -2,7 +2,7 @@
 
 use super::{
     application, apply, followed, install, install_alone, left_of, log, message, native::python_job, pod,
-    pods, state_is, until, until_told,
+    pods, state_is, sums, until, until_told,
 };
 use crate::apiserver::{
     kubectl::{kubectl, try_kubectl_with},
@@ -16,8 +16,11 @@ use serde_json::{Value, json};
 fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
     let _shared = install();
     let name = "driver-deleted";
-    runs(&job(name, "stay"));
+    let mut job = job(name, "stay");
+    json_patch::merge(&mut job["spec"], &sums::by_settings());
+    runs(&job);
     has_executor(name);
+    sums::are_those_of_the_pods(&job);
     kubectl(&["delete", "pod", &format!("{name}-driver")]);
     assert_eq!(followed(name).last().unwrap(), "FAILED");
     let message = message(name);
@@ -85,8 +88,10 @@ fn an_executor_that_is_made_after_an_edit_follows_it_and_the_driver_goes_on() {
     let name = "partial-restart";
     let mut job = job(name, "stay");
     job["metadata"]["annotations"] = json!({annotation::PARTIAL_RESTART: "true"});
+    json_patch::merge(&mut job["spec"], &sums::by_fields());
     runs(&job);
     has_executor(name);
+    sums::are_those_of_the_pods(&job);
     let before = pod(name, "driver");
     let toleration = json!({"key": "pool", "operator": "Equal", "value": "new", "effect": "NoSchedule"});
     let executor = json!({"nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [toleration]});
@@ -134,13 +139,15 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
     let why = runs[0]["message"].as_str().unwrap();
     assert!(why.contains("EvictionByEvictionAPI"), "{why}");
 
-    kubectl(&["uncordon", &node]);
-    state_is(name, "RUNNING");
-    assert_eq!(application(name)["status"]["applicationState"]["errorMessage"], Value::Null);
-    // The application is edited while it runs: the run ends, and the new spec is run.
+    // The application is edited while its driver waits: the run ends, and the new spec is run.
     job["spec"]["arguments"] = json!(["end"]);
     apply(&job);
+    until("the edited one waits for a node", || {
+        application(name)["status"]["runOrdinal"] == 3 && message(name).starts_with("Unschedulable: ")
+    });
+    kubectl(&["uncordon", &node]);
     assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    assert_eq!(application(name)["status"]["applicationState"]["errorMessage"], Value::Null);
     let status = application(name)["status"].take();
     let causes: Vec<_> = status["runs"].as_array().unwrap().iter().map(|run| &run["cause"]).collect();
     assert_eq!(causes, ["Created", "FailureRetry", "SpecEdited"]);

@@ -46,12 +46,14 @@ mod ui;
 /// A file store that speaks WebHDFS.
 mod web_hdfs;
 
+use self::sparkctl::sparkctl;
 use crate::{
     apiserver::{
         calls,
         kubectl::{kubectl, try_kubectl_with},
     },
     golden::{data, yaml},
+    program::{run, sparkctl_program},
 };
 use serde_json::{Value, json};
 use std::{
@@ -70,13 +72,23 @@ const PATIENCE: &str = "240s";
 pub(crate) const APPLICATIONS: &str =
     "/apis/sparkoperator.k8s.io/v1beta2/namespaces/default/sparkapplications";
 
+/// Other tests create examples by `kubectl apply`.
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_example_runs_from_kubectl_apply_to_its_result() {
+fn the_example_runs_from_sparkctl_create_to_its_result() {
     let _shared = install();
-    let states = states_of("spark-pi", "manifests/examples/spark-pi.yaml");
-    assert_eq!(states, ["SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]);
-    assert!(log("spark-pi-driver").contains("Pi is roughly 3."));
+    let file = "manifests/examples/spark-pi.yaml";
+    // Another application of the name, which nobody runs.
+    let mut before: Value = yaml(Path::new(file));
+    before["spec"]["suspend"] = json!(true);
+    apply(&before);
+    let output = run(sparkctl_program(), &["create", "--delete", "--logs", file], "");
+    let [said, complaint] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(output.status.success() && complaint.contains("spark-pi is completed\n"), "{complaint}");
+    let made = "SparkApplication \"spark-pi\" deleted\nSparkApplication \"spark-pi\" created\n";
+    assert!(said.starts_with(made) && said.contains("Pi is roughly 3."), "{said}");
+    assert_eq!(sparkctl(&["log", "spark-pi", "--tail", "2"], 0).lines().count(), 2);
+    assert!(sparkctl(&["status", "spark-pi"], 0).starts_with("spark-pi is COMPLETED\n"));
 
     let status = &application("spark-pi")["status"];
     let counters = ["executionAttempts", "submissionAttempts", "runOrdinal", "observedGeneration"];
@@ -91,47 +103,6 @@ fn the_example_runs_from_kubectl_apply_to_its_result() {
     // itself.
     let executors: Vec<_> = status["executorState"].as_object().unwrap().values().collect();
     assert!(executors == ["COMPLETED"] || executors == ["FAILED"], "{status:#}");
-}
-
-/// Most jobs of these tests are in Python: `customized` has one that reads and writes all that can be mounted.
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_java_job_reads_and_writes_what_the_webhook_mounted() {
-    let _shared = install();
-    let name = "read-mounted-java";
-    let states = states_of(name, &format!("tests/data/node/{name}.yaml"));
-    assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
-
-    let log = log(&format!("{name}-driver"));
-    for role in ["driver", "executor"] {
-        for line in
-            [format!("{role} read: hello from a ConfigMap"), format!("{role} wrote: /mnt/work/{role}.txt")]
-        {
-            assert!(log.lines().any(|printed| printed == line), "`{line}` is not in\n{log}");
-        }
-        let pod = pod(name, role);
-        let container = &pod["spec"]["containers"][0];
-        let has = |list: &Value, entry: Value| list.as_array().is_some_and(|list| list.contains(&entry));
-        assert!(
-            has(&container["env"], json!({"name": "QUOTED", "value": "a \"b\" ${c} {{APP_ID}} ü"})),
-            "{pod:#}"
-        );
-        let greeting = json!({"name": "greeting-java-vol", "readOnly": true, "mountPath": "/mnt/greeting"});
-        assert!(has(&container["volumeMounts"], greeting), "{pod:#}");
-        assert!(
-            has(&container["volumeMounts"], json!({"name": "work", "mountPath": "/mnt/work"})),
-            "{pod:#}"
-        );
-        assert!(
-            has(&pod["spec"]["volumes"], json!({"name": "work", "emptyDir": {"sizeLimit": "1Gi"}})),
-            "{pod:#}"
-        );
-        let toleration =
-            json!({"key": "dedicated", "operator": "Equal", "value": "spark", "effect": "NoSchedule"});
-        assert!(has(&pod["spec"]["tolerations"], toleration), "{pod:#}");
-        let affinity = &application(name)["spec"][role]["affinity"];
-        assert_eq!(&pod["spec"]["affinity"], affinity, "{role}");
-    }
 }
 
 /// The lock of the installation: a reader uses the installation as it is; a writer changes the installation or the

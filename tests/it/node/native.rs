@@ -2,7 +2,7 @@
 //! in a submission pod.
 
 use super::{
-    Installed, application, apply, delete, followed, install, install_alone, log, make_job, printed,
+    Installed, application, apply, delete, followed, install, install_alone, log, make_job, pod, printed,
     sparkctl::each_line_of_all_executors_says_whose_it_is, until_told,
 };
 use crate::apiserver::kubectl::kubectl;
@@ -20,46 +20,7 @@ pub(crate) fn image() -> String {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn both_submitters_bring_the_same_result_and_each_line_of_executors_says_whose_it_is() {
-    let _shared = install();
-    let results = ["native", "spark-submit"].map(|submitter| {
-        let name = format!("same-{submitter}");
-        let mut job = job(&name);
-        job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
-        apply(&job);
-        if submitter == "native" {
-            each_line_of_all_executors_says_whose_it_is(&name);
-        }
-        completes(&job);
-        let driver = format!("{name}-driver");
-        (printed(&driver, "result: "), printed(&driver, "executor saw: ").split(',').count())
-    });
-    assert_eq!(results[0], results[1]);
-    assert_eq!(results[0].0, "333328333350000");
-    // The remaining objects show who submitted: natively created objects are deleted at the end of the run; Spark's own
-    // objects stay as long as the driver's pod. The Service of the web UI stays in both cases and is left out here.
-    let services = |name: &str| {
-        let selector =
-            format!("sparkoperator.k8s.io/app-name={name},!sparkoperator.k8s.io/created-by-spark-operator");
-        kubectl(&["get", "services,configmaps", "--selector", &selector, "--output=name"])
-    };
-    assert_eq!(services("same-native"), "");
-    let driver: Value =
-        serde_json::from_str(&kubectl(&["get", "pod", "same-spark-submit-driver", "-o", "json"])).unwrap();
-    let made = driver["spec"]["volumes"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|volume| volume["name"] == "spark-conf-volume-driver");
-    let config_map = made.unwrap()["configMap"]["name"].as_str().unwrap();
-    kubectl(&["get", "configmap", config_map]);
-    let submission = "sparkoperator.k8s.io/app-name=same-spark-submit,spark-role=submission";
-    assert_eq!(kubectl(&["get", "pods,configmaps", "--selector", submission, "--output=name"]), "");
-}
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
+fn executors_come_and_go_scratch_space_is_used_templates_have_sidecars_and_nothing_is_left() {
     let _shared = install();
     let mut job = job("native-dynamic");
     let spec = &mut job["spec"];
@@ -86,12 +47,16 @@ fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
     spec["executor"].as_object_mut().unwrap().remove("instances");
     completes(&job);
 
+    // What the operator itself creates is deleted at the end of the run. The Service of the web UI stays.
+    let of_run =
+        "sparkoperator.k8s.io/app-name=native-dynamic,!sparkoperator.k8s.io/created-by-spark-operator";
+    assert_eq!(kubectl(&["get", "services,configmaps", "--selector", of_run, "--output=name"]), "");
     let driver = "native-dynamic-driver";
     assert_eq!(printed(driver, "executors: "), "2 then 0");
     assert_eq!(printed(driver, "scratch of driver: "), "/scratch");
     let saw = printed(driver, "executor saw: ");
     assert!(saw.starts_with("('/scratch/blockmgr-") && saw.ends_with("', 'green', True)"), "{saw}");
-    let pod: Value = serde_json::from_str(&kubectl(&["get", "pod", driver, "-o", "json"])).unwrap();
+    let pod = pod("native-dynamic", "driver");
     assert_eq!(pod["metadata"]["labels"]["template"], "driver");
     let names: Vec<_> = pod["spec"]["containers"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
     assert!(names.len() == 2 && names.contains(&&json!("companion")), "{names:?}");
@@ -104,24 +69,39 @@ fn executors_come_and_go_scratch_space_is_used_and_templates_have_sidecars() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn without_the_webhook_drivers_and_executors_are_customized_all_the_same_alone() {
+fn without_the_webhook_both_submitters_bring_the_same_result_from_customized_pods_alone() {
     let _alone = install_alone();
     // With these configurations, the API server would call a webhook that does not answer.
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
         kubectl(&["delete", kind, "spark-operator-webhook"]);
     }
     let _installed = Installed::with(&["--webhook=false"]);
-    for submitter in ["native", "spark-submit"] {
+    let jobs = ["spark-submit", "native"].map(|submitter| {
         let name = format!("unhooked-{submitter}");
         let mut job = job(&name);
         job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": submitter});
         job["spec"]["executor"]["memoryLimit"] = json!("900m");
+        apply(&job);
+        (name, job)
+    });
+    let submitted = "unhooked-spark-submit";
+    each_line_of_all_executors_says_whose_it_is(submitted);
+    for (name, job) in jobs {
         completes(&job);
-        let saw = printed(&format!("{name}-driver"), "executor saw: ");
+        let driver = format!("{name}-driver");
+        assert_eq!(printed(&driver, "result: "), "333328333350000");
+        let saw = printed(&driver, "executor saw: ");
         assert!(saw.contains("'green'"), "{saw}");
         let overwritten = "in which Spark overwrites spec.executor.memoryLimit";
         until_told(&format!("sparkapplication/{name}"), &[overwritten]);
     }
+    // Spark's own objects stay as long as the driver's pod, those of the submission do not.
+    let driver = pod(submitted, "driver");
+    let mut volumes = driver["spec"]["volumes"].as_array().unwrap().iter();
+    let made = volumes.find(|volume| volume["name"] == "spark-conf-volume-driver").unwrap();
+    kubectl(&["get", "configmap", made["configMap"]["name"].as_str().unwrap()]);
+    let submission = format!("sparkoperator.k8s.io/app-name={submitted},spark-role=submission");
+    assert_eq!(kubectl(&["get", "pods,configmaps", "--selector", &submission, "--output=name"]), "");
 }
 
 /// Applies a job; asserts that it completes.

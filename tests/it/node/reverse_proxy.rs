@@ -176,7 +176,7 @@ fn backend(path: &HTTPIngressPath, services: &[Service]) -> SocketAddr {
     SocketAddr::new(address, u16::try_from(port).unwrap())
 }
 
-/// Returns the certificate and key from the Secret that the Ingresses name for TLS.
+/// Returns a TLS server with the certificate and key from the Secret that the Ingresses name for TLS.
 fn certificate(namespace: &str, ingresses: &[Ingress]) -> Option<TlsAcceptor> {
     let tls =
         ingresses.iter().flat_map(|ingress| ingress.spec.iter().flat_map(|spec| spec.tls.iter().flatten()));
@@ -185,16 +185,11 @@ fn certificate(namespace: &str, ingresses: &[Ingress]) -> Option<TlsAcceptor> {
     let secret = secrets.iter().find(|secret| secret.name_any() == name);
     let data = secret.unwrap_or_else(|| panic!("no Secret {name}")).data.as_ref().unwrap();
     let pem = |key: &str| -> &[u8] { &data.get(key).map(|ByteString(bytes)| bytes).expect(key)[..] };
-    Some(acceptor(pem("tls.crt"), pem("tls.key")))
-}
-
-/// Returns a TLS server with this certificate and key, both in PEM.
-pub(super) fn acceptor(certificate: &[u8], key: &[u8]) -> TlsAcceptor {
-    let chain = CertificateDer::pem_slice_iter(certificate).map(Result::unwrap).collect();
-    let key = PrivateKeyDer::from_pem_slice(key).unwrap();
+    let chain = CertificateDer::pem_slice_iter(pem("tls.crt")).map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_slice(pem("tls.key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    Arc::new(config.with_no_client_auth().with_single_cert(chain, key).unwrap()).into()
+    Some(Arc::new(config.with_no_client_auth().with_single_cert(chain, key).unwrap()).into())
 }
 
 fn all<K: DeserializeOwned + Clone>(namespace: &str, kind: &str) -> Vec<K> {

@@ -17,52 +17,6 @@ use std::{
     time::Duration,
 };
 
-#[test]
-#[ignore = "needs a node: make test"]
-fn create_follows_the_driver_and_fails_if_the_application_does() {
-    let _shared = install();
-    // The files of this test have names that no other test's applications have.
-    let file = |name: &str, of: &str| {
-        let mut application: Value = yaml(&data(of));
-        application["metadata"]["name"] = json!(name);
-        let file = kept(&format!("{name}.json"));
-        fs::write(&file, application.to_string()).unwrap();
-        (application, file.to_str().unwrap().to_owned())
-    };
-    let (mut before, succeeds) = file("created-pi", "../../manifests/examples/spark-pi.yaml");
-    let (_, fails) = file("created-to-fail", "node/exit-3.yaml");
-
-    // Another application of the name, which nobody runs.
-    before["spec"]["suspend"] = json!(true);
-    apply(&before);
-    let output = run(sparkctl_program(), &["create", "--delete", "--logs", &succeeds], "");
-    let [said, complaint] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-    assert!(output.status.success() && complaint.contains("created-pi is completed\n"), "{complaint}");
-    let made = "SparkApplication \"created-pi\" deleted\nSparkApplication \"created-pi\" created\n";
-    assert!(said.starts_with(made), "{said}");
-    assert!(said.contains("Pi is roughly 3."), "{said}");
-    assert_eq!(sparkctl(&["log", "created-pi", "--tail", "2"], 0).lines().count(), 2);
-    assert!(sparkctl(&["status", "created-pi"], 0).starts_with("created-pi is COMPLETED\n"));
-
-    let terminal = Terminal::new(110, 30);
-    terminal.types(&format!("sparkctl create --delete --logs {fails}; echo \"code $?\""));
-    // The line about the wait is shown, and disappears.
-    terminal.until(|screen| screen.contains(" waiting for the driver of created-to-fail: "));
-    let screen = terminal.until(|screen| screen.contains("\ncode 5\n"));
-    assert!(
-        !screen.contains("waiting for")
-            && screen.contains("exiting with 3\n")
-            && screen.contains("SparkApplication created-to-fail is FAILED: "),
-        "{screen}"
-    );
-    terminal.keeps("sparkctl-create.txt");
-    assert_eq!(message("created-to-fail"), "driver container failed with ExitCode: 3, Reason: Error");
-    until_told("sparkapplication/created-to-fail", &["Warning", "SparkApplicationFailed", "ExitCode: 3"]);
-    for name in ["created-pi", "created-to-fail"] {
-        delete(name);
-    }
-}
-
 /// Follows what all executors of an application print, which has one, until it completes; asserts that each line says whose it
 /// is.
 pub(super) fn each_line_of_all_executors_says_whose_it_is(name: &str) {
@@ -74,7 +28,7 @@ pub(super) fn each_line_of_all_executors_says_whose_it_is(name: &str) {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_log_is_followed_from_one_driver_to_the_next_and_beside_a_sidecar() {
+fn create_and_log_follow_one_driver_after_the_other_beside_a_sidecar() {
     let _shared = install();
     let mut job: Value = yaml(&data("node/exit-3.yaml"));
     job["metadata"]["name"] = json!("retried");
@@ -83,10 +37,26 @@ fn the_log_is_followed_from_one_driver_to_the_next_and_beside_a_sidecar() {
     let chatter = ["sh", "-c", "echo chatter"];
     job["spec"]["driver"]["sidecars"] =
         json!([{"name": "chatter", "image": job["spec"]["image"], "command": chatter}]);
-    apply(&job);
+    let file = kept("retried.json");
+    fs::write(&file, job.to_string()).unwrap();
+
+    let terminal = Terminal::new(110, 30);
+    terminal.types(&format!("sparkctl create --delete --logs {}; echo \"code $?\"", file.display()));
+    // The line about the wait is shown, and disappears.
+    terminal.until(|screen| screen.contains(" waiting for the driver of retried: "));
     let said = sparkctl(&["log", "retried", "--follow"], 0);
     assert_eq!(said.lines().filter(|line| *line == "exiting with 3").count(), 2, "{said}");
     assert!(!said.contains("chatter"), "{said}");
+    let screen = terminal.until(|screen| screen.contains("\ncode 5\n"));
+    assert!(
+        !screen.contains("waiting for")
+            && screen.contains("exiting with 3\n")
+            && screen.contains("SparkApplication retried is FAILED: "),
+        "{screen}"
+    );
+    terminal.keeps("sparkctl-create.txt");
+    assert_eq!(message("retried"), "driver container failed with ExitCode: 3, Reason: Error");
+    until_told("sparkapplication/retried", &["Warning", "SparkApplicationFailed", "ExitCode: 3"]);
 
     let status = sparkctl(&["status", "retried"], 0);
     assert!(status.starts_with("retried is FAILED: driver container failed with ExitCode: 3"), "{status}");

@@ -135,25 +135,6 @@ fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
     nothing_is_left_of_the_submission(name);
 }
 
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_volume_that_cannot_be_mounted_is_named_while_the_submission_pod_waits_for_it() {
-    let _shared = install();
-    let name = "submission-volume-missing";
-    let mut job = python_job(name, "submission-job", JOB);
-    job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
-    job["spec"]["volumes"][0]["configMap"]["name"] = json!("no-such-map");
-    apply(&job);
-    until("the status says what is missing", || {
-        let message = message(name);
-        message.starts_with("submission pod ")
-            && message.contains(": FailedMount: ")
-            && message.contains("no-such-map")
-    });
-    delete(name);
-    nothing_is_left_of_the_submission(name);
-}
-
 /// Returns the submission pod of an application, as soon as the pod exists.
 fn submission_pod(name: &str) -> Value {
     let submission = format!("sparkoperator.k8s.io/app-name={name},spark-role=submission");

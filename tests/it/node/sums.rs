@@ -1,65 +1,50 @@
-//! Proves that quotas and batch schedulers are told what the pods of a real Spark ask for, to the last MiB.
+//! Compares the sums of requests, of which quotas and batch schedulers are told, with the pods that a real Spark creates, to the
+//! last MiB. The applications are those of other tests, which ask for more than usual.
 
-use super::{
-    apply, install,
-    native::{image, python_job},
-    pod, pods, until,
-};
-use crate::apiserver::kubectl::kubectl;
+use super::{native::image, pod};
 use k8s_openapi::api::core::v1::Pod;
 use plan::pod_requests::PodRequests;
 use pods::PodClaim;
 use serde_json::{Value, json};
 
-#[test]
-#[ignore = "needs a node: make test"]
-fn the_sums_are_those_of_the_pods_that_spark_makes() {
-    let _shared = install();
-    let jobs = [
-        (
-            "sums-python",
-            json!({
-                "sparkConf": {
-                    "spark.executor.pyspark.memory": "300m",
-                    "spark.memory.offHeap.enabled": "true",
-                    "spark.memory.offHeap.size": "100m",
-                },
-                "memoryOverheadFactor": "0.9",
-            }),
-        ),
-        (
-            "sums-beside",
-            json!({
-                "driver": {
-                    "memoryOverhead": "200m",
-                    "coreLimit": "900m",
-                    "sidecars": [beside("200m", "50Mi")],
-                    "initContainers": [before("900m", "10Mi")],
-                },
-                "executor": {
-                    "memoryOverhead": "311m",
-                    "coreRequest": "150m",
-                    "sidecars": [beside("10m", "20Mi")],
-                    "initContainers": [before("5m", "2Gi")],
-                },
-            }),
-        ),
-    ];
-    let jobs = jobs.map(|(name, spec)| {
-        let mut job = python_job(name, "sums-job", "tests/data/node/native/job.py");
-        json_patch::merge(&mut job["spec"], &spec);
-        apply(&job);
-        (name, job)
-    });
-    for (name, job) in jobs {
-        let expected = PodRequests::of(&serde_json::from_value(job).unwrap(), "").unwrap();
-        for (role, planned) in [("driver", &expected.driver), ("executor", &expected.executor)] {
-            let selector = format!("sparkoperator.k8s.io/app-name={name},spark-role={role}");
-            until(&format!("{name} has a pod of the {role}"), || !pods(&selector).is_empty());
-            let made: Pod = serde_json::from_value(pod(name, role)).unwrap();
-            assert_eq!(PodClaim::of(made).requests(), planned.claim.requests(), "{name}: {role}");
-        }
-        kubectl(&["delete", "sparkapplication", name, "--wait=false"]);
+/// Returns a part of a spec in Python: memory beside the heap by settings of Spark and by a factor.
+pub(super) fn by_settings() -> Value {
+    json!({
+        "sparkConf": {
+            // A Python that may have less does not start.
+            "spark.executor.pyspark.memory": "1g",
+            "spark.memory.offHeap.enabled": "true",
+            "spark.memory.offHeap.size": "100m",
+        },
+        "memoryOverheadFactor": "0.9",
+    })
+}
+
+/// Returns a part of a spec: cores, memory beside the heap and containers beside Spark's.
+pub(super) fn by_fields() -> Value {
+    json!({
+        "driver": {
+            "memoryOverhead": "200m",
+            "coreLimit": "900m",
+            "sidecars": [beside("200m", "50Mi")],
+            "initContainers": [before("900m", "10Mi")],
+        },
+        "executor": {
+            "memoryOverhead": "311m",
+            "coreRequest": "150m",
+            "sidecars": [beside("10m", "20Mi")],
+            "initContainers": [before("5m", "2Gi")],
+        },
+    })
+}
+
+/// Asserts that the driver and the only executor of an application ask for what is planned.
+pub(super) fn are_those_of_the_pods(application: &Value) {
+    let name = application["metadata"]["name"].as_str().unwrap();
+    let expected = PodRequests::of(&serde_json::from_value(application.clone()).unwrap(), "").unwrap();
+    for (role, planned) in [("driver", &expected.driver), ("executor", &expected.executor)] {
+        let made: Pod = serde_json::from_value(pod(name, role)).unwrap();
+        assert_eq!(PodClaim::of(made).requests(), planned.claim.requests(), "{name}: {role}");
     }
 }
 

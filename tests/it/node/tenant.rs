@@ -5,11 +5,13 @@ use super::{
     native::{image, spark_version},
 };
 use crate::{
-    apiserver::kubectl::{kubectl, try_kubectl_with},
+    apiserver::{
+        kubectl::{kubectl, try_kubectl_with},
+        submission_node::account_objects,
+    },
     golden::{data, yaml},
 };
 use serde_json::{Value, json};
-use std::fs;
 
 /// The namespace, which is deleted with its contents when this value is dropped.
 pub(super) struct Tenant(&'static str);
@@ -20,13 +22,7 @@ impl Tenant {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         apply(&namespace);
-        let manifest = fs::read_to_string("manifests/rbac/spark.yaml").unwrap();
-        for mut object in serde_saphyr::from_multiple::<Value>(&manifest).unwrap() {
-            object["metadata"]["namespace"] = json!(name);
-            let subjects = object.get_mut("subjects").and_then(Value::as_array_mut);
-            for subject in subjects.into_iter().flatten() {
-                subject["namespace"] = json!(name);
-            }
+        for object in account_objects(name) {
             apply(&object);
         }
         Self(name)

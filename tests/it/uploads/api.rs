@@ -1,5 +1,6 @@
 //! The part of an API server that `sparkctl create` needs to create applications; accepts every object.
 
+use crate::program::kubeconfig;
 use axum::{
     Json, Router,
     extract::Request,
@@ -10,7 +11,6 @@ use axum::{
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -42,14 +42,7 @@ impl ApiServer {
         let server = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(any(answer));
         let serving = tokio::spawn(async { axum::serve(listener, router).await.unwrap() });
-        let kubeconfig = folder.join("kubeconfig");
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "it",
-            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it", "namespace": "team"}}],
-            "clusters": [{"name": "it", "cluster": {"server": server}}],
-            "users": [{"name": "it", "user": {}}],
-        });
-        fs::write(&kubeconfig, config.to_string()).unwrap();
+        let kubeconfig = kubeconfig(folder, &server, "team");
         Self { kubeconfig, written, serving }
     }
 

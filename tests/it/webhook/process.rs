@@ -201,12 +201,6 @@ async fn api_server(folder: &Path, routes: Router) -> (AbortOnDropHandle<()>, Pa
     let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = format!("http://{}", tcp.local_addr().unwrap());
     let serving = tokio::spawn(async { axum::serve(tcp, routes).await.unwrap() });
-    let kubeconfig = folder.join("kubeconfig");
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "a",
-        "clusters": [{"name": "a", "cluster": {"server": server}}],
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": ""}}],
-    });
-    fs::write(&kubeconfig, config.to_string()).unwrap();
+    let kubeconfig = program::kubeconfig(folder, &server, "default");
     (AbortOnDropHandle::new(serving), kubeconfig)
 }

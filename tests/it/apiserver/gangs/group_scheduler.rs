@@ -101,16 +101,8 @@ impl<'a> GroupScheduler<'a> {
     /// Writes into the group's status that its pods are placed.
     async fn tell(&self, group: &str) {
         if let Some(kind) = self.groups() {
-            let status = r#"{"status":{"phase":"Running"}}"#;
-            self.namespace.kubectl(&[
-                "patch",
-                kind,
-                group,
-                "--subresource=status",
-                "--type=merge",
-                "--patch",
-                status,
-            ]);
+            let group = format!("{}/{group}/status", super::path(self.namespace, kind));
+            calls::merge(&group, &json!({"status": {"phase": "Running"}}));
         }
     }
 

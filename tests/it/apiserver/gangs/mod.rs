@@ -6,14 +6,14 @@ pub(crate) mod group_scheduler;
 use super::{
     applications::{application, owned_by},
     calls, eventually,
-    kubectl::{kubectl, kubectl_refuses, kubectl_with, try_kubectl_with},
+    kubectl::{kubectl, try_kubectl_with},
     kubelet,
     namespace::{Granted, Namespace, Reviewed},
     operator::{Operator, Setup},
     seen,
     spark::make_executor,
 };
-use crate::{golden::yaml, program};
+use crate::golden::yaml;
 use api::SparkApplication;
 use group_scheduler::{GroupScheduler, Reads, has_ended};
 use k8s_openapi::api::core::v1::Pod;
@@ -52,14 +52,24 @@ impl Drop for Definitions {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn the_next_run_after_an_edit_has_a_group_of_its_own() {
+async fn each_run_has_a_group_of_its_own_which_is_kept_as_it_was_made_and_placed_whole() {
     let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
-    let namespace = Namespace::new("gang-edited").await;
+    let volcano = Namespace::new("gang-whole").await;
     let _definitions = Definitions::begin();
-    let _operator = with_gangs(&namespace).start().await;
+    let directory = volcano.folder.join("conf");
+    fs::create_dir(&directory).unwrap();
+    let setup = with_gangs(&volcano).env("SPARK_CONF_DIR", directory.to_str().unwrap());
+    let _operator = setup.start().await;
+    the_next_run_after_an_edit_has_a_group_of_its_own(&volcano.beside("gang-edited").await).await;
+    of_three_applications_two_run_at_a_time_where_there_is_room_for_two_groups(&volcano).await;
+    while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_waits_for(&volcano, &directory)
+        .await;
+}
+
+async fn the_next_run_after_an_edit_has_a_group_of_its_own(namespace: &Namespace) {
     namespace.apply(&of_scheduler("volcano"));
     namespace.reaches("pi", "SUBMITTED").await;
-    let first = groups(&namespace, VOLCANO).remove(0);
+    let first = groups(namespace, VOLCANO).remove(0);
     assert_eq!(first["spec"]["queue"], "default", "the definition's own default");
 
     let mut edited = of_scheduler("volcano");
@@ -67,7 +77,7 @@ async fn the_next_run_after_an_edit_has_a_group_of_its_own() {
     edited["spec"]["executor"]["instances"] = json!(5);
     namespace.apply(&edited);
     eventually("the group is that of the next run", async || {
-        let groups = groups(&namespace, VOLCANO);
+        let groups = groups(namespace, VOLCANO);
         let is_new =
             |group: &Value| group["spec"]["queue"] == "data" && group["spec"]["minResources"]["cpu"] == "6";
         seen(matches!(&groups[..], [group] if is_new(group)), groups)
@@ -79,7 +89,7 @@ async fn the_next_run_after_an_edit_has_a_group_of_its_own() {
     edited["spec"]["batchScheduler"] = json!("coscheduler");
     namespace.apply(&edited);
     eventually("the group is that of the other scheduler", async || {
-        let groups = [groups(&namespace, VOLCANO), groups(&namespace, COSCHEDULING)];
+        let groups = [groups(namespace, VOLCANO), groups(namespace, COSCHEDULING)];
         seen(groups[0].is_empty() && groups[1].len() == 1, groups)
     })
     .await;
@@ -87,17 +97,20 @@ async fn the_next_run_after_an_edit_has_a_group_of_its_own() {
     edited["spec"]["suspend"] = json!(true);
     namespace.apply(&edited);
     namespace.reaches("pi", "SUSPENDED").await;
-    assert_eq!(groups(&namespace, COSCHEDULING), Vec::<Value>::new());
+    assert_eq!(groups(namespace, COSCHEDULING), Vec::<Value>::new());
 }
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler() {
-    let _rights = Granted::begin(VOLCANO_RBAC);
+    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(KUBERNETES_RBAC)];
     let namespace = Namespace::new("gang-scheduled").await;
     let _definitions = Definitions::begin();
     let default = "--default-batch-scheduler=volcano";
-    let _operator = Operator::with(&namespace).argument(ENABLED).argument(default).start().await;
+    let setup = Operator::with(&namespace).argument(ENABLED).argument(KUBERNETES);
+    let _operator = setup.argument(default).start().await;
+    for_kubernetes_own_gangs_the_reason_says_what_the_cluster_needs(&namespace.beside("gang-too-old").await)
+        .await;
     let schedule = json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication", "metadata": {"name": "often"},
         "spec": {"schedule": "@every 2s", "concurrencyPolicy": "Forbid", "template": application("pi")["spec"]},
@@ -117,16 +130,14 @@ async fn the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler() {
     assert_eq!(driver["spec"]["schedulerName"], "volcano");
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_waits_for() {
-    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
-    let volcano = Namespace::new("gang-kept").await;
-    let coscheduling = volcano.beside("gang-kept-coscheduling").await;
-    let _definitions = Definitions::begin();
-    let defaults = volcano.folder.join("spark-defaults.conf");
-    let folder = volcano.folder.to_str().unwrap();
-    let _operator = with_gangs(&volcano).env("SPARK_CONF_DIR", folder).start().await;
+/// `directory` is the operator's SPARK_CONF_DIR.
+async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_waits_for(
+    beside: &Namespace,
+    directory: &Path,
+) {
+    let volcano = beside.beside("gang-kept").await;
+    let coscheduling = beside.beside("gang-kept-coscheduling").await;
+    let defaults = directory.join("spark-defaults.conf");
     for (namespace, kind, scheduler, name) in
         [(&volcano, VOLCANO, "volcano", "spark-pi-pg"), (&coscheduling, COSCHEDULING, "coscheduler", "pi-pg")]
     {
@@ -141,9 +152,8 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
             "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources",
             "message": "3/5 tasks in gang unschedulable: queue data is full",
         }]}});
-        let patch =
-            ["patch", kind, name, "--subresource=status", "--type=merge", "--patch", &status.to_string()];
-        namespace.kubectl(&patch);
+        let group = format!("{}/{name}", path(namespace, kind));
+        calls::merge(&format!("{group}/status"), &status);
         let expected = format!(
             "PodGroup {name}: Pending since {}: NotEnoughResources: 3/5 tasks in gang unschedulable: queue data is full",
             made["metadata"]["creationTimestamp"].as_str().unwrap()
@@ -154,13 +164,13 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
             })
             .await;
 
-        namespace.kubectl(&["patch", kind, name, "--type=merge", "--patch", r#"{"spec":{"minMember":9}}"#]);
+        calls::merge(&group, &json!({"spec": {"minMember": 9}}));
         eventually("the edit is undone", async || {
             let groups = groups(namespace, kind);
             seen(groups[0]["spec"] == made["spec"], groups)
         })
         .await;
-        namespace.kubectl(&["delete", kind, name]);
+        calls::delete(&group);
         eventually("the group is made again", async || {
             let groups = groups(namespace, kind);
             let is_new = |group: &Value| {
@@ -191,7 +201,10 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
 async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
     let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
     let namespace = Namespace::new("gang-refused").await;
+    let reviewed = Reviewed::begin();
     let _operator = with_gangs(&namespace).start().await;
+    a_scheduler_that_the_operator_does_not_know_is_refused_at_once(&namespace);
+    drop(reviewed);
     for (scheduler, kind, help) in [
         ("volcano", "PodGroup.scheduling.volcano.sh", "install Volcano, or take batchScheduler out"),
         (
@@ -255,60 +268,33 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
     drop(definitions);
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_scheduler_that_the_operator_does_not_know_is_refused_at_once() {
-    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
-    let namespace = Namespace::new("gang-unknown").await;
-    let _reviewed = Reviewed::begin();
-    let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-    {
-        let _operator = with_gangs(&namespace).start().await;
-        let refused = kubectl_refuses(&of_scheduler("volcno"), &create);
-        let why = "spec.batchScheduler: the operator knows no batch scheduler `volcno`: write one of volcano, yunikorn, coscheduler, kube-scheduler, or have \
-                   the administrator add the name to --kube-scheduler-names";
-        assert!(refused.ends_with(why), "{refused}");
-        kubectl_with(&of_scheduler("coscheduler"), &create);
-        let mut nameless = of_scheduler("volcano");
-        nameless["spec"]["batchSchedulerOptions"] = json!({"queue": "Data Lake"});
-        let refused = kubectl_refuses(&nameless, &create);
-        let why = "spec.batchSchedulerOptions.queue: `Data Lake` cannot be the name of a queue: write lower-case letters, digits, `-` and `.`";
-        assert!(refused.ends_with(why), "{refused}");
-        let schedule = json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication", "metadata": {"name": "pi"},
-            "spec": {"schedule": "@daily", "template": nameless["spec"]},
-        });
-        let refused = kubectl_refuses(&schedule, &create);
-        assert!(refused.ends_with(&why.replace("spec.", "spec.template.")), "{refused}");
-    }
-    let _operator = Operator::start(&namespace).await;
-    let said = program::run("kubectl", &create, &of_scheduler("volcano").to_string());
-    assert!(said.status.success(), "{said:?}");
-    let warning = "Warning: spec.batchScheduler: only becomes the schedulerName of the pods, without a group: the operator runs without \
-                   --enable-batch-scheduler";
-    assert!(String::from_utf8_lossy(&said.stderr).contains(warning), "{said:?}");
+/// Needs an operator that reviews applications. What else is refused is in `tests/data/gang`.
+fn a_scheduler_that_the_operator_does_not_know_is_refused_at_once(namespace: &Namespace) {
+    let tried = |object: &Value| calls::tried_in(namespace.name, object);
+    let refused = tried(&of_scheduler("volcno")).unwrap_err();
+    let why = "spec.batchScheduler: the operator knows no batch scheduler `volcno`: write one of volcano, yunikorn, coscheduler, kube-scheduler, or have \
+               the administrator add the name to --kube-scheduler-names";
+    assert!(refused.contains(why), "{refused}");
+    tried(&of_scheduler("coscheduler")).unwrap();
+    let schedule = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication", "metadata": {"name": "pi"},
+        "spec": {"schedule": "@daily", "template": of_scheduler("volcno")["spec"]},
+    });
+    let refused = tried(&schedule).unwrap_err();
+    assert!(refused.contains(&why.replace("spec.", "spec.template.")), "{refused}");
 }
 
 /// This cluster is too old for them: `soak::placeholders` has one that is not.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn for_kubernetes_own_gangs_the_reason_says_what_the_cluster_needs() {
-    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(KUBERNETES_RBAC)];
-    let namespace = Namespace::new("gang-too-old").await;
-    let _operator = Operator::with(&namespace).argument(ENABLED).argument(KUBERNETES).start().await;
+async fn for_kubernetes_own_gangs_the_reason_says_what_the_cluster_needs(namespace: &Namespace) {
     namespace.apply(&of_scheduler("kubernetes"));
-    let why = failure(&namespace).await;
+    let why = failure(namespace).await;
     let needed = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or later";
     assert!(why.starts_with(needed), "{why}");
     assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn the_sums_are_those_of_the_drivers_of_all_examples() {
-    let namespace = Namespace::new("gang-examples").await;
-    let _reviewed = Reviewed::begin();
-    let _operator = Operator::start(&namespace).await;
+/// Needs an operator that reviews applications.
+pub(super) async fn the_sums_are_those_of_the_drivers_of_all_examples(namespace: &Namespace) {
     let mut compared = 0;
     for entry in fs::read_dir("manifests/examples").unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
@@ -332,18 +318,12 @@ async fn the_sums_are_those_of_the_drivers_of_all_examples() {
 }
 
 /// A scheduler that places whole groups only, by what pods and groups say. At last it places the example.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn of_three_applications_two_run_at_a_time_where_there_is_room_for_two_groups() {
+async fn of_three_applications_two_run_at_a_time_where_there_is_room_for_two_groups(volcano: &Namespace) {
     const CORES_OF_A_GROUP: i128 = 3;
-    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
-    let volcano = Namespace::new("gang-whole").await;
     let yunikorn = volcano.beside("gang-whole-yunikorn").await;
     let coscheduling = volcano.beside("gang-whole-coscheduling").await;
-    let _definitions = Definitions::begin();
-    let _operator = with_gangs(&volcano).start().await;
     for (namespace, name, reads) in [
-        (&volcano, "volcano", Reads::Volcano),
+        (volcano, "volcano", Reads::Volcano),
         (&yunikorn, "yunikorn", Reads::YuniKorn),
         (&coscheduling, "kube-scheduler", Reads::Coscheduling),
     ] {

@@ -2,30 +2,13 @@
 //! the budget cannot be created.
 
 use super::{Namespace, application, edit_spec, running, told};
-use crate::apiserver::{
-    applications::owned_by,
-    kubelet,
-    namespace::{DRIVER_PDB_RBAC, Granted},
-    operator::Operator,
-};
+use crate::apiserver::{applications::owned_by, kubelet};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_driver_has_a_budget_while_it_lives_and_runs_without_one_if_it_cannot_be_made() {
-    let namespace = Namespace::new("budget").await;
-    let without = namespace.beside("no-budget").await;
+/// Needs an operator with --enable-driver-pdb.
+pub(super) async fn a_driver_has_a_budget_while_it_lives(namespace: &Namespace) {
     namespace.clear::<PodDisruptionBudget>().await;
-    without.clear::<PodDisruptionBudget>().await;
-    let _granted = Granted::begin(DRIVER_PDB_RBAC);
-    let operator = Operator::with(&namespace).argument("--enable-driver-pdb").start().await;
-    a_driver_has_a_budget_while_it_lives(&namespace).await;
-    assert_eq!(super::complaints(&operator.log()), Vec::<&str>::new());
-    a_budget_that_cannot_be_made_keeps_nobody_from_running(&without).await;
-}
-
-async fn a_driver_has_a_budget_while_it_lives(namespace: &Namespace) {
     namespace.apply(&application("pi", &json!({"driverPodDisruptionBudget": true})));
     namespace.apply(&application("without", &json!({})));
     running(namespace, "without", 1).await;
@@ -50,7 +33,9 @@ async fn a_driver_has_a_budget_while_it_lives(namespace: &Namespace) {
     namespace.is_gone::<PodDisruptionBudget>("pi-driver").await;
 }
 
-async fn a_budget_that_cannot_be_made_keeps_nobody_from_running(namespace: &Namespace) {
+/// Needs an operator with --enable-driver-pdb.
+pub(super) async fn a_budget_that_cannot_be_made_keeps_nobody_from_running(namespace: &Namespace) {
+    namespace.clear::<PodDisruptionBudget>().await;
     let others = json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

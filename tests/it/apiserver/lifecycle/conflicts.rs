@@ -1,8 +1,8 @@
 //! Proves that the operator goes on where a user has written between its read and its write.
 
-use super::{Namespace, application, complaints};
+use super::{Namespace, application, complaints, edit, exposure};
 use crate::apiserver::{
-    kubelet,
+    kubelet, metrics,
     operator::Operator,
     proxy::{Call, Moment, Proxy, Trap},
 };
@@ -11,14 +11,14 @@ use serde_json::json;
 /// A user edits the application between the operator's read and its write, at every write.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_conflict_is_nothing_to_complain_of() {
+async fn a_conflict_is_nothing_to_complain_of_and_a_lost_answer_nothing_to_count_twice() {
     let namespace = Namespace::new("conflicts").await;
     let proxy = Proxy::start().await;
     let operator = Operator::with(&namespace).through(&proxy).start().await;
     let status = Call { method: "PATCH", path: "/sparkapplications/pi/status" };
     let interfered = async |trap: Trap, i: usize| {
         let held = trap.caught().await;
-        namespace.kubectl(&["annotate", "sparkapplication", "pi", "--overwrite", &format!("look={i}")]);
+        edit(&namespace, "pi", &json!({"metadata": {"annotations": {"look": i.to_string()}}}));
         held.release();
     };
     let trap = || proxy.hold(status, Moment::Before);
@@ -38,4 +38,10 @@ async fn a_conflict_is_nothing_to_complain_of() {
     assert_eq!(namespace.drivers_ever().await.len(), 1);
     assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]);
     assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
+
+    let unanswered = namespace.beside("unanswered").await;
+    metrics::a_status_that_was_written_without_an_answer_is_counted_once(&unanswered, &operator, &proxy)
+        .await;
+    let slow = namespace.beside("slow-exposure").await;
+    exposure::nobody_waits_for_a_service_that_is_slow_to_be_made(&slow, &proxy).await;
 }

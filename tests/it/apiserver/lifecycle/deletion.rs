@@ -3,7 +3,7 @@
 //! There is no garbage collector in this cluster: an object that the operator does not delete itself must have an
 //! owner.
 
-use super::{Namespace, application, complaints, running, submitted};
+use super::{Namespace, application, budgets, complaints, executors, running, submitted};
 use crate::apiserver::{
     eventually, kubelet,
     namespace::{DRIVER_PDB_RBAC, Granted},
@@ -15,6 +15,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Service},
     policy::v1::PodDisruptionBudget,
 };
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -32,11 +33,23 @@ const STATES: [(&str, &str, &str); 8] = [
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn deletion_in_the_background_and_in_the_foreground_leaves_nothing() {
+async fn pods_and_budgets_go_with_their_application_and_those_of_others_stay() {
     let namespace = Namespace::new("deleted").await;
-    namespace.clear::<PodDisruptionBudget>().await;
     let _granted = Granted::begin(DRIVER_PDB_RBAC);
     let operator = Operator::with(&namespace).argument("--enable-driver-pdb").start().await;
+    budgets::a_driver_has_a_budget_while_it_lives(&namespace.beside("budget").await).await;
+    deletion_in_the_background_and_in_the_foreground_leaves_nothing(&namespace).await;
+    assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
+
+    let without = namespace.beside("no-budget").await;
+    budgets::a_budget_that_cannot_be_made_keeps_nobody_from_running(&without).await;
+    an_application_of_the_same_name_is_another_one(&namespace.beside("successor").await).await;
+    let early = namespace.beside("early").await;
+    executors::an_operator_that_knows_no_application_yet_touches_no_pod(&early, operator).await;
+}
+
+async fn deletion_in_the_background_and_in_the_foreground_leaves_nothing(namespace: &Namespace) {
+    namespace.clear::<PodDisruptionBudget>().await;
     for (name, ..) in STATES {
         let spec = match name {
             "failing" => {
@@ -57,15 +70,15 @@ async fn deletion_in_the_background_and_in_the_foreground_leaves_nothing() {
         ("completed", Some(0)),
     ] {
         let driver = format!("{name}-driver");
-        submitted(&namespace, name, 1).await;
+        submitted(namespace, name, 1).await;
         let pod = namespace.pod(&driver).await.unwrap();
         // The executor stays Pending and may outlive its driver.
-        spark::make_executor(&namespace, &pod, 1).await;
+        spark::make_executor(namespace, &pod, 1).await;
         if name != "submitted" {
-            running(&namespace, name, 1).await;
+            running(namespace, name, 1).await;
         }
         if let Some(exit_code) = exit_code {
-            kubelet::ends(&namespace, &driver, exit_code).await;
+            kubelet::ends(namespace, &driver, exit_code).await;
         }
     }
     let mut uids = BTreeMap::new();
@@ -74,8 +87,9 @@ async fn deletion_in_the_background_and_in_the_foreground_leaves_nothing() {
         uids.insert(application["metadata"]["uid"].as_str().unwrap().to_owned(), name);
     }
     for (name, _, cascade) in STATES {
-        let cascade = format!("--cascade={cascade}");
-        namespace.kubectl(&["delete", "sparkapplication", name, &cascade, "--wait=false"]);
+        let how =
+            if cascade == "foreground" { DeleteParams::foreground() } else { DeleteParams::background() };
+        namespace.api::<SparkApplication>().delete(name, &how).await.unwrap();
     }
     eventually("their pods are gone", async || {
         let pods = namespace.list::<Pod>().await;
@@ -99,31 +113,26 @@ async fn deletion_in_the_background_and_in_the_foreground_leaves_nothing() {
         );
     }
     assert!(!all.is_empty());
-    assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
     // The garbage collector would do this when all dependents are gone.
     for (name, ..) in STATES.iter().filter(|(.., cascade)| *cascade == "foreground") {
-        super::edit(&namespace, name, &json!({"metadata": {"finalizers": null}}));
+        super::edit(namespace, name, &json!({"metadata": {"finalizers": null}}));
     }
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn an_application_of_the_same_name_is_another_one() {
-    let namespace = Namespace::new("successor").await;
-    let _operator = Operator::start(&namespace).await;
+async fn an_application_of_the_same_name_is_another_one(namespace: &Namespace) {
     namespace.apply(&application("pi", &json!({})));
-    running(&namespace, "pi", 1).await;
+    running(namespace, "pi", 1).await;
     let driver = namespace.pod("pi-driver").await.unwrap();
-    let executor = spark::make_executor(&namespace, &driver, 1).await;
+    let executor = spark::make_executor(namespace, &driver, 1).await;
     namespace.delete::<SparkApplication>("pi").await;
     namespace.apply(&application("pi", &json!({})));
     // The test does not wait until the pods of the first application are gone; the second application does.
-    running(&namespace, "pi", 1).await;
+    running(namespace, "pi", 1).await;
     let second = namespace.pod("pi-driver").await.unwrap();
     assert_ne!(second["metadata"]["uid"], driver["metadata"]["uid"]);
     assert_eq!(namespace.pod(&executor).await, None);
-    let own = spark::make_executor(&namespace, &second, 1).await;
-    kubelet::runs(&namespace, &own).await;
+    let own = spark::make_executor(namespace, &second, 1).await;
+    kubelet::runs(namespace, &own).await;
     namespace
         .becomes("pi", "its executor is known", |application| {
             application["status"]["executorState"] == json!({&own: "RUNNING"})
@@ -132,35 +141,31 @@ async fn an_application_of_the_same_name_is_another_one() {
     assert_eq!(namespace.states_ever("pi").await.iter().filter(|state| state.contains("FAIL")).count(), 0);
 }
 
-/// Runs `kubectl delete --cascade=orphan`, and does the work of the garbage collector.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn who_wants_to_keep_the_pods_does() {
-    let namespace = Namespace::new("orphaned").await;
-    let operator = Operator::with(&namespace).argument("--protect-driver-outcome").start().await;
+/// Does what `kubectl delete --cascade=orphan` does, and the work of the garbage collector. Needs an operator with
+/// --protect-driver-outcome.
+pub(super) async fn who_wants_to_keep_the_pods_does(namespace: &Namespace, operator: &Operator) {
     namespace.apply(&application("pi", &json!({})));
-    running(&namespace, "pi", 1).await;
+    running(namespace, "pi", 1).await;
     let driver = namespace.pod("pi-driver").await.unwrap();
-    let executor = spark::make_executor(&namespace, &driver, 1).await;
-    kubelet::runs(&namespace, &executor).await;
+    let executor = spark::make_executor(namespace, &driver, 1).await;
+    kubelet::runs(namespace, &executor).await;
     namespace.events_up_to("SparkExecutorRunning").await;
-    namespace.kubectl(&["delete", "sparkapplication", "pi", "--cascade=orphan", "--wait=false"]);
+    namespace.api::<SparkApplication>().delete("pi", &DeleteParams::orphan()).await.unwrap();
     eventually("the driver is let go", async || {
         let driver = namespace.pod("pi-driver").await.ok_or("there is no driver")?;
         seen(driver["metadata"]["finalizers"].is_null(), driver)
     })
     .await;
-    let disown = json!([{"op": "remove", "path": "/metadata/ownerReferences"}]).to_string();
-    namespace.kubectl(&["patch", "pod", "pi-driver", "--type=json", "--patch", &disown]);
-    super::edit(&namespace, "pi", &json!({"metadata": {"finalizers": null}}));
+    namespace.merge::<Pod>("pi-driver", &json!({"metadata": {"ownerReferences": null}}));
+    super::edit(namespace, "pi", &json!({"metadata": {"finalizers": null}}));
     // Once another application runs, the operator has also reconciled the deletion.
     namespace.apply(&application("other", &json!({})));
-    running(&namespace, "other", 1).await;
+    running(namespace, "other", 1).await;
     for pod in ["pi-driver", &executor] {
         let pod = namespace.pod(pod).await.unwrap();
         assert_eq!(pod["metadata"]["deletionTimestamp"], Value::Null);
     }
     assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
-    super::edit_spec(&namespace, "other", &json!({"suspend": true}));
+    super::edit_spec(namespace, "other", &json!({"suspend": true}));
     namespace.reaches("other", "SUSPENDED").await;
 }

@@ -4,9 +4,9 @@ use super::{Namespace, application, complaints, edit_spec, ended, running, submi
 use crate::{
     apiserver::{
         applications::owned_by,
-        eventually,
+        calls, eventually,
         installation::{Restored, is_not_ready},
-        kubectl::{kubectl, kubectl_with, try_kubectl_with},
+        kubectl::kubectl_with,
         kubelet,
         operator::{Operator, USER},
         policy::AdmissionPolicy,
@@ -22,17 +22,15 @@ use serde_json::{Value, json};
 const BY_PATH: &str = "--ingress-url-format=ui.example.com/{{$appNamespace}}/{{$appName}}";
 const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn kubernetes_takes_what_is_made_in_every_case() {
-    let namespace = Namespace::new("exposure-cases").await;
-    for case in cases("exposure") {
-        let golden: Value = yaml(&case.join("objects.yaml"));
-        for object in golden["objects"].as_array().unwrap() {
-            let create = ["create", "--dry-run=server", "--validate=strict", "--namespace", namespace.name];
-            kubectl_with(object, &[&create[..], &["--filename=-"]].concat());
-        }
-    }
+pub(in crate::apiserver) fn kubernetes_takes_what_is_made_in_every_case(namespace: &Namespace) {
+    let golden = cases("exposure").into_iter().map(|case| yaml::<Value>(&case.join("objects.yaml")));
+    let objects: Vec<_> = golden
+        .flat_map(|mut case| serde_json::from_value::<Vec<Value>>(case["objects"].take()).unwrap())
+        .collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    let create =
+        ["create", "--dry-run=server", "--validate=strict", "--namespace", namespace.name, "--filename=-"];
+    kubectl_with(&list, &create);
 }
 
 #[tokio::test]
@@ -181,21 +179,16 @@ async fn what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_c
 }
 
 /// Neither the application with the slow Service nor another application waits.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn nobody_waits_for_a_service_that_is_slow_to_be_made() {
-    let namespace = emptied("slow-exposure").await;
-    let proxy = Proxy::start().await;
-    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+pub(super) async fn nobody_waits_for_a_service_that_is_slow_to_be_made(namespace: &Namespace, proxy: &Proxy) {
     let service = Call { method: "POST", path: "/slow-exposure/services" };
     let service_is_made = proxy.hold_saying("pi-ui-svc", service, Moment::Before);
     namespace.apply(&application("pi", &json!({})));
     let held = service_is_made.caught().await;
-    running(&namespace, "pi", 1).await;
+    running(namespace, "pi", 1).await;
     namespace.apply(&application("other", &json!({})));
-    ended(&namespace, "other", 1, 0).await;
+    ended(namespace, "other", 1, 0).await;
     namespace.reaches("other", "COMPLETED").await;
-    kubelet::ends(&namespace, "pi-driver", 0).await;
+    kubelet::ends(namespace, "pi-driver", 0).await;
     namespace.reaches("pi", "COMPLETED").await;
     held.close();
 }
@@ -285,20 +278,13 @@ async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it
     }
 
     let _restored = Restored("manifests/rbac");
-    let role: Value = serde_json::from_str(&kubectl(&[
-        "get",
-        "clusterrole",
-        "spark-operator-applications",
-        "--output=json",
-    ]))
-    .unwrap();
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/spark-operator-applications";
+    let role = calls::get(path).expect(path);
     let rules = role["rules"].as_array().unwrap().iter();
     let rules: Vec<_> = rules.filter(|rule| rule["resources"] != json!(["ingresses"])).collect();
-    let patch = json!({"rules": rules}).to_string();
-    kubectl(&["patch", "clusterrole", "spark-operator-applications", "--type=merge", "--patch", &patch]);
+    calls::merge(path, &json!({"rules": rules}));
     eventually("the API server has heard of it", async || {
-        let question = ["auth", "can-i", "create", "ingresses.networking.k8s.io", "--as", USER];
-        try_kubectl_with(&Value::Null, &question).err().map_or_else(|| Err("it may".to_owned()), |_| Ok(()))
+        seen(!calls::may_create(USER, "ingresses.networking.k8s.io", "default"), "it may")
     })
     .await;
     let operator = Operator::with(&namespace).argument(BY_PATH).spawn();

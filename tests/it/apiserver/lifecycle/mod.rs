@@ -7,14 +7,14 @@ mod budgets;
 mod conflicts;
 /// Applications are deleted.
 mod deletion;
-/// A thousand executors.
+/// Hundreds of executors.
 mod executors;
 /// Applications are deleted after their time to live.
 mod expiry;
 /// Web UIs and other ports of drivers.
-mod exposure;
+pub(super) mod exposure;
 /// The ConfigMap of an application's metrics.
-mod monitoring;
+pub(super) mod monitoring;
 /// Drivers that are kept until their outcome is recorded.
 mod protection;
 /// Applications of another operator.

@@ -2,39 +2,32 @@
 //! them, also where `spark-submit` makes the driver.
 
 use super::{Namespace, application, edit, edit_spec, ended, running, submitted};
-use crate::apiserver::{
-    operator::{Operator, stand_in},
-    submission_node::SubmissionNode,
-};
+use crate::apiserver::{operator::stand_in, submission_node::SubmissionNode};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 const NAME: &str = "pi-prom-conf";
 const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn the_config_map_of_monitoring_is_each_runs_own() {
-    let namespace = Namespace::new("monitoring").await;
-    let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
-    let _operator = Operator::start(&namespace).await;
+pub(in crate::apiserver) async fn the_config_map_is_each_runs_own(namespace: &Namespace) {
+    let _node = SubmissionNode::of(namespace, &stand_in()).start().await;
     namespace.apply(&monitored());
-    let first = of_run(&namespace, 1).await;
+    let first = of_run(namespace, 1).await;
     let files: Vec<_> = first["data"].as_object().unwrap().keys().collect();
     assert_eq!(files, ["metrics.properties", "prometheus.yaml"]);
-    ended(&namespace, "pi", 1, 0).await;
+    ended(namespace, "pi", 1, 0).await;
     namespace.reaches("pi", "COMPLETED").await;
     namespace.is_gone::<ConfigMap>(NAME).await;
 
     let again = json!({"metadata": {"annotations": {"sparkoperator.k8s.io/rerun": "again"}}});
-    edit(&namespace, "pi", &again);
-    let second = of_run(&namespace, 2).await;
+    edit(namespace, "pi", &again);
+    let second = of_run(namespace, 2).await;
     assert_ne!(first["metadata"]["labels"][SUBMISSION_ID], second["metadata"]["labels"][SUBMISSION_ID]);
 
     // The spec does not mention monitoring any more.
-    running(&namespace, "pi", 2).await;
-    edit_spec(&namespace, "pi", &json!({"monitoring": null}));
-    submitted(&namespace, "pi", 3).await;
+    running(namespace, "pi", 2).await;
+    edit_spec(namespace, "pi", &json!({"monitoring": null}));
+    submitted(namespace, "pi", 3).await;
     namespace.is_gone::<ConfigMap>(NAME).await;
 }
 

@@ -1,6 +1,6 @@
 //! Proves that a driver is kept until its outcome is recorded, if the admin enables that, and not longer.
 
-use super::{Namespace, application, edit_spec, running, runs};
+use super::{Namespace, application, deletion, edit_spec, running, runs};
 use crate::apiserver::{
     eventually, kubelet,
     operator::{Operator, Setup},
@@ -8,6 +8,7 @@ use crate::apiserver::{
 };
 use api::SparkApplication;
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 const FINALIZER: &str = "sparkoperator.k8s.io/driver-outcome";
@@ -17,6 +18,7 @@ const FINALIZER: &str = "sparkoperator.k8s.io/driver-outcome";
 async fn a_driver_is_kept_until_its_outcome_is_recorded_and_not_longer() {
     let namespace = Namespace::new("protected").await;
     let operator = protecting(&namespace).start().await;
+    deletion::who_wants_to_keep_the_pods_does(&namespace.beside("orphaned").await, &operator).await;
     for name in ["succeeds", "fails", "alone", "watched", "suspended", "edited", "completed", "kept"] {
         namespace.apply(&application(name, &json!({})));
         running(&namespace, name, 1).await;
@@ -38,11 +40,11 @@ async fn a_driver_is_kept_until_its_outcome_is_recorded_and_not_longer() {
     operator.stop().await;
     for (name, exit_code) in [("succeeds", 0), ("fails", 7)] {
         kubelet::ends(&namespace, &format!("{name}-driver"), exit_code).await;
-        namespace.kubectl(&["delete", "pod", "--wait=false", &format!("{name}-driver")]);
+        begins_to_go(&namespace, &format!("{name}-driver")).await;
     }
     namespace.delete::<SparkApplication>("alone").await;
     // The test plays the garbage collector, which this cluster does not have.
-    namespace.kubectl(&["delete", "pod", "--wait=false", "alone-driver"]);
+    begins_to_go(&namespace, "alone-driver").await;
     let driver = namespace.pod("alone-driver").await.unwrap();
     assert_eq!(driver["metadata"]["finalizers"], json!([FINALIZER]));
     let operator = protecting(&namespace).start().await;
@@ -56,8 +58,8 @@ async fn a_driver_is_kept_until_its_outcome_is_recorded_and_not_longer() {
     }
 
     // The admin disables the protection again; finalizers of others stay.
-    let keep = json!({"metadata": {"finalizers": ["example.com/other", FINALIZER]}}).to_string();
-    namespace.kubectl(&["patch", "pod", "kept-driver", "--patch", &keep]);
+    let keep = json!({"metadata": {"finalizers": ["example.com/other", FINALIZER]}});
+    namespace.merge::<Pod>("kept-driver", &keep);
     operator.stop().await;
     let _operator = Operator::with(&namespace).start().await;
     is_free(&namespace, "kept").await;
@@ -65,8 +67,11 @@ async fn a_driver_is_kept_until_its_outcome_is_recorded_and_not_longer() {
     let kept = namespace.pod("kept-driver").await.unwrap();
     assert_eq!(kept["metadata"]["finalizers"], json!(["example.com/other"]));
     namespace.reaches("kept", "RUNNING").await;
-    let free = json!([{"op": "remove", "path": "/metadata/finalizers"}]).to_string();
-    namespace.kubectl(&["patch", "pod", "kept-driver", "--type=json", "--patch", &free]);
+    kubelet::is_done(&namespace, "kept-driver");
+}
+
+async fn begins_to_go(namespace: &Namespace, pod: &str) {
+    namespace.api::<Pod>().delete(pod, &DeleteParams::default()).await.unwrap();
 }
 
 fn protecting(namespace: &Namespace) -> Setup<'_> {

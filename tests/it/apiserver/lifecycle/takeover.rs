@@ -2,7 +2,7 @@
 
 use super::{Namespace, application, complaints, ended, runs, submitted};
 use crate::{
-    apiserver::{applications::owned_by, kubelet, operator::Operator},
+    apiserver::{applications::owned_by, definitions, kubelet, operator::Operator},
     program::{self, sparkctl_program},
 };
 use api::SparkApplication;
@@ -29,15 +29,19 @@ async fn applications_of_kubeflows_operator_are_taken_over_and_each_run_happens_
     let before = begun.list::<Pod>().await.len();
     runs_are_due(&due).await;
     executors_will_lack_something(&drained).await;
+    let whole = begun.beside("taken-over-whole").await;
+    let stored = definitions::an_object_as_kubeflow_stores_it(&whole).await;
 
     let operator = Operator::start(&begun).await;
     nothing_is_run_again_and_what_runs_is_followed_to_its_end(&begun, &executor, before).await;
-    let of_others = |line: &&str| line.contains(due.name) || line.contains(drained.name);
+    let others = [due.name, drained.name, whole.name];
+    let of_others = |line: &&str| others.iter().any(|name| line.contains(name));
     let log = operator.log();
     let complaints = complaints(&log).into_iter().filter(|line| !of_others(line));
     assert_eq!(complaints.collect::<Vec<_>>(), Vec::<&str>::new());
     what_was_about_to_run_runs_once(&due).await;
     what_executors_lack_is_told_once(&drained).await;
+    definitions::is_kept_but_for_its_status(&whole, &stored).await;
 }
 
 /// Creates an application in each state of [`BEGUN`], with its driver. Returns the name of the executor of the one that runs.
