@@ -4,7 +4,7 @@
 use super::{
     ApplicationRef, Cluster, Watched,
     application_index::ApplicationKey,
-    calls::send,
+    calls::{self, Calls},
     objects::{already_exists, delete_owned, in_words, is_taken, still_goes},
     queue::Queue,
     reconcile_memory::{Attempt, Claim, Note, ReconcileMemory},
@@ -12,11 +12,7 @@ use super::{
 };
 use api::{Lenient, ObjectKey, SparkApplication};
 use jiff::Timestamp;
-use kube::{
-    Resource, ResourceExt,
-    api::{GetParams, Patch, PatchParams, PostParams},
-    core::Request,
-};
+use kube::{Resource, ResourceExt, api::Patch};
 use plan::{
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend},
     events,
@@ -272,12 +268,10 @@ impl Inner {
     ) -> Result<(), String> {
         match auxiliary {
             AuxiliaryAction::Make(object) => self.make(namespace, uid, child, &object).await,
-            AuxiliaryAction::Mend(patch) => self.patch(namespace, child, &patch).await,
+            AuxiliaryAction::Mend(patch) => self.patch(namespace, child, patch).await,
             AuxiliaryAction::Delete(_) => {
-                match delete_owned(&self.cluster.client, namespace, uid, child).await {
-                    Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
-                    deleted => deleted.map_err(|error| self.in_words("delete", child, &error)),
-                }
+                let deleted = delete_owned(&self.cluster.client, namespace, uid, child).await;
+                calls::done_or_gone(deleted).map_err(|error| self.in_words("delete", child, &error))
             }
         }
     }
@@ -289,16 +283,13 @@ impl Inner {
         child: &ObjectKey,
         object: &Value,
     ) -> Result<(), String> {
-        let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
-        let request = Request::new(child.kind.path(namespace)).create(&PostParams::default(), body);
-        let failed = |error: &kube::Error| self.in_words("create", child, error);
-        match send(&self.cluster.client, request).await {
+        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
+        match calls.create(object.to_string()).await {
             Ok(_) => return Ok(()),
             Err(error) if already_exists(&error) => {}
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return Err(self.in_words("create", child, &error)),
         }
-        let request = Request::new(child.kind.path(namespace)).get(&child.name, &GetParams::default());
-        let there: Value = match send(&self.cluster.client, request).await {
+        let there: Value = match calls.get(&child.name).await {
             Ok(text) => bounded(&text)?,
             Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
             Err(error) => return Err(self.in_words("read", child, &error)),
@@ -307,7 +298,7 @@ impl Inner {
         match AuxiliaryObject::of(&child.kind, &there, extensions).map(|(_, auxiliary)| auxiliary) {
             Some(there) if there.owner == uid && there.terminating => Err(still_goes(child)),
             Some(there) if there.owner == uid => match mend(object, &there, extensions) {
-                Some(patch) => self.patch(namespace, child, &patch).await,
+                Some(patch) => self.patch(namespace, child, patch).await,
                 None => Ok(()),
             },
             _ => Err(is_taken(child)),
@@ -318,14 +309,11 @@ impl Inner {
         in_words(what, child, error, &self.cluster.auxiliary.extensions)
     }
 
-    async fn patch(&self, namespace: &str, child: &ObjectKey, patch: &Value) -> Result<(), String> {
-        let request = Request::new(child.kind.path(namespace));
-        let request = request.patch(&child.name, &PatchParams::default(), &Patch::Merge(patch));
-        match send(&self.cluster.client, request).await {
-            // The object is gone, or another object has its name by now: the watch reports that.
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
-            sent => sent.map(drop).map_err(|error| self.in_words("change", child, &error)),
-        }
+    async fn patch(&self, namespace: &str, child: &ObjectKey, patch: Value) -> Result<(), String> {
+        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
+        // If the object is gone, or another one has its name by now, the watch reports that.
+        let patched = calls::done_or_gone(calls.patch(&child.name, &Patch::Merge(patch)).await);
+        patched.map_err(|error| self.in_words("change", child, &error))
     }
 }
 

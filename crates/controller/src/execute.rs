@@ -2,7 +2,8 @@
 //! was done before counts as a success.
 
 use super::{
-    Context, Error, calls,
+    Context, Error,
+    calls::{self, Calls},
     objects::{self, Encoded, InFlight, Maker},
 };
 use api::{
@@ -11,7 +12,7 @@ use api::{
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Client, ResourceExt,
     api::{DeleteParams, Patch, Preconditions},
 };
 use plan::{Action, PodPatch, events};
@@ -60,8 +61,7 @@ pub(super) async fn execute(
             renew(context, application, &template, &driver, &uid).await;
         }
         Action::DeleteApplication => {
-            let applications =
-                Api::<SparkApplication>::namespaced(context.cluster.client.clone(), &namespace);
+            let applications = Calls::of::<SparkApplication>(&context.cluster.client, &namespace);
             let preconditions =
                 Preconditions { uid: Some(uid), resource_version: application.resource_version() };
             delete(&applications, &application.name_any(), preconditions).await?;
@@ -84,13 +84,11 @@ pub(super) enum Progress {
 
 /// Carries out an action about pods, even if their application does not exist any more. Ignores all other actions.
 pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action) -> Result<(), Error> {
-    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+    let pods = Calls::of::<Pod>(client, namespace);
     let (what, done) = match &action {
         Action::DeletePod { name, uid } => {
-            let done = calls::delete(&pods, name, &calls::only(Some(uid.clone())))
-                .await
-                .map(|()| info!(pod = name, "pod deleted"));
-            ("DELETE of a pod", done)
+            let deleted = pods.delete(name, &calls::only(Some(uid.clone()))).await;
+            ("DELETE of a pod", deleted.map(|()| info!(pod = name, "pod deleted")))
         }
         Action::ProtectDriver { name, uid, protect } => {
             ("PATCH of the driver pod's finalizers", protected(&pods, name, uid, *protect).await)
@@ -102,8 +100,8 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
                 patch
             };
             let done = match patch {
-                PodPatch::Spec(patch) => calls::patch(&pods, name, &Patch::Strategic(only(patch))).await,
-                PodPatch::Status(patch) => calls::patch_status(&pods, name, &Patch::Merge(only(patch))).await,
+                PodPatch::Spec(patch) => pods.patch(name, &Patch::Strategic(only(patch))).await,
+                PodPatch::Status(patch) => pods.patch_status(name, only(patch)).await,
             };
             ("PATCH of a pod", done)
         }
@@ -117,15 +115,13 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
             warn!(%status, "the status of a pod is not changed");
             Ok(())
         }
-        // The pod is gone already, or another pod has its name by now.
-        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
-        done => done.map_err(Error::api(what)),
+        done => calls::done_or_gone(done).map_err(Error::api(what)),
     }
 }
 
 /// Adds the operator's finalizer to a pod, or removes it. Keeps all other finalizers.
-async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Result<(), kube::Error> {
-    let Some(pod) = calls::metadata(pods, name).await?.filter(|pod| pod.uid().as_deref() == Some(uid)) else {
+async fn protected(pods: &Calls<'_>, name: &str, uid: &str, protect: bool) -> Result<(), kube::Error> {
+    let Some(pod) = pods.metadata(name).await?.filter(|pod| pod.uid().as_deref() == Some(uid)) else {
         return Ok(());
     };
     let others = pod.finalizers().iter().filter(|name| *name != finalizer::DRIVER_OUTCOME).cloned();
@@ -136,7 +132,7 @@ async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Res
         "resourceVersion": pod.resource_version(),
         "finalizers": finalizers,
     }});
-    calls::patch_metadata(pods, name, &Patch::Merge(patch)).await
+    pods.patch_metadata(name, patch).await
 }
 
 /// Creates objects. After the first failure, reports it to the user with what becomes of the application `meanwhile`, and
@@ -186,10 +182,9 @@ async fn renew(
     let mark =
         json!({"metadata": {"uid": uid, "annotations": {annotation::TEMPLATE: template.fingerprint()}}});
     let renewed = async {
-        let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &namespace);
-        calls::patch(&config_maps, &template.config_map, &Patch::Merge(template.patch())).await?;
-        let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
-        calls::patch_metadata(&pods, driver, &Patch::Merge(mark)).await
+        let config_maps = Calls::of::<ConfigMap>(client, &namespace);
+        config_maps.patch(&template.config_map, &Patch::Merge(template.patch())).await?;
+        Calls::of::<Pod>(client, &namespace).patch_metadata(driver, mark).await
     };
     let Err(error) = renewed.await else { return };
     let why =
@@ -209,12 +204,12 @@ fn run_of(application: &SparkApplication) -> String {
 /// # Errors
 ///
 /// [`Error::Conflict`] if `preconditions` do not hold any more.
-pub(super) async fn delete<K: Resource + Clone>(
-    objects: &Api<K>,
+pub(super) async fn delete(
+    objects: &Calls<'_>,
     name: &str,
     preconditions: Preconditions,
 ) -> Result<(), Error> {
-    match calls::delete(objects, name, &DeleteParams::default().preconditions(preconditions)).await {
+    match objects.delete(name, &DeleteParams::default().preconditions(preconditions)).await {
         Ok(()) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),

@@ -1,10 +1,10 @@
 //! Asks the API server whether it would accept the executors of a run: see [`plan::executor_trial`].
 
-use super::{Context, calls};
+use super::{Context, calls::Calls};
 use api::SparkApplication;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Resource, ResourceExt, api::PostParams, core::Request};
+use kube::ResourceExt;
 use plan::executor_trial::{Trial, answer, executor, is_due};
 use pods::PodSummary;
 use std::time::Duration;
@@ -31,11 +31,10 @@ pub(super) async fn trial(
     context.memory.with(&uid, |note| note.executors_tried = Some((driver.uid.clone(), now)));
     let defaults = context.submission_environment.defaults().await.ok()?;
     let executor = executor(application, driver, &defaults, &context.policy)?;
-    let keep_nothing = PostParams { dry_run: true, ..PostParams::default() };
-    let path = Pod::url_path(&(), application.namespace().as_deref());
-    let request = Request::new(path).create(&keep_nothing, executor.to_string().into_bytes());
-    match timeout(PATIENCE, calls::send(&context.cluster.client, request)).await {
-        Ok(Ok(_)) => Some(Trial::Accepted),
+    let namespace = application.namespace().unwrap_or_default();
+    let pods = Calls::of::<Pod>(&context.cluster.client, &namespace);
+    match timeout(PATIENCE, pods.dry_run(executor.to_string())).await {
+        Ok(Ok(())) => Some(Trial::Accepted),
         Ok(Err(kube::Error::Api(status))) => {
             debug!(%status, "the executors as a dry run");
             answer(status.code, &status.reason, &status.message)

@@ -2,7 +2,7 @@
 //! FailedMount. They are listed when a decision asks for them, for all pods of a namespace together.
 
 use super::{
-    calls,
+    calls::Calls,
     kept::{Keep, Kept},
 };
 use api::{
@@ -11,7 +11,7 @@ use api::{
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use kube::{Api, Client, api::ListParams, core::Request};
+use kube::{Client, api::ListParams, core::Request};
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -83,7 +83,6 @@ impl MountFailures {
     }
 
     async fn list(&self, namespace: &str, found: &mut HashMap<String, Failure>) -> kube::Result<()> {
-        let events = Api::<KeptEvent>::namespaced(self.client.clone(), namespace);
         let about_volumes = ListParams::default().fields("involvedObject.kind=Pod,reason=FailedMount");
         let mut read = 0;
         let is_read = |event: KeptEvent| {
@@ -96,8 +95,8 @@ impl MountFailures {
             read += 1;
             if read < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        let request = |page: &ListParams| Request::new(events.resource_url()).list(page);
-        calls::list(&self.client, (&self.turns, namespace), request, about_volumes, is_read).await
+        let events = Calls::of::<Event>(&self.client, namespace);
+        events.list(&self.turns, Request::list, about_volumes, is_read).await
     }
 }
 

@@ -2,14 +2,14 @@
 
 use super::{
     Context, Error,
-    calls::{self, Metadata},
+    calls::{Calls, Metadata},
     executor_trial,
     pods::KeptPod,
 };
 use api::{ObjectKind, Role, SparkApplication, names::label};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{Api, Resource, ResourceExt, api::ListParams};
+use kube::{Api, Resource, ResourceExt, api::ListParams, core::Request};
 use plan::{
     Driver, Observed, SubmissionProgress,
     auxiliary::AskedAddresses,
@@ -188,8 +188,8 @@ async fn live_driver(
     // so if this ConfigMap exists, all objects exist.
     let complete = match &pod.driver_config_map {
         Some(config_map) if asked.launch => {
-            let config_maps = Api::<ConfigMap>::namespaced(context.cluster.client.clone(), namespace);
-            let found = calls::metadata(&config_maps, config_map).await;
+            let config_maps = Calls::of::<ConfigMap>(&context.cluster.client, namespace);
+            let found = config_maps.metadata(config_map).await;
             found.map_err(Error::api("GET of the driver's ConfigMap"))?.is_some()
         }
         _ => true,
@@ -220,11 +220,11 @@ async fn live_pods(
     application: &str,
     driver: &str,
 ) -> Result<Vec<PodSummary>, Error> {
-    let pods = Api::<Pod>::namespaced(context.cluster.client.clone(), namespace);
+    let pods = Calls::of::<Pod>(&context.cluster.client, namespace);
     let ours = format!("{}={application},{}=true", label::APP_NAME, label::LAUNCHED_BY);
     let mut found = Vec::new();
     let (lists, ours) = (&context.cluster.lists, ListParams::default().labels(&ours));
-    let listed = calls::list_metadata(&pods, lists, ours, |pod: Metadata<Pod>| {
+    let listed = pods.list(lists, Request::list_metadata, ours, |pod: Metadata| {
         found.extend(Some(PodSummary::of_metadata(pod.meta())).filter(|pod| pod.name != driver));
         ControlFlow::Continue(())
     });

@@ -2,7 +2,7 @@
 
 use super::{
     ApplicationRef, Context, FRESH_FACTS, Watched,
-    calls::{self, Metadata},
+    calls::{self, Calls, Metadata},
     error::{Error, guarded},
     execute::{self, Progress},
     now, observe,
@@ -13,7 +13,7 @@ use api::{SparkApplication, State};
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::{
-    Api, Resource, ResourceExt,
+    Resource, ResourceExt,
     runtime::{
         WatchStreamExt,
         reflector::{ObjectRef, store::Writer},
@@ -190,13 +190,9 @@ impl Context {
     }
 
     /// Returns the application's metadata as the API server has it now; none if the application does not exist.
-    pub(super) async fn live(
-        &self,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<Metadata<SparkApplication>>, Error> {
-        let applications = Api::<SparkApplication>::namespaced(self.cluster.client.clone(), namespace);
-        calls::metadata(&applications, name).await.map_err(Error::api("GET of the application"))
+    pub(super) async fn live(&self, namespace: &str, name: &str) -> Result<Option<Metadata>, Error> {
+        let applications = Calls::of::<SparkApplication>(&self.cluster.client, namespace);
+        applications.metadata(name).await.map_err(Error::api("GET of the application"))
     }
 
     /// Forgets what is remembered of an application that is gone, or about to be.

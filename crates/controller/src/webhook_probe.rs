@@ -2,17 +2,15 @@
 //! the pod is ready, and the API server learns of a new caBundle a moment after it is written. A driver that is created
 //! before both have happened is refused.
 
-use super::calls;
+use super::calls::Calls;
 use api::{
     Role,
     names::{annotation, label},
 };
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
+use kube::{Client, api::ObjectMeta};
 use parking_lot::Mutex;
+use serde_json::json;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{OnceCell, SetOnce},
@@ -74,13 +72,10 @@ impl WebhookProbe {
     /// Other checks of the pod's content come after the webhook, so their refusals also show that the webhook is
     /// reached.
     async fn finds(&self, namespace: &str) -> Result<(), kube::Error> {
-        let keep_nothing = PostParams { dry_run: true, ..PostParams::default() };
-        let pods = Api::namespaced(self.client.clone(), namespace);
-        let made: kube::Result<calls::Metadata<Pod>> = calls::create(&pods, &driver(), &keep_nothing).await;
-        match made {
+        match Calls::of::<Pod>(&self.client, namespace).dry_run(json!(driver()).to_string()).await {
             // The API server reports a webhook that it cannot call as an internal error (500).
             Err(kube::Error::Api(status)) if status.code != 500 => Ok(()),
-            result => result.map(drop),
+            result => result,
         }
     }
 }
@@ -107,7 +102,6 @@ mod tests {
     use super::*;
     use http::{Request, Response};
     use kube::client::{Body, ClientBuilder};
-    use serde_json::json;
     use std::convert::Infallible;
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Collects the facts about one SparkConnect. Nothing is decided here.
 
 use super::{
-    super::{Error, calls, kept::Kept},
+    super::{Error, calls::Calls, kept::Kept},
     Context,
     index::{POD, Part},
 };
@@ -97,8 +97,8 @@ impl Context {
             if seen.versions.contains_key(&key) {
                 continue;
             }
-            let path = key.kind.path(&namespace);
-            let found = calls::metadata_at::<Pod>(&self.source.cluster.client, &path, &key.name).await;
+            let calls = Calls::of_kind(&self.source.cluster.client, &key.kind, &namespace);
+            let found = calls.metadata(&key.name).await;
             if let Some(found) = found.map_err(Error::api("GET of what belongs to a SparkConnect"))? {
                 seen.add(connect, &key.kind, Part::of_metadata(found.meta()));
                 is_any = true;

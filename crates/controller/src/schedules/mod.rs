@@ -5,7 +5,9 @@ mod children;
 mod metrics;
 
 use super::{
-    ApplicationRef, Cluster, Error, FRESH_FACTS, Setup, Watched as WatchedApplication, calls, execute,
+    ApplicationRef, Cluster, Error, FRESH_FACTS, Setup, Watched as WatchedApplication,
+    calls::{self, Calls, Metadata},
+    execute,
     kept::{Kept, Text, Whole},
     source::Source,
 };
@@ -16,7 +18,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, PostParams, Preconditions},
+    api::{ListParams, Preconditions},
+    core::Request,
     runtime::{
         reflector::{ObjectRef, Store, store::Writer},
         watcher::Event,
@@ -24,6 +27,7 @@ use kube::{
 };
 pub use metrics::ScheduleMetrics;
 use schedules::{Action as Act, Checked, Child, Observed, Plan, Policy};
+use serde_json::json;
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -170,13 +174,8 @@ impl Context {
     /// Looks for applications that the watch has not reported: those that this process has made, and those that it may
     /// have made.
     async fn confirm(&self, namespace: &str, owner: &Owner, now: Timestamp) -> Result<(), Error> {
-        let applications =
-            Api::<WatchedApplication>::namespaced(self.source.cluster.client.clone(), namespace);
         for name in self.children.with(owner, |family| family.doubted.clone()) {
-            let found = applications.get_opt(&name).await.map_err(Error::api("GET of an application"))?;
-            if let Some(ours) = found.filter(|there| owner.owns(there)) {
-                self.children.add(&ours);
-            }
+            self.find(namespace, &name, owner).await?;
             self.children.with(owner, |family| {
                 family.doubted.remove(&name);
                 // The application may have existed for a while, and may have left pods.
@@ -188,13 +187,23 @@ impl Context {
             let unconfirmed = family.unconfirmed.iter().filter_map(|name| family.children.get(name));
             unconfirmed.filter(is_old).map(|child| child.name.clone()).collect()
         });
+        let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, namespace);
         for name in unconfirmed {
-            let found = calls::metadata(&applications, &name).await;
+            let found = applications.metadata(&name).await;
             if found.map_err(Error::api("GET of an application"))?.is_none() {
                 self.children.remove(namespace, &name);
             }
         }
         Ok(())
+    }
+
+    /// Adds an application if the API server has it and it is one of this schedule. Returns whether it is.
+    async fn find(&self, namespace: &str, name: &str, owner: &Owner) -> Result<bool, Error> {
+        let there = Api::<WatchedApplication>::namespaced(self.source.cluster.client.clone(), namespace);
+        let there = there.get_opt(name).await.map_err(Error::api("GET of an application"))?;
+        let ours = there.filter(|there| owner.owns(there));
+        ours.iter().for_each(|ours| self.children.add(ours));
+        Ok(ours.is_some())
     }
 
     /// Whether pods still run of applications of this schedule that do not exist any more.
@@ -214,7 +223,7 @@ impl Context {
             // Only the API server can confirm that no pods exist: a cache may be late.
             _ => {}
         }
-        let pods = Api::<Pod>::namespaced(self.source.cluster.client.clone(), &namespace);
+        let pods = Calls::of::<Pod>(&self.source.cluster.client, &namespace);
         let name = schedule.name_any();
         // The schedule's own labels take precedence over the schedule's name.
         let name = schedule.labels().get(label::SCHEDULED_APP_NAME).unwrap_or(&name);
@@ -224,7 +233,8 @@ impl Context {
         let is_of_one_that_is_there =
             |application: &String| children.iter().any(|child| child.name == *application);
         let mut has_pods = false;
-        let listed = calls::list_metadata(&pods, &self.source.cluster.lists, live, |pod| {
+        let lists = &self.source.cluster.lists;
+        let listed = pods.list(lists, Request::list_metadata, live, |pod: Metadata| {
             has_pods = !pod.labels().get(label::APP_NAME).is_some_and(is_of_one_that_is_there);
             if has_pods { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -247,39 +257,26 @@ impl Context {
         now: Timestamp,
     ) -> Result<(), Error> {
         let namespace = schedule.namespace().unwrap_or_default();
-        let applications =
-            Api::<SparkApplication>::namespaced(self.source.cluster.client.clone(), &namespace);
+        let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, &namespace);
         match action {
             Act::Start(application) => {
                 let (name, owner) = (application.name_any(), Owner::of(schedule));
                 self.children.with(&owner, |family| family.expected.insert(name.clone()));
-                let made: kube::Result<WatchedApplication> =
-                    calls::create(&applications, &*application, &PostParams::default()).await;
+                let made = applications.create(json!(application).to_string()).await.and_then(|made| {
+                    serde_json::from_str::<WatchedApplication>(&made).map_err(kube::Error::SerdeError)
+                });
                 if let Ok(made) = &made {
                     self.children.add(made);
                 }
                 // Only after `add`, because the watch may report the application in between.
                 self.children.with(&owner, |family| family.expected.remove(&name));
                 match made {
-                    Ok(_) => {
-                        info!(application = name, "started");
-                        Ok(())
-                    }
+                    Ok(_) => info!(application = name, "started"),
+                    // Either the answer to the creation of this application was lost, or it is another one: the watch
+                    // delivers that, if it still exists.
                     Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                        let there = Api::<WatchedApplication>::namespaced(
-                            self.source.cluster.client.clone(),
-                            &namespace,
-                        );
-                        let there = there.get_opt(&name).await;
-                        let there = there.map_err(Error::api("GET of an application"))?;
-                        match there.filter(|there| owner.owns(there)) {
-                            // The answer to the creation of this application was lost.
-                            Some(ours) => {
-                                self.children.add(&ours);
-                                Ok(())
-                            }
-                            // The watch delivers the application, if it still exists.
-                            None => Err(Error::Conflict),
+                        if !self.find(&namespace, &name, &owner).await? {
+                            return Err(Error::Conflict);
                         }
                     }
                     Err(error) => {
@@ -288,11 +285,9 @@ impl Context {
                                 let event = schedules::not_started(&name, &status.message);
                                 self.source.cluster.events.send(schedule, &name, &event, now).await;
                             }
-                            _ => {
-                                self.children.with(&owner, |family| family.doubted.insert(name.clone()));
-                            }
+                            _ => drop(self.children.with(&owner, |family| family.doubted.insert(name))),
                         }
-                        Err(Error::api("creation of an application")(error))
+                        return Err(Error::api("creation of an application")(error));
                     }
                 }
             }
@@ -304,9 +299,9 @@ impl Context {
                         child.is_going = true;
                     }
                 });
-                Ok(())
             }
         }
+        Ok(())
     }
 
     /// Records which schedules exist: the watch does not report schedules that were deleted while no watch was running.
