@@ -1,25 +1,21 @@
 //! Keeps an index of the objects of one kind by application, updated by the events of one watch.
 
-use super::ApplicationRef;
-use kube::{Resource, runtime::watcher::Event};
+use super::Key;
+use kube::runtime::watcher::Event;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     hash::{BuildHasher, RandomState},
     mem,
 };
+use tokio::sync::SetOnce;
 
-/// Namespace and name of an application.
-pub(super) type ApplicationKey = (String, String);
-/// Namespace and name of an object.
-pub(super) type Place = (String, String);
 /// For each application: the records of its objects, by the name of the object.
-pub(super) type Records<R> = BTreeMap<ApplicationKey, BTreeMap<String, R>>;
+pub(super) type Records<R> = BTreeMap<Key, BTreeMap<String, R>>;
 
 /// The part of an object that the operator needs. Only this part is kept, because there are thousands of objects of
 /// each kind.
 pub(super) trait Record: Clone + PartialEq {
-    fn name(&self) -> &str;
     fn uid(&self) -> &str;
 }
 
@@ -33,6 +29,7 @@ pub(super) struct ApplicationIndex<R> {
     /// the other, and no record may stay with a former one.
     places: Mutex<HashMap<u64, u64>>,
     hasher: RandomState,
+    synced: SetOnce<()>,
 }
 
 impl<R> Default for ApplicationIndex<R> {
@@ -42,11 +39,18 @@ impl<R> Default for ApplicationIndex<R> {
             listed: Mutex::default(),
             places: Mutex::default(),
             hasher: RandomState::default(),
+            synced: SetOnce::new(),
         }
     }
 }
 
 impl<R: Record> ApplicationIndex<R> {
+    /// Waits until all objects that existed at the start are known. Until then, an object that is not in the index may
+    /// still exist.
+    pub(super) async fn synced(&self) {
+        self.synced.wait().await;
+    }
+
     /// Returns all records.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Records<R>> {
         self.records.read()
@@ -64,18 +68,19 @@ impl<R: Record> ApplicationIndex<R> {
     pub(super) fn apply<K>(
         &self,
         event: Event<K>,
-        place: impl Fn(&K) -> Place,
-        record: impl Fn(K) -> Option<(ApplicationKey, R)>,
-        mut is_going: impl FnMut(&ApplicationKey, &R),
-    ) -> BTreeSet<ApplicationKey> {
+        place: impl Fn(&K) -> Key,
+        record: impl Fn(K) -> Option<(Key, R)>,
+        mut is_going: impl FnMut(&Key, &R),
+    ) -> BTreeSet<Key> {
         match event {
             Event::Init => {
                 self.listed.lock().clear();
                 BTreeSet::new()
             }
             Event::InitApply(object) => {
+                let (_, name) = place(&object);
                 if let Some((key, record)) = record(object) {
-                    self.listed.lock().entry(key).or_default().insert(record.name().to_owned(), record);
+                    self.listed.lock().entry(key).or_default().insert(name, record);
                 }
                 BTreeSet::new()
             }
@@ -94,7 +99,9 @@ impl<R: Record> ApplicationIndex<R> {
                 drop(uids);
                 let before = mem::replace(&mut *records, listed);
                 *self.places.lock() = self.places_of(&records);
-                let differs = |key: &&ApplicationKey| before.get(*key) != records.get(*key);
+                // Later lists are no news.
+                self.synced.set(()).ok();
+                let differs = |key: &&Key| before.get(*key) != records.get(*key);
                 before.keys().chain(records.keys()).filter(differs).cloned().collect()
             }
             Event::Apply(object) => {
@@ -105,8 +112,8 @@ impl<R: Record> ApplicationIndex<R> {
                 let mut changed: BTreeSet<_> = former.into_iter().map(|(key, _)| key).collect();
                 if let Some((key, record)) = record {
                     let known = records.entry(key.clone()).or_default();
-                    if known.get(record.name()) != Some(&record) {
-                        known.insert(record.name().to_owned(), record);
+                    if known.get(&place.1) != Some(&record) {
+                        known.insert(place.1, record);
                         changed.insert(key);
                     }
                 }
@@ -131,12 +138,7 @@ impl<R: Record> ApplicationIndex<R> {
 
     /// Records that the object at `place` belongs to the application `key`, or to none. If it has belonged to another one,
     /// takes that one's record out of `records` and returns it.
-    fn moved(
-        &self,
-        records: &mut Records<R>,
-        place: &Place,
-        key: Option<&ApplicationKey>,
-    ) -> Option<(ApplicationKey, R)> {
+    fn moved(&self, records: &mut Records<R>, place: &Key, key: Option<&Key>) -> Option<(Key, R)> {
         let (place_hash, now) = (self.hash(&place.0, &place.1), key.map(|key| self.hash(&key.0, &key.1)));
         let mut places = self.places.lock();
         let before = match now {
@@ -147,7 +149,7 @@ impl<R: Record> ApplicationIndex<R> {
     }
 
     fn places_of(&self, records: &Records<R>) -> HashMap<u64, u64> {
-        let of_application = |((namespace, application), of): (&ApplicationKey, &BTreeMap<String, R>)| {
+        let of_application = |((namespace, application), of): (&Key, &BTreeMap<String, R>)| {
             let now = self.hash(namespace, application);
             of.keys().map(|name| (self.hash(namespace, name), now)).collect::<Vec<_>>()
         };
@@ -161,11 +163,7 @@ impl<R: Record> ApplicationIndex<R> {
 
 /// Takes the record of the object at `place` out of `records`: that of the application `key` if there is one, else that of
 /// any application of the namespace.
-fn take<R>(
-    records: &mut Records<R>,
-    (namespace, name): &Place,
-    key: Option<&ApplicationKey>,
-) -> Option<(ApplicationKey, R)> {
+fn take<R>(records: &mut Records<R>, (namespace, name): &Key, key: Option<&Key>) -> Option<(Key, R)> {
     let has = |of: &BTreeMap<String, R>| of.contains_key(name);
     let key = match key.filter(|key| records.get(*key).is_some_and(has)) {
         Some(key) => key.clone(),
@@ -183,17 +181,6 @@ fn take<R>(
     Some((key, record))
 }
 
-/// Returns namespace and name of an object.
-pub(super) fn place<K: Resource>(object: &K) -> Place {
-    let meta = object.meta();
-    (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
-}
-
-/// Returns the references by which kube's controller reconciles these applications.
-pub(super) fn references(keys: BTreeSet<ApplicationKey>) -> impl Iterator<Item = ApplicationRef> {
-    keys.into_iter().map(|(namespace, name)| ApplicationRef::new(&name).within(&namespace))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,16 +193,12 @@ mod tests {
     }
 
     impl Record for Object {
-        fn name(&self) -> &str {
-            self.name
-        }
-
         fn uid(&self) -> &str {
             self.uid
         }
     }
 
-    fn key(application: &str) -> ApplicationKey {
+    fn key(application: &str) -> Key {
         ("default".to_owned(), application.to_owned())
     }
 

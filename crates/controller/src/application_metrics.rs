@@ -6,7 +6,7 @@ use api::{SparkApplication, SparkApplicationStatus};
 use application_metrics::{Ledger, Options, Present, labels_of, labels_of_executors, tally};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+use kube::{Resource, ResourceExt};
 use parking_lot::Mutex;
 use plan::executors::ExecutorLimits;
 use serde_json::json;
@@ -140,7 +140,7 @@ impl Cluster {
             if !self.namespaces.include(&namespace) {
                 continue;
             }
-            let watched = self.applications.get(&ObjectRef::new(&name).within(&namespace));
+            let watched = self.application(&namespace, &name);
             let values = match watched.as_deref().filter(|watched| watched.error().is_none()) {
                 Some(watched) => {
                     labels_of_executors(watched.meta(), &watched.kept.executor_labels, &options.labels)

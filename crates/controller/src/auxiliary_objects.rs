@@ -2,9 +2,9 @@
 //! deadline, so that neither a failure nor a slow answer delays an application.
 
 use super::{
-    ApplicationRef, Cluster, Watched,
-    application_index::ApplicationKey,
+    Cluster, Key, Watched,
     calls::{self, Calls},
+    key,
     objects::{already_exists, delete_owned, in_words, is_taken, still_goes},
     queue::Queue,
     reconcile_memory::{Attempt, Claim, Note, ReconcileMemory},
@@ -115,7 +115,7 @@ impl AuxiliaryWorker {
                     } else {
                         AskedAddresses { chosen: wanted, ..Default::default() }
                     },
-                    application: (application.namespace().unwrap_or_default(), application.name_any()),
+                    application: key(&*application),
                 });
                 let attempt = Attempt { tried: Try::begun(before, now), told: told.flatten(), claim };
                 attempts.insert(child.clone(), attempt);
@@ -217,7 +217,7 @@ impl Inner {
             let is_driven = self.is_driven(&claim.application, other);
             is_driven.then(|| (address.clone(), claim.application.clone()))
         });
-        let takes = |key: &ApplicationKey, other: &str, address: &str| {
+        let takes = |key: &Key, other: &str, address: &str| {
             let asked = notes.get(other).and_then(|other| other.asked.as_ref());
             asked.is_none_or(|asked| asked.takes(address, is_of_ui)) && self.is_driven(key, other)
         };
@@ -231,8 +231,8 @@ impl Inner {
 
     /// Whether the application with this namespace and name has this uid, can be read, is not being deleted, and is driven
     /// by this operator.
-    fn is_driven(&self, (namespace, name): &ApplicationKey, uid: &str) -> bool {
-        let watched = self.cluster.applications.get(&ApplicationRef::new(name).within(namespace));
+    fn is_driven(&self, (namespace, name): &Key, uid: &str) -> bool {
+        let watched = self.cluster.application(namespace, name);
         // One that is being deleted is not looked at any more, and asks for nothing.
         let is_it = |watched: Arc<Watched>| {
             watched.uid().as_deref() == Some(uid)

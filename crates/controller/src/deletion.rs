@@ -16,9 +16,9 @@ impl Context {
     /// only the drivers of applications that are gone are released: no operator can record the outcome of such a driver
     /// any more, and while the finalizer stays, neither the driver nor the namespace can be deleted.
     pub(super) async fn delete_or_release_pods(&self, namespace: &str, name: &str) {
-        self.cluster.pods.forget(namespace, name);
-        let pods: Vec<_> = self.cluster.pods.of(namespace, name).0.into_values().collect();
-        let is_ours = self.cluster.namespaces.include(namespace);
+        self.source.cluster.pods.forget(namespace, name);
+        let pods: Vec<_> = self.source.cluster.pods.of(namespace, name).0.into_values().collect();
+        let is_ours = self.source.cluster.namespaces.include(namespace);
         let actions = |there: Option<&ObjectMeta>| {
             let mut actions = lifecycle::after_deletion(&pods, there, &self.policy);
             actions
@@ -39,7 +39,7 @@ impl Context {
             Err(error) => return left(error),
         };
         for action in actions(there.as_ref().map(Resource::meta)) {
-            execute::about_pods(&self.cluster.client, namespace, action).await.unwrap_or_else(left);
+            execute::about_pods(&self.source.cluster.client, namespace, action).await.unwrap_or_else(left);
         }
     }
 
@@ -63,12 +63,12 @@ impl Context {
         let uid = watched.uid().unwrap_or_default();
         // `memory` has a note on every application that this process drives, from the first reconcile of the
         // application on.
-        let was_ours = self.memory.has(&uid);
-        self.cluster.pods.forget(&namespace, &name);
+        let was_ours = self.source.memory.has(&uid);
+        self.source.cluster.pods.forget(&namespace, &name);
         if was_ours {
-            let pods: Vec<_> = self.cluster.pods.of(&namespace, &name).0.into_values().collect();
+            let pods: Vec<_> = self.source.cluster.pods.of(&namespace, &name).0.into_values().collect();
             for action in lifecycle::leave(&pods, &uid, &self.policy) {
-                execute::about_pods(&self.cluster.client, &namespace, action).await?;
+                execute::about_pods(&self.source.cluster.client, &namespace, action).await?;
             }
             info!("left: the namespace is not ours any more");
         }
@@ -154,7 +154,7 @@ mod tests {
 
     fn has_pods(context: &Context, pods: impl IntoIterator<Item = KeptPod>) {
         for pod in pods {
-            context.cluster.pods.apply(watcher::Event::Apply(pod));
+            context.source.cluster.pods.apply(watcher::Event::Apply(pod));
         }
     }
 
@@ -175,7 +175,7 @@ mod tests {
         context.leave(&watched).await.unwrap();
         assert_eq!(told(&asked), Vec::<String>::new(), "it never was ours");
 
-        context.memory.with("u", |note| note.failures = 0);
+        context.source.memory.with("u", |note| note.failures = 0);
         context.leave(&watched).await.unwrap();
         assert_eq!(told(&asked), RELEASE);
         context.leave(&watched).await.unwrap();
@@ -220,9 +220,9 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_remembered_of_drivers_in_the_namespaces_of_others() {
         let (context, _) = context(None);
-        let has_departed = || context.cluster.pods.of("theirs", "pi").1.is_some();
+        let has_departed = || context.source.cluster.pods.of("theirs", "pi").1.is_some();
         let depart = || {
-            context.cluster.pods.apply(watcher::Event::Delete(driver("pi-driver")));
+            context.source.cluster.pods.apply(watcher::Event::Delete(driver("pi-driver")));
             assert!(has_departed());
         };
         depart();

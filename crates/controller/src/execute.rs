@@ -39,7 +39,7 @@ pub(super) async fn execute(
         Action::Make(objects) => {
             let run = run_of(application);
             if make(context, application, objects.into_iter(), events::RUNS_ON).await {
-                context.memory.with(&uid, |note| note.made_for = Some(run));
+                context.source.memory.with(&uid, |note| note.made_for = Some(run));
             }
         }
         Action::MakeCopies { copies, numbers } => {
@@ -47,13 +47,13 @@ pub(super) async fn execute(
             make(context, application, missing, copies.meanwhile).await;
         }
         Action::DeleteChildren(mut children) => {
-            context.memory.with(&uid, |note| children.retain(|child| !note.deleted.contains(child)));
+            context.source.memory.with(&uid, |note| children.retain(|child| !note.deleted.contains(child)));
             let is_all = children.len() <= CHILDREN;
             children.truncate(CHILDREN);
-            let deleted = objects::delete(&context.cluster.client, &namespace, &uid, &children).await;
+            let deleted = objects::delete(&context.source.cluster.client, &namespace, &uid, &children).await;
             deleted.map_err(Error::api("DELETE of what belongs to a driver"))?;
             if !is_all {
-                context.memory.with(&uid, |note| note.deleted.extend(children));
+                context.source.memory.with(&uid, |note| note.deleted.extend(children));
                 return Ok(Progress::NextTurn);
             }
         }
@@ -61,14 +61,14 @@ pub(super) async fn execute(
             renew(context, application, &template, &driver, &uid).await;
         }
         Action::DeleteApplication => {
-            let applications = Calls::of::<SparkApplication>(&context.cluster.client, &namespace);
+            let applications = Calls::of::<SparkApplication>(&context.source.cluster.client, &namespace);
             let preconditions =
                 Preconditions { uid: Some(uid), resource_version: application.resource_version() };
             delete(&applications, &application.name_any(), preconditions).await?;
             info!("deleted: its time to live is over");
         }
         action @ (Action::DeletePod { .. } | Action::PatchPod { .. } | Action::ProtectDriver { .. }) => {
-            about_pods(&context.cluster.client, &namespace, action).await?;
+            about_pods(&context.source.cluster.client, &namespace, action).await?;
         }
     }
     Ok(Progress::Done)
@@ -148,7 +148,7 @@ async fn make(
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     let maker = Maker {
-        client: &context.cluster.client,
+        client: &context.source.cluster.client,
         namespace: &namespace,
         owner: &uid,
         extensions: &context.policy.extensions,
@@ -162,7 +162,7 @@ async fn make(
         };
         warn!(why, "not made");
         let event = events::not_made(&why, meanwhile);
-        context.cluster.events.send(application, &run_of(application), &event, super::now()).await;
+        context.source.cluster.events.send(application, &run_of(application), &event, super::now()).await;
         return false;
     }
     true
@@ -178,7 +178,7 @@ async fn renew(
     uid: &str,
 ) {
     let namespace = application.namespace().unwrap_or_default();
-    let client = &context.cluster.client;
+    let client = &context.source.cluster.client;
     let mark =
         json!({"metadata": {"uid": uid, "annotations": {annotation::TEMPLATE: template.fingerprint()}}});
     let renewed = async {
@@ -191,7 +191,7 @@ async fn renew(
         format!("failed to write ConfigMap {}, the template of executors: {error}", template.config_map);
     warn!(why, "not renewed");
     let event = events::not_made(&why, events::RUNS_ON);
-    context.cluster.events.send(application, &run_of(application), &event, super::now()).await;
+    context.source.cluster.events.send(application, &run_of(application), &event, super::now()).await;
 }
 
 /// Returns the id of the recorded run.

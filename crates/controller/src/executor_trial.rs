@@ -23,16 +23,16 @@ pub(super) async fn trial(
     now: Timestamp,
 ) -> Option<Trial> {
     let uid = application.uid().unwrap_or_default();
-    let tried = context.memory.with(&uid, |note| note.executors_tried.clone());
+    let tried = context.source.memory.with(&uid, |note| note.executors_tried.clone());
     let tried = tried.filter(|(driver_uid, _)| *driver_uid == driver.uid).map(|(_, at)| at);
     if !context.policy.tries_executors || !is_due(application, driver, tried, now) {
         return None;
     }
-    context.memory.with(&uid, |note| note.executors_tried = Some((driver.uid.clone(), now)));
+    context.source.memory.with(&uid, |note| note.executors_tried = Some((driver.uid.clone(), now)));
     let defaults = context.submission_environment.defaults().await.ok()?;
     let executor = executor(application, driver, &defaults, &context.policy)?;
     let namespace = application.namespace().unwrap_or_default();
-    let pods = Calls::of::<Pod>(&context.cluster.client, &namespace);
+    let pods = Calls::of::<Pod>(&context.source.cluster.client, &namespace);
     match timeout(PATIENCE, pods.dry_run(executor.to_string())).await {
         Ok(Ok(())) => Some(Trial::Accepted),
         Ok(Err(kube::Error::Api(status))) => {

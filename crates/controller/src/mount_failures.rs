@@ -13,6 +13,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::{Client, api::ListParams, core::Request};
 use parking_lot::Mutex;
+use plan::driver;
+use pods::PodSummary;
 use std::{
     collections::{HashMap, hash_map::Entry},
     ops::ControlFlow,
@@ -60,8 +62,13 @@ impl MountFailures {
         Self { client, turns, lists: Mutex::default() }
     }
 
-    /// Returns why the volumes of the pod with this uid cannot be mounted, if a reason is known.
-    pub(super) async fn of(&self, namespace: &str, pod_uid: &str) -> Option<String> {
+    /// Returns why the volumes of a pod cannot be mounted, if it has waited for them for long and a reason is known.
+    pub(super) async fn of(&self, namespace: &str, pod: &PodSummary, now: Timestamp) -> Option<String> {
+        let is_late = driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING);
+        if is_late { self.known(namespace, &pod.uid).await } else { None }
+    }
+
+    async fn known(&self, namespace: &str, pod_uid: &str) -> Option<String> {
         let failures = {
             let mut lists = self.lists.lock();
             lists.retain(|_, list| list.begun.elapsed() < RECENT);
@@ -168,14 +175,14 @@ mod tests {
             })
         });
         let known = futures::future::join3(
-            failures.of("team-a", "pod-1"),
-            failures.of("team-a", "pod-3"),
-            failures.of("team-a", "pod-4"),
+            failures.known("team-a", "pod-1"),
+            failures.known("team-a", "pod-3"),
+            failures.known("team-a", "pod-4"),
         );
         assert_eq!(known.await, (Some("no such ConfigMap".to_owned()), Some("newest".to_owned()), None));
         assert_eq!(lists.load(Ordering::Relaxed), 2, "two pages");
         tokio::time::advance(RECENT).await;
-        failures.of("team-a", "pod-2").await.unwrap();
+        failures.known("team-a", "pod-2").await.unwrap();
         assert_eq!(lists.load(Ordering::Relaxed), 4);
         assert_eq!(failures.lists.lock().len(), 1);
     }
@@ -185,9 +192,9 @@ mod tests {
         let (endless, lists) = failures(|page_number, _| {
             Some(page(&vec![event(&page_number.to_string(), 1, "why"); 20], "more"))
         });
-        assert_eq!(endless.of("team-a", "0").await.as_deref(), Some("why"));
+        assert_eq!(endless.known("team-a", "0").await.as_deref(), Some("why"));
         assert_eq!(lists.load(Ordering::Relaxed), MOST / 20);
         let (silent, _) = failures(|_, _| None);
-        assert_eq!(silent.of("team-a", "0").await, None);
+        assert_eq!(silent.known("team-a", "0").await, None);
     }
 }

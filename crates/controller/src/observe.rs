@@ -13,7 +13,6 @@ use kube::{Api, Resource, ResourceExt, api::ListParams, core::Request};
 use plan::{
     Driver, Observed, SubmissionProgress,
     auxiliary::AskedAddresses,
-    driver,
     lifecycle::{Questions, knows_all_pods, questions},
 };
 use pods::PodSummary;
@@ -36,7 +35,7 @@ pub(super) async fn observe(
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     let status = application.status.as_ref();
-    let (mut cached, departed) = context.cluster.pods.of(&namespace, &application.name_any());
+    let (mut cached, departed) = context.source.cluster.pods.of(&namespace, &application.name_any());
     let asked = questions(application);
     let recorded_name =
         status.and_then(|status| status.driver_info.pod_name.clone()).filter(|_| !asked.launch);
@@ -107,14 +106,14 @@ pub(super) async fn observe(
         Driver::Pod { pod, .. } => Some(&**pod),
         Driver::Unseen | Driver::Gone => awaited,
     };
-    let is_late =
-        |pod: &&PodSummary| driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING);
-    let mount_failure = match starting.filter(is_late) {
-        Some(pod) => context.mount_failures.of(&namespace, &pod.uid).await,
+    let mount_failure = match starting {
+        Some(pod) => context.source.cluster.mount_failures.of(&namespace, pod, now).await,
         None => None,
     };
-    let (recorded, made_for, ended) =
-        context.memory.with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
+    let (recorded, made_for, ended) = context
+        .source
+        .memory
+        .with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
     // A driver that is gone, and whose deletion the watch has not reported, may have made executors that it has not
     // reported either.
     let is_behind = cached_driver.is_some() && cached_driver != ended;
@@ -188,7 +187,7 @@ async fn live_driver(
     // so if this ConfigMap exists, all objects exist.
     let complete = match &pod.driver_config_map {
         Some(config_map) if asked.launch => {
-            let config_maps = Calls::of::<ConfigMap>(&context.cluster.client, namespace);
+            let config_maps = Calls::of::<ConfigMap>(&context.source.cluster.client, namespace);
             let found = config_maps.metadata(config_map).await;
             found.map_err(Error::api("GET of the driver's ConfigMap"))?.is_some()
         }
@@ -207,7 +206,7 @@ async fn live_pod(
     if !is_object_name(name) {
         return Ok(None);
     }
-    let pods = Api::<KeptPod>::namespaced(context.cluster.client.clone(), namespace);
+    let pods = Api::<KeptPod>::namespaced(context.source.cluster.client.clone(), namespace);
     let pod = pods.get_opt(name).await.map_err(Error::api(what))?;
     Ok(pod.map(|pod| pod.kept))
 }
@@ -220,10 +219,10 @@ async fn live_pods(
     application: &str,
     driver: &str,
 ) -> Result<Vec<PodSummary>, Error> {
-    let pods = Calls::of::<Pod>(&context.cluster.client, namespace);
+    let pods = Calls::of::<Pod>(&context.source.cluster.client, namespace);
     let ours = format!("{}={application},{}=true", label::APP_NAME, label::LAUNCHED_BY);
     let mut found = Vec::new();
-    let (lists, ours) = (&context.cluster.lists, ListParams::default().labels(&ours));
+    let (lists, ours) = (&context.source.cluster.lists, ListParams::default().labels(&ours));
     let listed = pods.list(lists, Request::list_metadata, ours, |pod: Metadata| {
         found.extend(Some(PodSummary::of_metadata(pod.meta())).filter(|pod| pod.name != driver));
         ControlFlow::Continue(())
@@ -250,7 +249,7 @@ async fn served(context: &Context, application: &SparkApplication) -> Result<BTr
 }
 
 async fn is_served(context: &Context, kind: &ObjectKind) -> Result<bool, Error> {
-    match context.cluster.client.list_api_group_resources(&kind.api_version).await {
+    match context.source.cluster.client.list_api_group_resources(&kind.api_version).await {
         Ok(list) => Ok(list.resources.iter().any(|resource| resource.kind == kind.kind)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
         Err(error) => Err(Error::api("discovery of an API group")(error)),

@@ -1,9 +1,10 @@
 //! Caches the parts of pods that the operator needs, by application. One watch updates the cache.
 
 use super::{
-    ApplicationRef,
-    application_index::{ApplicationIndex, ApplicationKey, Record, place, references},
+    Key,
+    application_index::{ApplicationIndex, Record},
     kept::{Keep, Kept},
+    key,
     watch::Watching,
 };
 use api::{ExecutorState, Lenient, Role, names::label};
@@ -17,8 +18,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
-use tokio::sync::SetOnce;
-use tracing::warn;
 
 /// The pods of applications that the API server has reported.
 #[derive(Debug, Default)]
@@ -26,15 +25,13 @@ pub struct PodIndex {
     pods: ApplicationIndex<PodSummary>,
     /// For each application, the last state of its latest driver that is gone. The event that reports the deletion may
     /// be the only event that contains the driver's outcome.
-    departed: RwLock<BTreeMap<ApplicationKey, Box<PodSummary>>>,
-    synced: SetOnce<()>,
+    departed: RwLock<BTreeMap<Key, Box<PodSummary>>>,
 }
 
 impl PodIndex {
-    /// Waits until all pods that existed at the start are known. Until then, a pod that is not in the index may still
-    /// exist.
+    /// Waits until all pods that existed at the start are known: see [`ApplicationIndex::synced`].
     pub async fn synced(&self) {
-        self.synced.wait().await;
+        self.pods.synced().await;
     }
 
     /// Returns the pods of an application, by name, and the last state of its latest driver that is gone.
@@ -58,7 +55,7 @@ impl PodIndex {
     }
 
     /// Returns the number of running executors for each application that has any.
-    pub fn running_executors(&self) -> Vec<(ApplicationKey, u64)> {
+    pub fn running_executors(&self) -> Vec<(Key, u64)> {
         let index = self.pods.read();
         let runs =
             |pod: &&PodSummary| pod.is_executor_of(None) && executors::state(pod) == ExecutorState::Running;
@@ -85,43 +82,28 @@ impl PodIndex {
     }
 
     /// Forgets the last drivers of all applications that are not `listed`.
-    pub fn forget_others(&self, listed: &HashSet<ApplicationKey>) {
+    pub fn forget_others(&self, listed: &HashSet<Key>) {
         let mut departed = self.departed.write();
         departed.retain(|application, _| listed.contains(application));
     }
 
     /// Follows all pods that have the operator's label; yields the applications whose pods have changed.
-    pub fn follow(self: Arc<Self>, watching: &Watching) -> impl Stream<Item = ApplicationRef> + Send + use<> {
+    pub fn follow(self: Arc<Self>, watching: &Watching) -> impl Stream<Item = Key> + Send + use<> {
         let selector = format!("{}=true", label::LAUNCHED_BY);
-        watching
-            .events(&(), Some(&selector))
-            .filter_map(async |event| {
-                event.inspect_err(|error| warn!(%error, "the pod watch is retried")).ok()
-            })
-            .flat_map(move |event| stream::iter(references(self.apply(event))))
+        watching.changes::<KeptPod>(&(), &selector).flat_map(move |event| stream::iter(self.apply(event)))
     }
 
     /// Applies one event of the watch. Returns the applications whose pods have changed.
-    pub(super) fn apply(&self, event: Event<KeptPod>) -> BTreeSet<ApplicationKey> {
-        let is_complete = matches!(event, Event::InitDone);
-        let changed = self.pods.apply(event, place, keyed, |application, pod| {
+    pub(super) fn apply(&self, event: Event<KeptPod>) -> BTreeSet<Key> {
+        self.pods.apply(event, key, keyed, |application, pod| {
             if pod.role == Some(Role::Driver) {
                 self.departed.write().insert(application.clone(), Box::new(pod.clone()));
             }
-        });
-        if is_complete {
-            // Later lists are no news.
-            self.synced.set(()).ok();
-        }
-        changed
+        })
     }
 }
 
 impl Record for PodSummary {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
     fn uid(&self) -> &str {
         &self.uid
     }
@@ -130,7 +112,7 @@ impl Record for PodSummary {
 /// A pod as the watch reads it.
 pub(super) type KeptPod = Kept<Pod, PodSummary>;
 
-fn keyed(pod: KeptPod) -> Option<(ApplicationKey, PodSummary)> {
+fn keyed(pod: KeptPod) -> Option<(Key, PodSummary)> {
     Some(((pod.namespace()?, pod.kept.application.clone()?), pod.kept))
 }
 
@@ -155,7 +137,7 @@ mod tests {
         .unwrap()
     }
 
-    fn key(application: &str) -> ApplicationKey {
+    fn key(application: &str) -> Key {
         ("default".to_owned(), application.to_owned())
     }
 

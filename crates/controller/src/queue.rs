@@ -1,15 +1,11 @@
 //! The queue of a reconcile loop: each object is in it once and is worked on by one worker at a time, and the namespaces
 //! take turns, so that a thousand objects of one namespace delay those of each other namespace by one turn.
 
-use super::workload::Workload;
-use kube::{
-    Resource, ResourceExt,
-    runtime::reflector::{Lookup, ObjectRef, Store},
-};
+use super::{Key, workload::Workload};
+use kube::{Resource, ResourceExt, runtime::reflector::Store};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
-    hash::Hash,
     sync::Arc,
     time::Duration,
 };
@@ -22,9 +18,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 use work::Lines;
 use work::caught;
-
-/// Namespace and name of an object.
-type Key = (String, String);
 
 /// The pause after the work on an object has hit a bug of the operator outside its reconcile.
 const AFTER_BUG: Duration = Duration::from_secs(60);
@@ -86,12 +79,8 @@ impl Queue {
         self.news.notify_one();
     }
 
-    /// Queues the object that `object` names.
-    pub(super) fn add<K: Lookup>(&self, object: &ObjectRef<K>)
-    where
-        K::DynamicType: Eq + Hash + Clone,
-    {
-        self.push(object.namespace.as_deref().unwrap_or_default(), &object.name);
+    pub(super) fn add(&self, object: &impl ResourceExt) {
+        self.push(&object.namespace().unwrap_or_default(), &object.name_any());
     }
 
     /// Queues all objects of a cache that are in `namespace`.
@@ -100,18 +89,13 @@ impl Queue {
         namespace: &str,
         cache: &Store<K>,
     ) {
-        for object in
-            cache.state().iter().filter(|object| object.meta().namespace.as_deref() == Some(namespace))
-        {
-            self.push(namespace, &object.name_any());
-        }
+        let is_in = |object: &&Arc<K>| object.meta().namespace.as_deref() == Some(namespace);
+        cache.state().iter().filter(is_in).for_each(|object| self.add(&**object));
     }
 
     /// Queues all objects of a cache.
     pub(super) fn add_all<K: Resource<DynamicType = ()> + Clone + 'static>(&self, cache: &Store<K>) {
-        for object in cache.state() {
-            self.add(&ObjectRef::from_obj(&*object));
-        }
+        cache.state().iter().for_each(|object| self.add(&**object));
     }
 
     /// Does `work` for each object in the queue until `stop` is cancelled, and returns when all work has ended. `work`

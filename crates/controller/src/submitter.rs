@@ -2,7 +2,7 @@
 //! The next reconcile observes the result, by submission id.
 
 use super::{
-    ApplicationRef,
+    key,
     objects::{Encoded, Error, InFlight, Maker},
     queue::Queue,
     reconcile_memory::{Note, ReconcileMemory, Started},
@@ -134,21 +134,19 @@ impl Submitter {
         let started = Started { submission, cancel: cancel.clone().drop_guard() };
         self.memory.with(&uid, |note| note.submission = Some(started));
 
-        let application =
-            ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
+        let (namespace, name) = key(application);
         let planned = Planned::of(by, copies);
-        let place = self.room.take(application.namespace.as_deref().unwrap_or_default(), planned.len());
+        let place = self.room.take(&namespace, planned.len());
         let span = info_span!(parent: None, "submit",
-            namespace = application.namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
+            namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
             submitter = planned.submitter.as_str());
-        span.record("name", &application.name);
+        span.record("name", &name);
         let (means, memory, queue) = (Arc::clone(&self.means), self.memory.clone(), Arc::clone(&self.queue));
         let abandoned = self.abandoned.token().clone();
         let task = async move {
-            let namespace = application.namespace.as_deref().unwrap_or_default();
             let in_flight = InFlight::default();
             let submit = async {
-                let submitted = caught(means.submit(namespace, &uid, planned, &in_flight)).await;
+                let submitted = caught(means.submit(&namespace, &uid, planned, &in_flight)).await;
                 submitted.unwrap_or_else(|bug| SubmissionProgress::Failed(bug.to_string()))
             };
             let given_up = async {
@@ -173,7 +171,7 @@ impl Submitter {
                     None => note.submission = None,
                 }
             }
-            queue.add(&application);
+            queue.push(&namespace, &name);
         };
         self.tasks.spawn(task.instrument(span));
     }

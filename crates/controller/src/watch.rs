@@ -4,7 +4,7 @@
 
 use super::{events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
 use api::Lenient;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt, future};
 use kube::{
     Api, Client, Resource, ResourceExt,
     core::NamespaceScope,
@@ -107,6 +107,18 @@ impl Watching {
             watching.followed(api, &of, selector.as_deref()).boxed()
         };
         merged(named, watch).right_stream()
+    }
+
+    /// Yields the same as [`Self::events`], without the failures, which it logs.
+    pub(super) fn changes<O: Readable + Resource<Scope: NamespaceScope>>(
+        &self,
+        of: &O::DynamicType,
+        selector: &str,
+    ) -> impl Stream<Item = Event<O>> + Send + use<O> {
+        let kind = O::kind(of).into_owned();
+        self.events(of, Some(selector)).filter_map(move |event| {
+            future::ready(event.inspect_err(|error| warn!(kind, %error, "the watch is retried")).ok())
+        })
     }
 
     /// Yields all objects in the cluster, then each change; never ends.

@@ -1,6 +1,7 @@
 //! Records how much work the reconcile loops have and whether it gets done: which objects wait for a reconcile, which
 //! objects are being reconciled, and how long both take.
 
+use super::Key;
 use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
@@ -33,9 +34,6 @@ const SCHEDULES_AT_ONCE: u16 = 64;
 
 /// The number of SparkConnects reconciled at once. They are few, and a reconcile is some small requests.
 const CONNECTS_AT_ONCE: u16 = 16;
-
-/// Namespace and name of an object.
-type Key = (String, String);
 
 /// The work of the reconcile loops: one loop for each kind.
 #[derive(Clone, Debug)]

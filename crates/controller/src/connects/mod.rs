@@ -8,9 +8,8 @@ mod observe;
 
 use super::{
     Cluster, Error, FRESH_FACTS, ServerTime, Setup, calls,
-    kept::{Kept, KeptConnect, Whole},
-    mount_failures::MountFailures,
-    source::Source,
+    kept::{Kept, KeptConnect},
+    source::{self, Reconciler, Source},
 };
 use api::SparkConnect;
 use connect::{Action, Plan, Policy};
@@ -55,7 +54,6 @@ pub(super) struct Context {
     policy: Policy,
     gateway: Option<KnownGateway>,
     parts: ConnectIndex,
-    mount_failures: MountFailures,
     server_time: ServerTime,
 }
 
@@ -72,9 +70,7 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     };
     let work = async {
         if stop.run_until_cancelled(context.synced()).await.is_some() {
-            let working = Arc::clone(&context);
-            let look = move |namespace, name| look(Arc::clone(&working), namespace, name);
-            queue.work(&stop, look).await;
+            source::work(&context, &stop).await;
         }
     };
     tokio::select! {
@@ -85,13 +81,6 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     }
 }
 
-async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
-    let context = &*context;
-    let reconcile =
-        |whole: Whole<SparkConnect>, now| async move { context.reconcile(&whole.object, now).await };
-    context.source.look(&namespace, &name, reconcile).await
-}
-
 impl Context {
     pub(super) fn new(
         cluster: Cluster,
@@ -100,7 +89,6 @@ impl Context {
         connects: Store<Watched>,
     ) -> Self {
         Self {
-            mount_failures: MountFailures::new(cluster.client.clone(), cluster.lists.clone()),
             source: Source::new(cluster, &setup.workloads.connects, connects),
             parts: ConnectIndex::new(connect.policy.exposure.url_format.is_some()),
             policy: connect.policy,
@@ -126,9 +114,16 @@ impl Context {
             gateway.news.notify_one();
         }
     }
+}
 
-    /// Brings one SparkConnect a step further. Returns the time until the next reconcile if nothing changes before; none to
-    /// wait for a change.
+impl Reconciler for Context {
+    type Kind = SparkConnect;
+    type Part = KeptConnect;
+
+    fn source(&self) -> &Source<SparkConnect, KeptConnect> {
+        &self.source
+    }
+
     async fn reconcile(&self, connect: &SparkConnect, now: Timestamp) -> Result<Option<Duration>, Error> {
         // By the API server's clock as well: if the local one jumped ahead, all servers would seem to be idle.
         let now = (self.server_time)().map_or(now, |server| server.min(now));

@@ -10,10 +10,9 @@ use connect::{Found, Observed, ServerPod, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Resource, ResourceExt};
-use plan::driver;
 use pods::{Controller, PodSummary};
 use serde_json::Value;
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 /// The facts about one SparkConnect.
 #[derive(Default)]
@@ -67,11 +66,9 @@ impl Context {
             }
         }
         seen.facts.executors = executors(&all, seen.facts.server.as_deref());
-        let is_late = |waited: Duration| waited >= driver::MOUNTING;
-        if let Some(pod) = &seen.facts.server
-            && driver::mounting(&pod.summary, now).is_some_and(is_late)
-        {
-            seen.facts.mount_failure = self.mount_failures.of(&namespace, &pod.summary.uid).await;
+        if let Some(pod) = &seen.facts.server {
+            let failures = &self.source.cluster.mount_failures;
+            seen.facts.mount_failure = failures.of(&namespace, &pod.summary, now).await;
         }
         seen.facts.refusal = self.source.memory.with(&uid, |note| note.refusal.clone());
         let gateway = self.gateway.as_ref().filter(|_| connect.needs_gateway());

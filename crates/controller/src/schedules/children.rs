@@ -1,9 +1,6 @@
 //! Keeps an index of the applications that each schedule has created, updated by the watch of applications.
 
-use super::{
-    super::{Watched, queue::Queue},
-    ScheduleRef,
-};
+use super::super::{Key, Watched, key, queue::Queue};
 use api::ScheduledSparkApplication;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt, runtime::watcher::Event};
@@ -13,9 +10,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
-
-/// Namespace and name of an application.
-type Key = (String, String);
 
 /// The applications of each schedule, as far as the watch and this process's own writes show.
 pub(crate) struct Children {
@@ -59,8 +53,8 @@ impl Owner {
             && application.owner_references().iter().any(is_self)
     }
 
-    fn reference(&self) -> ScheduleRef {
-        ScheduleRef::new(&self.name).within(&self.namespace)
+    fn key(&self) -> Key {
+        (self.namespace.clone(), self.name.clone())
     }
 }
 
@@ -199,8 +193,8 @@ impl Children {
             Event::Delete(application) => index.remove(&key(application)).into_iter().collect(),
         };
         drop(index);
-        for schedule in changed {
-            self.queue.add(&schedule);
+        for (namespace, name) in changed {
+            self.queue.push(&namespace, &name);
         }
     }
 }
@@ -208,8 +202,8 @@ impl Children {
 impl Index {
     /// Adds or updates an application that the watch reports. Returns its schedule, if the change matters to the
     /// schedule.
-    fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<ScheduleRef> {
-        let schedule = owner.reference();
+    fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<Key> {
+        let schedule = owner.key();
         let family = self.families.entry(owner.clone()).or_default();
         family.unconfirmed.remove(&child.name);
         // The watch may be behind this process's own deletion of the application. A deletion is never taken back.
@@ -238,12 +232,12 @@ impl Index {
     }
 
     /// Removes an application that has named another schedule than `owner` before. Returns that one.
-    fn leave(&mut self, key: &Key, owner: &Owner) -> Option<ScheduleRef> {
+    fn leave(&mut self, key: &Key, owner: &Owner) -> Option<Key> {
         if self.owners.get(key)? == owner { None } else { self.remove(key) }
     }
 
     /// Removes an application. Returns the schedule that has lost the application, if there is one.
-    fn remove(&mut self, key: &Key) -> Option<ScheduleRef> {
+    fn remove(&mut self, key: &Key) -> Option<Key> {
         let owner = self.owners.remove(key)?;
         if let Some(family) = self.families.get_mut(&owner) {
             let child = family.children.remove(&key.1);
@@ -258,7 +252,7 @@ impl Index {
                 self.families.remove(&owner);
             }
         }
-        Some(owner.reference())
+        Some(owner.key())
     }
 
     fn is_unconfirmed(&self, key: &Key) -> bool {
@@ -281,10 +275,6 @@ impl Family {
 /// application that cannot be read counts as not ended.
 fn child(application: &Watched) -> Option<(&OwnerReference, Child)> {
     Child::of(application.meta(), application.kept.state)
-}
-
-fn key(application: &impl ResourceExt) -> Key {
-    (application.namespace().unwrap_or_default(), application.name_any())
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ mod children;
 mod metrics;
 
 use super::{
-    ApplicationRef, Cluster, Error, FRESH_FACTS, Setup, Watched as WatchedApplication,
+    Cluster, Error, FRESH_FACTS, Setup, Watched as WatchedApplication,
     calls::{self, Calls, Metadata},
     execute,
-    kept::{Kept, Text, Whole},
-    source::Source,
+    kept::{Kept, Text},
+    source::{self, Reconciler, Source},
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
 pub(super) use children::Children;
@@ -21,7 +21,7 @@ use kube::{
     api::{ListParams, Preconditions},
     core::Request,
     runtime::{
-        reflector::{ObjectRef, Store, store::Writer},
+        reflector::{Store, store::Writer},
         watcher::Event,
     },
 };
@@ -34,8 +34,6 @@ use tracing::info;
 
 /// A schedule as the watch delivers it.
 type Watched = Kept<ScheduledSparkApplication, Text>;
-/// Namespace and name of a schedule.
-pub(super) type ScheduleRef = ObjectRef<Watched>;
 
 /// The most passes (observe, decide, act, record) in one reconcile of a schedule: after a status is recorded, another
 /// decision may be due. Two passes have always been enough.
@@ -67,9 +65,7 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     let work = async {
         // The writer lives in `follow`, so this wait does not fail.
         if stop.run_until_cancelled(context.source.cache.wait_until_ready()).await.is_some() {
-            let working = Arc::clone(&context);
-            let look = move |namespace, name| look(Arc::clone(&working), namespace, name);
-            context.source.queue.work(&stop, look).await;
+            source::work(&context, &stop).await;
         }
     };
     tokio::select! {
@@ -78,27 +74,14 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     }
 }
 
-async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
-    let context = &*context;
-    let reconcile = |whole: Whole<ScheduledSparkApplication>, now| async move {
-        context.reconcile(&whole.object, now).await
-    };
-    context.source.look(&namespace, &name, reconcile).await
-}
+impl Reconciler for Context {
+    type Kind = ScheduledSparkApplication;
+    type Part = Text;
 
-impl Context {
-    pub(super) fn new(cluster: Cluster, setup: &Setup, schedules: Store<Watched>) -> Self {
-        let source = Source::new(cluster, &setup.workloads.schedules, schedules);
-        Self {
-            policy: setup.schedule_policy.clone(),
-            children: Children::new(Arc::clone(&source.queue)),
-            source,
-            metrics: setup.schedule_metrics.clone(),
-        }
+    fn source(&self) -> &Source<ScheduledSparkApplication, Text> {
+        &self.source
     }
 
-    /// Brings one schedule a step further. Returns the time until the next reconcile if nothing changes before; none to
-    /// wait for a change.
     async fn reconcile(
         &self,
         schedule: &ScheduledSparkApplication,
@@ -112,6 +95,18 @@ impl Context {
             }
         }
         Ok(Some(FRESH_FACTS))
+    }
+}
+
+impl Context {
+    pub(super) fn new(cluster: Cluster, setup: &Setup, schedules: Store<Watched>) -> Self {
+        let source = Source::new(cluster, &setup.workloads.schedules, schedules);
+        Self {
+            policy: setup.schedule_policy.clone(),
+            children: Children::new(Arc::clone(&source.queue)),
+            source,
+            metrics: setup.schedule_metrics.clone(),
+        }
     }
 
     /// Runs one pass: observes a schedule, decides what to do, acts, and records the result.
@@ -163,8 +158,7 @@ impl Context {
         let asked = schedules::questions(schedule, checked, &children, now, &self.policy);
         let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
         let is_foreign = |name: &String| {
-            let application =
-                self.source.cluster.applications.get(&ApplicationRef::new(name).within(&namespace));
+            let application = self.source.cluster.application(&namespace, name);
             application.is_some_and(|application| !owner.owns(&*application))
         };
         let taken = asked.names.into_iter().filter(is_foreign).collect();
