@@ -22,16 +22,8 @@ use kube::{
 use plan::auxiliary::controlling_application;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    fmt::Debug,
-    marker::PhantomData,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, marker::PhantomData, sync::Arc};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use work::{Turn, Turns, caught_now};
 
 /// The part of an object of the kind `K` that is kept in memory: its metadata, or what is needed of it, and `T`.
@@ -39,6 +31,9 @@ use work::{Turn, Turns, caught_now};
 pub struct Kept<K, T> {
     metadata: ObjectMeta,
     pub(super) kept: T,
+    /// The object itself if its kind has [`Keep::IS_WHOLE`], unless it is too large: as its text, which is parsed while the
+    /// object is worked on. A tree of it takes four times the memory, and of some objects a hundred times.
+    text: Option<Arc<Text>>,
     /// Why the object could not be read, if it could not.
     error: Option<String>,
     kind: PhantomData<fn() -> K>,
@@ -46,8 +41,11 @@ pub struct Kept<K, T> {
 
 /// A part of objects of the kind `K` that is kept in memory.
 pub(super) trait Keep<K>: Clone + Debug + Send + 'static {
+    /// Whether the object itself is kept, too.
+    const IS_WHOLE: bool = false;
+
     /// Returns what is kept of `object`, whose text is `text`.
-    fn of(object: &Lenient<K>, text: Box<str>) -> Self;
+    fn of(object: &Lenient<K>, text: &str) -> Self;
 
     /// Returns the part of the metadata that is kept, by default what tells objects apart.
     fn metadata(all: &ObjectMeta) -> ObjectMeta {
@@ -66,42 +64,23 @@ const AT_ONCE: usize = 4;
 const LONGEST_TEXT: usize = 512 << 10;
 /// The most bytes that kept texts which are not ordinary have together.
 const MOST_TEXT: usize = 16 << 20;
-/// The bytes of all kept texts that are not ordinary.
-static LARGE_TEXTS: AtomicUsize = AtomicUsize::new(0);
+/// The room for them.
+static LARGE_TEXTS: Semaphore = Semaphore::const_new(MOST_TEXT);
 /// The most bytes of labels that are kept of an object: nobody counts applications by labels of which there are more.
 const MOST_LABELS: usize = 16 << 10;
 
-/// An object that is kept as its text, and parsed while it is worked on: a tree of it takes four times the memory, and
-/// of some objects a hundred times. None of an object that is too large.
-#[derive(Clone, Debug)]
-pub struct Text(Option<Arc<Counted>>);
-
-/// A text, which counts if it is not ordinary.
+/// The text of an object, with its room if it is not ordinary.
 #[derive(Debug)]
-struct Counted(Box<str>);
+struct Text(Box<str>, Option<SemaphorePermit<'static>>);
 
 impl Text {
-    fn of(text: Box<str>) -> Self {
-        if text.len() > LONGEST_TEXT {
-            return Self(None);
+    /// Returns the text if it may be kept.
+    fn kept(text: Box<str>) -> Option<Self> {
+        if text.len() <= ORDINARY_TEXT {
+            return Some(Self(text, None));
         }
-        let counted = Counted(text);
-        let is_kept =
-            LARGE_TEXTS.fetch_add(counted.size(), Ordering::Relaxed) <= MOST_TEXT || counted.size() == 0;
-        Self(is_kept.then(|| Arc::new(counted)))
-    }
-}
-
-impl Counted {
-    /// Returns what the text counts, in bytes.
-    fn size(&self) -> usize {
-        if self.0.len() > ORDINARY_TEXT { self.0.len() } else { 0 }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        LARGE_TEXTS.fetch_sub(self.size(), Ordering::Relaxed);
+        let bytes = u32::try_from(text.len()).ok().filter(|_| text.len() <= LONGEST_TEXT)?;
+        LARGE_TEXTS.try_acquire_many(bytes).ok().map(|room| Self(text, Some(room)))
     }
 }
 
@@ -119,19 +98,17 @@ pub(super) struct Whole<K> {
     _turn: Option<Turn>,
 }
 
-/// An application that is kept as its text, with what is asked of all applications at once.
+/// What is asked of all applications at once.
 #[derive(Clone, Debug)]
 pub struct KeptApplication {
-    text: Text,
     /// Unknown if the application cannot be read.
     pub(super) state: State,
     pub(super) executor_labels: BTreeMap<String, String>,
 }
 
-/// A SparkConnect that is kept as its text, with what is asked of all SparkConnects at once.
+/// What is asked of all SparkConnects at once.
 #[derive(Clone, Debug)]
 pub struct KeptConnect {
-    text: Text,
     /// The port of the gateway in the status.
     pub(super) gateway_port: Option<i32>,
     pub(super) access: Option<ConnectAccess>,
@@ -179,30 +156,29 @@ fn few(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     if bytes <= MOST_LABELS { labels.clone() } else { BTreeMap::new() }
 }
 
-impl Keep<ScheduledSparkApplication> for Text {
-    fn of(_: &Lenient<ScheduledSparkApplication>, text: Box<str>) -> Self {
-        Self::of(text)
-    }
+/// Nothing but the schedule itself.
+impl Keep<ScheduledSparkApplication> for () {
+    const IS_WHOLE: bool = true;
+
+    fn of(_: &Lenient<ScheduledSparkApplication>, _: &str) -> Self {}
 }
 
 /// The text of an object of any kind, for those who make something smaller of it. Empty if no application controls the
 /// object, or if it is larger than any that the operator makes.
 impl Keep<PartialObjectMeta> for Box<str> {
-    fn of(object: &Lenient<PartialObjectMeta>, text: Box<str>) -> Self {
+    fn of(object: &Lenient<PartialObjectMeta>, text: &str) -> Self {
         let owners = object.meta().owner_references.as_deref().unwrap_or_default();
-        if controlling_application(owners).is_some() && text.len() <= LONGEST_TEXT {
-            text
-        } else {
-            Self::default()
-        }
+        let is_of_use = controlling_application(owners).is_some() && text.len() <= LONGEST_TEXT;
+        if is_of_use { text.into() } else { Self::default() }
     }
 }
 
 impl Keep<SparkApplication> for KeptApplication {
-    fn of(application: &Lenient<SparkApplication>, text: Box<str>) -> Self {
+    const IS_WHOLE: bool = true;
+
+    fn of(application: &Lenient<SparkApplication>, _: &str) -> Self {
         let read = application.0.as_ref();
         Self {
-            text: Text::of(text),
             state: read.map_or(State::Unknown, SparkApplication::state),
             executor_labels: read
                 .map(|application| few(&application.spec.executor.pod.labels))
@@ -216,47 +192,22 @@ impl Keep<SparkApplication> for KeptApplication {
 }
 
 impl Keep<SparkConnect> for KeptConnect {
-    fn of(connect: &Lenient<SparkConnect>, text: Box<str>) -> Self {
+    const IS_WHOLE: bool = true;
+
+    fn of(connect: &Lenient<SparkConnect>, _: &str) -> Self {
         let read = connect.0.as_ref().ok();
         let gateway = read.and_then(|connect| connect.status.as_ref()?.gateway.as_ref());
         Self {
-            text: Text::of(text),
             gateway_port: gateway.map(|gateway| gateway.port),
             access: read.and_then(|connect| connect.spec.server.access),
         }
     }
 }
 
-impl AsRef<Text> for Text {
-    fn as_ref(&self) -> &Text {
-        self
-    }
-}
-
-impl AsRef<Text> for KeptApplication {
-    fn as_ref(&self) -> &Text {
-        &self.text
-    }
-}
-
-impl AsRef<Text> for KeptConnect {
-    fn as_ref(&self) -> &Text {
-        &self.text
-    }
-}
-
-impl<K, T> Kept<K, T>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-    T: AsRef<Text>,
-{
+impl<K, T> Kept<K, T> {
     /// Whether the object has to be fetched to be read.
     pub(super) fn is_fetched(&self) -> bool {
-        self.error.is_none() && self.kept.as_ref().0.is_none()
-    }
-
-    fn is_small(&self) -> bool {
-        self.kept.as_ref().0.as_ref().is_some_and(|text| text.0.len() <= SMALL_TEXT)
+        self.error.is_none() && self.text.is_none()
     }
 }
 
@@ -278,7 +229,6 @@ impl Reader {
     ) -> Result<Option<Whole<K>>, Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-        T: AsRef<Text>,
     {
         let unreadable = async |error: &str| {
             self.events.unreadable(reference(watched, &()), error, now).await;
@@ -288,8 +238,9 @@ impl Reader {
             return unreadable(error).await;
         }
         let namespace = watched.metadata.namespace.as_deref().unwrap_or_default();
-        let turn = if watched.is_small() { None } else { self.turns.turn(None, namespace).await };
-        if let Some(text) = &watched.kept.as_ref().0 {
+        let is_small = watched.text.as_ref().is_some_and(|text| text.0.len() <= SMALL_TEXT);
+        let turn = if is_small { None } else { self.turns.turn(None, namespace).await };
+        if let Some(text) = &watched.text {
             let object = serde_json::from_str(&text.0).expect("it was parsed before");
             return Ok(Some(Whole { object, _turn: turn }));
         }
@@ -307,20 +258,21 @@ impl<'de, K: Resource + DeserializeOwned, T: Keep<K>> Deserialize<'de> for Kept<
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (object, text) = Lenient::<K>::parse(&Box::<RawValue>::deserialize(deserializer)?);
         let metadata = T::metadata(object.meta());
-        let unreadable = |error| Lenient(Err(Box::new(InvalidObject { error, metadata: metadata.clone() })));
-        let (kept, error) = match object.0 {
+        let unreadable = |error| Box::new(InvalidObject { error, metadata: metadata.clone() });
+        let read = match object.0 {
             // The watch of all objects ends with what is not caught here.
-            Ok(_) => match caught_now(|| T::of(&object, text)) {
-                Ok(kept) => (kept, None),
-                Err(bug) => (T::of(&unreadable(bug.to_string()), Box::default()), Some(bug.to_string())),
-            },
+            Ok(_) => caught_now(|| T::of(&object, &text)).map_err(|bug| unreadable(bug.to_string())),
+            Err(invalid) => Err(invalid),
+        };
+        let (kept, text, error) = match read {
+            Ok(kept) => (kept, Some(text).filter(|_| T::IS_WHOLE).and_then(Text::kept).map(Arc::new), None),
             // Nothing is made of the text of an object that cannot be read.
             Err(invalid) => {
                 let error = Some(invalid.error.clone());
-                (T::of(&Lenient(Err(invalid)), Box::default()), error)
+                (T::of(&Lenient(Err(invalid)), ""), None, error)
             }
         };
-        Ok(Self { metadata, kept, error, kind: PhantomData })
+        Ok(Self { metadata, kept, text, error, kind: PhantomData })
     }
 }
 
@@ -370,7 +322,10 @@ mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use kube::client::Body;
     use serde_json::json;
-    use std::convert::Infallible;
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
     #[test]
     fn only_the_text_of_what_an_application_controls_is_kept() {
@@ -391,7 +346,7 @@ mod tests {
     struct Broken;
 
     impl Keep<Pod> for Broken {
-        fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+        fn of(pod: &Lenient<Pod>, _: &str) -> Self {
             assert!(pod.0.is_err(), "as the test wants it");
             Self
         }
@@ -448,11 +403,11 @@ mod tests {
             assert_eq!(reader.turns.free(), AT_ONCE - fetches);
             assert_eq!((fetched.load(Ordering::Relaxed), kept.is_fetched()), (fetches, fetches > 0));
         }
-        let texts: Vec<_> = (0..200).map(|_| Text::of("x".repeat(LONGEST_TEXT).into())).collect();
-        let kept = texts.iter().filter(|text| text.0.is_some()).count();
-        assert_eq!(kept, MOST_TEXT / LONGEST_TEXT + 1, "they have room together");
-        assert!(Text::of("x".repeat(ORDINARY_TEXT).into()).0.is_some(), "an ordinary one always has");
+        let text = |bytes| Text::kept("x".repeat(bytes).into());
+        let texts: Vec<_> = (0..200).filter_map(|_| text(LONGEST_TEXT)).collect();
+        assert_eq!(texts.len(), MOST_TEXT / LONGEST_TEXT, "they have room together");
+        assert!(text(ORDINARY_TEXT).is_some(), "an ordinary one always has");
         drop(texts);
-        assert_eq!(LARGE_TEXTS.load(Ordering::Relaxed), 0);
+        assert_eq!(LARGE_TEXTS.available_permits(), MOST_TEXT);
     }
 }

@@ -111,7 +111,7 @@ impl MountFailures {
 type KeptEvent = Kept<Event, Option<(String, Failure)>>;
 
 impl Keep<Event> for Option<(String, Failure)> {
-    fn of(event: &Lenient<Event>, _: Box<str>) -> Self {
+    fn of(event: &Lenient<Event>, _: &str) -> Self {
         let event = event.0.as_ref().ok()?;
         let message = excerpt::beginning(event.message.clone().unwrap_or_default(), LONGEST_EXPLANATION);
         let last = event.last_timestamp.as_ref().map(|time| time.0);

@@ -118,7 +118,7 @@ fn keyed(pod: KeptPod) -> Option<(Key, PodSummary)> {
 
 impl Keep<Pod> for PodSummary {
     /// A pod that cannot be read has a record too: its metadata contains the application to which the pod belongs.
-    fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+    fn of(pod: &Lenient<Pod>, _: &str) -> Self {
         pod.0.as_ref().map_or_else(|invalid| Self::of_metadata(&invalid.metadata), Self::of)
     }
 }

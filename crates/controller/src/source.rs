@@ -4,7 +4,7 @@
 use super::{
     Cluster, Error, FRESH_FACTS,
     error::guarded,
-    kept::{Keep, Kept, Text},
+    kept::{Keep, Kept},
     queue::Queue,
     reconcile_memory::ReconcileMemory,
     status,
@@ -35,7 +35,7 @@ pub(super) trait Reconciler: Send + Sync + 'static {
         + Send
         + Sync
         + 'static;
-    type Part: Keep<Self::Kind> + AsRef<Text> + Sync;
+    type Part: Keep<Self::Kind> + Sync;
 
     fn source(&self) -> &Source<Self::Kind, Self::Part>;
 
@@ -94,7 +94,7 @@ where
         + Debug
         + DeserializeOwned
         + 'static,
-    T: Keep<K> + AsRef<Text>,
+    T: Keep<K>,
 {
     pub(super) fn new(cluster: Cluster, workload: &Workload, cache: Store<Kept<K, T>>) -> Self {
         Self { cluster, queue: Queue::new(workload.clone()), cache, memory: ReconcileMemory::default() }

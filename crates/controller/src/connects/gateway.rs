@@ -67,7 +67,7 @@ pub(super) struct KnownGateway {
 pub(super) struct Address(Option<String>);
 
 impl Keep<Pod> for Address {
-    fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+    fn of(pod: &Lenient<Pod>, _: &str) -> Self {
         let pod = pod.0.as_ref().ok().map(ServerPod::of);
         Self(pod.filter(|pod| pod.is_ready && !pod.summary.terminating).and_then(|pod| pod.ip))
     }

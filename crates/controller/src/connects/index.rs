@@ -46,7 +46,7 @@ impl Part {
 
 impl Keep<Pod> for Part {
     /// A pod that cannot be read has a record without its state.
-    fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+    fn of(pod: &Lenient<Pod>, _: &str) -> Self {
         let mut part = Self { version: String::new(), ..Self::of_metadata(pod.meta()) };
         if let Ok(read) = &pod.0 {
             part.pod = ServerPod::of(read);
@@ -62,8 +62,8 @@ impl Keep<Pod> for Part {
 }
 
 impl Keep<PartialObjectMeta> for Part {
-    fn of(object: &Lenient<PartialObjectMeta>, text: Box<str>) -> Self {
-        let whole: Value = serde_json::from_str(&text).unwrap_or_default();
+    fn of(object: &Lenient<PartialObjectMeta>, text: &str) -> Self {
+        let whole: Value = serde_json::from_str(text).unwrap_or_default();
         Self { has_selector: whole["spec"]["selector"].is_object(), ..Self::of_metadata(object.meta()) }
     }
 }

@@ -8,7 +8,7 @@ use super::{
     Cluster, Error, FRESH_FACTS, Setup, Watched as WatchedApplication,
     calls::{self, Calls, Metadata},
     execute,
-    kept::{Kept, Text},
+    kept::Kept,
     source::{self, Reconciler, Source},
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 /// A schedule as the watch delivers it.
-type Watched = Kept<ScheduledSparkApplication, Text>;
+type Watched = Kept<ScheduledSparkApplication, ()>;
 
 /// The most passes (observe, decide, act, record) in one reconcile of a schedule: after a status is recorded, another
 /// decision may be due. Two passes have always been enough.
@@ -44,7 +44,7 @@ const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 
 /// Everything that the reconcile loop of schedules uses and remembers.
 pub(super) struct Context {
-    pub source: Source<ScheduledSparkApplication, Text>,
+    pub source: Source<ScheduledSparkApplication, ()>,
     policy: Policy,
     pub children: Children,
     metrics: ScheduleMetrics,
@@ -76,9 +76,9 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
 
 impl Reconciler for Context {
     type Kind = ScheduledSparkApplication;
-    type Part = Text;
+    type Part = ();
 
-    fn source(&self) -> &Source<ScheduledSparkApplication, Text> {
+    fn source(&self) -> &Source<ScheduledSparkApplication, ()> {
         &self.source
     }
 
