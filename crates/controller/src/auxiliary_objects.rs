@@ -2,16 +2,18 @@
 //! deadline, so that neither a failure nor a slow answer delays an application.
 
 use super::{
-    Cluster, Key, Watched,
+    Applications, Key, Watched,
     calls::{self, Calls},
+    events::reference,
     key,
     objects::{already_exists, delete_owned, in_words, is_taken, still_goes},
-    queue::Queue,
-    reconcile_memory::{Attempt, Claim, Note, ReconcileMemory},
+    reconcile_memory::{Attempt, Claim, Note},
+    source::Source,
     watch::Readable,
 };
 use api::{Lenient, ObjectKey, SparkApplication};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt, api::Patch};
 use plan::{
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend},
@@ -44,23 +46,14 @@ pub(super) struct AuxiliaryWorker {
 }
 
 struct Inner {
-    cluster: Cluster,
+    applications: Applications,
     slots: Turns,
-    memory: ReconcileMemory,
-    /// The queue of applications, for those of which the work on an object has failed, or no watch reports the result of
-    /// the work.
-    queue: Arc<Queue>,
 }
 
 impl AuxiliaryWorker {
     /// Creates a worker whose background work ends when `stop` is cancelled, or the worker is dropped.
-    pub(super) fn new(
-        cluster: Cluster,
-        memory: ReconcileMemory,
-        queue: Arc<Queue>,
-        stop: &CancellationToken,
-    ) -> Self {
-        let inner = Inner { cluster, slots: Turns::new(AT_ONCE), memory, queue };
+    pub(super) fn new(applications: Applications, stop: &CancellationToken) -> Self {
+        let inner = Inner { applications, slots: Turns::new(AT_ONCE) };
         Self { inner: Arc::new(inner), tasks: TaskTracker::new(), stop: stop.child_token().drop_guard() }
     }
 
@@ -68,9 +61,10 @@ impl AuxiliaryWorker {
     /// each of them.
     pub(super) fn seen(&self, application: &SparkApplication, asked: AskedAddresses) -> AuxiliaryObjects {
         let namespace = application.namespace().unwrap_or_default();
-        let (there, unwatched) = self.inner.cluster.auxiliary.of(&namespace, &application.name_any());
+        let (there, unwatched) =
+            self.inner.applications.cluster.auxiliary.of(&namespace, &application.name_any());
         let tried = |(child, attempt): (&ObjectKey, &Attempt)| (child.clone(), attempt.tried.clone());
-        let tries = self.inner.memory.with(&application.uid().unwrap_or_default(), |note| {
+        let tries = self.inner.applications.memory.with(&application.uid().unwrap_or_default(), |note| {
             note.asked = Some(asked);
             note.attempts.iter().map(tried).collect()
         });
@@ -86,23 +80,16 @@ impl AuxiliaryWorker {
         actions: Vec<AuxiliaryAction>,
         now: Timestamp,
     ) {
-        if actions.is_empty() {
-            return;
-        }
-        let application = Arc::new(SparkApplication {
-            metadata: application.metadata.clone(),
-            spec: Default::default(),
-            status: None,
-        });
         let uid = application.uid().unwrap_or_default();
         for auxiliary in actions {
-            let child = child(&auxiliary);
-            let wanted = match &auxiliary {
-                AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => addresses(object),
-                AuxiliaryAction::Delete(_) => Vec::new(),
+            let (child, wanted) = match &auxiliary {
+                AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
+                    (ObjectKey::of(object).unwrap_or_default(), addresses(object))
+                }
+                AuxiliaryAction::Delete(child) => (child.clone(), Vec::new()),
             };
             let taken = {
-                let mut notes = self.inner.memory.lock();
+                let mut notes = self.inner.applications.memory.lock();
                 let asked = notes.get(&uid).and_then(|note| note.asked.as_ref());
                 let is_of_ui = asked.is_some_and(|asked| wanted.iter().all(|one| asked.of_ui.contains(one)));
                 let taken = self.inner.holder(&notes, &wanted, is_of_ui, &uid);
@@ -115,17 +102,16 @@ impl AuxiliaryWorker {
                     } else {
                         AskedAddresses { chosen: wanted, ..Default::default() }
                     },
-                    application: key(&*application),
+                    application: key(application),
                 });
                 let attempt = Attempt { tried: Try::begun(before, now), told: told.flatten(), claim };
                 attempts.insert(child.clone(), attempt);
                 taken
             };
-            let (inner, application, run) =
-                (Arc::clone(&self.inner), Arc::clone(&application), run.to_owned());
+            let (inner, about, run) = (Arc::clone(&self.inner), reference(application, &()), run.to_owned());
             let stop = self.stop.token().clone();
             self.tasks.spawn(async move {
-                stop.run_until_cancelled(inner.carry_out(&application, run, &child, auxiliary, taken)).await;
+                stop.run_until_cancelled(inner.carry_out(about, run, &child, auxiliary, taken)).await;
             });
         }
     }
@@ -144,51 +130,54 @@ fn bounded(text: &str) -> Result<Value, String> {
     Lenient::<Value>::parse(object).0.0.map_err(|invalid| invalid.error)
 }
 
-fn child(auxiliary: &AuxiliaryAction) -> ObjectKey {
-    match auxiliary {
-        AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
-            ObjectKey::of(object).unwrap_or_default()
-        }
-        AuxiliaryAction::Delete(child) => child.clone(),
-    }
-}
-
 impl Inner {
+    /// Carries out an action for the application to which `about` refers.
     async fn carry_out(
         &self,
-        application: &SparkApplication,
+        about: ObjectReference,
         run: String,
         child: &ObjectKey,
         auxiliary: AuxiliaryAction,
         taken: Option<String>,
     ) {
-        let namespace = application.namespace().unwrap_or_default();
-        let uid = application.uid().unwrap_or_default();
+        let [namespace, name, uid] =
+            [&about.namespace, &about.name, &about.uid].map(|field| field.clone().unwrap_or_default());
+        let Source { cluster, queue, .. } = &self.applications;
         let is_made = matches!(auxiliary, AuxiliaryAction::Make(_));
+        let act = async {
+            match auxiliary {
+                AuxiliaryAction::Make(object) => self.make(&namespace, &uid, child, &object).await,
+                AuxiliaryAction::Mend(patch) => self.patch(&namespace, child, patch).await,
+                AuxiliaryAction::Delete(_) => {
+                    let deleted = delete_owned(&cluster.client, &namespace, &uid, child).await;
+                    calls::done_or_gone(deleted).map_err(|error| self.in_words("delete", child, &error))
+                }
+            }
+        };
         let done = async {
             if let Some(why) = taken {
-                return Ok(Ok(Err(why)));
+                return Err(why);
             }
             let _slot = self.slots.turn(None, &namespace).await;
-            timeout(PATIENCE, caught(self.act(&namespace, &uid, child, auxiliary))).await
-        };
-        let why = match done.await {
-            Ok(Ok(Ok(()))) => {
-                debug!(kind = %child.kind, name = child.name, "done in the background");
-                None
+            match timeout(PATIENCE, caught(act)).await {
+                Ok(Ok(done)) => done,
+                Ok(Err(bug)) => Err(bug.to_string()),
+                Err(_) => Err(format!("the API server does not answer about {child}")),
             }
-            Ok(Ok(Err(why))) => Some(why),
-            Ok(Err(bug)) => Some(bug.to_string()),
-            Err(_) => Some(format!("the API server does not answer about {child}")),
         };
+        let why = done.await.err();
+        if why.is_none() {
+            debug!(kind = %child.kind, name = child.name, "done in the background");
+        }
         let is_news = self.end(&uid, &run, child, is_made, why.as_deref());
         if let Some(why) = why.as_ref().filter(|_| is_news) {
-            warn!(namespace, application = application.name_any(), why, "not done");
+            warn!(namespace, application = name, why, "not done");
             let event = events::not_made(why, events::RUNS_ON);
-            self.cluster.events.send(application, &run, &event, super::now()).await;
+            cluster.events.send_about(about, &run, &event, super::now()).await;
         }
-        if why.is_some() || !self.cluster.auxiliary.watches(child) {
-            self.queue.push(&namespace, &application.name_any());
+        // Also if no watch reports the result of the work.
+        if why.is_some() || !cluster.auxiliary.watches(child) {
+            queue.push(&namespace, &name);
         }
     }
 
@@ -222,7 +211,7 @@ impl Inner {
             asked.is_none_or(|asked| asked.takes(address, is_of_ui)) && self.is_driven(key, other)
         };
         let (address, (namespace, name)) =
-            claimed.or_else(|| self.cluster.auxiliary.holder(addresses, uid, takes))?;
+            claimed.or_else(|| self.applications.cluster.auxiliary.holder(addresses, uid, takes))?;
         Some(format!(
             "{address} is the address of application {name} in namespace {namespace}: choose another one, or delete that \
              application"
@@ -232,20 +221,20 @@ impl Inner {
     /// Whether the application with this namespace and name has this uid, can be read, is not being deleted, and is driven
     /// by this operator.
     fn is_driven(&self, (namespace, name): &Key, uid: &str) -> bool {
-        let watched = self.cluster.application(namespace, name);
+        let watched = self.applications.cluster.application(namespace, name);
         // One that is being deleted is not looked at any more, and asks for nothing.
         let is_it = |watched: Arc<Watched>| {
             watched.uid().as_deref() == Some(uid)
                 && watched.error().is_none()
                 && watched.meta().deletion_timestamp.is_none()
         };
-        self.cluster.namespaces.include(namespace) && watched.is_some_and(is_it)
+        self.applications.cluster.namespaces.include(namespace) && watched.is_some_and(is_it)
     }
 
     /// Records how the work on an object has ended. Returns whether to report a failure to the user: not if the
     /// previous attempt for the same run has failed for the same reason.
     fn end(&self, uid: &str, run: &str, child: &ObjectKey, is_made: bool, why: Option<&str>) -> bool {
-        let mut notes = self.memory.lock();
+        let mut notes = self.applications.memory.lock();
         let attempt = notes.get_mut(uid).and_then(|note| note.attempts.get_mut(child));
         let Some(Attempt { tried, told: before, .. }) = attempt else { return false };
         tried.is_under_way = false;
@@ -259,23 +248,6 @@ impl Inner {
         is_news
     }
 
-    async fn act(
-        &self,
-        namespace: &str,
-        uid: &str,
-        child: &ObjectKey,
-        auxiliary: AuxiliaryAction,
-    ) -> Result<(), String> {
-        match auxiliary {
-            AuxiliaryAction::Make(object) => self.make(namespace, uid, child, &object).await,
-            AuxiliaryAction::Mend(patch) => self.patch(namespace, child, patch).await,
-            AuxiliaryAction::Delete(_) => {
-                let deleted = delete_owned(&self.cluster.client, namespace, uid, child).await;
-                calls::done_or_gone(deleted).map_err(|error| self.in_words("delete", child, &error))
-            }
-        }
-    }
-
     async fn make(
         &self,
         namespace: &str,
@@ -283,7 +255,7 @@ impl Inner {
         child: &ObjectKey,
         object: &Value,
     ) -> Result<(), String> {
-        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
+        let calls = Calls::of_kind(&self.applications.cluster.client, &child.kind, namespace);
         match calls.create(object.to_string()).await {
             Ok(_) => return Ok(()),
             Err(error) if already_exists(&error) => {}
@@ -294,7 +266,7 @@ impl Inner {
             Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
             Err(error) => return Err(self.in_words("read", child, &error)),
         };
-        let extensions = &self.cluster.auxiliary.extensions;
+        let extensions = &self.applications.cluster.auxiliary.extensions;
         match AuxiliaryObject::of(&child.kind, &there, extensions).map(|(_, auxiliary)| auxiliary) {
             Some(there) if there.owner == uid && there.terminating => Err(still_goes(child)),
             Some(there) if there.owner == uid => match mend(object, &there, extensions) {
@@ -306,11 +278,11 @@ impl Inner {
     }
 
     fn in_words(&self, what: &str, child: &ObjectKey, error: &kube::Error) -> String {
-        in_words(what, child, error, &self.cluster.auxiliary.extensions)
+        in_words(what, child, error, &self.applications.cluster.auxiliary.extensions)
     }
 
     async fn patch(&self, namespace: &str, child: &ObjectKey, patch: Value) -> Result<(), String> {
-        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
+        let calls = Calls::of_kind(&self.applications.cluster.client, &child.kind, namespace);
         // If the object is gone, or another one has its name by now, the watch reports that.
         let patched = calls::done_or_gone(calls.patch(&child.name, &Patch::Merge(patch)).await);
         patched.map_err(|error| self.in_words("change", child, &error))
@@ -320,7 +292,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Setup;
+    use crate::{Cluster, Setup};
     use api::ObjectKind;
     use http::{Request as HttpRequest, Response};
     use kube::{
@@ -337,9 +309,10 @@ mod tests {
         let service = tower::service_fn(|_: HttpRequest<Body>| pending::<kube::Result<Response<Body>>>());
         let setup = Setup::of_tests(Client::new(service, "default"), "ours");
         let (applications, mut writer) = reflector::store();
-        let (cluster, memory) = (Cluster::new(&setup, applications), ReconcileMemory::default());
-        let queue = Queue::new(setup.workloads.applications.clone());
-        let inner = Inner { cluster, slots: Turns::new(1), memory: memory.clone(), queue };
+        let cluster = Cluster::new(&setup, applications.clone());
+        let applications = Source::new(cluster, &setup.workloads.applications, applications);
+        let memory = applications.memory.clone();
+        let inner = Inner { applications, slots: Turns::new(1) };
         let addresses = ["ui.example.com/pi".to_owned()];
         let claim = Claim {
             addresses: AskedAddresses { of_ui: addresses.to_vec(), ..Default::default() },

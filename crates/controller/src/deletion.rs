@@ -20,7 +20,7 @@ impl Context {
         let pods: Vec<_> = self.source.cluster.pods.of(namespace, name).0.into_values().collect();
         let is_ours = self.source.cluster.namespaces.include(namespace);
         let actions = |there: Option<&ObjectMeta>| {
-            let mut actions = lifecycle::after_deletion(&pods, there, &self.policy);
+            let mut actions = lifecycle::after_deletion(&pods, there, &self.setup.policy);
             actions
                 .retain(|action| is_ours || matches!(action, Action::ProtectDriver { protect: false, .. }));
             actions
@@ -67,7 +67,7 @@ impl Context {
         self.source.cluster.pods.forget(&namespace, &name);
         if was_ours {
             let pods: Vec<_> = self.source.cluster.pods.of(&namespace, &name).0.into_values().collect();
-            for action in lifecycle::leave(&pods, &uid, &self.policy) {
+            for action in lifecycle::leave(&pods, &uid, &self.setup.policy) {
                 execute::about_pods(&self.source.cluster.client, &namespace, action).await?;
             }
             info!("left: the namespace is not ours any more");

@@ -10,10 +10,9 @@ use kube::{
     Api, Client, Resource,
     api::{ObjectMeta, PostParams},
 };
-use plan::events::{self, Event, Severity};
+use plan::events::{Event, Severity};
 use submission::digest;
 use tracing::warn;
-use work::Panicked;
 
 /// `reportingController`: the name that Kubeflow's operator uses.
 const CONTROLLER: &str = "spark-application-controller";
@@ -49,7 +48,14 @@ impl Events {
         self.send_about(reference(object, &()), occasion, event, now).await;
     }
 
-    async fn send_about(&self, regarding: ObjectReference, occasion: &str, event: &Event, now: Timestamp) {
+    /// Like [`Self::send`], about the object to which `regarding` refers.
+    pub(super) async fn send_about(
+        &self,
+        regarding: ObjectReference,
+        occasion: &str,
+        event: &Event,
+        now: Timestamp,
+    ) {
         let namespace = regarding.namespace.as_deref().unwrap_or_default();
         let events = Api::<v1::Event>::namespaced(self.client.clone(), namespace);
         match events.create(&PostParams::default(), &self.object(regarding, occasion, event, now)).await {
@@ -59,23 +65,8 @@ impl Events {
         }
     }
 
-    /// Sends an event which reports that `object` cannot be read.
-    pub(super) async fn unreadable(&self, object: ObjectReference, error: &str, now: Timestamp) {
-        self.send_once(object, &events::invalid(error), now).await;
-    }
-
-    /// Sends an event which reports that the reconcile of `object` has hit a bug.
-    pub(super) async fn panicked<K: Resource<DynamicType = ()>>(
-        &self,
-        object: &K,
-        panicked: &Panicked,
-        now: Timestamp,
-    ) {
-        self.send_once(reference(object, &()), &events::panicked(&panicked.to_string()), now).await;
-    }
-
     /// Sends an event that is stored once for each version of `object`.
-    async fn send_once(&self, object: ObjectReference, event: &Event, now: Timestamp) {
+    pub(super) async fn send_once(&self, object: ObjectReference, event: &Event, now: Timestamp) {
         let occasion = object.resource_version.clone().unwrap_or_default();
         self.send_about(object, &occasion, event, now).await;
     }

@@ -151,7 +151,7 @@ async fn make(
         client: &context.source.cluster.client,
         namespace: &namespace,
         owner: &uid,
-        extensions: &context.policy.extensions,
+        extensions: &context.setup.policy.extensions,
         in_flight: &InFlight::default(),
     };
     for object in objects {

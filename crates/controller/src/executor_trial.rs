@@ -25,12 +25,12 @@ pub(super) async fn trial(
     let uid = application.uid().unwrap_or_default();
     let tried = context.source.memory.with(&uid, |note| note.executors_tried.clone());
     let tried = tried.filter(|(driver_uid, _)| *driver_uid == driver.uid).map(|(_, at)| at);
-    if !context.policy.tries_executors || !is_due(application, driver, tried, now) {
+    if !context.setup.policy.tries_executors || !is_due(application, driver, tried, now) {
         return None;
     }
     context.source.memory.with(&uid, |note| note.executors_tried = Some((driver.uid.clone(), now)));
-    let defaults = context.submission_environment.defaults().await.ok()?;
-    let executor = executor(application, driver, &defaults, &context.policy)?;
+    let defaults = context.setup.submission_environment.defaults().await.ok()?;
+    let executor = executor(application, driver, &defaults, &context.setup.policy)?;
     let namespace = application.namespace().unwrap_or_default();
     let pods = Calls::of::<Pod>(&context.source.cluster.client, &namespace);
     match timeout(PATIENCE, pods.dry_run(executor.to_string())).await {

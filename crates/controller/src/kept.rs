@@ -19,7 +19,7 @@ use kube::{
     Api, Client, Resource,
     core::{PartialObjectMeta, error_boundary::InvalidObject},
 };
-use plan::auxiliary::controlling_application;
+use plan::{auxiliary::controlling_application, events::invalid};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, marker::PhantomData, sync::Arc};
@@ -231,7 +231,7 @@ impl Reader {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
         let unreadable = async |error: &str| {
-            self.events.unreadable(reference(watched, &()), error, now).await;
+            self.events.send_once(reference(watched, &()), &invalid(error), now).await;
             Ok(None)
         };
         if let Some(error) = &watched.error {
@@ -248,7 +248,7 @@ impl Reader {
         let found = api.get_opt(watched.metadata.name.as_deref().unwrap_or_default()).await;
         match found.map_err(Error::api("GET of a large object"))?.map(|found| found.0) {
             Some(Ok(object)) => Ok(Some(Whole { object, _turn: turn })),
-            Some(Err(invalid)) => unreadable(&invalid.error).await,
+            Some(Err(unread)) => unreadable(&unread.error).await,
             None => Ok(None),
         }
     }

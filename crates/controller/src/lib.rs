@@ -167,15 +167,12 @@ impl Cluster {
 /// Everything that the reconcile loop of applications uses and remembers.
 struct Context {
     source: Applications,
-    policy: Policy,
+    setup: Setup,
     auxiliary_worker: AuxiliaryWorker,
     submitter: Submitter,
-    submission_environment: SubmissionEnvironment,
-    metrics: ApplicationMetrics,
     extension_memories: ExtensionMemories,
     /// The applications that have been deleted, and whose pods have not been handled since.
     departed: Mutex<HashSet<Key>>,
-    server_time: ServerTime,
 }
 
 impl Context {
@@ -185,26 +182,11 @@ impl Context {
         let source = Source::new(cluster, &setup.workloads.applications, applications);
         Self {
             extension_memories: ExtensionMemories::new(&setup.policy.extensions),
-            auxiliary_worker: AuxiliaryWorker::new(
-                source.cluster.clone(),
-                source.memory.clone(),
-                Arc::clone(&source.queue),
-                stop,
-            ),
-            submitter: Submitter::new(
-                setup.client,
-                setup.max_submissions,
-                setup.submission_metrics,
-                &setup.policy,
-                source.memory.clone(),
-                Arc::clone(&source.queue),
-            ),
+            auxiliary_worker: AuxiliaryWorker::new(source.clone(), stop),
+            submitter: Submitter::new(source.clone(), &setup),
             source,
-            policy: setup.policy,
-            submission_environment: setup.submission_environment,
-            metrics: setup.application_metrics,
+            setup,
             departed: Mutex::default(),
-            server_time: setup.server_time,
         }
     }
 }
@@ -251,7 +233,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         if stop.run_until_cancelled(cluster.synced()).await.is_none() {
             return;
         }
-        let _shown = context.metrics.show(cluster.clone());
+        let _shown = context.setup.application_metrics.show(cluster.clone());
         synced();
         // Schedules and SparkConnects run in tasks of their own, so that they do not wait while thousands of applications
         // are reconciled.

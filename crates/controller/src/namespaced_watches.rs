@@ -6,7 +6,7 @@
 //! everything that the receiver knows.
 
 use futures::{
-    Stream, StreamExt,
+    FutureExt, Stream, StreamExt,
     future::BoxFuture,
     stream::{self, BoxStream, FuturesUnordered},
 };
@@ -31,16 +31,19 @@ where
     K: Send + 'static,
     F: Fn(&str) -> Watch<K> + Send + 'static,
 {
-    let parts = namespaces.into_iter().map(Part::new).collect();
-    let merge = Merge {
+    let mut merge = Merge {
         watch,
-        parts,
+        parts: Vec::new(),
         running: FuturesUnordered::new(),
         is_listing: true,
         next: VecDeque::from([Ok(Event::Init)]),
         held: VecDeque::new(),
     };
-    stream::unfold(merge.begun(), async |mut merge| Some((merge.next().await?, merge)))
+    for (i, namespace) in namespaces.into_iter().enumerate() {
+        merge.follow(i, (merge.watch)(&namespace));
+        merge.parts.push(Part { namespace, state: State::Listing, has_delivered: false });
+    }
+    stream::unfold(merge, async |mut merge| Some((merge.next().await?, merge)))
 }
 
 /// The watch of one namespace.
@@ -71,26 +74,10 @@ struct Merge<K, F> {
     held: VecDeque<Event<K>>,
 }
 
-impl Part {
-    fn new(namespace: String) -> Self {
-        Self { namespace, state: State::Listing, has_delivered: false }
-    }
-}
-
 impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
-    fn begun(self) -> Self {
-        for (i, part) in self.parts.iter().enumerate() {
-            self.follow(i, (self.watch)(&part.namespace));
-        }
-        self
-    }
-
     /// Adds a future to `running` that waits for the next event of `watch`, the watch of the namespace at position `i`.
-    fn follow(&self, i: usize, mut watch: Watch<K>) {
-        self.running.push(Box::pin(async move {
-            let event = watch.next().await;
-            (i, event, watch)
-        }));
+    fn follow(&self, i: usize, watch: Watch<K>) {
+        self.running.push(watch.into_future().map(move |(event, rest)| (i, event, rest)).boxed());
     }
 
     async fn next(&mut self) -> Option<Result<Event<K>>> {
@@ -192,7 +179,7 @@ pub(super) fn is_missing(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::{FutureExt, channel::mpsc};
+    use futures::channel::mpsc;
     use kube::{core::Status, runtime::watcher};
     use parking_lot::Mutex;
     use std::{collections::BTreeMap, pin::Pin, sync::Arc};

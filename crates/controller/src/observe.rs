@@ -90,23 +90,18 @@ pub(super) async fn observe(
     let submission_environment = match &driver {
         Driver::Gone if asked.launch => SubmissionEnvironment {
             served: served(context, application).await?,
-            ..context.submission_environment.found().await?
+            ..context.setup.submission_environment.found().await?
         },
         _ => SubmissionEnvironment::default(),
     };
-    let defaults = match &driver {
-        Driver::Pod { pod, .. }
-            if context.policy.extensions.iter().any(|extension| extension.needs_defaults(pod)) =>
-        {
-            defaults(context).await
-        }
-        _ => None,
-    };
-    let starting = match &driver {
+    let pod = match &driver {
         Driver::Pod { pod, .. } => Some(&**pod),
-        Driver::Unseen | Driver::Gone => awaited,
+        Driver::Unseen | Driver::Gone => None,
     };
-    let mount_failure = match starting {
+    let needs_defaults =
+        |pod| context.setup.policy.extensions.iter().any(|extension| extension.needs_defaults(pod));
+    let defaults = if pod.is_some_and(needs_defaults) { defaults(context).await } else { None };
+    let mount_failure = match pod.or(awaited) {
         Some(pod) => context.source.cluster.mount_failures.of(&namespace, pod, now).await,
         None => None,
     };
@@ -128,21 +123,16 @@ pub(super) async fn observe(
         _ if asked.strays => cached.values().cloned().collect(),
         _ => Vec::new(),
     };
-    let known = match &driver {
-        Driver::Pod { pod, .. } => Some(pod),
-        Driver::Unseen | Driver::Gone => departed.as_ref(),
-    };
-    let uid_of_driver =
-        known.filter(|pod| pod.is_of(Role::Driver, submission_id)).map(|pod| pod.uid.as_str());
+    let known = pod.or(departed.as_deref()).filter(|pod| pod.is_of(Role::Driver, submission_id));
+    let uid_of_driver = known.map(|pod| pod.uid.as_str());
     let is_of_run =
         |pod: &PodSummary| pod.is_of(Role::Executor, submission_id) && pod.is_executor_of(uid_of_driver);
     let executors: Vec<_> = cached.into_values().filter(is_of_run).collect();
-    let executor_trial = match &driver {
-        Driver::Pod { pod, .. } if executors.is_empty() => {
-            executor_trial::trial(context, application, pod, now).await
-        }
-        _ => None,
+    let executor_trial = match pod.filter(|_| executors.is_empty()) {
+        Some(pod) => executor_trial::trial(context, application, pod, now).await,
+        None => None,
     };
+    let addresses = AskedAddresses::of(application, &context.setup.policy.submission.exposure);
     Ok(Observed {
         driver,
         executors,
@@ -156,20 +146,18 @@ pub(super) async fn observe(
         executor_trial,
         recorded,
         made: made_for.as_deref() == Some(submission_id),
-        auxiliary: context
-            .auxiliary_worker
-            .seen(application, AskedAddresses::of(application, &context.policy.submission.exposure)),
+        auxiliary: context.auxiliary_worker.seen(application, addresses),
         submission,
         submission_environment,
         defaults,
-        server_time: (context.server_time)(),
+        server_time: (context.setup.server_time)(),
     })
 }
 
 /// Returns the text of the admin's `spark-defaults.conf`; none if it cannot be read. The run goes on without it: only the
 /// objects of extensions are not mended.
 async fn defaults(context: &Context) -> Option<String> {
-    let read = context.submission_environment.defaults().await;
+    let read = context.setup.submission_environment.defaults().await;
     read.inspect_err(|error| warn!(%error, "the objects of extensions are not mended")).ok()
 }
 
@@ -234,7 +222,7 @@ async fn live_pods(
 /// Returns the kinds that the cluster serves, as far as the submission of `application` depends on them. The cluster is asked
 /// each time: an admin may have turned them on since.
 async fn served(context: &Context, application: &SparkApplication) -> Result<BTreeSet<ObjectKind>, Error> {
-    let extensions = context.policy.extensions.iter();
+    let extensions = context.setup.policy.extensions.iter();
     let asked: Vec<_> = extensions.map(|extension| extension.alternatives(application)).collect();
     let mut served = BTreeSet::new();
     for alternatives in asked {

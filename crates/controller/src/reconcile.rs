@@ -1,7 +1,7 @@
 //! Reconciles one application: the only place in which its facts, its plan and the effects of the plan meet.
 
 use super::{
-    Applications, Context, FRESH_FACTS, Watched,
+    Applications, Context, FRESH_FACTS, Setup, Watched,
     calls::{self, Calls, Metadata},
     error::Error,
     execute::{self, Progress},
@@ -90,11 +90,12 @@ impl Reconciler for Context {
         let state = application.state();
         Span::current().record("state", state.as_str());
 
-        self.metrics.seen(application, now, self.policy.executor_limits);
+        let Setup { policy, application_metrics: metrics, .. } = &self.setup;
+        metrics.seen(application, now, policy.executor_limits);
         let seen = observe::observe(self, application, now).await?;
         self.source.memory.driver_ended(&uid, lifecycle::ended_driver(application, &seen.driver));
         let Plan { actions, status, events, auxiliary, wake } =
-            self.extension_memories.decide(&self.source.cluster.pods, application, seen, now, &self.policy);
+            self.extension_memories.decide(&self.source.cluster.pods, application, seen, now, policy);
         Span::current().record("submission_id", status.submission_id.as_deref());
         if actions.iter().any(|action| matches!(action, Act::Submit(_)))
             && !calls::is_current(&self.source.cluster.client, application, "GET of the application").await?
@@ -111,10 +112,10 @@ impl Reconciler for Context {
             let written =
                 status::write(&self.source.cluster.client, application, &application.status, &status).await;
             if written.as_ref().is_err_and(Error::is_unanswered) {
-                self.metrics.maybe_written(application, status.clone());
+                metrics.maybe_written(application, status.clone());
             }
             let written = written?;
-            self.metrics.written(application, &status, now, self.policy.executor_limits);
+            metrics.written(application, &status, now, policy.executor_limits);
             let to = status.application_state.state;
             if to != state {
                 info!(from = state.as_str(), to = to.as_str(), "state changed");
@@ -150,7 +151,7 @@ impl Context {
 
     /// Forgets what is remembered of an application that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
-        self.metrics.forget(uid);
+        self.setup.application_metrics.forget(uid);
         self.source.memory.forget(uid);
         self.extension_memories.retain(|other| other != uid);
     }
@@ -164,7 +165,7 @@ impl Context {
                 let applications = self.source.cache.state();
                 let uids = applications.iter().filter_map(|application| application.uid()).collect();
                 let names = applications.iter().map(|application| key(&**application)).collect();
-                self.metrics.forget_others(&uids);
+                self.setup.application_metrics.forget_others(&uids);
                 self.extension_memories.retain(|uid| uids.contains(uid));
                 self.source.cluster.pods.forget_others(&names);
             }

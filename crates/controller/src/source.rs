@@ -3,7 +3,7 @@
 
 use super::{
     Cluster, Error, FRESH_FACTS,
-    error::guarded,
+    events::reference,
     kept::{Keep, Kept},
     queue::Queue,
     reconcile_memory::ReconcileMemory,
@@ -21,10 +21,12 @@ use kube::{
         watcher::Event,
     },
 };
+use plan::events;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{fmt::Debug, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, field, info_span, warn};
+use work::caught;
 
 /// What is particular about the objects of one kind that are reconciled.
 pub(super) trait Reconciler: Send + Sync + 'static {
@@ -74,7 +76,8 @@ pub(super) trait Reconciler: Send + Sync + 'static {
     }
 }
 
-/// The objects of the kind `K`, of which the cache has `T`.
+/// The objects of the kind `K`, of which the cache has `T`. Cheap to clone: all clones share their data.
+#[derive(Clone)]
 pub(super) struct Source<K, T>
 where
     K: Resource<DynamicType = ()> + 'static,
@@ -218,6 +221,19 @@ async fn look<R: Reconciler>(of: &R, namespace: &str, name: &str) -> Option<Dura
         }
         Ok::<_, Error>(wake)
     };
-    let looked = guarded(watched, &queue.workload, &cluster.events, now, look);
-    looked.instrument(span).await.unwrap_or_else(|error| Some(memory.again(watched, &error)))
+    let guarded = async {
+        let work = queue.workload.begin(namespace, name);
+        let looked = match caught(look).await {
+            Ok(looked) => looked,
+            Err(bug) => {
+                queue.workload.panics.inc();
+                let event = events::panicked(&bug.to_string());
+                cluster.events.send_once(reference(watched, &()), &event, now).await;
+                Err(bug.into())
+            }
+        };
+        work.end(&looked);
+        looked
+    };
+    guarded.instrument(span).await.unwrap_or_else(|error| Some(memory.again(watched, &error)))
 }

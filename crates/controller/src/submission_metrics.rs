@@ -1,6 +1,6 @@
 //! Measures how many submissions there are, how they end, and how long they take.
 
-use plan::submission_plan::Submitter;
+use plan::{SubmissionProgress, submission_plan::Submitter};
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
@@ -20,16 +20,6 @@ pub struct SubmissionMetrics {
 
 /// Names and values.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
-
-api::words! {
-    /// How a submission has ended.
-    #[derive(Clone, Copy, Debug)]
-    pub(super) enum Outcome {
-        Succeeded = "succeeded",
-        DriverExists = "driver_exists",
-        Failed = "failed",
-    }
-}
 
 /// The measurement of one submission. A submission whose measurement is dropped without a call of `ended` counts as
 /// cancelled.
@@ -87,8 +77,14 @@ impl Measured<'_> {
         self.begun = Some(Instant::now());
     }
 
-    pub(super) fn ended(mut self, outcome: Outcome) {
-        self.outcome = outcome.as_str();
+    pub(super) fn ended(mut self, progress: &SubmissionProgress) {
+        self.outcome = match progress {
+            SubmissionProgress::DriverExists => "driver_exists",
+            SubmissionProgress::Failed(_) => "failed",
+            SubmissionProgress::Running
+            | SubmissionProgress::PodMade
+            | SubmissionProgress::Succeeded { .. } => "succeeded",
+        };
     }
 }
 

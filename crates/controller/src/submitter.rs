@@ -2,19 +2,18 @@
 //! The next reconcile observes the result, by submission id.
 
 use super::{
-    key,
+    Applications, Setup, key,
     objects::{Encoded, Error, InFlight, Maker},
-    queue::Queue,
-    reconcile_memory::{Note, ReconcileMemory, Started},
+    reconcile_memory::{Note, Started},
     slots::Slots,
-    submission_metrics::{Outcome, SubmissionMetrics},
+    submission_metrics::SubmissionMetrics,
     submission_room::SubmissionRoom,
     webhook_probe::WebhookProbe,
 };
 use api::SparkApplication;
 use kube::{Client, Resource, ResourceExt};
 use plan::{
-    By, Policy, Submission, SubmissionProgress, SubmitRequest, copies::Copies, extension::Extensions,
+    By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, extension::Extensions,
     submission_plan::Submitter as Kind,
 };
 use spark_client::Reason;
@@ -29,10 +28,8 @@ use work::caught;
 /// Submits applications, a limited number at once, and remembers the result of each submission.
 pub(super) struct Submitter {
     means: Arc<Means>,
-    memory: ReconcileMemory,
+    applications: Applications,
     room: Arc<SubmissionRoom>,
-    /// The queue of applications, for those whose submission has ended.
-    queue: Arc<Queue>,
     tasks: TaskTracker,
     /// Ends all submissions at once, even those that have a request without an answer, and without waiting when it is
     /// dropped: a leader that has lost the lease has no time to wait.
@@ -85,28 +82,21 @@ impl Planned {
 const PARSED: usize = 8;
 
 impl Submitter {
-    /// Creates a submitter that makes the objects of so many applications at once. If the operator has a webhook, submissions
-    /// wait until the API server reaches it. Every application whose submission has ended is added to `queue`.
-    pub(super) fn new(
-        client: Client,
-        at_once: usize,
-        metrics: SubmissionMetrics,
-        policy: &Policy,
-        memory: ReconcileMemory,
-        queue: Arc<Queue>,
-    ) -> Self {
+    /// Creates a submitter that makes the objects of so many applications at once as `setup` says. If the operator has a
+    /// webhook, submissions wait until the API server reaches it. Every application whose submission has ended is queued.
+    pub(super) fn new(applications: Applications, setup: &Setup) -> Self {
+        let (client, policy) = (setup.client.clone(), &setup.policy);
         let means = Means {
             webhook_probe: policy.submission.has_webhook.then(|| WebhookProbe::new(client.clone())),
             client,
-            slots: Slots::new(at_once),
-            metrics,
+            slots: Slots::new(setup.max_submissions),
+            metrics: setup.submission_metrics.clone(),
             extensions: policy.extensions.clone(),
         };
         Self {
             means: Arc::new(means),
-            memory,
-            room: SubmissionRoom::new(Arc::clone(&queue)),
-            queue,
+            room: SubmissionRoom::new(Arc::clone(&applications.queue)),
+            applications,
             tasks: TaskTracker::new(),
             abandoned: CancellationToken::new().drop_guard(),
         }
@@ -114,7 +104,8 @@ impl Submitter {
 
     /// Returns the last submission of the application with this uid.
     pub(super) fn submission(&self, uid: &str) -> Option<Submission> {
-        self.memory.lock().get(uid)?.submission.as_ref().map(|started| started.submission.clone())
+        let notes = self.applications.memory.lock();
+        notes.get(uid)?.submission.as_ref().map(|started| started.submission.clone())
     }
 
     /// Whether the next submission of this application may be planned. If not, it is queued again when there is room.
@@ -132,7 +123,7 @@ impl Submitter {
             return;
         }
         let started = Started { submission, cancel: cancel.clone().drop_guard() };
-        self.memory.with(&uid, |note| note.submission = Some(started));
+        self.applications.memory.with(&uid, |note| note.submission = Some(started));
 
         let (namespace, name) = key(application);
         let planned = Planned::of(by, copies);
@@ -141,7 +132,7 @@ impl Submitter {
             namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
             submitter = planned.submitter.as_str());
         span.record("name", &name);
-        let (means, memory, queue) = (Arc::clone(&self.means), self.memory.clone(), Arc::clone(&self.queue));
+        let (means, applications) = (Arc::clone(&self.means), self.applications.clone());
         let abandoned = self.abandoned.token().clone();
         let task = async move {
             let in_flight = InFlight::default();
@@ -162,7 +153,7 @@ impl Submitter {
             if progress.is_none() {
                 info!("submission ended: the application is gone or has changed");
             }
-            if let Some(note) = memory.lock().get_mut(&uid)
+            if let Some(note) = applications.memory.lock().get_mut(&uid)
                 && let Some(started) = &mut note.submission
                 && started.submission.id == run.id
             {
@@ -171,7 +162,7 @@ impl Submitter {
                     None => note.submission = None,
                 }
             }
-            queue.push(&namespace, &name);
+            applications.queue.push(&namespace, &name);
         };
         self.tasks.spawn(task.instrument(span));
     }
@@ -179,7 +170,7 @@ impl Submitter {
     /// Ends the submission of the application with this uid as soon as it has no request without an answer. The
     /// submission has ended when [`Self::submission`] does not return it any more.
     pub(super) fn stop_one(&self, uid: &str) {
-        if let Some(Note { submission: Some(started), .. }) = self.memory.lock().get(uid) {
+        if let Some(Note { submission: Some(started), .. }) = self.applications.memory.lock().get(uid) {
             started.cancel.token().cancel();
         }
     }
@@ -225,41 +216,37 @@ impl Means {
                 maker.make(&pod).await
             }
         };
-        let made = self.slots.within(namespace, || measured.begun(), make).await;
-        match made {
+        let progress = match self.slots.within(namespace, || measured.begun(), make).await {
+            Ok(()) if submitter == Kind::Native => {
+                info!("submitted");
+                done
+            }
             Ok(()) => {
-                info!("{}", what_was_made(submitter));
-                measured.ended(Outcome::Succeeded);
+                info!("submission pod made");
                 done
             }
             Err(error) => {
                 info!(%error, "submission failed");
-                let (outcome, progress) = match error {
-                    Error::DriverExists => (Outcome::DriverExists, SubmissionProgress::DriverExists),
-                    Error::Failed(why) => (Outcome::Failed, SubmissionProgress::Failed(why)),
-                };
-                measured.ended(outcome);
-                progress
+                match error {
+                    Error::DriverExists => SubmissionProgress::DriverExists,
+                    Error::Failed(why) => SubmissionProgress::Failed(why),
+                }
             }
-        }
-    }
-}
-
-/// Returns the log line for a submission whose objects are all created.
-const fn what_was_made(submitter: Kind) -> &'static str {
-    match submitter {
-        Kind::Native => "submitted",
-        Kind::Auto | Kind::SparkSubmit => "submission pod made",
+        };
+        measured.ended(&progress);
+        progress
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Workloads;
+    use crate::{Cluster, source::Source};
     use http::{Request, Response};
-    use kube::client::{Body, ClientBuilder};
-    use prometheus_client::registry::Registry;
+    use kube::{
+        client::{Body, ClientBuilder},
+        runtime::reflector,
+    };
     use serde_json::{from_value, json};
     use spark_client::Objects;
     use std::{
@@ -285,13 +272,13 @@ mod tests {
                 Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
             }
         });
-        let client = ClientBuilder::new(service, "default").build();
-        let mut policy = Policy::new("k8s://api");
-        policy.submission.has_webhook = false;
-        let metrics = SubmissionMetrics::new(&mut Registry::default());
-        let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).applications);
-        let submitter =
-            Submitter::new(client, 1, metrics, &policy, ReconcileMemory::default(), Arc::clone(&queue));
+        let mut setup = Setup::of_tests(ClientBuilder::new(service, "default").build(), "default");
+        setup.policy.submission.has_webhook = false;
+        let cache = reflector::store().0;
+        let applications =
+            Source::new(Cluster::new(&setup, cache.clone()), &setup.workloads.applications, cache);
+        let queue = Arc::clone(&applications.queue);
+        let submitter = Submitter::new(applications, &setup);
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",
             "kind": "SparkApplication",

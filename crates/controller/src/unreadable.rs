@@ -3,6 +3,7 @@
 use super::{events::Events, now};
 use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
+use plan::events::invalid;
 use std::collections::VecDeque;
 use tokio::sync::Notify;
 use work::Lines;
@@ -35,7 +36,7 @@ impl UnreadableObjects {
             match self.next() {
                 Some((namespace, (object, error))) => {
                     if is_ours(&namespace) {
-                        events.unreadable(object, &error, now()).await;
+                        events.send_once(object, &invalid(&error), now()).await;
                     }
                 }
                 None => self.news.notified().await,

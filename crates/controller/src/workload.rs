@@ -59,7 +59,8 @@ pub struct Workload {
     worked: Histogram,
     /// The number of reconciles with each outcome.
     ends: [Counter; Outcome::ALL.len()],
-    panics: Counter,
+    /// The number of reconciles that have hit a bug of the operator.
+    pub(super) panics: Counter,
 }
 
 #[derive(Debug)]
@@ -82,7 +83,7 @@ pub(super) struct Work<'a> {
 api::words! {
     /// The outcome of a reconcile, in the categories of controller-runtime.
     #[derive(Clone, Copy, Debug)]
-    pub(super) enum Outcome {
+    enum Outcome {
         /// Nothing is left to do.
         Done = "success",
         /// The object is to be reconciled again after some time.
@@ -193,11 +194,6 @@ impl Workload {
         self.state.lock().stuck(self.kind, Instant::now())
     }
 
-    /// Counts a reconcile that has hit a bug of the operator.
-    pub(super) fn panicked(&self) {
-        self.panics.inc();
-    }
-
     /// Returns the number of reconciles that have ended like this.
     fn ended(&self, outcome: Outcome) -> &Counter {
         &self.ends[outcome as usize]
@@ -210,7 +206,13 @@ impl Workload {
 }
 
 impl Work<'_> {
-    pub(super) fn end(self, outcome: Outcome) {
+    /// Counts a reconcile with the result `wake`: the time until the next reconcile, if one is needed.
+    pub(super) fn end<E>(self, wake: &Result<Option<Duration>, E>) {
+        let outcome = match wake {
+            Ok(None) => Outcome::Done,
+            Ok(Some(_)) => Outcome::Again,
+            Err(_) => Outcome::Failed,
+        };
         self.workload.worked.observe(self.began.elapsed().as_secs_f64());
         self.workload.ended(outcome).inc();
     }
@@ -221,17 +223,6 @@ impl Drop for Work<'_> {
         let mut state = self.workload.state.lock();
         state.running.remove(&self.key);
         state.moved = Instant::now();
-    }
-}
-
-impl Outcome {
-    /// Returns the outcome of a reconcile with the result `wake`: the time until the next reconcile, if one is needed.
-    pub(super) fn of<E>(wake: &Result<Option<Duration>, E>) -> Self {
-        match wake {
-            Ok(None) => Self::Done,
-            Ok(Some(_)) => Self::Again,
-            Err(_) => Self::Failed,
-        }
     }
 }
 
@@ -326,7 +317,7 @@ mod tests {
         let work = workload.begin("default", "pi");
         assert_eq!(after(60), None);
         assert_eq!(after(200).unwrap(), "SparkApplication default/pi has been in its reconcile for 200 s");
-        work.end(Outcome::Done);
+        work.end(&Ok::<_, ()>(None));
         assert_eq!(after(100_000), None);
 
         workload.waits("default", "gone");
@@ -340,8 +331,8 @@ mod tests {
         let workloads = Workloads::new(&mut registry, 7);
         let workload = &workloads.applications;
         workload.waits("default", "pi");
-        workload.begin("default", "pi").end(Outcome::Failed);
-        workload.panicked();
+        workload.begin("default", "pi").end(&Err(()));
+        workload.panics.inc();
         workload.waits("default", "pi");
         workload.waits("default", "pi");
         let mut text = String::new();

@@ -39,11 +39,6 @@ impl Owner {
         }
     }
 
-    /// Returns the schedule that an application in `namespace` refers to.
-    fn referred(namespace: &str, reference: &OwnerReference) -> Self {
-        Self { namespace: namespace.to_owned(), name: reference.name.clone(), uid: reference.uid.clone() }
-    }
-
     /// Whether the application refers to this schedule.
     pub(super) fn owns(&self, application: &impl ResourceExt) -> bool {
         let kind = ScheduledSparkApplication::kind(&());
@@ -116,14 +111,12 @@ impl Children {
     /// Records an application that this process has made.
     pub(super) fn add(&self, application: &Watched) {
         if let Some((owner, child)) = child(application) {
-            let key = key(application);
-            let owner = Owner::referred(&key.0, owner);
             let mut index = self.index.lock();
             let family = index.families.entry(owner.clone()).or_default();
             // The watch may have reported this application already, in a later state.
             if family.children.get(&child.name).is_none_or(|known| known.uid != child.uid) {
                 family.unconfirmed.insert(child.name.clone());
-                index.insert(key, owner, child);
+                index.insert(key(application), owner, child);
             }
         }
     }
@@ -173,8 +166,9 @@ impl Children {
                 }
                 match child(application) {
                     Some((owner, child)) => {
-                        let owner = Owner::referred(&key.0, owner);
-                        let left = index.leave(&key, &owner);
+                        // It may have named another schedule before.
+                        let has_left = index.owners.get(&key).is_some_and(|before| *before != owner);
+                        let left = if has_left { index.remove(&key) } else { None };
                         left.into_iter().chain(index.confirm(key, owner, child)).collect()
                     }
                     None => index.remove(&key).into_iter().collect(),
@@ -231,18 +225,17 @@ impl Index {
         self.owners.insert(key, owner);
     }
 
-    /// Removes an application that has named another schedule than `owner` before. Returns that one.
-    fn leave(&mut self, key: &Key, owner: &Owner) -> Option<Key> {
-        if self.owners.get(key)? == owner { None } else { self.remove(key) }
-    }
-
     /// Removes an application. Returns the schedule that has lost the application, if there is one.
     fn remove(&mut self, key: &Key) -> Option<Key> {
         let owner = self.owners.remove(key)?;
         if let Some(family) = self.families.get_mut(&owner) {
             let child = family.children.remove(&key.1);
             if child.is_some_and(|child| !child.is_over()) {
-                family.lose(&key.1);
+                family.lost.insert(key.1.clone());
+                if family.lost.len() > MOST_LOST {
+                    family.lost.clear();
+                    family.is_searched = false;
+                }
             }
             family.unconfirmed.remove(&key.1);
             // Nothing is kept for a schedule that does not exist: any user may create applications that refer to such a
@@ -261,20 +254,12 @@ impl Index {
     }
 }
 
-impl Family {
-    fn lose(&mut self, name: &str) {
-        self.lost.insert(name.to_owned());
-        if self.lost.len() > MOST_LOST {
-            self.lost.clear();
-            self.is_searched = false;
-        }
-    }
-}
-
-/// Reduces an application to what its schedule needs to know; returns the reference to the schedule with it. An
+/// Reduces an application to what its schedule needs to know; returns the schedule to which it refers with it. An
 /// application that cannot be read counts as not ended.
-fn child(application: &Watched) -> Option<(&OwnerReference, Child)> {
-    Child::of(application.meta(), application.kept.state)
+fn child(application: &Watched) -> Option<(Owner, Child)> {
+    let (OwnerReference { name, uid, .. }, child) = Child::of(application.meta(), application.kept.state)?;
+    let namespace = application.namespace().unwrap_or_default();
+    Some((Owner { namespace, name: name.clone(), uid: uid.clone() }, child))
 }
 
 #[cfg(test)]
