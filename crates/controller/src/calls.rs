@@ -109,10 +109,10 @@ impl<'a> Calls<'a> {
         self.send(self.request.patch(named(name)?, &PatchParams::default(), patch)).await
     }
 
-    /// Changes an object's status by a merge patch.
-    pub(super) async fn patch_status(&self, name: &str, patch: Value) -> kube::Result<()> {
+    /// Changes an object's status by a merge patch, and returns the object as text.
+    pub(super) async fn patch_status(&self, name: &str, patch: Value) -> kube::Result<String> {
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
-        self.send(self.request.patch_subresource("status", named(name)?, &parameters, &patch)).await
+        self.text(self.request.patch_subresource("status", named(name)?, &parameters, &patch)).await
     }
 
     /// Changes an object's metadata by a merge patch.

@@ -101,7 +101,7 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
             };
             let done = match patch {
                 PodPatch::Spec(patch) => pods.patch(name, &Patch::Strategic(only(patch))).await,
-                PodPatch::Status(patch) => pods.patch_status(name, only(patch)).await,
+                PodPatch::Status(patch) => pods.patch_status(name, only(patch)).await.map(drop),
             };
             ("PATCH of a pod", done)
         }

@@ -11,7 +11,7 @@ use plan::extension::{Extensions, Obstacle};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::{
-    sync::{Mutex, MutexGuard},
+    sync::Mutex,
     time::{Instant, sleep},
 };
 use tracing::{debug, warn};
@@ -64,18 +64,9 @@ impl Encoded {
 }
 
 /// A lock that is held while a request to create an object has no answer yet. A caller that gives up a submission waits
-/// for the lock: a request that is under way cannot be taken back, and its object would be created after everything
-/// else was deleted.
-#[derive(Debug, Default)]
-pub(super) struct InFlight(Mutex<()>);
-
-impl InFlight {
-    /// Waits until the API server has answered the request that is under way, if there is one. No further request is
-    /// sent while the returned guard exists.
-    pub(super) async fn none(&self) -> MutexGuard<'_, ()> {
-        self.0.lock().await
-    }
-}
+/// for the lock and sends no further request: one that is under way cannot be taken back, and its object would be created
+/// after everything else was deleted.
+pub(super) type InFlight = Mutex<()>;
 
 /// Creates the objects of one application.
 pub(super) struct Maker<'a> {
@@ -125,7 +116,7 @@ impl Maker<'_> {
     async fn post(&self, Encoded { child, body, .. }: &Encoded) -> Result<(), kube::Error> {
         let calls = &Calls::of_kind(self.client, &child.kind, self.namespace);
         let create = || async move {
-            let _sent = self.in_flight.none().await;
+            let _sent = self.in_flight.lock().await;
             calls.create(body.clone()).await.map(drop)
         };
         patiently(&calls.request.url_path, create).await

@@ -73,8 +73,9 @@ impl Queue {
         if state.is_over {
             return;
         }
-        self.workload.waits(namespace, name);
-        state.push((namespace.to_owned(), name.to_owned()));
+        let key = (namespace.to_owned(), name.to_owned());
+        self.workload.waits(&key);
+        state.push(key);
         drop(state);
         self.news.notify_one();
     }
@@ -99,12 +100,12 @@ impl Queue {
     }
 
     /// Does `work` for each object in the queue until `stop` is cancelled, and returns when all work has ended. `work`
-    /// gets namespace and name, and returns after which time the object is worked on again if it is not queued before;
+    /// returns after which time the object is worked on again if it is not queued before;
     /// none if that is not needed.
     pub(super) async fn work<F>(
         self: &Arc<Self>,
         stop: &CancellationToken,
-        work: impl Fn(String, String) -> F + Clone + Send + 'static,
+        work: impl Fn(Key) -> F + Clone + Send + 'static,
     ) where
         F: Future<Output = Option<Duration>> + Send,
     {
@@ -113,12 +114,12 @@ impl Queue {
         for _ in 0..self.at_once + self.at_once.div_ceil(4) {
             let (queue, stop, work) = (Arc::clone(self), stop.clone(), work.clone());
             workers.spawn(async move {
-                while let Some((namespace, name)) = stop.run_until_cancelled(queue.next()).await {
-                    let again = caught(work(namespace.clone(), name.clone())).await.unwrap_or_else(|bug| {
-                        error!(namespace, name, %bug, "tried again");
+                while let Some(key) = stop.run_until_cancelled(queue.next()).await {
+                    let again = caught(work(key.clone())).await.unwrap_or_else(|bug| {
+                        error!(namespace = key.0, name = key.1, %bug, "tried again");
                         Some(AFTER_BUG)
                     });
-                    queue.done((namespace, name), again);
+                    queue.done(key, again);
                 }
             });
         }
@@ -282,7 +283,7 @@ mod tests {
     async fn what_is_queued_after_the_end_does_not_wait() {
         let (queue, stop) = (queue(1), CancellationToken::new());
         stop.cancel();
-        queue.work(&stop, |_, _| async { None }).await;
+        queue.work(&stop, |_| async { None }).await;
         queue.push("a", "1");
         assert_eq!(names(&queue).await, [""; 0]);
     }
@@ -296,7 +297,7 @@ mod tests {
         let begun = Instant::now();
         let (working, stopping) = (Arc::clone(&queue), stop.clone());
         let worked = tokio::spawn(async move {
-            let work = move |namespace: String, name: String| {
+            let work = move |(namespace, name): Key| {
                 let stop = stopping.clone();
                 async move {
                     match &*namespace {

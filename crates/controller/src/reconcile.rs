@@ -1,7 +1,7 @@
 //! Reconciles one application: the only place in which its facts, its plan and the effects of the plan meet.
 
 use super::{
-    Applications, Context, FRESH_FACTS, Setup, Watched,
+    Applications, Context, FRESH_FACTS, Key, Setup, Watched,
     calls::{self, Calls, Metadata},
     error::Error,
     execute::{self, Progress},
@@ -29,15 +29,15 @@ impl Reconciler for Context {
     }
 
     /// Deletes or releases the pods of an application that is gone, or was before this one got its name.
-    async fn prepare(&self, namespace: &str, name: &str) {
+    async fn prepare(&self, key: &Key) {
         // In this order: what has departed has left the cache before.
-        let has_departed = self.departed.lock().remove(&(namespace.to_owned(), name.to_owned()));
-        let is_gone = self.source.cluster.application(namespace, name).is_none();
+        let has_departed = self.departed.lock().remove(key);
+        let is_gone = self.source.cluster.application(&key.0, &key.1).is_none();
         if is_gone {
-            self.source.queue.workload.remove(namespace, name);
+            self.source.queue.workload.remove(key);
         }
         if is_gone || has_departed {
-            self.delete_or_release_pods(namespace, name).await;
+            self.delete_or_release_pods(&key.0, &key.1).await;
         }
     }
 
@@ -93,7 +93,9 @@ impl Reconciler for Context {
         let Setup { policy, application_metrics: metrics, .. } = &self.setup;
         metrics.seen(application, now, policy.executor_limits);
         let seen = observe::observe(self, application, now).await?;
-        self.source.memory.driver_ended(&uid, lifecycle::ended_driver(application, &seen.driver));
+        if let Some(driver) = lifecycle::ended_driver(application, &seen.driver) {
+            self.source.memory.with(&uid, |note| note.ended_driver = Some(driver.uid.clone()));
+        }
         let Plan { actions, status, events, auxiliary, wake } =
             self.extension_memories.decide(&self.source.cluster.pods, application, seen, now, policy);
         Span::current().record("submission_id", status.submission_id.as_deref());

@@ -9,7 +9,6 @@ use plan::{
     Submission,
     auxiliary::{AskedAddresses, Try},
 };
-use pods::PodSummary;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -182,13 +181,6 @@ impl ReconcileMemory {
                     None => version <= note.echo,
                 }
             })
-    }
-
-    /// Records the driver that a reconcile has seen as ended, if there is one.
-    pub(super) fn driver_ended(&self, uid: &str, driver: Option<&PodSummary>) {
-        if let Some(driver) = driver {
-            self.with(uid, |note| note.ended_driver = Some(driver.uid.clone()));
-        }
     }
 
     /// Records and logs that a reconcile has failed. Returns when to retry.

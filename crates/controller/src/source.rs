@@ -2,7 +2,7 @@
 //! of each object, and how a reconcile begins and ends.
 
 use super::{
-    Cluster, Error, FRESH_FACTS,
+    Cluster, Error, FRESH_FACTS, Key,
     events::reference,
     kept::{Keep, Kept},
     queue::Queue,
@@ -50,7 +50,7 @@ pub(super) trait Reconciler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<Duration>, Error>> + Send;
 
     /// Does what is to be done before an object is looked at, also if there is none of the name any more.
-    fn prepare(&self, _namespace: &str, _name: &str) -> impl Future<Output = ()> + Send {
+    fn prepare(&self, _key: &Key) -> impl Future<Output = ()> + Send {
         future::ready(())
     }
 
@@ -152,11 +152,11 @@ where
     /// # Errors
     ///
     /// If the status cannot be written: see [`status::write`].
-    pub(super) async fn write<S: Serialize>(
+    pub(super) async fn write(
         &self,
         object: &K,
-        before: &Option<S>,
-        status: &S,
+        before: &impl Serialize,
+        status: &impl Serialize,
     ) -> Result<(K, bool), Error> {
         let uid = object.uid().unwrap_or_default();
         self.memory.begin_write(&uid);
@@ -169,20 +169,21 @@ where
 /// Works on the objects in the queue until `stop` is cancelled.
 pub(super) async fn work<R: Reconciler>(of: &Arc<R>, stop: &CancellationToken) {
     let working = Arc::clone(of);
-    let each = move |namespace: String, name: String| {
+    let each = move |key: Key| {
         let of = Arc::clone(&working);
-        async move { look(&*of, &namespace, &name).await }
+        async move { look(&*of, &key).await }
     };
     of.source().queue.work(stop, each).await;
 }
 
 /// Works on an object as the cache has it, or as it is fetched if it is too large for that. Returns after which time to work
 /// on it again if nothing changes before; none to wait for a change.
-async fn look<R: Reconciler>(of: &R, namespace: &str, name: &str) -> Option<Duration> {
-    of.prepare(namespace, name).await;
+async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
+    of.prepare(key).await;
+    let (namespace, name) = key;
     let Source { cluster, queue, cache, memory } = of.source();
     let Some(watched) = cache.get(&ObjectRef::new(name).within(namespace)) else {
-        queue.workload.remove(namespace, name);
+        queue.workload.remove(key);
         return None;
     };
     let watched = &*watched;
@@ -222,7 +223,7 @@ async fn look<R: Reconciler>(of: &R, namespace: &str, name: &str) -> Option<Dura
         Ok::<_, Error>(wake)
     };
     let guarded = async {
-        let work = queue.workload.begin(namespace, name);
+        let work = queue.workload.begin(key);
         let looked = match caught(look).await {
             Ok(looked) => looked,
             Err(bug) => {

@@ -142,7 +142,7 @@ impl Submitter {
             };
             let given_up = async {
                 cancel.cancelled().await;
-                in_flight.none().await
+                in_flight.lock().await
             };
             let progress = tokio::select! {
                 progress = submit => Some(progress),

@@ -97,15 +97,11 @@ impl Watching {
         selector: Option<&str>,
     ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
         let Some(named) = self.namespaces.named().cloned() else {
-            let api = Api::<O>::all_with(self.client::<O>(of, None), of);
-            return self.followed(api, of, selector).left_stream();
+            return self.of_cluster(of, selector).left_stream();
         };
         let (watching, of, selector) = (self.clone(), of.clone(), selector.map(str::to_owned));
-        let watch = move |namespace: &str| {
-            let api =
-                Api::<O>::all_with(watching.client::<O>(&of, Some(namespace)), &of).constrain(namespace);
-            watching.followed(api, &of, selector.as_deref()).boxed()
-        };
+        let watch =
+            move |namespace: &str| watching.of_namespace::<O>(namespace, &of, selector.as_deref()).boxed();
         merged(named, watch).right_stream()
     }
 
@@ -121,21 +117,24 @@ impl Watching {
         })
     }
 
-    /// Yields all objects in the cluster, then each change; never ends.
-    pub(super) fn of_cluster<O: Readable + Resource<DynamicType = ()>>(
+    /// Like [`Self::events`], in the whole cluster.
+    pub(super) fn of_cluster<O: Readable>(
         &self,
+        of: &O::DynamicType,
+        selector: Option<&str>,
     ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
-        self.followed(Api::all(self.client::<O>(&(), None)), &(), None)
+        self.followed(Api::all_with(self.client::<O>(of, None), of), of, selector)
     }
 
-    /// Yields all objects in `namespace` with the labels `selector`, then each change; never ends.
-    pub(super) fn of_namespace<O: Readable + Resource<DynamicType = (), Scope: NamespaceScope>>(
+    /// Like [`Self::events`], in `namespace`.
+    pub(super) fn of_namespace<O: Readable + Resource<Scope: NamespaceScope>>(
         &self,
         namespace: &str,
-        selector: &str,
+        of: &O::DynamicType,
+        selector: Option<&str>,
     ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
-        let api = Api::<O>::all_with(self.client::<O>(&(), Some(namespace)), &()).constrain(namespace);
-        self.followed(api, &(), Some(selector))
+        let api = Api::<O>::all_with(self.client::<O>(of, Some(namespace)), of).constrain(namespace);
+        self.followed(api, of, selector)
     }
 
     /// Returns the client of a watch of a kind in `namespace`, or in all namespaces: see [`Watches::begin`].

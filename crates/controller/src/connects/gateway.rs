@@ -126,7 +126,7 @@ impl KnownGateway {
         let Gateway { namespace, labels, .. } = &self.setup.gateway;
         let selector: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let (pods, writer) = reflector::store::<Kept<Pod, Address>>();
-        let events = watching.of_namespace(namespace, &selector.join(","));
+        let events = watching.of_namespace(namespace, &(), Some(&selector.join(",")));
         let events = events.reflect(writer).for_each(async |event| {
             match event {
                 Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {}

@@ -50,14 +50,6 @@ pub(super) struct Context {
     metrics: ScheduleMetrics,
 }
 
-/// The result of one pass.
-enum Passed {
-    /// Nothing is left to do until the schedule or its applications change, or until this time (if given) has passed.
-    Rests(Option<Duration>),
-    /// A new status was recorded; this is the schedule as the API server has stored it.
-    Recorded(Box<ScheduledSparkApplication>),
-}
-
 /// Runs the reconcile loop of schedules until `stop` is cancelled; `writer` fills the cache of [`Context::source`].
 /// The index of applications must be complete.
 pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: CancellationToken) {
@@ -89,9 +81,9 @@ impl Reconciler for Context {
     ) -> Result<Option<Duration>, Error> {
         let mut recorded = None;
         for _ in 0..PASSES {
-            match self.pass(recorded.as_deref().unwrap_or(schedule), now).await? {
-                Passed::Rests(wake) => return Ok(wake),
-                Passed::Recorded(written) => recorded = Some(written),
+            match self.pass(recorded.as_ref().unwrap_or(schedule), now).await? {
+                ControlFlow::Break(wake) => return Ok(wake),
+                ControlFlow::Continue(written) => recorded = Some(written),
             }
         }
         Ok(Some(FRESH_FACTS))
@@ -109,8 +101,14 @@ impl Context {
         }
     }
 
-    /// Runs one pass: observes a schedule, decides what to do, acts, and records the result.
-    async fn pass(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Passed, Error> {
+    /// Runs one pass: observes a schedule, decides what to do, acts, and records the result. Breaks if nothing is left to do
+    /// until the schedule or its applications change, or until the time has passed that it returns. Continues with the
+    /// schedule as the API server has stored it if a new status was recorded.
+    async fn pass(
+        &self,
+        schedule: &ScheduledSparkApplication,
+        now: Timestamp,
+    ) -> Result<ControlFlow<Option<Duration>, ScheduledSparkApplication>, Error> {
         let Source { cluster, memory, .. } = &self.source;
         let checked = schedules::check(schedule, &self.policy);
         let seen = self.observe(schedule, &checked, now).await?;
@@ -123,16 +121,16 @@ impl Context {
         let is_ours =
             memory.with(&schedule.uid().unwrap_or_default(), |note| note.written) == version(schedule);
         if starts && !is_ours && !calls::is_current(&cluster.client, schedule, "GET of the schedule").await? {
-            return Ok(Passed::Rests(Some(FRESH_FACTS)));
+            return Ok(ControlFlow::Break(Some(FRESH_FACTS)));
         }
         for action in actions {
             self.execute(schedule, action, now).await?;
         }
-        let mut passed = Passed::Rests(wake);
+        let mut passed = ControlFlow::Break(wake);
         if schedule.status.clone().unwrap_or_default() != status {
             passed = match self.source.write(schedule, &schedule.status, &status).await? {
-                (_, true) => Passed::Rests(Some(Duration::ZERO)),
-                (written, false) => Passed::Recorded(Box::new(written)),
+                (_, true) => ControlFlow::Break(Some(Duration::ZERO)),
+                (written, false) => ControlFlow::Continue(written),
             };
         }
         for outcome in outcomes {
