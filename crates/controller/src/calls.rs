@@ -2,7 +2,7 @@
 //! the objects in it. kube's own methods decode the whole answer, including managedFields: if that fails, they report a
 //! deletion that succeeded as failed.
 
-use super::{Error, watch};
+use super::Error;
 use api::{Lenient, ObjectKey, ObjectKind};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -10,14 +10,19 @@ use kube::{
     api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Preconditions},
     core::{PartialObjectMeta, Request, Status, request},
 };
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use plan::merge_patch;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use validation::is_object_name;
 use work::Turns;
 
 /// The owner of the fields that the operator applies.
 const FIELD_MANAGER: &str = "spark-operator";
+
+/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit, and a page is
+/// in memory as text: kube's default of 500 objects would be a single answer of 750 MB.
+pub(super) const PAGE: u32 = 20;
 
 /// The number of pages of lists that are in memory at once, beside the one of the watches. A page has up to 30 MB, and each
 /// reconcile may need a list.
@@ -75,7 +80,7 @@ impl<'a> Calls<'a> {
         parameters: ListParams,
         mut found: impl FnMut(T) -> ControlFlow<()>,
     ) -> kube::Result<()> {
-        let mut page = parameters.limit(watch::PAGE);
+        let mut page = parameters.limit(PAGE);
         loop {
             let request = request(&self.request, &page).map_err(kube::Error::BuildRequest)?;
             let _turn = turns.turn(None, self.namespace).await;
@@ -139,6 +144,35 @@ where
     let live = Calls::of::<K>(client, &namespace).metadata(&object.name_any()).await;
     let live = live.map_err(Error::api(what))?;
     Ok(live.is_some_and(|live| live.resource_version() == object.resource_version()))
+}
+
+/// Writes `status` in place of `before`. Fields that are equal in both are not sent, so fields that this version of the
+/// operator does not know are kept.
+///
+/// # Errors
+///
+/// [`Error::Conflict`] if the object has changed, or is gone, since `object` was read: the caller has to plan again.
+pub(super) async fn write_status<K: Resource<DynamicType = ()> + DeserializeOwned>(
+    client: &Client,
+    object: &K,
+    before: &impl Serialize,
+    status: &impl Serialize,
+) -> Result<K, Error> {
+    let namespace = object.namespace().unwrap_or_default();
+    let patch = json!({
+        "metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()},
+        "status": merge_patch(&json!(before), &json!(status)),
+    });
+    let written = Calls::of::<K>(client, &namespace).patch_status(&object.name_any(), patch).await;
+    let read = |text: String| serde_json::from_str::<Lenient<K>>(&text).map_err(kube::Error::SerdeError);
+    match written.and_then(read) {
+        // The operator can read the written object, because it has read the object before.
+        Ok(written) => written.0.map_err(|_| Error::Conflict),
+        Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
+            Err(Error::Conflict)
+        }
+        Err(error) => Err(Error::api("write of the status")(error)),
+    }
 }
 
 /// Makes an object in `namespace` as `object` says, whoever else has set its fields, and returns its metadata.

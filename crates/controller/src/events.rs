@@ -1,16 +1,15 @@
 //! Sends events to the API server as `events.k8s.io/v1`. The name of an event follows from its content, so an event
 //! that is sent again after a crash is not stored twice.
 
+use super::calls::Calls;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
-use kube::{
-    Api, Client, Resource,
-    api::{ObjectMeta, PostParams},
-};
+use kube::{Client, Resource};
 use plan::events::{Event, Severity};
+use serde_json::json;
 use submission::digest;
 use tracing::warn;
 
@@ -57,9 +56,29 @@ impl Events {
         now: Timestamp,
     ) {
         let namespace = regarding.namespace.as_deref().unwrap_or_default();
-        let events = Api::<v1::Event>::namespaced(self.client.clone(), namespace);
-        match events.create(&PostParams::default(), &self.object(regarding, occasion, event, now)).await {
-            Ok(_) => {}
+        let name = regarding.name.as_deref().unwrap_or_default();
+        let uid = regarding.uid.as_deref().unwrap_or_default();
+        let pod = event.pod.as_deref().unwrap_or_default();
+        let said = [uid, occasion, event.reason, pod, &event.note];
+        let related = |pod| json!({"apiVersion": "v1", "kind": "Pod", "name": pod, "namespace": namespace});
+        let object = json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": format!("{name}.{}", digest::fingerprint(&said)), "namespace": namespace},
+            "eventTime": MicroTime(now),
+            "type": match event.severity {
+                Severity::Normal => "Normal",
+                Severity::Warning => "Warning",
+            },
+            "reason": event.reason,
+            "action": event.action,
+            "note": event.note,
+            "reportingController": CONTROLLER,
+            "reportingInstance": self.instance,
+            "related": event.pod.as_ref().map(related),
+            "regarding": regarding,
+        });
+        match Calls::of::<v1::Event>(&self.client, namespace).create(object.to_string()).await {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => warn!(reason = event.reason, %error, "event not sent"),
         }
@@ -69,38 +88,5 @@ impl Events {
     pub(super) async fn send_once(&self, object: ObjectReference, event: &Event, now: Timestamp) {
         let occasion = object.resource_version.clone().unwrap_or_default();
         self.send_about(object, &occasion, event, now).await;
-    }
-
-    fn object(&self, regarding: ObjectReference, occasion: &str, event: &Event, now: Timestamp) -> v1::Event {
-        let name = regarding.name.as_deref().unwrap_or_default();
-        let uid = regarding.uid.as_deref().unwrap_or_default();
-        let pod = event.pod.as_deref().unwrap_or_default();
-        let said = [uid, occasion, event.reason, pod, &event.note];
-        v1::Event {
-            metadata: ObjectMeta {
-                name: Some(format!("{name}.{}", digest::fingerprint(&said))),
-                namespace: regarding.namespace.clone(),
-                ..ObjectMeta::default()
-            },
-            event_time: Some(MicroTime(now)),
-            type_: Some(match event.severity {
-                Severity::Normal => "Normal".to_owned(),
-                Severity::Warning => "Warning".to_owned(),
-            }),
-            reason: Some(event.reason.to_owned()),
-            action: Some(event.action.to_owned()),
-            note: Some(event.note.clone()),
-            reporting_controller: Some(CONTROLLER.to_owned()),
-            reporting_instance: Some(self.instance.clone()),
-            related: event.pod.as_ref().map(|pod| ObjectReference {
-                api_version: Some("v1".to_owned()),
-                kind: Some("Pod".to_owned()),
-                name: Some(pod.clone()),
-                namespace: regarding.namespace.clone(),
-                ..ObjectReference::default()
-            }),
-            regarding: Some(regarding),
-            ..v1::Event::default()
-        }
     }
 }

@@ -92,12 +92,6 @@ pub(super) struct Reader {
     turns: Turns,
 }
 
-/// An object that is worked on, which has a turn if it is large.
-pub(super) struct Whole<K> {
-    pub(super) object: K,
-    _turn: Option<Turn>,
-}
-
 /// What is asked of all applications at once.
 #[derive(Clone, Debug)]
 pub struct KeptApplication {
@@ -216,7 +210,7 @@ impl Reader {
         Self { client, events, turns: Turns::new(AT_ONCE) }
     }
 
-    /// Returns an object, for which a large one waits for its turn. None if it cannot be read, which an event tells; or if
+    /// Returns an object with its turn, for which a large one waits. None if it cannot be read, which an event tells; or if
     /// it is too large to be kept, and gone when it is fetched: the watch will report that.
     ///
     /// # Errors
@@ -226,7 +220,7 @@ impl Reader {
         &self,
         watched: &Kept<K, T>,
         now: Timestamp,
-    ) -> Result<Option<Whole<K>>, Error>
+    ) -> Result<Option<(K, Option<Turn>)>, Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
@@ -242,12 +236,12 @@ impl Reader {
         let turn = if is_small { None } else { self.turns.turn(None, namespace).await };
         if let Some(text) = &watched.text {
             let object = serde_json::from_str(&text.0).expect("it was parsed before");
-            return Ok(Some(Whole { object, _turn: turn }));
+            return Ok(Some((object, turn)));
         }
         let api = Api::<Lenient<K>>::namespaced(self.client.clone(), namespace);
         let found = api.get_opt(watched.metadata.name.as_deref().unwrap_or_default()).await;
         match found.map_err(Error::api("GET of a large object"))?.map(|found| found.0) {
-            Some(Ok(object)) => Ok(Some(Whole { object, _turn: turn })),
+            Some(Ok(object)) => Ok(Some((object, turn))),
             Some(Err(unread)) => unreadable(&unread.error).await,
             None => Ok(None),
         }
@@ -398,8 +392,8 @@ mod tests {
             let size = format!("{kept:?}").len();
             assert!(size < 4 << 10, "{size} bytes are kept");
             assert_eq!(kept.metadata.annotations.as_ref().unwrap().len(), 1);
-            let read = reader.whole(&kept, Timestamp::UNIX_EPOCH).await.unwrap().unwrap();
-            assert_eq!(json!(read.object.spec.arguments), object["spec"]["arguments"]);
+            let (read, _turn) = reader.whole(&kept, Timestamp::UNIX_EPOCH).await.unwrap().unwrap();
+            assert_eq!(json!(read.spec.arguments), object["spec"]["arguments"]);
             assert_eq!(reader.turns.free(), AT_ONCE - fetches);
             assert_eq!((fetched.load(Ordering::Relaxed), kept.is_fetched()), (fetches, fetches > 0));
         }

@@ -29,7 +29,6 @@ mod reconcile_memory;
 mod schedules;
 mod slots;
 mod source;
-mod status;
 mod submission_environment;
 mod submission_metrics;
 mod submission_room;

@@ -8,7 +8,7 @@ use super::{
     kept::KeptApplication,
     key, observe,
     source::Reconciler,
-    status, submission_room,
+    submission_room,
 };
 use api::{SparkApplication, State};
 use jiff::Timestamp;
@@ -112,7 +112,8 @@ impl Reconciler for Context {
         }
         if application.status.clone().unwrap_or_default() != status {
             let written =
-                status::write(&self.source.cluster.client, application, &application.status, &status).await;
+                calls::write_status(&self.source.cluster.client, application, &application.status, &status)
+                    .await;
             if written.as_ref().is_err_and(Error::is_unanswered) {
                 metrics.maybe_written(application, status.clone());
             }

@@ -2,12 +2,11 @@
 //! of each object, and how a reconcile begins and ends.
 
 use super::{
-    Cluster, Error, FRESH_FACTS, Key,
+    Cluster, Error, FRESH_FACTS, Key, calls,
     events::reference,
     kept::{Keep, Kept},
     queue::Queue,
     reconcile_memory::ReconcileMemory,
-    status,
     workload::Workload,
 };
 use futures::{StreamExt, TryStreamExt, future};
@@ -151,7 +150,7 @@ where
     ///
     /// # Errors
     ///
-    /// If the status cannot be written: see [`status::write`].
+    /// If the status cannot be written: see [`calls::write_status`].
     pub(super) async fn write(
         &self,
         object: &K,
@@ -160,7 +159,7 @@ where
     ) -> Result<(K, bool), Error> {
         let uid = object.uid().unwrap_or_default();
         self.memory.begin_write(&uid);
-        let written = status::write(&self.cluster.client, object, before, status).await;
+        let written = calls::write_status(&self.cluster.client, object, before, status).await;
         let is_outdated = self.memory.end_write(&uid, written.as_ref().ok());
         Ok((written?, is_outdated))
     }
@@ -205,17 +204,16 @@ async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
         if let Some(pause) = of.waits(watched) {
             return Ok(Some(pause));
         }
-        let Some(whole) = cluster.reader.whole(watched, now).await? else { return Ok(None) };
-        let object = &whole.object;
+        let Some((object, _turn)) = cluster.reader.whole(watched, now).await? else { return Ok(None) };
         if object.meta().deletion_timestamp.is_some() {
-            of.end(object).await;
+            of.end(&object).await;
             return Ok(None);
         }
-        if memory.have_newer(object) {
+        if memory.have_newer(&object) {
             debug!("the cache has not seen our last write yet");
             return Ok(Some(FRESH_FACTS));
         }
-        let wake = of.reconcile(object, now).await?;
+        let wake = of.reconcile(&object, now).await?;
         // Of an object that was deleted meanwhile, nothing is remembered any more.
         if let Some(note) = memory.lock().get_mut(&uid) {
             note.failures = 0;

@@ -2,7 +2,7 @@
 //! and each object is decoded separately. An object that cannot be read is logged, counted and, if no reconcile handles
 //! its kind, reported by an event. Such an object does not delay the others.
 
-use super::{events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
+use super::{calls::PAGE, events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
 use api::Lenient;
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use kube::{
@@ -23,10 +23,6 @@ use std::{fmt::Debug, sync::Arc};
 use tokio::sync::Semaphore;
 use tracing::warn;
 use watches::{Watches, page_by_page};
-
-/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit, and a page is
-/// in memory as text: kube's default of 500 objects would be a single answer of 750 MB.
-pub(super) const PAGE: u32 = 20;
 
 /// An object that a watch reports, or what is kept of it.
 pub(super) trait Readable:
