@@ -15,12 +15,7 @@ use kube::{Client, api::ListParams, core::Request};
 use parking_lot::Mutex;
 use plan::driver;
 use pods::PodSummary;
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    ops::ControlFlow,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, ops::ControlFlow, sync::Arc, time::Duration};
 use tokio::{
     sync::OnceCell,
     time::{Instant, timeout},
@@ -80,30 +75,26 @@ impl MountFailures {
     }
 
     async fn listed(&self, namespace: &str) -> HashMap<String, Failure> {
-        let mut found = HashMap::new();
-        match timeout(PATIENCE, self.list(namespace, &mut found)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(namespace, %error, "events about volumes cannot be listed"),
-            Err(_) => warn!(namespace, "the list of events about volumes takes too long"),
-        }
-        found
-    }
-
-    async fn list(&self, namespace: &str, found: &mut HashMap<String, Failure>) -> kube::Result<()> {
-        let about_volumes = ListParams::default().fields("involvedObject.kind=Pod,reason=FailedMount");
-        let mut read = 0;
+        let (mut found, mut read) = (HashMap::<_, Failure>::new(), 0);
         let is_read = |event: KeptEvent| {
             if let Some((uid, failure)) = event.kept {
-                match found.entry(uid) {
-                    Entry::Occupied(known) if known.get().last > failure.last => {}
-                    known => drop(known.insert_entry(failure)),
+                let known = found.entry(uid).or_insert_with(|| failure.clone());
+                if failure.last >= known.last {
+                    *known = failure;
                 }
             }
             read += 1;
             if read < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         let events = Calls::of::<Event>(&self.client, namespace);
-        events.list(&self.turns, Request::list, about_volumes, is_read).await
+        let about_volumes = ListParams::default().fields("involvedObject.kind=Pod,reason=FailedMount");
+        let list = events.list(&self.turns, Request::list, about_volumes, is_read);
+        match timeout(PATIENCE, list).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(namespace, %error, "events about volumes cannot be listed"),
+            Err(_) => warn!(namespace, "the list of events about volumes takes too long"),
+        }
+        found
     }
 }
 

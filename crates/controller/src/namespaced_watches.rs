@@ -71,7 +71,7 @@ struct Merge<K, F> {
     /// The events to deliver next.
     next: VecDeque<Result<Event<K>>>,
     /// The changes in namespaces that are already listed, held back until all namespaces are listed.
-    held: VecDeque<Event<K>>,
+    held: VecDeque<Result<Event<K>>>,
 }
 
 impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
@@ -111,11 +111,8 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
             }
             Ok(change) => {
                 part.has_delivered = true;
-                if self.is_listing {
-                    self.held.push_back(change);
-                } else {
-                    self.next.push_back(Ok(change));
-                }
+                let queue = if self.is_listing { &mut self.held } else { &mut self.next };
+                queue.push_back(Ok(change));
             }
             Err(error) if part.state != State::Listed && is_missing(&error) => {
                 if part.state == State::Listing {
@@ -159,7 +156,7 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
         }
         self.is_listing = false;
         self.next.push_back(Ok(Event::InitDone));
-        self.next.extend(self.held.drain(..).map(Ok));
+        self.next.append(&mut self.held);
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) struct Queue {
     at_once: usize,
     state: Mutex<State>,
     news: Notify,
+    /// Cancelled when nobody works on anything any more, because the process stops or does not lead any more.
+    over: CancellationToken,
 }
 
 #[derive(Default)]
@@ -41,17 +43,6 @@ struct State {
     places: HashMap<Key, Place>,
     /// How many objects of each namespace are worked on.
     running: HashMap<String, usize>,
-    /// Whether nobody works on anything any more, because the process stops or does not lead any more.
-    is_over: bool,
-}
-
-/// Ends the queue when it is dropped.
-struct Over<'q>(&'q Queue);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().is_over = true;
-    }
 }
 
 enum Place {
@@ -63,14 +54,20 @@ enum Place {
 impl Queue {
     pub(super) fn new(workload: Workload) -> Arc<Self> {
         let at_once = usize::from(workload.at_once);
-        Arc::new(Self { workload, at_once, state: Mutex::default(), news: Notify::new() })
+        Arc::new(Self {
+            workload,
+            at_once,
+            state: Mutex::default(),
+            news: Notify::new(),
+            over: CancellationToken::new(),
+        })
     }
 
     /// Queues an object. One that is being worked on is worked on again. Does nothing if the queue is over: what somebody
     /// queues at the end of its own work in the background would seem to wait for ever.
     pub(super) fn push(&self, namespace: &str, name: &str) {
         let mut state = self.state.lock();
-        if state.is_over {
+        if self.over.is_cancelled() {
             return;
         }
         let key = (namespace.to_owned(), name.to_owned());
@@ -109,7 +106,7 @@ impl Queue {
     ) where
         F: Future<Output = Option<Duration>> + Send,
     {
-        let _over = Over(self);
+        let _over = self.over.clone().drop_guard();
         let mut workers = JoinSet::new();
         for _ in 0..self.at_once + self.at_once.div_ceil(4) {
             let (queue, stop, work) = (Arc::clone(self), stop.clone(), work.clone());
