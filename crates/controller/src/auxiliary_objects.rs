@@ -173,7 +173,7 @@ impl Inner {
         if let Some(why) = why.as_ref().filter(|_| is_news) {
             warn!(namespace, application = name, why, "not done");
             let event = events::not_made(why, events::RUNS_ON);
-            cluster.events.send_about(about, &run, &event, super::now()).await;
+            cluster.send_event_about(about, &run, &event, super::now()).await;
         }
         // Also if no watch reports the result of the work.
         if why.is_some() || !cluster.auxiliary.watches(child) {

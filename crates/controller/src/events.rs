@@ -1,13 +1,13 @@
 //! Sends events to the API server as `events.k8s.io/v1`. The name of an event follows from its content, so an event
 //! that is sent again after a crash is not stored twice.
 
-use super::calls::Calls;
+use super::{Cluster, calls::Calls};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
-use kube::{Client, Resource};
+use kube::Resource;
 use plan::events::{Event, Severity};
 use serde_json::json;
 use submission::digest;
@@ -21,34 +21,22 @@ pub(super) fn reference<K: Resource>(object: &K, of: &K::DynamicType) -> ObjectR
     ObjectReference { resource_version: object.meta().resource_version.clone(), ..object.object_ref(of) }
 }
 
-/// Sends events.
-#[derive(Clone)]
-pub(super) struct Events {
-    client: Client,
-    /// `reportingInstance`: the operator's pod.
-    instance: String,
-}
-
-impl Events {
-    pub(super) fn new(client: Client, instance: String) -> Self {
-        Self { client, instance }
-    }
-
+impl Cluster {
     /// Sends an event about `object`. Two events with the same content are stored separately only if they have
     /// different values of `occasion`: for example the run, or the object's version. A failure is only logged, because
     /// the handling of applications never depends on events.
-    pub(super) async fn send<K: Resource<DynamicType = ()>>(
+    pub(super) async fn send_event<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
         occasion: &str,
         event: &Event,
         now: Timestamp,
     ) {
-        self.send_about(reference(object, &()), occasion, event, now).await;
+        self.send_event_about(reference(object, &()), occasion, event, now).await;
     }
 
-    /// Like [`Self::send`], about the object to which `regarding` refers.
-    pub(super) async fn send_about(
+    /// Like [`Self::send_event`], about the object to which `regarding` refers.
+    pub(super) async fn send_event_about(
         &self,
         regarding: ObjectReference,
         occasion: &str,
@@ -85,8 +73,8 @@ impl Events {
     }
 
     /// Sends an event that is stored once for each version of `object`.
-    pub(super) async fn send_once(&self, object: ObjectReference, event: &Event, now: Timestamp) {
+    pub(super) async fn send_event_once(&self, object: ObjectReference, event: &Event, now: Timestamp) {
         let occasion = object.resource_version.clone().unwrap_or_default();
-        self.send_about(object, &occasion, event, now).await;
+        self.send_event_about(object, &occasion, event, now).await;
     }
 }

@@ -162,7 +162,7 @@ async fn make(
         };
         warn!(why, "not made");
         let event = events::not_made(&why, meanwhile);
-        context.source.cluster.events.send(application, &run_of(application), &event, super::now()).await;
+        context.source.cluster.send_event(application, &run_of(application), &event, super::now()).await;
         return false;
     }
     true
@@ -191,7 +191,7 @@ async fn renew(
         format!("failed to write ConfigMap {}, the template of executors: {error}", template.config_map);
     warn!(why, "not renewed");
     let event = events::not_made(&why, events::RUNS_ON);
-    context.source.cluster.events.send(application, &run_of(application), &event, super::now()).await;
+    context.source.cluster.send_event(application, &run_of(application), &event, super::now()).await;
 }
 
 /// Returns the id of the recorded run.

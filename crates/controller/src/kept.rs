@@ -1,11 +1,7 @@
 //! Reduces the objects of a watch to what the operator needs of them, each as soon as it is decoded: of a page of a list,
 //! one object at a time is whole in memory, and what stays of it is not much more than its text.
 
-use super::{
-    error::Error,
-    events::{Events, reference},
-    watch::Readable,
-};
+use super::{Cluster, error::Error, events::reference, watch::Readable};
 use api::{
     ConnectAccess, LONGEST_NAME, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State,
     names::annotation,
@@ -16,7 +12,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::{
-    Api, Client, Resource,
+    Api, Resource,
     core::{PartialObjectMeta, error_boundary::InvalidObject},
 };
 use plan::{auxiliary::controlling_application, events::invalid};
@@ -24,7 +20,7 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, marker::PhantomData, sync::Arc};
 use tokio::sync::{Semaphore, SemaphorePermit};
-use work::{Turn, Turns, caught_now};
+use work::{Turn, caught_now};
 
 /// The part of an object of the kind `K` that is kept in memory: its metadata, or what is needed of it, and `T`.
 #[derive(Clone, Debug)]
@@ -58,7 +54,7 @@ const ORDINARY_TEXT: usize = 64 << 10;
 /// Up to how many bytes of text any number of objects are worked on at once: a tree of this text may take 2 MB.
 const SMALL_TEXT: usize = 32 << 10;
 /// The number of objects with longer texts that are worked on at once.
-const AT_ONCE: usize = 4;
+pub(super) const AT_ONCE: usize = 4;
 /// The longest text that is kept if there is room, in bytes: the status of an application with a thousand executors has
 /// 55 KiB. A larger object is fetched while it is worked on: etcd stores as many of 1 MB as anybody likes.
 const LONGEST_TEXT: usize = 512 << 10;
@@ -82,14 +78,6 @@ impl Text {
         let bytes = u32::try_from(text.len()).ok().filter(|_| text.len() <= LONGEST_TEXT)?;
         LARGE_TEXTS.try_acquire_many(bytes).ok().map(|room| Self(text, Some(room)))
     }
-}
-
-/// Reads kept objects for whoever works on them. Cheap to clone: all clones share the turns of large objects.
-#[derive(Clone)]
-pub(super) struct Reader {
-    client: Client,
-    events: Events,
-    turns: Turns,
 }
 
 /// What is asked of all applications at once.
@@ -205,11 +193,7 @@ impl<K, T> Kept<K, T> {
     }
 }
 
-impl Reader {
-    pub(super) fn new(client: Client, events: Events) -> Self {
-        Self { client, events, turns: Turns::new(AT_ONCE) }
-    }
-
+impl Cluster {
     /// Returns an object with its turn, for which a large one waits. None if it cannot be read, which an event tells; or if
     /// it is too large to be kept, and gone when it is fetched: the watch will report that.
     ///
@@ -224,26 +208,27 @@ impl Reader {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
-        let unreadable = async |error: &str| {
-            self.events.send_once(reference(watched, &()), &invalid(error), now).await;
-            Ok(None)
-        };
-        if let Some(error) = &watched.error {
-            return unreadable(error).await;
-        }
         let namespace = watched.metadata.namespace.as_deref().unwrap_or_default();
-        let is_small = watched.text.as_ref().is_some_and(|text| text.0.len() <= SMALL_TEXT);
-        let turn = if is_small { None } else { self.turns.turn(None, namespace).await };
-        if let Some(text) = &watched.text {
-            let object = serde_json::from_str(&text.0).expect("it was parsed before");
-            return Ok(Some((object, turn)));
-        }
-        let api = Api::<Lenient<K>>::namespaced(self.client.clone(), namespace);
-        let found = api.get_opt(watched.metadata.name.as_deref().unwrap_or_default()).await;
-        match found.map_err(Error::api("GET of a large object"))?.map(|found| found.0) {
-            Some(Ok(object)) => Ok(Some((object, turn))),
-            Some(Err(unread)) => unreadable(&unread.error).await,
-            None => Ok(None),
+        let needs_turn =
+            watched.error.is_none() && watched.text.as_ref().is_none_or(|text| text.0.len() > SMALL_TEXT);
+        let turn = if needs_turn { self.large.turn(None, namespace).await } else { None };
+        let read = match (&watched.error, &watched.text) {
+            (Some(error), _) => Err(error.clone()),
+            (None, Some(text)) => Ok(serde_json::from_str(&text.0).expect("it was parsed before")),
+            (None, None) => {
+                let api = Api::<Lenient<K>>::namespaced(self.client.clone(), namespace);
+                let found = api.get_opt(watched.metadata.name.as_deref().unwrap_or_default()).await;
+                let found = found.map_err(Error::api("GET of a large object"))?;
+                let Some(found) = found else { return Ok(None) };
+                found.0.map_err(|unread| unread.error)
+            }
+        };
+        match read {
+            Ok(object) => Ok(Some((object, turn))),
+            Err(error) => {
+                self.send_event_once(reference(watched, &()), &invalid(&error), now).await;
+                Ok(None)
+            }
         }
     }
 }
@@ -312,9 +297,10 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Setup;
     use http::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
-    use kube::client::Body;
+    use kube::{Client, client::Body, runtime::reflector};
     use serde_json::json;
     use std::{
         convert::Infallible,
@@ -384,17 +370,17 @@ mod tests {
             let there = there.clone();
             async move { Ok::<_, Infallible>(Response::new(Body::from(there.into_bytes()))) }
         });
-        let client = Client::new(service, "default");
-        let reader = Reader::new(client.clone(), Events::new(client, "operator".to_owned()));
+        let setup = Setup::of_tests(Client::new(service, "default"), "team-a");
+        let cluster = Cluster::new(&setup, reflector::store().0);
         for (object, fetches) in [(application("x"), 0), (large, 1)] {
             let kept: Kept<SparkApplication, KeptApplication> =
                 serde_json::from_str(&object.to_string()).unwrap();
             let size = format!("{kept:?}").len();
             assert!(size < 4 << 10, "{size} bytes are kept");
             assert_eq!(kept.metadata.annotations.as_ref().unwrap().len(), 1);
-            let (read, _turn) = reader.whole(&kept, Timestamp::UNIX_EPOCH).await.unwrap().unwrap();
+            let (read, _turn) = cluster.whole(&kept, Timestamp::UNIX_EPOCH).await.unwrap().unwrap();
             assert_eq!(json!(read.spec.arguments), object["spec"]["arguments"]);
-            assert_eq!(reader.turns.free(), AT_ONCE - fetches);
+            assert_eq!(cluster.large.free(), AT_ONCE - fetches);
             assert_eq!((fetched.load(Ordering::Relaxed), kept.is_fetched()), (fetches, fetches > 0));
         }
         let text = |bytes| Text::kept("x".repeat(bytes).into());

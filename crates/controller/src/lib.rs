@@ -46,11 +46,10 @@ use api::SparkApplication;
 use auxiliary_index::AuxiliaryIndex;
 use auxiliary_objects::AuxiliaryWorker;
 use error::Error;
-use events::Events;
 use extension_memories::ExtensionMemories;
 use futures::{StreamExt, future::OptionFuture, stream};
 use jiff::Timestamp;
-use kept::{Kept, KeptApplication, Reader};
+use kept::{Kept, KeptApplication};
 use kube::{
     Client, ResourceExt,
     runtime::reflector::{self, ObjectRef},
@@ -116,11 +115,13 @@ pub struct Setup {
 #[derive(Clone)]
 struct Cluster {
     client: Client,
-    reader: Reader,
-    events: Events,
+    /// The name of the operator's pod, for events.
+    instance: String,
     watching: Watching,
     /// Whose turn it is to list.
     lists: Turns,
+    /// Whose turn it is to work on a large object.
+    large: Turns,
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
     auxiliary: Arc<AuxiliaryIndex>,
@@ -131,19 +132,16 @@ struct Cluster {
 
 impl Cluster {
     fn new(setup: &Setup, applications: reflector::Store<Watched>) -> Self {
-        let (client, watching) = (setup.client.clone(), setup.watching.clone());
-        let events = Events::new(client.clone(), setup.instance.clone());
-        let lists = Turns::new(calls::PAGES);
         Self {
-            reader: Reader::new(client.clone(), events.clone()),
-            mount_failures: Arc::new(MountFailures::new(client.clone(), lists.clone())),
-            lists,
-            namespaces: Arc::new(OurNamespaces::new(watching.namespaces().clone())),
+            client: setup.client.clone(),
+            instance: setup.instance.clone(),
+            watching: setup.watching.clone(),
+            lists: Turns::new(calls::PAGES),
+            large: Turns::new(kept::AT_ONCE),
+            namespaces: Arc::new(OurNamespaces::new(setup.watching.namespaces.clone())),
             pods: Arc::default(),
             auxiliary: Arc::new(AuxiliaryIndex::new(&setup.policy.extensions)),
-            client,
-            events,
-            watching,
+            mount_failures: Arc::default(),
             applications,
         }
     }
@@ -223,11 +221,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
             of_connects.source.queue.add_all_in(&namespace, &of_connects.source.cache);
         }
     });
-    let report_unreadable = async {
-        // Before `synced` returns, a namespace that is chosen by its labels does not count as chosen.
-        cluster.namespaces.synced().await;
-        unreadable.send_events(&cluster.events, |namespace| cluster.namespaces.include(namespace)).await;
-    };
     let reconcile_all = async {
         if stop.run_until_cancelled(cluster.synced()).await.is_none() {
             return;
@@ -249,7 +242,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = follow_applications => {}
         () = follow_objects => {}
         () = follow_namespaces => {}
-        () = report_unreadable => {}
+        () = unreadable.send_events(&cluster) => {}
     }
     context.auxiliary_worker.stop().await;
     context.submitter.stop().await;

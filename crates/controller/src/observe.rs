@@ -102,7 +102,7 @@ pub(super) async fn observe(
         |pod| context.setup.policy.extensions.iter().any(|extension| extension.needs_defaults(pod));
     let defaults = if pod.is_some_and(needs_defaults) { defaults(context).await } else { None };
     let mount_failure = match pod.or(awaited) {
-        Some(pod) => context.source.cluster.mount_failures.of(&namespace, pod, now).await,
+        Some(pod) => context.source.cluster.mount_failure(&namespace, pod, now).await,
         None => None,
     };
     let (recorded, made_for, ended) = context

@@ -134,7 +134,7 @@ impl Reconciler for Context {
         let run = status.submission_id.unwrap_or_default();
         let occasion = format!("{run}/{generation}");
         for event in &events {
-            self.source.cluster.events.send(application, &occasion, event, now).await;
+            self.source.cluster.send_event(application, &occasion, event, now).await;
         }
         self.auxiliary_worker.start(application, &run, auxiliary, now);
         // Of an application that was deleted meanwhile, nothing is remembered any more.

@@ -204,7 +204,7 @@ async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
         if let Some(pause) = of.waits(watched) {
             return Ok(Some(pause));
         }
-        let Some((object, _turn)) = cluster.reader.whole(watched, now).await? else { return Ok(None) };
+        let Some((object, _turn)) = cluster.whole(watched, now).await? else { return Ok(None) };
         if object.meta().deletion_timestamp.is_some() {
             of.end(&object).await;
             return Ok(None);
@@ -227,7 +227,7 @@ async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
             Err(bug) => {
                 queue.workload.panics.inc();
                 let event = events::panicked(&bug.to_string());
-                cluster.events.send_once(reference(watched, &()), &event, now).await;
+                cluster.send_event_once(reference(watched, &()), &event, now).await;
                 Err(bug.into())
             }
         };

@@ -6,15 +6,13 @@ use super::{
     objects::{Encoded, Error, InFlight, Maker},
     reconcile_memory::{Note, Started},
     slots::Slots,
-    submission_metrics::SubmissionMetrics,
     submission_room::SubmissionRoom,
     webhook_probe::WebhookProbe,
 };
 use api::SparkApplication;
-use kube::{Client, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use plan::{
-    By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, extension::Extensions,
-    submission_plan::Submitter as Kind,
+    By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, submission_plan::Submitter as Kind,
 };
 use spark_client::Reason;
 use std::sync::Arc;
@@ -38,14 +36,11 @@ pub(super) struct Submitter {
 
 /// The parts that every submission uses.
 struct Means {
-    client: Client,
+    setup: Setup,
     /// The check that the API server reaches the webhook; none if there is no webhook.
     webhook_probe: Option<WebhookProbe>,
     /// Limits how many submissions run at once.
     slots: Slots,
-    metrics: SubmissionMetrics,
-    /// The extensions, one of which may have advice where an object cannot be created.
-    extensions: Extensions,
 }
 
 /// A submission as it waits for its turn.
@@ -85,13 +80,11 @@ impl Submitter {
     /// Creates a submitter that makes the objects of so many applications at once as `setup` says. If the operator has a
     /// webhook, submissions wait until the API server reaches it. Every application whose submission has ended is queued.
     pub(super) fn new(applications: Applications, setup: &Setup) -> Self {
-        let (client, policy) = (setup.client.clone(), &setup.policy);
+        let has_webhook = setup.policy.submission.has_webhook;
         let means = Means {
-            webhook_probe: policy.submission.has_webhook.then(|| WebhookProbe::new(client.clone())),
-            client,
+            webhook_probe: has_webhook.then(|| WebhookProbe::new(setup.client.clone())),
             slots: Slots::new(setup.max_submissions),
-            metrics: setup.submission_metrics.clone(),
-            extensions: policy.extensions.clone(),
+            setup: setup.clone(),
         };
         Self {
             means: Arc::new(means),
@@ -193,15 +186,15 @@ impl Means {
         in_flight: &InFlight,
     ) -> SubmissionProgress {
         let Planned { submitter, fallback, children, copies, pod, done } = planned;
-        let mut measured = self.metrics.waiting(submitter);
+        let Setup { client, policy, submission_metrics: metrics, .. } = &self.setup;
+        let mut measured = metrics.waiting(submitter);
         if let Some(reason) = fallback {
-            self.metrics.fell_back(reason);
+            metrics.fell_back(reason);
         }
         if let Some(webhook_probe) = &self.webhook_probe {
             webhook_probe.reached(namespace).await;
         }
-        let (client, extensions) = (&self.client, &self.extensions);
-        let maker = Maker { client, namespace, owner: uid, extensions, in_flight };
+        let maker = Maker { client, namespace, owner: uid, extensions: &policy.extensions, in_flight };
         let make = async {
             for child in &children {
                 maker.make(child).await?;

@@ -46,7 +46,8 @@ where
 #[derive(Clone)]
 pub struct Watching {
     client: Client,
-    namespaces: Namespaces,
+    /// The namespaces that the admin has chosen.
+    pub(super) namespaces: Namespaces,
     /// The longest time that one watch request lasts; the next request continues where it ended.
     seconds: u32,
     unreadable: Family<[(&'static str, String); 1], Counter>,
@@ -76,11 +77,6 @@ impl Watching {
     /// Returns the same, which also reports each unreadable object to `reports`.
     pub(super) fn reporting_to(&self, reports: Arc<UnreadableObjects>) -> Self {
         Self { reports: Some(reports), ..self.clone() }
-    }
-
-    /// Returns the namespaces that the admin has chosen.
-    pub(super) const fn namespaces(&self) -> &Namespaces {
-        &self.namespaces
     }
 
     /// Yields all objects of the kind `of` with the labels `selector` in the namespaces that the operator may watch, then each

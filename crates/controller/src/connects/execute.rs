@@ -114,7 +114,7 @@ impl Context {
             {
                 let event = connect::not_applied(&format!("{key} is refused: {}", status.message));
                 let occasion = connect.metadata.generation.unwrap_or_default().to_string();
-                self.source.cluster.events.send(connect, &occasion, &event, now).await;
+                self.source.cluster.send_event(connect, &occasion, &event, now).await;
             }
             let there = match applied {
                 Err(error) if key.kind == ObjectKind::INGRESS => {

@@ -174,7 +174,7 @@ impl Reconciler for Context {
         // Each version of the status is decided on once, and each event tells of a change of it.
         let occasion = connect.resource_version().unwrap_or_default();
         for event in &events {
-            self.source.cluster.events.send(connect, &occasion, event, now).await;
+            self.source.cluster.send_event(connect, &occasion, event, now).await;
         }
         Ok(wake)
     }

@@ -67,8 +67,8 @@ impl Context {
         }
         seen.facts.executors = executors(&all, seen.facts.server.as_deref());
         if let Some(pod) = &seen.facts.server {
-            let failures = &self.source.cluster.mount_failures;
-            seen.facts.mount_failure = failures.of(&namespace, &pod.summary, now).await;
+            let cluster = &self.source.cluster;
+            seen.facts.mount_failure = cluster.mount_failure(&namespace, &pod.summary, now).await;
         }
         seen.facts.refusal = self.source.memory.with(&uid, |note| note.refusal.clone());
         let gateway = self.gateway.as_ref().filter(|_| connect.needs_gateway());

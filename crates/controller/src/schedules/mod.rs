@@ -138,7 +138,7 @@ impl Context {
         }
         let occasion = schedule.metadata.generation.unwrap_or_default().to_string();
         for event in &events {
-            cluster.events.send(schedule, &occasion, event, now).await;
+            cluster.send_event(schedule, &occasion, event, now).await;
         }
         Ok(passed)
     }
@@ -275,7 +275,7 @@ impl Context {
                         match &error {
                             kube::Error::Api(status) if (400..500).contains(&status.code) => {
                                 let event = schedules::not_started(&name, &status.message);
-                                self.source.cluster.events.send(schedule, &name, &event, now).await;
+                                self.source.cluster.send_event(schedule, &name, &event, now).await;
                             }
                             _ => drop(self.children.with(&owner, |family| family.doubted.insert(name))),
                         }
