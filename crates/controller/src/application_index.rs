@@ -2,7 +2,7 @@
 
 use super::Key;
 use kube::runtime::watcher::Event;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     hash::{BuildHasher, RandomState},
@@ -22,7 +22,7 @@ pub(super) trait Record: Clone + PartialEq {
 /// The records of all objects of one kind that the watch has reported.
 #[derive(Debug)]
 pub(super) struct ApplicationIndex<R> {
-    records: RwLock<Records<R>>,
+    pub(super) records: RwLock<Records<R>>,
     /// The records of a list that is not complete yet. They replace `records` when the list is complete.
     listed: Mutex<Records<R>>,
     /// The application of each object, both as hashes. Whoever may edit an object can have it name one application after
@@ -51,11 +51,6 @@ impl<R: Record> ApplicationIndex<R> {
         self.synced.wait().await;
     }
 
-    /// Returns all records.
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Records<R>> {
-        self.records.read()
-    }
-
     /// Returns the records of an application, by the names of the objects.
     pub(super) fn of(&self, namespace: &str, application: &str) -> BTreeMap<String, R> {
         let key = (namespace.to_owned(), application.to_owned());
@@ -72,17 +67,14 @@ impl<R: Record> ApplicationIndex<R> {
         record: impl Fn(K) -> Option<(Key, R)>,
         mut is_going: impl FnMut(&Key, &R),
     ) -> BTreeSet<Key> {
+        let mut changed = BTreeSet::new();
         match event {
-            Event::Init => {
-                self.listed.lock().clear();
-                BTreeSet::new()
-            }
+            Event::Init => self.listed.lock().clear(),
             Event::InitApply(object) => {
                 let (_, name) = place(&object);
                 if let Some((key, record)) = record(object) {
                     self.listed.lock().entry(key).or_default().insert(name, record);
                 }
-                BTreeSet::new()
             }
             Event::InitDone => {
                 let listed = mem::take(&mut *self.listed.lock());
@@ -102,14 +94,14 @@ impl<R: Record> ApplicationIndex<R> {
                 // Later lists are no news.
                 self.synced.set(()).ok();
                 let differs = |key: &&Key| before.get(*key) != records.get(*key);
-                before.keys().chain(records.keys()).filter(differs).cloned().collect()
+                changed.extend(before.keys().chain(records.keys()).filter(differs).cloned());
             }
             Event::Apply(object) => {
                 let place = place(&object);
                 let record = record(object);
                 let mut records = self.records.write();
                 let former = self.moved(&mut records, &place, record.as_ref().map(|(key, _)| key));
-                let mut changed: BTreeSet<_> = former.into_iter().map(|(key, _)| key).collect();
+                changed.extend(former.map(|(key, _)| key));
                 if let Some((key, record)) = record {
                     let known = records.entry(key.clone()).or_default();
                     if known.get(&place.1) != Some(&record) {
@@ -117,7 +109,6 @@ impl<R: Record> ApplicationIndex<R> {
                         changed.insert(key);
                     }
                 }
-                changed
             }
             Event::Delete(object) => {
                 let place = place(&object);
@@ -126,14 +117,14 @@ impl<R: Record> ApplicationIndex<R> {
                 let was_known = self.places.lock().remove(&self.hash(&place.0, &place.1));
                 let known =
                     was_known.and_then(|_| take(&mut records, &place, last.as_ref().map(|(key, _)| key)));
-                let mut changed: BTreeSet<_> = known.iter().map(|(key, _)| key.clone()).collect();
+                changed.extend(known.as_ref().map(|(key, _)| key.clone()));
                 if let Some((key, record)) = last.or(known) {
                     is_going(&key, &record);
                     changed.insert(key);
                 }
-                changed
             }
         }
+        changed
     }
 
     /// Records that the object at `place` belongs to the application `key`, or to none. If it has belonged to another one,
@@ -232,7 +223,7 @@ mod tests {
         let gone = applied(&index, Event::Delete((Some("pi"), object(2))));
         assert_eq!(gone, (vec!["pi".to_owned()], vec!["1"]));
         assert_eq!(applied(&index, Event::Delete((None, object(2)))), NOTHING, "nobody knows it");
-        assert!(index.read().is_empty() && index.places.lock().is_empty());
+        assert!(index.records.read().is_empty() && index.places.lock().is_empty());
     }
 
     /// Once, each edit of the label left a record behind, until the memory of the operator was full.
@@ -250,14 +241,14 @@ mod tests {
         ] {
             let (found, gone) = applied(&index, Event::Apply((application, object(1))));
             assert_eq!((found, gone), (names(&changed), vec![]), "{application:?}");
-            assert_eq!(index.read().len(), usize::from(application.is_some()));
+            assert_eq!(index.records.read().len(), usize::from(application.is_some()));
         }
         let gone = applied(&index, Event::Delete((None, object(1))));
         assert_eq!(gone, (names(&["b"]), vec!["1"]), "it has ceased to name one and is deleted");
         applied(&index, Event::InitApply((Some("d"), object(1))));
         applied(&index, Event::InitDone);
         assert_eq!(applied(&index, Event::Apply((Some("e"), object(1)))).0, ["d", "e"]);
-        assert_eq!((index.read().len(), index.places.lock().len()), (1, 1));
+        assert_eq!((index.records.read().len(), index.places.lock().len()), (1, 1));
         applied(&index, Event::InitApply((Some("f"), object(1))));
         assert_eq!(
             applied(&index, Event::InitDone),

@@ -96,7 +96,7 @@ impl AuxiliaryIndex {
         uid: &str,
         takes: impl Fn(&Key, &str, &str) -> bool,
     ) -> Option<(String, Key)> {
-        let ingresses = self.of_kind(&ObjectKind::INGRESS)?.objects.read();
+        let ingresses = self.of_kind(&ObjectKind::INGRESS)?.objects.records.read();
         addresses.iter().find_map(|address| {
             let has = |(key, object): &(&Key, &AuxiliaryObject)| {
                 object.owner != uid

@@ -63,7 +63,7 @@ impl Context {
         let uid = watched.uid().unwrap_or_default();
         // `memory` has a note on every application that this process drives, from the first reconcile of the
         // application on.
-        let was_ours = self.source.memory.has(&uid);
+        let was_ours = self.source.memory.lock().contains_key(&uid);
         self.source.cluster.pods.forget(&namespace, &name);
         if was_ours {
             let pods: Vec<_> = self.source.cluster.pods.of(&namespace, &name).0.into_values().collect();
@@ -80,10 +80,7 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::{super::*, *};
-    use crate::{
-        execute::Progress::{Done, NextTurn},
-        pods::KeptPod,
-    };
+    use crate::pods::KeptPod;
     use api::{ObjectKind, SparkApplication};
     use http::{Request, Response};
     use kube::{
@@ -204,9 +201,9 @@ mod tests {
         let child = |i| ObjectKind::CONFIG_MAP.named(format!("child-{i}"));
         let children: Vec<_> = (0..130).map(child).collect();
         let mut seen = Vec::new();
-        for (number, progress) in [(64, NextTurn), (64, NextTurn), (2, Done)] {
+        for (number, is_all) in [(64, false), (64, false), (2, true)] {
             let action = Action::DeleteChildren(children.clone());
-            assert_eq!(execute::execute(&context, &application, action).await.unwrap(), progress);
+            assert_eq!(execute::execute(&context, &application, action).await.unwrap().is_continue(), is_all);
             let turn = told(&asked);
             assert_eq!(turn.len(), number);
             seen.extend(turn);

@@ -17,7 +17,7 @@ use kube::{
 };
 use plan::{Action, PodPatch, events};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 use submission::executor_template::ExecutorTemplate;
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -25,12 +25,13 @@ use tracing::{info, warn};
 /// The most children that are deleted in one turn, so that nobody waits for an application that has a thousand.
 const CHILDREN: usize = 64;
 
-/// Carries out an action, or as much of it as fits into one turn.
+/// Carries out an action, or as much of it as fits into one turn. Breaks if the rest is for the next turn of the application,
+/// before what follows on the action.
 pub(super) async fn execute(
     context: &Context,
     application: &SparkApplication,
     action: Action,
-) -> Result<Progress, Error> {
+) -> Result<ControlFlow<()>, Error> {
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     match action {
@@ -54,7 +55,7 @@ pub(super) async fn execute(
             deleted.map_err(Error::api("DELETE of what belongs to a driver"))?;
             if !is_all {
                 context.source.memory.with(&uid, |note| note.deleted.extend(children));
-                return Ok(Progress::NextTurn);
+                return Ok(ControlFlow::Break(()));
             }
         }
         Action::RenewTemplate { template, driver, uid } => {
@@ -71,15 +72,7 @@ pub(super) async fn execute(
             about_pods(&context.source.cluster.client, &namespace, action).await?;
         }
     }
-    Ok(Progress::Done)
-}
-
-/// Whether an action was carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    Done,
-    /// The rest is for the next turn of the application, before what follows on the action.
-    NextTurn,
+    Ok(ControlFlow::Continue(()))
 }
 
 /// Carries out an action about pods, even if their application does not exist any more. Ignores all other actions.

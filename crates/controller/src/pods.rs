@@ -49,14 +49,14 @@ impl PodIndex {
     /// Whether the index contains a pod of the application that has not ended.
     pub fn has_live(&self, namespace: &str, application: &str) -> bool {
         let key = (namespace.to_owned(), application.to_owned());
-        let index = self.pods.read();
+        let index = self.pods.records.read();
         let mut pods = index.get(&key).into_iter().flat_map(BTreeMap::values);
         pods.any(|pod| !pod.has_ended())
     }
 
     /// Returns the number of running executors for each application that has any.
     pub fn running_executors(&self) -> Vec<(Key, u64)> {
-        let index = self.pods.read();
+        let index = self.pods.records.read();
         let runs =
             |pod: &&PodSummary| pod.is_executor_of(None) && executors::state(pod) == ExecutorState::Running;
         let running = index.iter().map(|(key, pods)| (key, pods.values().filter(runs).count()));
@@ -66,7 +66,7 @@ impl PodIndex {
 
     /// Calls `each` with the pods of each application but this one of which one has a placement.
     pub(super) fn of_others(&self, namespace: &str, application: &str, each: &mut dyn FnMut(&[&PodSummary])) {
-        for ((of, name), pods) in self.pods.read().iter() {
+        for ((of, name), pods) in self.pods.records.read().iter() {
             if (&**of, &**name) != (namespace, application)
                 && pods.values().any(|pod| pod.placement().is_some())
             {

@@ -4,7 +4,7 @@ use super::{
     Applications, Context, FRESH_FACTS, Key, Setup, Watched,
     calls::{self, Calls, Metadata},
     error::Error,
-    execute::{self, Progress},
+    execute,
     kept::KeptApplication,
     key, observe,
     source::Reconciler,
@@ -106,7 +106,7 @@ impl Reconciler for Context {
             return Ok(Some(FRESH_FACTS));
         }
         for action in actions {
-            if execute::execute(self, application, action).await? == Progress::NextTurn {
+            if execute::execute(self, application, action).await?.is_break() {
                 return Ok(Some(NEXT_TURN));
             }
         }

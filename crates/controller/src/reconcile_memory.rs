@@ -106,11 +106,6 @@ impl ReconcileMemory {
         self.0.lock()
     }
 
-    /// Whether anything is remembered of the object.
-    pub(super) fn has(&self, uid: &str) -> bool {
-        self.0.lock().contains_key(uid)
-    }
-
     /// Forgets an object that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
         self.0.lock().remove(uid);

@@ -108,8 +108,8 @@ impl Context {
 
     /// Tells the gateway that SparkConnects have changed.
     fn heard(&self, event: &Event<Watched>) {
-        if let Some(gateway) =
-            self.gateway.as_ref().filter(|_| !matches!(event, Event::Init | Event::InitApply(_)))
+        if !matches!(event, Event::Init | Event::InitApply(_))
+            && let Some(gateway) = &self.gateway
         {
             gateway.news.notify_one();
         }
