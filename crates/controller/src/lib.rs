@@ -46,7 +46,6 @@ use api::SparkApplication;
 use auxiliary_index::AuxiliaryIndex;
 use auxiliary_objects::AuxiliaryWorker;
 use error::Error;
-use extension_memories::ExtensionMemories;
 use futures::{StreamExt, future::OptionFuture, stream};
 use jiff::Timestamp;
 use kept::{Kept, KeptApplication};
@@ -57,7 +56,7 @@ use kube::{
 use mount_failures::MountFailures;
 use namespaces::OurNamespaces;
 use parking_lot::Mutex;
-use plan::Policy;
+use plan::{Policy, extension::ExtensionMemory};
 use source::Source;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 pub use submission_environment::{SubmissionEnvironment, Unreadable};
@@ -167,7 +166,7 @@ struct Context {
     setup: Setup,
     auxiliary_worker: AuxiliaryWorker,
     submitter: Submitter,
-    extension_memories: ExtensionMemories,
+    extension_memories: Mutex<Vec<Box<dyn ExtensionMemory>>>,
     /// The applications that have been deleted, and whose pods have not been handled since.
     departed: Mutex<HashSet<Key>>,
 }
@@ -178,7 +177,7 @@ impl Context {
         let applications = cluster.applications.clone();
         let source = Source::new(cluster, &setup.workloads.applications, applications);
         Self {
-            extension_memories: ExtensionMemories::new(&setup.policy.extensions),
+            extension_memories: Mutex::new(setup.policy.extensions.memories()),
             auxiliary_worker: AuxiliaryWorker::new(source.clone(), stop),
             submitter: Submitter::new(source.clone(), &setup),
             source,

@@ -139,7 +139,7 @@ pub(super) async fn observe(
         strays,
         submission_pods,
         others,
-        // Collected with the decision: see `ExtensionMemories`.
+        // Collected with the decision: see `Context::decide`.
         recalled: Vec::new(),
         departed,
         mount_failure,

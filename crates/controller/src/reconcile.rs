@@ -96,8 +96,7 @@ impl Reconciler for Context {
         if let Some(driver) = lifecycle::ended_driver(application, &seen.driver) {
             self.source.memory.with(&uid, |note| note.ended_driver = Some(driver.uid.clone()));
         }
-        let Plan { actions, status, events, auxiliary, wake } =
-            self.extension_memories.decide(&self.source.cluster.pods, application, seen, now, policy);
+        let Plan { actions, status, events, auxiliary, wake } = self.decide(application, seen, now);
         Span::current().record("submission_id", status.submission_id.as_deref());
         if actions.iter().any(|action| matches!(action, Act::Submit(_)))
             && !calls::is_current(&self.source.cluster.client, application, "GET of the application").await?
@@ -156,7 +155,7 @@ impl Context {
     pub(super) fn forget(&self, uid: &str) {
         self.setup.application_metrics.forget(uid);
         self.source.memory.forget(uid);
-        self.extension_memories.retain(|other| other != uid);
+        self.retain_memories(|other| other != uid);
     }
 
     /// Forgets what is remembered of applications that are gone. The watch does not report applications that were deleted
@@ -169,7 +168,7 @@ impl Context {
                 let uids = applications.iter().filter_map(|application| application.uid()).collect();
                 let names = applications.iter().map(|application| key(&**application)).collect();
                 self.setup.application_metrics.forget_others(&uids);
-                self.extension_memories.retain(|uid| uids.contains(uid));
+                self.retain_memories(|uid| uids.contains(uid));
                 self.source.cluster.pods.forget_others(&names);
             }
             watcher::Event::Delete(application) => {
