@@ -1,7 +1,8 @@
 //! Deletes or releases the pods of applications that are being deleted, are gone, or are in a namespace that this
 //! operator does not drive any more.
 
-use super::{Context, Error, Watched, execute};
+use super::{Context, Error, Watched, calls::Calls, execute};
+use api::SparkApplication;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use plan::{Action, lifecycle};
@@ -34,7 +35,9 @@ impl Context {
             warn!(namespace, name, %error, "the pods of a deleted application are left to Kubernetes");
         };
         // Another application may have the name by now.
-        let there = match self.live(namespace, name).await {
+        let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, namespace);
+        let there = applications.metadata(name).await;
+        let there = match there.map_err(Error::api("GET of the application")) {
             Ok(there) => there,
             Err(error) => return left(error),
         };
@@ -81,7 +84,7 @@ impl Context {
 mod tests {
     use super::{super::*, *};
     use crate::pods::KeptPod;
-    use api::{ObjectKind, SparkApplication};
+    use api::ObjectKind;
     use http::{Request, Response};
     use kube::{
         client::{Body, ClientBuilder},

@@ -96,31 +96,6 @@ pub struct KeptConnect {
     pub(super) access: Option<ConnectAccess>,
 }
 
-/// Returns what schedules and metrics need of an application's metadata.
-fn of_application(all: &ObjectMeta) -> ObjectMeta {
-    let schedule = ScheduledSparkApplication::kind(&());
-    let is_of_schedule = |(name, value): &(&String, &String)| {
-        [annotation::SCHEDULED_TIME, annotation::TRIGGER].contains(&name.as_str())
-            && value.len() <= LONGEST_NAME
-    };
-    // The API server limits neither.
-    let is_owner = |owner: &&OwnerReference| {
-        owner.kind == schedule && owner.name.len() <= LONGEST_NAME && owner.uid.len() <= LONGEST_NAME
-    };
-    let owned = |(name, value): (&String, &String)| (name.clone(), value.clone());
-    let annotations = all.annotations.iter().flatten().filter(is_of_schedule).map(owned);
-    ObjectMeta {
-        creation_timestamp: all.creation_timestamp.clone(),
-        deletion_timestamp: all.deletion_timestamp.clone(),
-        labels: all.labels.as_ref().map(few),
-        annotations: Some(annotations.collect()),
-        owner_references: Some(
-            all.owner_references.iter().flatten().find(is_owner).cloned().into_iter().collect(),
-        ),
-        ..of_any(all)
-    }
-}
-
 /// Returns what tells objects apart.
 fn of_any(all: &ObjectMeta) -> ObjectMeta {
     ObjectMeta {
@@ -168,8 +143,29 @@ impl Keep<SparkApplication> for KeptApplication {
         }
     }
 
+    /// Returns what schedules and metrics need of an application's metadata.
     fn metadata(all: &ObjectMeta) -> ObjectMeta {
-        of_application(all)
+        let schedule = ScheduledSparkApplication::kind(&());
+        let is_of_schedule = |(name, value): &(&String, &String)| {
+            [annotation::SCHEDULED_TIME, annotation::TRIGGER].contains(&name.as_str())
+                && value.len() <= LONGEST_NAME
+        };
+        // The API server limits neither.
+        let is_owner = |owner: &&OwnerReference| {
+            owner.kind == schedule && owner.name.len() <= LONGEST_NAME && owner.uid.len() <= LONGEST_NAME
+        };
+        let owned = |(name, value): (&String, &String)| (name.clone(), value.clone());
+        let annotations = all.annotations.iter().flatten().filter(is_of_schedule).map(owned);
+        ObjectMeta {
+            creation_timestamp: all.creation_timestamp.clone(),
+            deletion_timestamp: all.deletion_timestamp.clone(),
+            labels: all.labels.as_ref().map(few),
+            annotations: Some(annotations.collect()),
+            owner_references: Some(
+                all.owner_references.iter().flatten().find(is_owner).cloned().into_iter().collect(),
+            ),
+            ..of_any(all)
+        }
     }
 }
 

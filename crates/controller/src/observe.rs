@@ -227,19 +227,16 @@ async fn served(context: &Context, application: &SparkApplication) -> Result<BTr
     let mut served = BTreeSet::new();
     for alternatives in asked {
         for kind in alternatives {
-            if is_served(context, &kind).await? {
-                served.insert(kind);
-                break;
+            match context.source.cluster.client.list_api_group_resources(&kind.api_version).await {
+                Ok(list) if list.resources.iter().any(|resource| resource.kind == kind.kind) => {
+                    served.insert(kind);
+                    break;
+                }
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(Error::api("discovery of an API group")(error)),
             }
         }
     }
     Ok(served)
-}
-
-async fn is_served(context: &Context, kind: &ObjectKind) -> Result<bool, Error> {
-    match context.source.cluster.client.list_api_group_resources(&kind.api_version).await {
-        Ok(list) => Ok(list.resources.iter().any(|resource| resource.kind == kind.kind)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-        Err(error) => Err(Error::api("discovery of an API group")(error)),
-    }
 }

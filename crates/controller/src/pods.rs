@@ -95,6 +95,7 @@ impl PodIndex {
 
     /// Applies one event of the watch. Returns the applications whose pods have changed.
     pub(super) fn apply(&self, event: Event<KeptPod>) -> BTreeSet<Key> {
+        let keyed = |pod: KeptPod| Some(((pod.namespace()?, pod.kept.application.clone()?), pod.kept));
         self.pods.apply(event, key, keyed, |application, pod| {
             if pod.role == Some(Role::Driver) {
                 self.departed.write().insert(application.clone(), Box::new(pod.clone()));
@@ -111,10 +112,6 @@ impl Record for PodSummary {
 
 /// A pod as the watch reads it.
 pub(super) type KeptPod = Kept<Pod, PodSummary>;
-
-fn keyed(pod: KeptPod) -> Option<(Key, PodSummary)> {
-    Some(((pod.namespace()?, pod.kept.application.clone()?), pod.kept))
-}
 
 impl Keep<Pod> for PodSummary {
     /// A pod that cannot be read has a record too: its metadata contains the application to which the pod belongs.

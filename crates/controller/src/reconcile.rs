@@ -1,14 +1,8 @@
 //! Reconciles one application: the only place in which its facts, its plan and the effects of the plan meet.
 
 use super::{
-    Applications, Context, FRESH_FACTS, Key, Setup, Watched,
-    calls::{self, Calls, Metadata},
-    error::Error,
-    execute,
-    kept::KeptApplication,
-    key, observe,
-    source::Reconciler,
-    submission_room,
+    Applications, Context, FRESH_FACTS, Key, Setup, Watched, calls, error::Error, execute,
+    kept::KeptApplication, key, observe, source::Reconciler, submission_room,
 };
 use api::{SparkApplication, State};
 use jiff::Timestamp;
@@ -145,12 +139,6 @@ impl Reconciler for Context {
 }
 
 impl Context {
-    /// Returns the application's metadata as the API server has it now; none if the application does not exist.
-    pub(super) async fn live(&self, namespace: &str, name: &str) -> Result<Option<Metadata>, Error> {
-        let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, namespace);
-        applications.metadata(name).await.map_err(Error::api("GET of the application"))
-    }
-
     /// Forgets what is remembered of an application that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
         self.setup.application_metrics.forget(uid);

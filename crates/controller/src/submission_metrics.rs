@@ -5,7 +5,6 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use spark_client::Reason;
 use std::time::Instant;
 
 /// The metrics of submissions.
@@ -15,7 +14,7 @@ pub struct SubmissionMetrics {
     running: Gauge,
     durations: Family<Labels<2>, Histogram>,
     /// By the reason why an application has to be submitted by `spark-submit` in a submission pod.
-    fallbacks: Family<Labels<1>, Counter>,
+    pub(super) fallbacks: Family<Labels<1>, Counter>,
 }
 
 /// Names and values.
@@ -62,11 +61,6 @@ impl SubmissionMetrics {
     pub(super) fn waiting(&self, submitter: Submitter) -> Measured<'_> {
         self.waiting.inc();
         Measured { metrics: self, submitter, begun: None, outcome: "cancelled" }
-    }
-
-    /// Counts a submission that is left to a submission pod.
-    pub(super) fn fell_back(&self, reason: Reason) {
-        self.fallbacks.get_or_create(&[("reason", reason.as_str())]).inc();
     }
 }
 

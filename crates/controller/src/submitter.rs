@@ -189,7 +189,7 @@ impl Means {
         let Setup { client, policy, submission_metrics: metrics, .. } = &self.setup;
         let mut measured = metrics.waiting(submitter);
         if let Some(reason) = fallback {
-            metrics.fell_back(reason);
+            metrics.fallbacks.get_or_create(&[("reason", reason.as_str())]).inc();
         }
         if let Some(webhook_probe) = &self.webhook_probe {
             webhook_probe.reached(namespace).await;
