@@ -28,43 +28,35 @@ use tokio_util::{
     task::TaskTracker,
 };
 use tracing::{debug, warn};
-use work::Turns;
 use work::caught;
 
 /// How many objects are created, repaired or deleted at once. This is enough for all applications that are submitted
 /// while the API server handles one object.
-const AT_ONCE: usize = 32;
+pub(super) const AT_ONCE: usize = 32;
 /// The longest time that the work on one object may take. After a timeout the work is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Creates, repairs and deletes objects in the background.
 pub(super) struct AuxiliaryWorker {
-    inner: Arc<Inner>,
+    applications: Applications,
     tasks: TaskTracker,
     /// Ends the background work when it is dropped: a leader that has lost the lease has no time to wait.
     stop: DropGuard,
 }
 
-struct Inner {
-    applications: Applications,
-    slots: Turns,
-}
-
 impl AuxiliaryWorker {
     /// Creates a worker whose background work ends when `stop` is cancelled, or the worker is dropped.
     pub(super) fn new(applications: Applications, stop: &CancellationToken) -> Self {
-        let inner = Inner { applications, slots: Turns::new(AT_ONCE) };
-        Self { inner: Arc::new(inner), tasks: TaskTracker::new(), stop: stop.child_token().drop_guard() }
+        Self { applications, tasks: TaskTracker::new(), stop: stop.child_token().drop_guard() }
     }
 
     /// Returns the Services and Ingresses of an application that asks for these addresses, and the latest attempt to change
     /// each of them.
     pub(super) fn seen(&self, application: &SparkApplication, asked: AskedAddresses) -> AuxiliaryObjects {
         let namespace = application.namespace().unwrap_or_default();
-        let (there, unwatched) =
-            self.inner.applications.cluster.auxiliary.of(&namespace, &application.name_any());
+        let (there, unwatched) = self.applications.cluster.auxiliary.of(&namespace, &application.name_any());
         let tried = |(child, attempt): (&ObjectKey, &Attempt)| (child.clone(), attempt.tried.clone());
-        let tries = self.inner.applications.memory.with(&application.uid().unwrap_or_default(), |note| {
+        let tries = self.applications.memory.with(&application.uid().unwrap_or_default(), |note| {
             note.asked = Some(asked);
             note.attempts.iter().map(tried).collect()
         });
@@ -89,10 +81,10 @@ impl AuxiliaryWorker {
                 AuxiliaryAction::Delete(child) => (child.clone(), Vec::new()),
             };
             let taken = {
-                let mut notes = self.inner.applications.memory.lock();
+                let mut notes = self.applications.memory.lock();
                 let asked = notes.get(&uid).and_then(|note| note.asked.as_ref());
                 let is_of_ui = asked.is_some_and(|asked| wanted.iter().all(|one| asked.of_ui.contains(one)));
-                let taken = self.inner.holder(&notes, &wanted, is_of_ui, &uid);
+                let taken = self.applications.holder(&notes, &wanted, is_of_ui, &uid);
                 let attempts = &mut notes.entry(uid.clone()).or_default().attempts;
                 let (before, told) =
                     attempts.remove(&child).map(|before| (before.tried, before.told)).unzip();
@@ -108,10 +100,11 @@ impl AuxiliaryWorker {
                 attempts.insert(child.clone(), attempt);
                 taken
             };
-            let (inner, about, run) = (Arc::clone(&self.inner), reference(application, &()), run.to_owned());
+            let (applications, about, run) =
+                (self.applications.clone(), reference(application, &()), run.to_owned());
             let stop = self.stop.token().clone();
             self.tasks.spawn(async move {
-                stop.run_until_cancelled(inner.carry_out(about, run, &child, auxiliary, taken)).await;
+                stop.run_until_cancelled(applications.carry_out(about, run, &child, auxiliary, taken)).await;
             });
         }
     }
@@ -130,7 +123,7 @@ fn bounded(text: &str) -> Result<Value, String> {
     Lenient::<Value>::parse(object).0.0.map_err(|invalid| invalid.error)
 }
 
-impl Inner {
+impl Applications {
     /// Carries out an action for the application to which `about` refers.
     async fn carry_out(
         &self,
@@ -142,7 +135,7 @@ impl Inner {
     ) {
         let [namespace, name, uid] =
             [&about.namespace, &about.name, &about.uid].map(|field| field.clone().unwrap_or_default());
-        let Source { cluster, queue, .. } = &self.applications;
+        let Source { cluster, queue, .. } = self;
         let is_made = matches!(auxiliary, AuxiliaryAction::Make(_));
         let act = async {
             match auxiliary {
@@ -158,7 +151,7 @@ impl Inner {
             if let Some(why) = taken {
                 return Err(why);
             }
-            let _slot = self.slots.turn(None, &namespace).await;
+            let _slot = self.cluster.changes.turn(None, &namespace).await;
             match timeout(PATIENCE, caught(act)).await {
                 Ok(Ok(done)) => done,
                 Ok(Err(bug)) => Err(bug.to_string()),
@@ -211,7 +204,7 @@ impl Inner {
             asked.is_none_or(|asked| asked.takes(address, is_of_ui)) && self.is_driven(key, other)
         };
         let (address, (namespace, name)) =
-            claimed.or_else(|| self.applications.cluster.auxiliary.holder(addresses, uid, takes))?;
+            claimed.or_else(|| self.cluster.auxiliary.holder(addresses, uid, takes))?;
         Some(format!(
             "{address} is the address of application {name} in namespace {namespace}: choose another one, or delete that \
              application"
@@ -221,20 +214,20 @@ impl Inner {
     /// Whether the application with this namespace and name has this uid, can be read, is not being deleted, and is driven
     /// by this operator.
     fn is_driven(&self, (namespace, name): &Key, uid: &str) -> bool {
-        let watched = self.applications.cluster.application(namespace, name);
+        let watched = self.cluster.application(namespace, name);
         // One that is being deleted is not looked at any more, and asks for nothing.
         let is_it = |watched: Arc<Watched>| {
             watched.uid().as_deref() == Some(uid)
                 && watched.error().is_none()
                 && watched.meta().deletion_timestamp.is_none()
         };
-        self.applications.cluster.namespaces.include(namespace) && watched.is_some_and(is_it)
+        self.cluster.namespaces.include(namespace) && watched.is_some_and(is_it)
     }
 
     /// Records how the work on an object has ended. Returns whether to report a failure to the user: not if the
     /// previous attempt for the same run has failed for the same reason.
     fn end(&self, uid: &str, run: &str, child: &ObjectKey, is_made: bool, why: Option<&str>) -> bool {
-        let mut notes = self.applications.memory.lock();
+        let mut notes = self.memory.lock();
         let attempt = notes.get_mut(uid).and_then(|note| note.attempts.get_mut(child));
         let Some(Attempt { tried, told: before, .. }) = attempt else { return false };
         tried.is_under_way = false;
@@ -255,7 +248,7 @@ impl Inner {
         child: &ObjectKey,
         object: &Value,
     ) -> Result<(), String> {
-        let calls = Calls::of_kind(&self.applications.cluster.client, &child.kind, namespace);
+        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
         match calls.create(object.to_string()).await {
             Ok(_) => return Ok(()),
             Err(error) if already_exists(&error) => {}
@@ -266,7 +259,7 @@ impl Inner {
             Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
             Err(error) => return Err(self.in_words("read", child, &error)),
         };
-        let extensions = &self.applications.cluster.auxiliary.extensions;
+        let extensions = &self.cluster.auxiliary.extensions;
         match AuxiliaryObject::of(&child.kind, &there, extensions).map(|(_, auxiliary)| auxiliary) {
             Some(there) if there.owner == uid && there.terminating => Err(still_goes(child)),
             Some(there) if there.owner == uid => match mend(object, &there, extensions) {
@@ -278,11 +271,11 @@ impl Inner {
     }
 
     fn in_words(&self, what: &str, child: &ObjectKey, error: &kube::Error) -> String {
-        in_words(what, child, error, &self.applications.cluster.auxiliary.extensions)
+        in_words(what, child, error, &self.cluster.auxiliary.extensions)
     }
 
     async fn patch(&self, namespace: &str, child: &ObjectKey, patch: Value) -> Result<(), String> {
-        let calls = Calls::of_kind(&self.applications.cluster.client, &child.kind, namespace);
+        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
         // If the object is gone, or another one has its name by now, the watch reports that.
         let patched = calls::done_or_gone(calls.patch(&child.name, &Patch::Merge(patch)).await);
         patched.map_err(|error| self.in_words("change", child, &error))
@@ -312,7 +305,6 @@ mod tests {
         let cluster = Cluster::new(&setup, applications.clone());
         let applications = Source::new(cluster, &setup.workloads.applications, applications);
         let memory = applications.memory.clone();
-        let inner = Inner { applications, slots: Turns::new(1) };
         let addresses = ["ui.example.com/pi".to_owned()];
         let claim = Claim {
             addresses: AskedAddresses { of_ui: addresses.to_vec(), ..Default::default() },
@@ -321,7 +313,7 @@ mod tests {
         let attempt =
             Attempt { tried: Try::begun(None, Timestamp::UNIX_EPOCH), told: None, claim: Some(claim) };
         memory.with("1", |note| note.attempts.insert(ObjectKind::INGRESS.named("pi-ui-ingress"), attempt));
-        let is_taken = || inner.holder(&memory.lock(), &addresses, true, "2").is_some();
+        let is_taken = || applications.holder(&memory.lock(), &addresses, true, "2").is_some();
         assert!(!is_taken());
         let pi: Watched = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",

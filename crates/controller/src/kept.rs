@@ -240,7 +240,7 @@ impl<'de, K: Resource + DeserializeOwned, T: Keep<K>> Deserialize<'de> for Kept<
             Err(invalid) => Err(invalid),
         };
         let (kept, text, error) = match read {
-            Ok(kept) => (kept, Some(text).filter(|_| T::IS_WHOLE).and_then(Text::kept).map(Arc::new), None),
+            Ok(kept) => (kept, T::IS_WHOLE.then_some(text).and_then(Text::kept).map(Arc::new), None),
             // Nothing is made of the text of an object that cannot be read.
             Err(invalid) => {
                 let error = Some(invalid.error.clone());

@@ -121,6 +121,8 @@ struct Cluster {
     lists: Turns,
     /// Whose turn it is to work on a large object.
     large: Turns,
+    /// Whose turn it is to change a Service, an Ingress or an object of an extension.
+    changes: Turns,
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
     auxiliary: Arc<AuxiliaryIndex>,
@@ -137,6 +139,7 @@ impl Cluster {
             watching: setup.watching.clone(),
             lists: Turns::new(calls::PAGES),
             large: Turns::new(kept::AT_ONCE),
+            changes: Turns::new(auxiliary_objects::AT_ONCE),
             namespaces: Arc::new(OurNamespaces::new(setup.watching.namespaces.clone())),
             pods: Arc::default(),
             auxiliary: Arc::new(AuxiliaryIndex::new(&setup.policy.extensions)),
