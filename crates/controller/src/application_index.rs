@@ -1,38 +1,35 @@
 //! Keeps an index of the objects of one kind by application, updated by the events of one watch.
 
-use super::ApplicationRef;
-use kube::{Resource, runtime::watcher::Event};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use super::Key;
+use kube::runtime::watcher::Event;
+use parking_lot::{Mutex, RwLock};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     hash::{BuildHasher, RandomState},
     mem,
 };
+use tokio::sync::SetOnce;
 
-/// Namespace and name of an application.
-pub(super) type ApplicationKey = (String, String);
-/// Namespace and name of an object.
-pub(super) type Place = (String, String);
 /// For each application: the records of its objects, by the name of the object.
-pub(super) type Records<R> = BTreeMap<ApplicationKey, BTreeMap<String, R>>;
+pub(super) type Records<R> = BTreeMap<Key, BTreeMap<String, R>>;
 
 /// The part of an object that the operator needs. Only this part is kept, because there are thousands of objects of
 /// each kind.
 pub(super) trait Record: Clone + PartialEq {
-    fn name(&self) -> &str;
     fn uid(&self) -> &str;
 }
 
 /// The records of all objects of one kind that the watch has reported.
 #[derive(Debug)]
 pub(super) struct ApplicationIndex<R> {
-    records: RwLock<Records<R>>,
+    pub(super) records: RwLock<Records<R>>,
     /// The records of a list that is not complete yet. They replace `records` when the list is complete.
     listed: Mutex<Records<R>>,
     /// The application of each object, both as hashes. Whoever may edit an object can have it name one application after
     /// the other, and no record may stay with a former one.
     places: Mutex<HashMap<u64, u64>>,
     hasher: RandomState,
+    synced: SetOnce<()>,
 }
 
 impl<R> Default for ApplicationIndex<R> {
@@ -42,14 +39,16 @@ impl<R> Default for ApplicationIndex<R> {
             listed: Mutex::default(),
             places: Mutex::default(),
             hasher: RandomState::default(),
+            synced: SetOnce::new(),
         }
     }
 }
 
 impl<R: Record> ApplicationIndex<R> {
-    /// Returns all records.
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Records<R>> {
-        self.records.read()
+    /// Waits until all objects that existed at the start are known. Until then, an object that is not in the index may
+    /// still exist.
+    pub(super) async fn synced(&self) {
+        self.synced.wait().await;
     }
 
     /// Returns the records of an application, by the names of the objects.
@@ -64,20 +63,18 @@ impl<R: Record> ApplicationIndex<R> {
     pub(super) fn apply<K>(
         &self,
         event: Event<K>,
-        place: impl Fn(&K) -> Place,
-        record: impl Fn(K) -> Option<(ApplicationKey, R)>,
-        mut is_going: impl FnMut(&ApplicationKey, &R),
-    ) -> BTreeSet<ApplicationKey> {
+        place: impl Fn(&K) -> Key,
+        record: impl Fn(K) -> Option<(Key, R)>,
+        mut is_going: impl FnMut(&Key, &R),
+    ) -> BTreeSet<Key> {
+        let mut changed = BTreeSet::new();
         match event {
-            Event::Init => {
-                self.listed.lock().clear();
-                BTreeSet::new()
-            }
+            Event::Init => self.listed.lock().clear(),
             Event::InitApply(object) => {
+                let (_, name) = place(&object);
                 if let Some((key, record)) = record(object) {
-                    self.listed.lock().entry(key).or_default().insert(record.name().to_owned(), record);
+                    self.listed.lock().entry(key).or_default().insert(name, record);
                 }
-                BTreeSet::new()
             }
             Event::InitDone => {
                 let listed = mem::take(&mut *self.listed.lock());
@@ -94,23 +91,24 @@ impl<R: Record> ApplicationIndex<R> {
                 drop(uids);
                 let before = mem::replace(&mut *records, listed);
                 *self.places.lock() = self.places_of(&records);
-                let differs = |key: &&ApplicationKey| before.get(*key) != records.get(*key);
-                before.keys().chain(records.keys()).filter(differs).cloned().collect()
+                // Later lists are no news.
+                self.synced.set(()).ok();
+                let differs = |key: &&Key| before.get(*key) != records.get(*key);
+                changed.extend(before.keys().chain(records.keys()).filter(differs).cloned());
             }
             Event::Apply(object) => {
                 let place = place(&object);
                 let record = record(object);
                 let mut records = self.records.write();
                 let former = self.moved(&mut records, &place, record.as_ref().map(|(key, _)| key));
-                let mut changed: BTreeSet<_> = former.into_iter().map(|(key, _)| key).collect();
+                changed.extend(former.map(|(key, _)| key));
                 if let Some((key, record)) = record {
                     let known = records.entry(key.clone()).or_default();
-                    if known.get(record.name()) != Some(&record) {
-                        known.insert(record.name().to_owned(), record);
+                    if known.get(&place.1) != Some(&record) {
+                        known.insert(place.1, record);
                         changed.insert(key);
                     }
                 }
-                changed
             }
             Event::Delete(object) => {
                 let place = place(&object);
@@ -119,24 +117,19 @@ impl<R: Record> ApplicationIndex<R> {
                 let was_known = self.places.lock().remove(&self.hash(&place.0, &place.1));
                 let known =
                     was_known.and_then(|_| take(&mut records, &place, last.as_ref().map(|(key, _)| key)));
-                let mut changed: BTreeSet<_> = known.iter().map(|(key, _)| key.clone()).collect();
+                changed.extend(known.as_ref().map(|(key, _)| key.clone()));
                 if let Some((key, record)) = last.or(known) {
                     is_going(&key, &record);
                     changed.insert(key);
                 }
-                changed
             }
         }
+        changed
     }
 
     /// Records that the object at `place` belongs to the application `key`, or to none. If it has belonged to another one,
     /// takes that one's record out of `records` and returns it.
-    fn moved(
-        &self,
-        records: &mut Records<R>,
-        place: &Place,
-        key: Option<&ApplicationKey>,
-    ) -> Option<(ApplicationKey, R)> {
+    fn moved(&self, records: &mut Records<R>, place: &Key, key: Option<&Key>) -> Option<(Key, R)> {
         let (place_hash, now) = (self.hash(&place.0, &place.1), key.map(|key| self.hash(&key.0, &key.1)));
         let mut places = self.places.lock();
         let before = match now {
@@ -147,7 +140,7 @@ impl<R: Record> ApplicationIndex<R> {
     }
 
     fn places_of(&self, records: &Records<R>) -> HashMap<u64, u64> {
-        let of_application = |((namespace, application), of): (&ApplicationKey, &BTreeMap<String, R>)| {
+        let of_application = |((namespace, application), of): (&Key, &BTreeMap<String, R>)| {
             let now = self.hash(namespace, application);
             of.keys().map(|name| (self.hash(namespace, name), now)).collect::<Vec<_>>()
         };
@@ -161,11 +154,7 @@ impl<R: Record> ApplicationIndex<R> {
 
 /// Takes the record of the object at `place` out of `records`: that of the application `key` if there is one, else that of
 /// any application of the namespace.
-fn take<R>(
-    records: &mut Records<R>,
-    (namespace, name): &Place,
-    key: Option<&ApplicationKey>,
-) -> Option<(ApplicationKey, R)> {
+fn take<R>(records: &mut Records<R>, (namespace, name): &Key, key: Option<&Key>) -> Option<(Key, R)> {
     let has = |of: &BTreeMap<String, R>| of.contains_key(name);
     let key = match key.filter(|key| records.get(*key).is_some_and(has)) {
         Some(key) => key.clone(),
@@ -183,17 +172,6 @@ fn take<R>(
     Some((key, record))
 }
 
-/// Returns namespace and name of an object.
-pub(super) fn place<K: Resource>(object: &K) -> Place {
-    let meta = object.meta();
-    (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
-}
-
-/// Returns the references by which kube's controller reconciles these applications.
-pub(super) fn references(keys: BTreeSet<ApplicationKey>) -> impl Iterator<Item = ApplicationRef> {
-    keys.into_iter().map(|(namespace, name)| ApplicationRef::new(&name).within(&namespace))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,16 +184,12 @@ mod tests {
     }
 
     impl Record for Object {
-        fn name(&self) -> &str {
-            self.name
-        }
-
         fn uid(&self) -> &str {
             self.uid
         }
     }
 
-    fn key(application: &str) -> ApplicationKey {
+    fn key(application: &str) -> Key {
         ("default".to_owned(), application.to_owned())
     }
 
@@ -249,7 +223,7 @@ mod tests {
         let gone = applied(&index, Event::Delete((Some("pi"), object(2))));
         assert_eq!(gone, (vec!["pi".to_owned()], vec!["1"]));
         assert_eq!(applied(&index, Event::Delete((None, object(2)))), NOTHING, "nobody knows it");
-        assert!(index.read().is_empty() && index.places.lock().is_empty());
+        assert!(index.records.read().is_empty() && index.places.lock().is_empty());
     }
 
     /// Once, each edit of the label left a record behind, until the memory of the operator was full.
@@ -267,14 +241,14 @@ mod tests {
         ] {
             let (found, gone) = applied(&index, Event::Apply((application, object(1))));
             assert_eq!((found, gone), (names(&changed), vec![]), "{application:?}");
-            assert_eq!(index.read().len(), usize::from(application.is_some()));
+            assert_eq!(index.records.read().len(), usize::from(application.is_some()));
         }
         let gone = applied(&index, Event::Delete((None, object(1))));
         assert_eq!(gone, (names(&["b"]), vec!["1"]), "it has ceased to name one and is deleted");
         applied(&index, Event::InitApply((Some("d"), object(1))));
         applied(&index, Event::InitDone);
         assert_eq!(applied(&index, Event::Apply((Some("e"), object(1)))).0, ["d", "e"]);
-        assert_eq!((index.read().len(), index.places.lock().len()), (1, 1));
+        assert_eq!((index.records.read().len(), index.places.lock().len()), (1, 1));
         applied(&index, Event::InitApply((Some("f"), object(1))));
         assert_eq!(
             applied(&index, Event::InitDone),

@@ -1,12 +1,12 @@
 //! Reports metrics of applications and executors: gauges are computed from the caches when the metrics are requested,
 //! and counters grow with each status that the operator writes.
 
-use super::{Cluster, watch::Readable};
+use super::{Cluster, Watched, watch::Readable};
 use api::{SparkApplication, SparkApplicationStatus};
 use application_metrics::{Ledger, Options, Present, labels_of, labels_of_executors, tally};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+use kube::{Resource, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::{
@@ -120,17 +120,16 @@ impl Drop for Shown<'_> {
 impl Cluster {
     fn present(&self, options: &Options) -> Present {
         let mut present = Present::default();
+        let of_executors = |watched: &Watched| {
+            labels_of_executors(watched.meta(), &watched.kept.executor_labels, &options.labels)
+        };
         for watched in self.applications.state() {
-            if !self.namespaces.include(&watched.namespace().unwrap_or_default()) {
-                continue;
-            }
+            let is_ours = self.namespaces.include(&watched.namespace().unwrap_or_default());
             // The state of an application that cannot be read is unknown; an event reports that application.
-            if watched.error().is_some() {
+            if !is_ours || watched.error().is_some() {
                 continue;
             }
-            let executors =
-                labels_of_executors(watched.meta(), &watched.kept.executor_labels, &options.labels);
-            present.executors.entry(executors).or_default();
+            present.executors.entry(of_executors(&watched)).or_default();
             let values = labels_of(watched.meta(), &options.labels);
             let states = present.applications.entry(values).or_default();
             *states.entry(watched.kept.state).or_default() += 1;
@@ -139,15 +138,13 @@ impl Cluster {
             if !self.namespaces.include(&namespace) {
                 continue;
             }
-            let watched = self.applications.get(&ObjectRef::new(&name).within(&namespace));
+            let watched = self.application(&namespace, &name);
             let values = match watched.as_deref().filter(|watched| watched.error().is_none()) {
-                Some(watched) => {
-                    labels_of_executors(watched.meta(), &watched.kept.executor_labels, &options.labels)
+                Some(watched) => of_executors(watched),
+                None => {
+                    let metadata = ObjectMeta { namespace: Some(namespace), ..ObjectMeta::default() };
+                    labels_of(&metadata, &options.labels)
                 }
-                None => labels_of(
-                    &ObjectMeta { namespace: Some(namespace), ..ObjectMeta::default() },
-                    &options.labels,
-                ),
             };
             *present.executors.entry(values).or_default() += running;
         }

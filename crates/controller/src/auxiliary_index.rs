@@ -2,10 +2,10 @@
 //! each kind updates the cache.
 
 use super::{
-    ApplicationRef,
-    application_index::{ApplicationIndex, ApplicationKey, Record, place, references},
+    Key,
+    application_index::{ApplicationIndex, Record},
     kept::Kept,
-    namespaced_watches,
+    key, namespaced_watches,
     watch::Watching,
 };
 use api::{ObjectKey, ObjectKind, names::label};
@@ -94,11 +94,11 @@ impl AuxiliaryIndex {
         &self,
         addresses: &[String],
         uid: &str,
-        takes: impl Fn(&ApplicationKey, &str, &str) -> bool,
-    ) -> Option<(String, ApplicationKey)> {
-        let ingresses = self.of_kind(&ObjectKind::INGRESS)?.objects.read();
+        takes: impl Fn(&Key, &str, &str) -> bool,
+    ) -> Option<(String, Key)> {
+        let ingresses = self.of_kind(&ObjectKind::INGRESS)?.objects.records.read();
         addresses.iter().find_map(|address| {
-            let has = |(key, object): &(&ApplicationKey, &AuxiliaryObject)| {
+            let has = |(key, object): &(&Key, &AuxiliaryObject)| {
                 object.owner != uid
                     && !object.terminating
                     && object.addresses.contains(address)
@@ -115,7 +115,7 @@ impl AuxiliaryIndex {
     }
 
     /// Follows all kinds; yields the applications whose objects have changed.
-    pub(super) fn follow(&self, watching: &Watching) -> impl Stream<Item = ApplicationRef> + Send + use<> {
+    pub(super) fn follow(&self, watching: &Watching) -> impl Stream<Item = Key> + Send + use<> {
         let all = self.kinds.iter().map(|kind| {
             // The label of the submission id is the only label by which the Ingresses of Kubeflow's operator differ from
             // Ingresses of other owners.
@@ -136,7 +136,7 @@ type Events = BoxStream<'static, watcher::Result<Event<Object>>>;
 
 /// Applies the events of the watch that `watch` begins to `kind`; yields the applications whose objects have changed. Where the
 /// kind cannot be watched, the watch is begun anew after a pause.
-fn changes(watch: impl Fn() -> Events + Send, kind: Arc<Kind>) -> impl Stream<Item = ApplicationRef> + Send {
+fn changes(watch: impl Fn() -> Events + Send, kind: Arc<Kind>) -> impl Stream<Item = Key> + Send {
     let begin = (watch, Arc::clone(&kind), None::<Events>);
     let events = stream::unfold(begin, async |(watch, kind, running)| {
         let mut running = running.unwrap_or_else(&watch);
@@ -150,14 +150,10 @@ fn changes(watch: impl Fn() -> Events + Send, kind: Arc<Kind>) -> impl Stream<It
         Some((event.ok(), (watch, kind, Some(running))))
     });
     let events = events.filter_map(future::ready);
-    events.flat_map(move |event| stream::iter(references(kind.apply(event))))
+    events.flat_map(move |event| stream::iter(kind.apply(event)))
 }
 
 impl Record for AuxiliaryObject {
-    fn name(&self) -> &str {
-        &self.child.name
-    }
-
     fn uid(&self) -> &str {
         &self.uid
     }
@@ -185,7 +181,7 @@ impl Kind {
     }
 
     /// Applies one event of the watch. Returns the applications whose objects have changed.
-    fn apply(&self, event: Event<Object>) -> BTreeSet<ApplicationKey> {
+    fn apply(&self, event: Event<Object>) -> BTreeSet<Key> {
         let is_complete = matches!(event, Event::InitDone);
         // An object that no application controls, or that cannot be read, is not repaired and is in no status.
         let keyed = |object: Object| {
@@ -196,7 +192,7 @@ impl Kind {
             let (application, auxiliary) = read.ok().flatten()?;
             Some(((namespace, application), auxiliary))
         };
-        let changed = self.objects.apply(event, place, keyed, |_, _| {});
+        let changed = self.objects.apply(event, key, keyed, |_, _| {});
         if is_complete {
             self.state.send_replace(State::Known);
         }

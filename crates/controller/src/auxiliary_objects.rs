@@ -2,21 +2,19 @@
 //! deadline, so that neither a failure nor a slow answer delays an application.
 
 use super::{
-    ApplicationRef, Cluster, Watched,
-    application_index::ApplicationKey,
-    calls::send,
+    Applications, Key, Watched,
+    calls::{self, Calls},
+    events::reference,
+    key,
     objects::{already_exists, delete_owned, in_words, is_taken, still_goes},
-    queue::Queue,
-    reconcile_memory::{Attempt, Claim, Note, ReconcileMemory},
+    reconcile_memory::{Attempt, Claim, Note},
+    source::Source,
     watch::Readable,
 };
 use api::{Lenient, ObjectKey, SparkApplication};
 use jiff::Timestamp;
-use kube::{
-    Resource, ResourceExt,
-    api::{GetParams, Patch, PatchParams, PostParams},
-    core::Request,
-};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Resource, ResourceExt, api::Patch};
 use plan::{
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend},
     events,
@@ -30,51 +28,35 @@ use tokio_util::{
     task::TaskTracker,
 };
 use tracing::{debug, warn};
-use work::Turns;
 use work::caught;
 
 /// How many objects are created, repaired or deleted at once. This is enough for all applications that are submitted
 /// while the API server handles one object.
-const AT_ONCE: usize = 32;
+pub(super) const AT_ONCE: usize = 32;
 /// The longest time that the work on one object may take. After a timeout the work is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Creates, repairs and deletes objects in the background.
 pub(super) struct AuxiliaryWorker {
-    inner: Arc<Inner>,
+    applications: Applications,
     tasks: TaskTracker,
     /// Ends the background work when it is dropped: a leader that has lost the lease has no time to wait.
     stop: DropGuard,
 }
 
-struct Inner {
-    cluster: Cluster,
-    slots: Turns,
-    memory: ReconcileMemory,
-    /// The queue of applications, for those of which the work on an object has failed, or no watch reports the result of
-    /// the work.
-    queue: Arc<Queue>,
-}
-
 impl AuxiliaryWorker {
     /// Creates a worker whose background work ends when `stop` is cancelled, or the worker is dropped.
-    pub(super) fn new(
-        cluster: Cluster,
-        memory: ReconcileMemory,
-        queue: Arc<Queue>,
-        stop: &CancellationToken,
-    ) -> Self {
-        let inner = Inner { cluster, slots: Turns::new(AT_ONCE), memory, queue };
-        Self { inner: Arc::new(inner), tasks: TaskTracker::new(), stop: stop.child_token().drop_guard() }
+    pub(super) fn new(applications: Applications, stop: &CancellationToken) -> Self {
+        Self { applications, tasks: TaskTracker::new(), stop: stop.child_token().drop_guard() }
     }
 
     /// Returns the Services and Ingresses of an application that asks for these addresses, and the latest attempt to change
     /// each of them.
     pub(super) fn seen(&self, application: &SparkApplication, asked: AskedAddresses) -> AuxiliaryObjects {
         let namespace = application.namespace().unwrap_or_default();
-        let (there, unwatched) = self.inner.cluster.auxiliary.of(&namespace, &application.name_any());
+        let (there, unwatched) = self.applications.cluster.auxiliary.of(&namespace, &application.name_any());
         let tried = |(child, attempt): (&ObjectKey, &Attempt)| (child.clone(), attempt.tried.clone());
-        let tries = self.inner.memory.with(&application.uid().unwrap_or_default(), |note| {
+        let tries = self.applications.memory.with(&application.uid().unwrap_or_default(), |note| {
             note.asked = Some(asked);
             note.attempts.iter().map(tried).collect()
         });
@@ -90,26 +72,19 @@ impl AuxiliaryWorker {
         actions: Vec<AuxiliaryAction>,
         now: Timestamp,
     ) {
-        if actions.is_empty() {
-            return;
-        }
-        let application = Arc::new(SparkApplication {
-            metadata: application.metadata.clone(),
-            spec: Default::default(),
-            status: None,
-        });
         let uid = application.uid().unwrap_or_default();
         for auxiliary in actions {
-            let child = child(&auxiliary);
-            let wanted = match &auxiliary {
-                AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => addresses(object),
-                AuxiliaryAction::Delete(_) => Vec::new(),
+            let (child, wanted) = match &auxiliary {
+                AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
+                    (ObjectKey::of(object).unwrap_or_default(), addresses(object))
+                }
+                AuxiliaryAction::Delete(child) => (child.clone(), Vec::new()),
             };
             let taken = {
-                let mut notes = self.inner.memory.lock();
+                let mut notes = self.applications.memory.lock();
                 let asked = notes.get(&uid).and_then(|note| note.asked.as_ref());
                 let is_of_ui = asked.is_some_and(|asked| wanted.iter().all(|one| asked.of_ui.contains(one)));
-                let taken = self.inner.holder(&notes, &wanted, is_of_ui, &uid);
+                let taken = self.applications.holder(&notes, &wanted, is_of_ui, &uid);
                 let attempts = &mut notes.entry(uid.clone()).or_default().attempts;
                 let (before, told) =
                     attempts.remove(&child).map(|before| (before.tried, before.told)).unzip();
@@ -119,17 +94,17 @@ impl AuxiliaryWorker {
                     } else {
                         AskedAddresses { chosen: wanted, ..Default::default() }
                     },
-                    application: (application.namespace().unwrap_or_default(), application.name_any()),
+                    application: key(application),
                 });
                 let attempt = Attempt { tried: Try::begun(before, now), told: told.flatten(), claim };
                 attempts.insert(child.clone(), attempt);
                 taken
             };
-            let (inner, application, run) =
-                (Arc::clone(&self.inner), Arc::clone(&application), run.to_owned());
+            let (applications, about, run) =
+                (self.applications.clone(), reference(application, &()), run.to_owned());
             let stop = self.stop.token().clone();
             self.tasks.spawn(async move {
-                stop.run_until_cancelled(inner.carry_out(&application, run, &child, auxiliary, taken)).await;
+                stop.run_until_cancelled(applications.carry_out(about, run, &child, auxiliary, taken)).await;
             });
         }
     }
@@ -148,51 +123,54 @@ fn bounded(text: &str) -> Result<Value, String> {
     Lenient::<Value>::parse(object).0.0.map_err(|invalid| invalid.error)
 }
 
-fn child(auxiliary: &AuxiliaryAction) -> ObjectKey {
-    match auxiliary {
-        AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
-            ObjectKey::of(object).unwrap_or_default()
-        }
-        AuxiliaryAction::Delete(child) => child.clone(),
-    }
-}
-
-impl Inner {
+impl Applications {
+    /// Carries out an action for the application to which `about` refers.
     async fn carry_out(
         &self,
-        application: &SparkApplication,
+        about: ObjectReference,
         run: String,
         child: &ObjectKey,
         auxiliary: AuxiliaryAction,
         taken: Option<String>,
     ) {
-        let namespace = application.namespace().unwrap_or_default();
-        let uid = application.uid().unwrap_or_default();
+        let [namespace, name, uid] =
+            [&about.namespace, &about.name, &about.uid].map(|field| field.clone().unwrap_or_default());
+        let Source { cluster, queue, .. } = self;
         let is_made = matches!(auxiliary, AuxiliaryAction::Make(_));
+        let act = async {
+            match auxiliary {
+                AuxiliaryAction::Make(object) => self.make(&namespace, &uid, child, &object).await,
+                AuxiliaryAction::Mend(patch) => self.patch(&namespace, child, patch).await,
+                AuxiliaryAction::Delete(_) => {
+                    let deleted = delete_owned(&cluster.client, &namespace, &uid, child).await;
+                    calls::done_or_gone(deleted).map_err(|error| self.in_words("delete", child, &error))
+                }
+            }
+        };
         let done = async {
             if let Some(why) = taken {
-                return Ok(Ok(Err(why)));
+                return Err(why);
             }
-            let _slot = self.slots.turn(None, &namespace).await;
-            timeout(PATIENCE, caught(self.act(&namespace, &uid, child, auxiliary))).await
-        };
-        let why = match done.await {
-            Ok(Ok(Ok(()))) => {
-                debug!(kind = %child.kind, name = child.name, "done in the background");
-                None
+            let _slot = self.cluster.changes.turn(None, &namespace).await;
+            match timeout(PATIENCE, caught(act)).await {
+                Ok(Ok(done)) => done,
+                Ok(Err(bug)) => Err(bug.to_string()),
+                Err(_) => Err(format!("the API server does not answer about {child}")),
             }
-            Ok(Ok(Err(why))) => Some(why),
-            Ok(Err(bug)) => Some(bug.to_string()),
-            Err(_) => Some(format!("the API server does not answer about {child}")),
         };
+        let why = done.await.err();
+        if why.is_none() {
+            debug!(kind = %child.kind, name = child.name, "done in the background");
+        }
         let is_news = self.end(&uid, &run, child, is_made, why.as_deref());
         if let Some(why) = why.as_ref().filter(|_| is_news) {
-            warn!(namespace, application = application.name_any(), why, "not done");
+            warn!(namespace, application = name, why, "not done");
             let event = events::not_made(why, events::RUNS_ON);
-            self.cluster.events.send(application, &run, &event, super::now()).await;
+            cluster.send_event_about(about, &run, &event, super::now()).await;
         }
-        if why.is_some() || !self.cluster.auxiliary.watches(child) {
-            self.queue.push(&namespace, &application.name_any());
+        // Also if no watch reports the result of the work.
+        if why.is_some() || !cluster.auxiliary.watches(child) {
+            queue.push(&namespace, &name);
         }
     }
 
@@ -221,7 +199,7 @@ impl Inner {
             let is_driven = self.is_driven(&claim.application, other);
             is_driven.then(|| (address.clone(), claim.application.clone()))
         });
-        let takes = |key: &ApplicationKey, other: &str, address: &str| {
+        let takes = |key: &Key, other: &str, address: &str| {
             let asked = notes.get(other).and_then(|other| other.asked.as_ref());
             asked.is_none_or(|asked| asked.takes(address, is_of_ui)) && self.is_driven(key, other)
         };
@@ -235,8 +213,8 @@ impl Inner {
 
     /// Whether the application with this namespace and name has this uid, can be read, is not being deleted, and is driven
     /// by this operator.
-    fn is_driven(&self, (namespace, name): &ApplicationKey, uid: &str) -> bool {
-        let watched = self.cluster.applications.get(&ApplicationRef::new(name).within(namespace));
+    fn is_driven(&self, (namespace, name): &Key, uid: &str) -> bool {
+        let watched = self.cluster.application(namespace, name);
         // One that is being deleted is not looked at any more, and asks for nothing.
         let is_it = |watched: Arc<Watched>| {
             watched.uid().as_deref() == Some(uid)
@@ -263,25 +241,6 @@ impl Inner {
         is_news
     }
 
-    async fn act(
-        &self,
-        namespace: &str,
-        uid: &str,
-        child: &ObjectKey,
-        auxiliary: AuxiliaryAction,
-    ) -> Result<(), String> {
-        match auxiliary {
-            AuxiliaryAction::Make(object) => self.make(namespace, uid, child, &object).await,
-            AuxiliaryAction::Mend(patch) => self.patch(namespace, child, &patch).await,
-            AuxiliaryAction::Delete(_) => {
-                match delete_owned(&self.cluster.client, namespace, uid, child).await {
-                    Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
-                    deleted => deleted.map_err(|error| self.in_words("delete", child, &error)),
-                }
-            }
-        }
-    }
-
     async fn make(
         &self,
         namespace: &str,
@@ -289,16 +248,13 @@ impl Inner {
         child: &ObjectKey,
         object: &Value,
     ) -> Result<(), String> {
-        let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
-        let request = Request::new(child.kind.path(namespace)).create(&PostParams::default(), body);
-        let failed = |error: &kube::Error| self.in_words("create", child, error);
-        match send(&self.cluster.client, request).await {
+        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
+        match calls.create(object.to_string()).await {
             Ok(_) => return Ok(()),
             Err(error) if already_exists(&error) => {}
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return Err(self.in_words("create", child, &error)),
         }
-        let request = Request::new(child.kind.path(namespace)).get(&child.name, &GetParams::default());
-        let there: Value = match send(&self.cluster.client, request).await {
+        let there: Value = match calls.get(&child.name).await {
             Ok(text) => bounded(&text)?,
             Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
             Err(error) => return Err(self.in_words("read", child, &error)),
@@ -307,7 +263,7 @@ impl Inner {
         match AuxiliaryObject::of(&child.kind, &there, extensions).map(|(_, auxiliary)| auxiliary) {
             Some(there) if there.owner == uid && there.terminating => Err(still_goes(child)),
             Some(there) if there.owner == uid => match mend(object, &there, extensions) {
-                Some(patch) => self.patch(namespace, child, &patch).await,
+                Some(patch) => self.patch(namespace, child, patch).await,
                 None => Ok(()),
             },
             _ => Err(is_taken(child)),
@@ -318,21 +274,18 @@ impl Inner {
         in_words(what, child, error, &self.cluster.auxiliary.extensions)
     }
 
-    async fn patch(&self, namespace: &str, child: &ObjectKey, patch: &Value) -> Result<(), String> {
-        let request = Request::new(child.kind.path(namespace));
-        let request = request.patch(&child.name, &PatchParams::default(), &Patch::Merge(patch));
-        match send(&self.cluster.client, request).await {
-            // The object is gone, or another object has its name by now: the watch reports that.
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
-            sent => sent.map(drop).map_err(|error| self.in_words("change", child, &error)),
-        }
+    async fn patch(&self, namespace: &str, child: &ObjectKey, patch: Value) -> Result<(), String> {
+        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
+        // If the object is gone, or another one has its name by now, the watch reports that.
+        let patched = calls::done_or_gone(calls.patch(&child.name, &Patch::Merge(patch)).await);
+        patched.map_err(|error| self.in_words("change", child, &error))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Setup, namespaces::OurNamespaces};
+    use crate::{Cluster, Setup, namespaces::OurNamespaces};
     use api::ObjectKind;
     use http::{Request as HttpRequest, Response};
     use kube::{
@@ -348,7 +301,7 @@ mod tests {
 
     /// Returns a worker of an operator that drives the namespaces `ours` and `theirs` and knows these applications, each
     /// with its namespace, name and uid.
-    fn inner(applications: &[(&str, &str, &str)]) -> Inner {
+    fn driven(applications: &[(&str, &str, &str)]) -> Applications {
         let service = tower::service_fn(|_: HttpRequest<Body>| pending::<kube::Result<Response<Body>>>());
         let setup = Setup::of_tests(Client::new(service, "default"), "ours");
         let (store, mut writer) = reflector::store();
@@ -363,10 +316,9 @@ mod tests {
             writer.apply_watcher_event(&Event::Apply(application));
         }
         let chosen = Namespaces::new(["ours", "theirs"].map(str::to_owned), None);
-        let mut cluster = Cluster::new(&setup, store);
+        let mut cluster = Cluster::new(&setup, store.clone());
         cluster.namespaces = Arc::new(OurNamespaces::new(chosen));
-        let queue = Queue::new(setup.workloads.applications.clone());
-        Inner { cluster, slots: Turns::new(1), memory: ReconcileMemory::default(), queue }
+        Source::new(cluster, &setup.workloads.applications, store)
     }
 
     fn of_ui(addresses: &[&str]) -> AskedAddresses {
@@ -380,14 +332,14 @@ mod tests {
     #[tokio::test]
     async fn an_address_is_claimed_as_long_as_its_application_is_there() {
         for applications in [vec![], vec![("ours", "pi", "1")]] {
-            let inner = inner(&applications);
+            let driven = driven(&applications);
             let claim =
                 Claim { addresses: of_ui(&[ADDRESS]), application: ("ours".to_owned(), "pi".to_owned()) };
             let attempt =
                 Attempt { tried: Try::begun(None, Timestamp::UNIX_EPOCH), told: None, claim: Some(claim) };
             let ingress = ObjectKind::INGRESS.named("pi-ui-ingress");
-            inner.memory.with("1", |note| note.attempts.insert(ingress, attempt));
-            let holder = inner.holder(&inner.memory.lock(), &[ADDRESS.to_owned()], true, "2");
+            driven.memory.with("1", |note| note.attempts.insert(ingress, attempt));
+            let holder = driven.holder(&driven.memory.lock(), &[ADDRESS.to_owned()], true, "2");
             assert_eq!(holder.is_some(), !applications.is_empty());
         }
     }
@@ -411,11 +363,11 @@ mod tests {
                 ("theirs", "idle", idle),
                 ("theirs", "asking", asking),
             ];
-            let inner = inner(&applications);
-            inner.memory.with(other, |note| note.asked = Some(of_ui(&[ADDRESS])));
-            inner.memory.with(idle, |note| note.asked = Some(of_ui(&[])));
-            inner.memory.with(asking, |note| note.asked = Some(of_ui(&[ADDRESS])));
-            inner.cluster.auxiliary.apply_ingress(json!({
+            let driven = driven(&applications);
+            driven.memory.with(other, |note| note.asked = Some(of_ui(&[ADDRESS])));
+            driven.memory.with(idle, |note| note.asked = Some(of_ui(&[])));
+            driven.memory.with(asking, |note| note.asked = Some(of_ui(&[ADDRESS])));
+            driven.cluster.auxiliary.apply_ingress(json!({
                 "apiVersion": "networking.k8s.io/v1",
                 "kind": "Ingress",
                 "metadata": {
@@ -433,7 +385,7 @@ mod tests {
                 },
                 "spec": {"rules": [{"host": "ui.example.com", "http": {"paths": [{"path": "/ours/pi"}]}}]},
             }));
-            let holder = inner.holder(&inner.memory.lock(), &[ADDRESS.to_owned()], true, pi);
+            let holder = driven.holder(&driven.memory.lock(), &[ADDRESS.to_owned()], true, pi);
             assert_eq!(holder.is_some(), holds, "{what}: {holder:?}");
         }
     }

@@ -2,131 +2,181 @@
 //! the objects in it. kube's own methods decode the whole answer, including managedFields: if that fails, they report a
 //! deletion that succeeded as failed.
 
-use super::{Error, watch};
-use api::{Lenient, ObjectKey};
+use super::Error;
+use api::{Lenient, ObjectKey, ObjectKind};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Client, Resource, ResourceExt,
     api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Preconditions},
-    core::{NamespaceResourceScope, PartialObjectMeta, Request, Status, request},
+    core::{PartialObjectMeta, Request, Status, request},
 };
+use plan::merge_patch;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
-use std::{fmt::Debug, ops::ControlFlow};
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
 use validation::is_object_name;
 use work::Turns;
 
 /// The owner of the fields that the operator applies.
 const FIELD_MANAGER: &str = "spark-operator";
 
+/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit, and a page is
+/// in memory as text: kube's default of 500 objects would be a single answer of 750 MB.
+pub(super) const PAGE: u32 = 20;
+
 /// The number of pages of lists that are in memory at once, beside the one of the watches. A page has up to 30 MB, and each
 /// reconcile may need a list.
 pub(super) const PAGES: usize = 2;
 
-/// The metadata of an object.
-pub(super) type Metadata<K> = Lenient<PartialObjectMeta<K>>;
+/// The metadata of an object of any kind: it has the same fields in all kinds.
+pub(super) type Metadata = Lenient<PartialObjectMeta<Pod>>;
 
-/// Returns an object's metadata; none if the object does not exist.
-pub(super) async fn metadata<K: Resource + Clone + Debug>(
-    api: &Api<K>,
-    name: &str,
-) -> kube::Result<Option<Metadata<K>>> {
-    metadata_at(&api.clone().into_client(), api.resource_url(), name).await
+/// A request as kube builds it.
+type Built = Result<http::Request<Vec<u8>>, request::Error>;
+
+/// The requests about the objects of one kind in a namespace.
+pub(super) struct Calls<'a> {
+    client: &'a Client,
+    namespace: &'a str,
+    pub request: Request,
 }
 
-/// Returns an object's metadata; none if the object does not exist, or the cluster does not have its kind. The URL path
-/// `path` alone determines the kind of the object.
-pub(super) async fn metadata_at<K: Resource>(
-    client: &Client,
-    path: &str,
-    name: &str,
-) -> kube::Result<Option<Metadata<K>>> {
-    // A name may come from an object of others: see `named`.
-    if !is_object_name(name) {
-        return Ok(None);
+impl<'a> Calls<'a> {
+    pub(super) fn of<K: Resource<DynamicType = ()>>(client: &'a Client, namespace: &'a str) -> Self {
+        Self { client, namespace, request: Request::new(K::url_path(&(), Some(namespace))) }
     }
-    let request = Request::new(path).get_metadata(name, &GetParams::default());
-    match client.request(request.map_err(kube::Error::BuildRequest)?).await {
-        // Not by the reason: for an API group that does not exist, the API server answers with a plain text.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        found => found.map(Some),
+
+    pub(super) fn of_kind(client: &'a Client, kind: &ObjectKind, namespace: &'a str) -> Self {
+        Self { client, namespace, request: Request::new(kind.path(namespace)) }
+    }
+
+    /// Returns an object's metadata; none if the object does not exist, or the cluster does not have its kind.
+    pub(super) async fn metadata(&self, name: &str) -> kube::Result<Option<Metadata>> {
+        // A name may come from an object of others: see `named`.
+        if !is_object_name(name) {
+            return Ok(None);
+        }
+        let request = self.request.get_metadata(name, &GetParams::default());
+        match self.client.request(request.map_err(kube::Error::BuildRequest)?).await {
+            // Not by the reason: for an API group that does not exist, the API server answers with a plain text.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// Returns an object as text.
+    pub(super) async fn get(&self, name: &str) -> kube::Result<String> {
+        self.text(self.request.get(named(name)?, &GetParams::default())).await
+    }
+
+    /// Calls `found` with each object of a list, until it breaks; `request` is [`Request::list`] or
+    /// [`Request::list_metadata`]. The list comes in pages, as a watch reads it: whoever may create such objects determines
+    /// how many there are, and how large each is. For each page it is the turn of the namespace, of which there are [`PAGES`]
+    /// at once.
+    pub(super) async fn list<T: Clone + DeserializeOwned>(
+        &self,
+        turns: &Turns,
+        request: impl Fn(&Request, &ListParams) -> Built,
+        parameters: ListParams,
+        mut found: impl FnMut(T) -> ControlFlow<()>,
+    ) -> kube::Result<()> {
+        let mut page = parameters.limit(PAGE);
+        loop {
+            let request = request(&self.request, &page).map_err(kube::Error::BuildRequest)?;
+            let _turn = turns.turn(None, self.namespace).await;
+            let list: ObjectList<T> = self.client.request(request).await?;
+            let is_enough = list.items.into_iter().try_for_each(&mut found).is_break();
+            match list.metadata.continue_.filter(|rest| !rest.is_empty() && !is_enough) {
+                Some(rest) => page = page.continue_token(&rest),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Creates an object, and returns it as text.
+    pub(super) async fn create(&self, object: impl Into<Vec<u8>>) -> kube::Result<String> {
+        self.text(self.request.create(&PostParams::default(), object.into())).await
+    }
+
+    /// Has the API server check and change an object as if it were created, and create nothing.
+    pub(super) async fn dry_run(&self, object: impl Into<Vec<u8>>) -> kube::Result<()> {
+        let parameters = PostParams { dry_run: true, ..PostParams::default() };
+        self.send(self.request.create(&parameters, object.into())).await
+    }
+
+    /// Requests the deletion of an object.
+    pub(super) async fn delete(&self, name: &str, parameters: &DeleteParams) -> kube::Result<()> {
+        self.send(self.request.delete(named(name)?, parameters)).await
+    }
+
+    /// Changes an object.
+    pub(super) async fn patch(&self, name: &str, patch: &Patch<Value>) -> kube::Result<()> {
+        self.send(self.request.patch(named(name)?, &PatchParams::default(), patch)).await
+    }
+
+    /// Changes an object's status by a merge patch, and returns the object as text.
+    pub(super) async fn patch_status(&self, name: &str, patch: Value) -> kube::Result<String> {
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
+        self.text(self.request.patch_subresource("status", named(name)?, &parameters, &patch)).await
+    }
+
+    /// Changes an object's metadata by a merge patch.
+    pub(super) async fn patch_metadata(&self, name: &str, patch: Value) -> kube::Result<()> {
+        let patch = Patch::Merge(patch);
+        self.send(self.request.patch_metadata(named(name)?, &PatchParams::default(), &patch)).await
+    }
+
+    async fn send(&self, request: Built) -> kube::Result<()> {
+        self.text(request).await.map(drop)
+    }
+
+    async fn text(&self, request: Built) -> kube::Result<String> {
+        self.client.request_text(request.map_err(kube::Error::BuildRequest)?).await
     }
 }
 
 /// Whether the API server has the same version of `object` as this copy; `what` names the request in the error.
 pub(super) async fn is_current<K>(client: &Client, object: &K, what: &'static str) -> Result<bool, Error>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
+    K: Resource<DynamicType = ()>,
 {
-    let objects = Api::<K>::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-    let live = metadata(&objects, &object.name_any()).await.map_err(Error::api(what))?;
+    let namespace = object.namespace().unwrap_or_default();
+    let live = Calls::of::<K>(client, &namespace).metadata(&object.name_any()).await;
+    let live = live.map_err(Error::api(what))?;
     Ok(live.is_some_and(|live| live.resource_version() == object.resource_version()))
 }
 
-/// Calls `found` with the metadata of each object that `parameters` select, until it breaks; `turns` as for [`list`].
-pub(super) async fn list_metadata<K: Resource + Clone + Debug>(
-    api: &Api<K>,
-    turns: &Turns,
-    parameters: ListParams,
-    found: impl FnMut(Metadata<K>) -> ControlFlow<()>,
-) -> kube::Result<()> {
-    let request = |page: &ListParams| of(api).list_metadata(page);
-    let namespace = api.namespace().unwrap_or_default();
-    list(&api.clone().into_client(), (turns, namespace), request, parameters, found).await
-}
-
-/// Calls `found` with each object of a list, until it breaks. The list comes in pages, as a watch reads it: whoever may
-/// create such objects determines how many there are, and how large each is. For each page it is the turn of the namespace,
-/// of which there are [`PAGES`] at once.
-pub(super) async fn list<T: Clone + DeserializeOwned>(
+/// Writes `status` in place of `before`. Fields that are equal in both are not sent, so fields that this version of the
+/// operator does not know are kept.
+///
+/// # Errors
+///
+/// [`Error::Conflict`] if the object has changed, or is gone, since `object` was read: the caller has to plan again.
+pub(super) async fn write_status<K: Resource<DynamicType = ()> + DeserializeOwned>(
     client: &Client,
-    (turns, namespace): (&Turns, &str),
-    request: impl Fn(&ListParams) -> Built,
-    parameters: ListParams,
-    mut found: impl FnMut(T) -> ControlFlow<()>,
-) -> kube::Result<()> {
-    let mut page = parameters.limit(watch::PAGE);
-    loop {
-        let request = request(&page).map_err(kube::Error::BuildRequest)?;
-        let _turn = turns.turn(None, namespace).await;
-        let list: ObjectList<T> = client.request(request).await?;
-        let is_enough = list.items.into_iter().try_for_each(&mut found).is_break();
-        match list.metadata.continue_.filter(|rest| !rest.is_empty() && !is_enough) {
-            Some(rest) => page = page.continue_token(&rest),
-            None => return Ok(()),
+    object: &K,
+    before: &impl Serialize,
+    status: &impl Serialize,
+) -> Result<K, Error> {
+    let namespace = object.namespace().unwrap_or_default();
+    let patch = json!({
+        "metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()},
+        "status": merge_patch(&json!(before), &json!(status)),
+    });
+    let written = Calls::of::<K>(client, &namespace).patch_status(&object.name_any(), patch).await;
+    let read = |text: String| serde_json::from_str::<Lenient<K>>(&text).map_err(kube::Error::SerdeError);
+    match written.and_then(read) {
+        // The operator can read the written object, because it has read the object before.
+        Ok(written) => written.0.map_err(|_| Error::Conflict),
+        Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
+            Err(Error::Conflict)
         }
+        Err(error) => Err(Error::api("write of the status")(error)),
     }
 }
 
-/// Changes an object's metadata.
-pub(super) async fn patch_metadata<K: Resource + Clone>(
-    api: &Api<K>,
-    name: &str,
-    patch: &Patch<impl Serialize + Debug>,
-) -> kube::Result<()> {
-    send_to(api, of(api).patch_metadata(named(name)?, &PatchParams::default(), patch)).await
-}
-
-/// Changes an object.
-pub(super) async fn patch<K: Resource + Clone>(
-    api: &Api<K>,
-    name: &str,
-    patch: &Patch<impl Serialize + Debug>,
-) -> kube::Result<()> {
-    send_to(api, of(api).patch(named(name)?, &PatchParams::default(), patch)).await
-}
-
-/// Changes an object's status.
-pub(super) async fn patch_status<K: Resource + Clone>(
-    api: &Api<K>,
-    name: &str,
-    patch: &Patch<impl Serialize + Debug>,
-) -> kube::Result<()> {
-    send_to(api, of(api).patch_subresource("status", named(name)?, &PatchParams::default(), patch)).await
-}
-
 /// Makes an object in `namespace` as `object` says, whoever else has set its fields, and returns its metadata.
-pub(super) async fn apply(client: &Client, namespace: &str, object: &Value) -> kube::Result<Metadata<Pod>> {
+pub(super) async fn apply(client: &Client, namespace: &str, object: &Value) -> kube::Result<Metadata> {
     let key = ObjectKey::of(object).unwrap_or_default();
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
     let request = Request::new(key.kind.path(namespace));
@@ -134,24 +184,12 @@ pub(super) async fn apply(client: &Client, namespace: &str, object: &Value) -> k
     client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
-/// Creates an object.
-pub(super) async fn create<K: Resource + Clone + Serialize, M: DeserializeOwned>(
-    api: &Api<K>,
-    object: &K,
-    parameters: &PostParams,
-) -> kube::Result<M> {
-    let object = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
-    let request = of(api).create(parameters, object).map_err(kube::Error::BuildRequest)?;
-    api.clone().into_client().request(request).await
-}
-
-/// Requests the deletion of an object.
-pub(super) async fn delete<K: Resource + Clone>(
-    api: &Api<K>,
-    name: &str,
-    parameters: &DeleteParams,
-) -> kube::Result<()> {
-    send_to(api, of(api).delete(named(name)?, parameters)).await
+/// Counts a request as done that has failed because its object is gone, or because another object has the name by now.
+pub(super) fn done_or_gone(done: kube::Result<()>) -> kube::Result<()> {
+    match done {
+        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+        done => done,
+    }
 }
 
 /// Returns the parameters of a DELETE that applies only to the object with this uid, not to a later object with the
@@ -165,22 +203,6 @@ pub(super) fn only(uid: Option<String>) -> DeleteParams {
 fn named(name: &str) -> kube::Result<&str> {
     let missing = || Status { code: 404, ..Status::failure("it is not the name of an object", "NotFound") };
     if is_object_name(name) { Ok(name) } else { Err(kube::Error::Api(Box::new(missing()))) }
-}
-
-fn of<K: Resource>(api: &Api<K>) -> Request {
-    Request::new(api.resource_url())
-}
-
-async fn send_to<K: Resource + Clone>(api: &Api<K>, request: Built) -> kube::Result<()> {
-    send(&api.clone().into_client(), request).await.map(drop)
-}
-
-/// A request as kube builds it.
-type Built = Result<http::Request<Vec<u8>>, request::Error>;
-
-/// Sends a request and returns the answer as text.
-pub(super) async fn send(client: &Client, request: Built) -> kube::Result<String> {
-    client.request_text(request.map_err(kube::Error::BuildRequest)?).await
 }
 
 #[cfg(test)]
@@ -207,9 +229,9 @@ mod tests {
         });
         let (client, turns, begun) = (Client::new(service, "default"), Turns::new(1), Instant::now());
         let list = async |namespace: &str| {
-            let pods = Api::<Pod>::namespaced(client.clone(), namespace);
-            let found = |_: Metadata<Pod>| ControlFlow::Continue(());
-            list_metadata(&pods, &turns, ListParams::default(), found).await.unwrap();
+            let found = |_: Metadata| ControlFlow::Continue(());
+            let pods = Calls::of::<Pod>(&client, namespace);
+            pods.list(&turns, Request::list_metadata, ListParams::default(), found).await.unwrap();
         };
         tokio::join!(list("a"), list("a"), list("a"), list("b"));
         assert_eq!(*asked.lock(), ["a", "a", "b", "a"]);

@@ -1,7 +1,8 @@
 //! Deletes or releases the pods of applications that are being deleted, are gone, or are in a namespace that this
 //! operator does not drive any more.
 
-use super::{Context, Error, Watched, execute};
+use super::{Context, Error, Watched, calls::Calls, execute};
+use api::SparkApplication;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use plan::{Action, lifecycle};
@@ -16,11 +17,11 @@ impl Context {
     /// only the drivers of applications that are gone are released: no operator can record the outcome of such a driver
     /// any more, and while the finalizer stays, neither the driver nor the namespace can be deleted.
     pub(super) async fn delete_or_release_pods(&self, namespace: &str, name: &str) {
-        self.cluster.pods.forget(namespace, name);
-        let pods: Vec<_> = self.cluster.pods.of(namespace, name).0.into_values().collect();
-        let is_ours = self.cluster.namespaces.include(namespace);
+        self.source.cluster.pods.forget(namespace, name);
+        let pods: Vec<_> = self.source.cluster.pods.of(namespace, name).0.into_values().collect();
+        let is_ours = self.source.cluster.namespaces.include(namespace);
         let actions = |there: Option<&ObjectMeta>| {
-            let mut actions = lifecycle::after_deletion(&pods, there, &self.policy);
+            let mut actions = lifecycle::after_deletion(&pods, there, &self.setup.policy);
             actions
                 .retain(|action| is_ours || matches!(action, Action::ProtectDriver { protect: false, .. }));
             actions
@@ -34,12 +35,14 @@ impl Context {
             warn!(namespace, name, %error, "the pods of a deleted application are left to Kubernetes");
         };
         // Another application may have the name by now.
-        let there = match self.live(namespace, name).await {
+        let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, namespace);
+        let there = applications.metadata(name).await;
+        let there = match there.map_err(Error::api("GET of the application")) {
             Ok(there) => there,
             Err(error) => return left(error),
         };
         for action in actions(there.as_ref().map(Resource::meta)) {
-            execute::about_pods(&self.cluster.client, namespace, action).await.unwrap_or_else(left);
+            execute::about_pods(&self.source.cluster.client, namespace, action).await.unwrap_or_else(left);
         }
     }
 
@@ -63,12 +66,12 @@ impl Context {
         let uid = watched.uid().unwrap_or_default();
         // `memory` has a note on every application that this process drives, from the first reconcile of the
         // application on.
-        let was_ours = self.memory.has(&uid);
-        self.cluster.pods.forget(&namespace, &name);
+        let was_ours = self.source.memory.lock().contains_key(&uid);
+        self.source.cluster.pods.forget(&namespace, &name);
         if was_ours {
-            let pods: Vec<_> = self.cluster.pods.of(&namespace, &name).0.into_values().collect();
-            for action in lifecycle::leave(&pods, &uid, &self.policy) {
-                execute::about_pods(&self.cluster.client, &namespace, action).await?;
+            let pods: Vec<_> = self.source.cluster.pods.of(&namespace, &name).0.into_values().collect();
+            for action in lifecycle::leave(&pods, &uid, &self.setup.policy) {
+                execute::about_pods(&self.source.cluster.client, &namespace, action).await?;
             }
             info!("left: the namespace is not ours any more");
         }
@@ -80,11 +83,8 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::{super::*, *};
-    use crate::{
-        execute::Progress::{Done, NextTurn},
-        pods::KeptPod,
-    };
-    use api::{ObjectKind, SparkApplication};
+    use crate::pods::KeptPod;
+    use api::ObjectKind;
     use http::{Request, Response};
     use kube::{
         client::{Body, ClientBuilder},
@@ -154,7 +154,7 @@ mod tests {
 
     fn has_pods(context: &Context, pods: impl IntoIterator<Item = KeptPod>) {
         for pod in pods {
-            context.cluster.pods.apply(watcher::Event::Apply(pod));
+            context.source.cluster.pods.apply(watcher::Event::Apply(pod));
         }
     }
 
@@ -175,7 +175,7 @@ mod tests {
         context.leave(&watched).await.unwrap();
         assert_eq!(told(&asked), Vec::<String>::new(), "it never was ours");
 
-        context.memory.with("u", |note| note.failures = 0);
+        context.source.memory.with("u", |note| note.failures = 0);
         context.leave(&watched).await.unwrap();
         assert_eq!(told(&asked), RELEASE);
         context.leave(&watched).await.unwrap();
@@ -204,9 +204,9 @@ mod tests {
         let child = |i| ObjectKind::CONFIG_MAP.named(format!("child-{i}"));
         let children: Vec<_> = (0..130).map(child).collect();
         let mut seen = Vec::new();
-        for (number, progress) in [(64, NextTurn), (64, NextTurn), (2, Done)] {
+        for (number, is_all) in [(64, false), (64, false), (2, true)] {
             let action = Action::DeleteChildren(children.clone());
-            assert_eq!(execute::execute(&context, &application, action).await.unwrap(), progress);
+            assert_eq!(execute::execute(&context, &application, action).await.unwrap().is_continue(), is_all);
             let turn = told(&asked);
             assert_eq!(turn.len(), number);
             seen.extend(turn);
@@ -220,9 +220,9 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_remembered_of_drivers_in_the_namespaces_of_others() {
         let (context, _) = context(None);
-        let has_departed = || context.cluster.pods.of("theirs", "pi").1.is_some();
+        let has_departed = || context.source.cluster.pods.of("theirs", "pi").1.is_some();
         let depart = || {
-            context.cluster.pods.apply(watcher::Event::Delete(driver("pi-driver")));
+            context.source.cluster.pods.apply(watcher::Event::Delete(driver("pi-driver")));
             assert!(has_departed());
         };
         depart();

@@ -1,19 +1,17 @@
 //! Sends events to the API server as `events.k8s.io/v1`. The name of an event follows from its content, so an event
 //! that is sent again after a crash is not stored twice.
 
+use super::{Cluster, calls::Calls};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
-use kube::{
-    Api, Client, Resource,
-    api::{ObjectMeta, PostParams},
-};
-use plan::events::{self, Event, Severity};
+use kube::Resource;
+use plan::events::{Event, Severity};
+use serde_json::json;
 use submission::digest;
 use tracing::warn;
-use work::Panicked;
 
 /// `reportingController`: the name that Kubeflow's operator uses.
 const CONTROLLER: &str = "spark-application-controller";
@@ -23,93 +21,60 @@ pub(super) fn reference<K: Resource>(object: &K, of: &K::DynamicType) -> ObjectR
     ObjectReference { resource_version: object.meta().resource_version.clone(), ..object.object_ref(of) }
 }
 
-/// Sends events.
-#[derive(Clone)]
-pub(super) struct Events {
-    client: Client,
-    /// `reportingInstance`: the operator's pod.
-    instance: String,
-}
-
-impl Events {
-    pub(super) fn new(client: Client, instance: String) -> Self {
-        Self { client, instance }
-    }
-
+impl Cluster {
     /// Sends an event about `object`. Two events with the same content are stored separately only if they have
     /// different values of `occasion`: for example the run, or the object's version. A failure is only logged, because
     /// the handling of applications never depends on events.
-    pub(super) async fn send<K: Resource<DynamicType = ()>>(
+    pub(super) async fn send_event<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
         occasion: &str,
         event: &Event,
         now: Timestamp,
     ) {
-        self.send_about(reference(object, &()), occasion, event, now).await;
+        self.send_event_about(reference(object, &()), occasion, event, now).await;
     }
 
-    async fn send_about(&self, regarding: ObjectReference, occasion: &str, event: &Event, now: Timestamp) {
+    /// Like [`Self::send_event`], about the object to which `regarding` refers.
+    pub(super) async fn send_event_about(
+        &self,
+        regarding: ObjectReference,
+        occasion: &str,
+        event: &Event,
+        now: Timestamp,
+    ) {
         let namespace = regarding.namespace.as_deref().unwrap_or_default();
-        let events = Api::<v1::Event>::namespaced(self.client.clone(), namespace);
-        match events.create(&PostParams::default(), &self.object(regarding, occasion, event, now)).await {
-            Ok(_) => {}
+        let name = regarding.name.as_deref().unwrap_or_default();
+        let uid = regarding.uid.as_deref().unwrap_or_default();
+        let pod = event.pod.as_deref().unwrap_or_default();
+        let said = [uid, occasion, event.reason, pod, &event.note];
+        let related = |pod| json!({"apiVersion": "v1", "kind": "Pod", "name": pod, "namespace": namespace});
+        let object = json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": format!("{name}.{}", digest::fingerprint(&said)), "namespace": namespace},
+            "eventTime": MicroTime(now),
+            "type": match event.severity {
+                Severity::Normal => "Normal",
+                Severity::Warning => "Warning",
+            },
+            "reason": event.reason,
+            "action": event.action,
+            "note": event.note,
+            "reportingController": CONTROLLER,
+            "reportingInstance": self.instance,
+            "related": event.pod.as_ref().map(related),
+            "regarding": regarding,
+        });
+        match Calls::of::<v1::Event>(&self.client, namespace).create(object.to_string()).await {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => warn!(reason = event.reason, %error, "event not sent"),
         }
     }
 
-    /// Sends an event which reports that `object` cannot be read.
-    pub(super) async fn unreadable(&self, object: ObjectReference, error: &str, now: Timestamp) {
-        self.send_once(object, &events::invalid(error), now).await;
-    }
-
-    /// Sends an event which reports that the reconcile of `object` has hit a bug.
-    pub(super) async fn panicked<K: Resource<DynamicType = ()>>(
-        &self,
-        object: &K,
-        panicked: &Panicked,
-        now: Timestamp,
-    ) {
-        self.send_once(reference(object, &()), &events::panicked(&panicked.to_string()), now).await;
-    }
-
     /// Sends an event that is stored once for each version of `object`.
-    async fn send_once(&self, object: ObjectReference, event: &Event, now: Timestamp) {
+    pub(super) async fn send_event_once(&self, object: ObjectReference, event: &Event, now: Timestamp) {
         let occasion = object.resource_version.clone().unwrap_or_default();
-        self.send_about(object, &occasion, event, now).await;
-    }
-
-    fn object(&self, regarding: ObjectReference, occasion: &str, event: &Event, now: Timestamp) -> v1::Event {
-        let name = regarding.name.as_deref().unwrap_or_default();
-        let uid = regarding.uid.as_deref().unwrap_or_default();
-        let pod = event.pod.as_deref().unwrap_or_default();
-        let said = [uid, occasion, event.reason, pod, &event.note];
-        v1::Event {
-            metadata: ObjectMeta {
-                name: Some(format!("{name}.{}", digest::fingerprint(&said))),
-                namespace: regarding.namespace.clone(),
-                ..ObjectMeta::default()
-            },
-            event_time: Some(MicroTime(now)),
-            type_: Some(match event.severity {
-                Severity::Normal => "Normal".to_owned(),
-                Severity::Warning => "Warning".to_owned(),
-            }),
-            reason: Some(event.reason.to_owned()),
-            action: Some(event.action.to_owned()),
-            note: Some(event.note.clone()),
-            reporting_controller: Some(CONTROLLER.to_owned()),
-            reporting_instance: Some(self.instance.clone()),
-            related: event.pod.as_ref().map(|pod| ObjectReference {
-                api_version: Some("v1".to_owned()),
-                kind: Some("Pod".to_owned()),
-                name: Some(pod.clone()),
-                namespace: regarding.namespace.clone(),
-                ..ObjectReference::default()
-            }),
-            regarding: Some(regarding),
-            ..v1::Event::default()
-        }
+        self.send_event_about(object, &occasion, event, now).await;
     }
 }

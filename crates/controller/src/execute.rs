@@ -2,7 +2,8 @@
 //! was done before counts as a success.
 
 use super::{
-    Context, Error, calls,
+    Context, Error,
+    calls::{self, Calls},
     objects::{self, Encoded, InFlight, Maker},
 };
 use api::{
@@ -11,12 +12,12 @@ use api::{
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Client, ResourceExt,
     api::{DeleteParams, Patch, Preconditions},
 };
 use plan::{Action, PodPatch, events};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 use submission::executor_template::ExecutorTemplate;
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -24,12 +25,13 @@ use tracing::{info, warn};
 /// The most children that are deleted in one turn, so that nobody waits for an application that has a thousand.
 const CHILDREN: usize = 64;
 
-/// Carries out an action, or as much of it as fits into one turn.
+/// Carries out an action, or as much of it as fits into one turn. Breaks if the rest is for the next turn of the application,
+/// before what follows on the action.
 pub(super) async fn execute(
     context: &Context,
     application: &SparkApplication,
     action: Action,
-) -> Result<Progress, Error> {
+) -> Result<ControlFlow<()>, Error> {
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     match action {
@@ -38,7 +40,7 @@ pub(super) async fn execute(
         Action::Make(objects) => {
             let run = run_of(application);
             if make(context, application, objects.into_iter(), events::RUNS_ON).await {
-                context.memory.with(&uid, |note| note.made_for = Some(run));
+                context.source.memory.with(&uid, |note| note.made_for = Some(run));
             }
         }
         Action::MakeCopies { copies, numbers } => {
@@ -46,51 +48,40 @@ pub(super) async fn execute(
             make(context, application, missing, copies.meanwhile).await;
         }
         Action::DeleteChildren(mut children) => {
-            context.memory.with(&uid, |note| children.retain(|child| !note.deleted.contains(child)));
+            context.source.memory.with(&uid, |note| children.retain(|child| !note.deleted.contains(child)));
             let is_all = children.len() <= CHILDREN;
             children.truncate(CHILDREN);
-            let deleted = objects::delete(&context.cluster.client, &namespace, &uid, &children).await;
+            let deleted = objects::delete(&context.source.cluster.client, &namespace, &uid, &children).await;
             deleted.map_err(Error::api("DELETE of what belongs to a driver"))?;
             if !is_all {
-                context.memory.with(&uid, |note| note.deleted.extend(children));
-                return Ok(Progress::NextTurn);
+                context.source.memory.with(&uid, |note| note.deleted.extend(children));
+                return Ok(ControlFlow::Break(()));
             }
         }
         Action::RenewTemplate { template, driver, uid } => {
             renew(context, application, &template, &driver, &uid).await;
         }
         Action::DeleteApplication => {
-            let applications =
-                Api::<SparkApplication>::namespaced(context.cluster.client.clone(), &namespace);
+            let applications = Calls::of::<SparkApplication>(&context.source.cluster.client, &namespace);
             let preconditions =
                 Preconditions { uid: Some(uid), resource_version: application.resource_version() };
             delete(&applications, &application.name_any(), preconditions).await?;
             info!("deleted: its time to live is over");
         }
         action @ (Action::DeletePod { .. } | Action::PatchPod { .. } | Action::ProtectDriver { .. }) => {
-            about_pods(&context.cluster.client, &namespace, action).await?;
+            about_pods(&context.source.cluster.client, &namespace, action).await?;
         }
     }
-    Ok(Progress::Done)
-}
-
-/// Whether an action was carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    Done,
-    /// The rest is for the next turn of the application, before what follows on the action.
-    NextTurn,
+    Ok(ControlFlow::Continue(()))
 }
 
 /// Carries out an action about pods, even if their application does not exist any more. Ignores all other actions.
 pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action) -> Result<(), Error> {
-    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+    let pods = Calls::of::<Pod>(client, namespace);
     let (what, done) = match &action {
         Action::DeletePod { name, uid } => {
-            let done = calls::delete(&pods, name, &calls::only(Some(uid.clone())))
-                .await
-                .map(|()| info!(pod = name, "pod deleted"));
-            ("DELETE of a pod", done)
+            let deleted = pods.delete(name, &calls::only(Some(uid.clone()))).await;
+            ("DELETE of a pod", deleted.map(|()| info!(pod = name, "pod deleted")))
         }
         Action::ProtectDriver { name, uid, protect } => {
             ("PATCH of the driver pod's finalizers", protected(&pods, name, uid, *protect).await)
@@ -102,8 +93,8 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
                 patch
             };
             let done = match patch {
-                PodPatch::Spec(patch) => calls::patch(&pods, name, &Patch::Strategic(only(patch))).await,
-                PodPatch::Status(patch) => calls::patch_status(&pods, name, &Patch::Merge(only(patch))).await,
+                PodPatch::Spec(patch) => pods.patch(name, &Patch::Strategic(only(patch))).await,
+                PodPatch::Status(patch) => pods.patch_status(name, only(patch)).await.map(drop),
             };
             ("PATCH of a pod", done)
         }
@@ -117,15 +108,13 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
             warn!(%status, "the status of a pod is not changed");
             Ok(())
         }
-        // The pod is gone already, or another pod has its name by now.
-        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
-        done => done.map_err(Error::api(what)),
+        done => calls::done_or_gone(done).map_err(Error::api(what)),
     }
 }
 
 /// Adds the operator's finalizer to a pod, or removes it. Keeps all other finalizers.
-async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Result<(), kube::Error> {
-    let Some(pod) = calls::metadata(pods, name).await?.filter(|pod| pod.uid().as_deref() == Some(uid)) else {
+async fn protected(pods: &Calls<'_>, name: &str, uid: &str, protect: bool) -> Result<(), kube::Error> {
+    let Some(pod) = pods.metadata(name).await?.filter(|pod| pod.uid().as_deref() == Some(uid)) else {
         return Ok(());
     };
     let others = pod.finalizers().iter().filter(|name| *name != finalizer::DRIVER_OUTCOME).cloned();
@@ -136,7 +125,7 @@ async fn protected(pods: &Api<Pod>, name: &str, uid: &str, protect: bool) -> Res
         "resourceVersion": pod.resource_version(),
         "finalizers": finalizers,
     }});
-    calls::patch_metadata(pods, name, &Patch::Merge(patch)).await
+    pods.patch_metadata(name, patch).await
 }
 
 /// Creates objects. After the first failure, reports it to the user with what becomes of the application `meanwhile`, and
@@ -152,10 +141,10 @@ async fn make(
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     let maker = Maker {
-        client: &context.cluster.client,
+        client: &context.source.cluster.client,
         namespace: &namespace,
         owner: &uid,
-        extensions: &context.policy.extensions,
+        extensions: &context.setup.policy.extensions,
         in_flight: &InFlight::default(),
     };
     for object in objects {
@@ -166,7 +155,7 @@ async fn make(
         };
         warn!(why, "not made");
         let event = events::not_made(&why, meanwhile);
-        context.cluster.events.send(application, &run_of(application), &event, super::now()).await;
+        context.source.cluster.send_event(application, &run_of(application), &event, super::now()).await;
         return false;
     }
     true
@@ -182,21 +171,20 @@ async fn renew(
     uid: &str,
 ) {
     let namespace = application.namespace().unwrap_or_default();
-    let client = &context.cluster.client;
+    let client = &context.source.cluster.client;
     let mark =
         json!({"metadata": {"uid": uid, "annotations": {annotation::TEMPLATE: template.fingerprint()}}});
     let renewed = async {
-        let config_maps = Api::<ConfigMap>::namespaced(client.clone(), &namespace);
-        calls::patch(&config_maps, &template.config_map, &Patch::Merge(template.patch())).await?;
-        let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
-        calls::patch_metadata(&pods, driver, &Patch::Merge(mark)).await
+        let config_maps = Calls::of::<ConfigMap>(client, &namespace);
+        config_maps.patch(&template.config_map, &Patch::Merge(template.patch())).await?;
+        Calls::of::<Pod>(client, &namespace).patch_metadata(driver, mark).await
     };
     let Err(error) = renewed.await else { return };
     let why =
         format!("failed to write ConfigMap {}, the template of executors: {error}", template.config_map);
     warn!(why, "not renewed");
     let event = events::not_made(&why, events::RUNS_ON);
-    context.cluster.events.send(application, &run_of(application), &event, super::now()).await;
+    context.source.cluster.send_event(application, &run_of(application), &event, super::now()).await;
 }
 
 /// Returns the id of the recorded run.
@@ -209,12 +197,12 @@ fn run_of(application: &SparkApplication) -> String {
 /// # Errors
 ///
 /// [`Error::Conflict`] if `preconditions` do not hold any more.
-pub(super) async fn delete<K: Resource + Clone>(
-    objects: &Api<K>,
+pub(super) async fn delete(
+    objects: &Calls<'_>,
     name: &str,
     preconditions: Preconditions,
 ) -> Result<(), Error> {
-    match calls::delete(objects, name, &DeleteParams::default().preconditions(preconditions)).await {
+    match objects.delete(name, &DeleteParams::default().preconditions(preconditions)).await {
         Ok(()) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),

@@ -1,10 +1,10 @@
 //! Asks the API server whether it would accept the executors of a run or of a server: see [`plan::executor_trial`].
 
-use super::{Context, calls};
+use super::{Context, calls::Calls};
 use api::SparkApplication;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
+use kube::{Client, ResourceExt};
 use plan::executor_trial::{Trial, answer, executor, is_due};
 use pods::PodSummary;
 use serde_json::Value;
@@ -24,24 +24,23 @@ pub(super) async fn trial(
     now: Timestamp,
 ) -> Option<Trial> {
     let uid = application.uid().unwrap_or_default();
-    let tried = context.memory.with(&uid, |note| note.executors_tried.clone());
+    let tried = context.source.memory.with(&uid, |note| note.executors_tried.clone());
     let tried = tried.filter(|(driver_uid, _)| *driver_uid == driver.uid).map(|(_, at)| at);
-    if !context.policy.tries_executors || !is_due(application, driver, tried, now) {
+    if !context.setup.policy.tries_executors || !is_due(application, driver, tried, now) {
         return None;
     }
-    context.memory.with(&uid, |note| note.executors_tried = Some((driver.uid.clone(), now)));
-    let defaults = context.submission_environment.defaults().await.ok()?;
-    let executor = executor(application, driver, &defaults, &context.policy)?;
-    answered(&context.cluster.client, application.namespace().as_deref(), &executor).await
+    context.source.memory.with(&uid, |note| note.executors_tried = Some((driver.uid.clone(), now)));
+    let defaults = context.setup.submission_environment.defaults().await.ok()?;
+    let executor = executor(application, driver, &defaults, &context.setup.policy)?;
+    let namespace = application.namespace().unwrap_or_default();
+    answered(&context.source.cluster.client, &namespace, &executor).await
 }
 
 /// Tries this executor. Returns nothing if the answer says nothing about it.
-pub(super) async fn answered(client: &Client, namespace: Option<&str>, executor: &Value) -> Option<Trial> {
-    let keep_nothing = PostParams { dry_run: true, ..PostParams::default() };
-    let path = Pod::url_path(&(), namespace);
-    let request = Request::new(path).create(&keep_nothing, executor.to_string().into_bytes());
-    match timeout(PATIENCE, calls::send(client, request)).await {
-        Ok(Ok(_)) => Some(Trial::Accepted),
+pub(super) async fn answered(client: &Client, namespace: &str, executor: &Value) -> Option<Trial> {
+    let pods = Calls::of::<Pod>(client, namespace);
+    match timeout(PATIENCE, pods.dry_run(executor.to_string())).await {
+        Ok(Ok(())) => Some(Trial::Accepted),
         Ok(Err(kube::Error::Api(status))) => {
             debug!(%status, "the executors as a dry run");
             answer(status.code, &status.reason, &status.message)

@@ -1,11 +1,7 @@
 //! Reduces the objects of a watch to what the operator needs of them, each as soon as it is decoded: of a page of a list,
 //! one object at a time is whole in memory, and what stays of it is not much more than its text.
 
-use super::{
-    error::Error,
-    events::{Events, reference},
-    watch::Readable,
-};
+use super::{Cluster, error::Error, events::reference, watch::Readable};
 use api::{
     ConnectAccess, LONGEST_NAME, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State,
     names::annotation,
@@ -16,29 +12,24 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::{
-    Api, Client, Resource,
+    Api, Resource,
     core::{PartialObjectMeta, error_boundary::InvalidObject},
 };
-use plan::auxiliary::controlling_application;
+use plan::{auxiliary::controlling_application, events::invalid};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    fmt::Debug,
-    marker::PhantomData,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
-use work::{Turn, Turns, caught_now};
+use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, marker::PhantomData, sync::Arc};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use work::{Turn, caught_now};
 
 /// The part of an object of the kind `K` that is kept in memory: its metadata, or what is needed of it, and `T`.
 #[derive(Clone, Debug)]
 pub struct Kept<K, T> {
     metadata: ObjectMeta,
     pub(super) kept: T,
+    /// The object itself if its kind has [`Keep::IS_WHOLE`], unless it is too large: as its text, which is parsed while the
+    /// object is worked on. A tree of it takes four times the memory, and of some objects a hundred times.
+    text: Option<Arc<Text>>,
     /// Why the object could not be read, if it could not.
     error: Option<String>,
     kind: PhantomData<fn() -> K>,
@@ -46,8 +37,11 @@ pub struct Kept<K, T> {
 
 /// A part of objects of the kind `K` that is kept in memory.
 pub(super) trait Keep<K>: Clone + Debug + Send + 'static {
+    /// Whether the object itself is kept, too.
+    const IS_WHOLE: bool = false;
+
     /// Returns what is kept of `object`, whose text is `text`.
-    fn of(object: &Lenient<K>, text: Box<str>) -> Self;
+    fn of(object: &Lenient<K>, text: &str) -> Self;
 
     /// Returns the part of the metadata that is kept, by default what tells objects apart.
     fn metadata(all: &ObjectMeta) -> ObjectMeta {
@@ -60,106 +54,46 @@ const ORDINARY_TEXT: usize = 64 << 10;
 /// Up to how many bytes of text any number of objects are worked on at once: a tree of this text may take 2 MB.
 const SMALL_TEXT: usize = 32 << 10;
 /// The number of objects with longer texts that are worked on at once.
-const AT_ONCE: usize = 4;
+pub(super) const AT_ONCE: usize = 4;
 /// The longest text that is kept if there is room, in bytes: the status of an application with a thousand executors has
 /// 55 KiB. A larger object is fetched while it is worked on: etcd stores as many of 1 MB as anybody likes.
 const LONGEST_TEXT: usize = 512 << 10;
 /// The most bytes that kept texts which are not ordinary have together.
 const MOST_TEXT: usize = 16 << 20;
-/// The bytes of all kept texts that are not ordinary.
-static LARGE_TEXTS: AtomicUsize = AtomicUsize::new(0);
+/// The room for them.
+static LARGE_TEXTS: Semaphore = Semaphore::const_new(MOST_TEXT);
 /// The most bytes of labels that are kept of an object: nobody counts applications by labels of which there are more.
 const MOST_LABELS: usize = 16 << 10;
 
-/// An object that is kept as its text, and parsed while it is worked on: a tree of it takes four times the memory, and
-/// of some objects a hundred times. None of an object that is too large.
-#[derive(Clone, Debug)]
-pub struct Text(Option<Arc<Counted>>);
-
-/// A text, which counts if it is not ordinary.
+/// The text of an object, with its room if it is not ordinary.
 #[derive(Debug)]
-struct Counted(Box<str>);
+struct Text(Box<str>, Option<SemaphorePermit<'static>>);
 
 impl Text {
-    fn of(text: Box<str>) -> Self {
-        if text.len() > LONGEST_TEXT {
-            return Self(None);
+    /// Returns the text if it may be kept.
+    fn kept(text: Box<str>) -> Option<Self> {
+        if text.len() <= ORDINARY_TEXT {
+            return Some(Self(text, None));
         }
-        let counted = Counted(text);
-        let is_kept =
-            LARGE_TEXTS.fetch_add(counted.size(), Ordering::Relaxed) <= MOST_TEXT || counted.size() == 0;
-        Self(is_kept.then(|| Arc::new(counted)))
+        let bytes = u32::try_from(text.len()).ok().filter(|_| text.len() <= LONGEST_TEXT)?;
+        LARGE_TEXTS.try_acquire_many(bytes).ok().map(|room| Self(text, Some(room)))
     }
 }
 
-impl Counted {
-    /// Returns what the text counts, in bytes.
-    fn size(&self) -> usize {
-        if self.0.len() > ORDINARY_TEXT { self.0.len() } else { 0 }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        LARGE_TEXTS.fetch_sub(self.size(), Ordering::Relaxed);
-    }
-}
-
-/// Reads kept objects for whoever works on them. Cheap to clone: all clones share the turns of large objects.
-#[derive(Clone)]
-pub(super) struct Reader {
-    client: Client,
-    events: Events,
-    turns: Turns,
-}
-
-/// An object that is worked on, which has a turn if it is large.
-pub(super) struct Whole<K> {
-    pub(super) object: K,
-    _turn: Option<Turn>,
-}
-
-/// An application that is kept as its text, with what is asked of all applications at once.
+/// What is asked of all applications at once.
 #[derive(Clone, Debug)]
 pub struct KeptApplication {
-    text: Text,
     /// Unknown if the application cannot be read.
     pub(super) state: State,
     pub(super) executor_labels: BTreeMap<String, String>,
 }
 
-/// A SparkConnect that is kept as its text, with what is asked of all SparkConnects at once.
+/// What is asked of all SparkConnects at once.
 #[derive(Clone, Debug)]
 pub struct KeptConnect {
-    text: Text,
     /// The port of the gateway in the status.
     pub(super) gateway_port: Option<i32>,
     pub(super) access: Option<ConnectAccess>,
-}
-
-/// Returns what schedules and metrics need of an application's metadata.
-fn of_application(all: &ObjectMeta) -> ObjectMeta {
-    let schedule = ScheduledSparkApplication::kind(&());
-    let is_of_schedule = |(name, value): &(&String, &String)| {
-        [annotation::SCHEDULED_TIME, annotation::TRIGGER].contains(&name.as_str())
-            && value.len() <= LONGEST_NAME
-    };
-    // The API server limits neither.
-    let is_owner = |owner: &&OwnerReference| {
-        owner.kind == schedule && owner.name.len() <= LONGEST_NAME && owner.uid.len() <= LONGEST_NAME
-    };
-    let owned = |(name, value): (&String, &String)| (name.clone(), value.clone());
-    let annotations = all.annotations.iter().flatten().filter(is_of_schedule).map(owned);
-    ObjectMeta {
-        creation_timestamp: all.creation_timestamp.clone(),
-        deletion_timestamp: all.deletion_timestamp.clone(),
-        labels: all.labels.as_ref().map(few),
-        annotations: Some(annotations.collect()),
-        owner_references: Some(
-            all.owner_references.iter().flatten().find(is_owner).cloned().into_iter().collect(),
-        ),
-        ..of_any(all)
-    }
 }
 
 /// Returns what tells objects apart.
@@ -179,30 +113,29 @@ fn few(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     if bytes <= MOST_LABELS { labels.clone() } else { BTreeMap::new() }
 }
 
-impl Keep<ScheduledSparkApplication> for Text {
-    fn of(_: &Lenient<ScheduledSparkApplication>, text: Box<str>) -> Self {
-        Self::of(text)
-    }
+/// Nothing but the schedule itself.
+impl Keep<ScheduledSparkApplication> for () {
+    const IS_WHOLE: bool = true;
+
+    fn of(_: &Lenient<ScheduledSparkApplication>, _: &str) -> Self {}
 }
 
 /// The text of an object of any kind, for those who make something smaller of it. Empty if no application controls the
 /// object, or if it is larger than any that the operator makes.
 impl Keep<PartialObjectMeta> for Box<str> {
-    fn of(object: &Lenient<PartialObjectMeta>, text: Box<str>) -> Self {
+    fn of(object: &Lenient<PartialObjectMeta>, text: &str) -> Self {
         let owners = object.meta().owner_references.as_deref().unwrap_or_default();
-        if controlling_application(owners).is_some() && text.len() <= LONGEST_TEXT {
-            text
-        } else {
-            Self::default()
-        }
+        let is_of_use = controlling_application(owners).is_some() && text.len() <= LONGEST_TEXT;
+        if is_of_use { text.into() } else { Self::default() }
     }
 }
 
 impl Keep<SparkApplication> for KeptApplication {
-    fn of(application: &Lenient<SparkApplication>, text: Box<str>) -> Self {
+    const IS_WHOLE: bool = true;
+
+    fn of(application: &Lenient<SparkApplication>, _: &str) -> Self {
         let read = application.0.as_ref();
         Self {
-            text: Text::of(text),
             state: read.map_or(State::Unknown, SparkApplication::state),
             executor_labels: read
                 .map(|application| few(&application.spec.executor.pod.labels))
@@ -210,62 +143,54 @@ impl Keep<SparkApplication> for KeptApplication {
         }
     }
 
+    /// Returns what schedules and metrics need of an application's metadata.
     fn metadata(all: &ObjectMeta) -> ObjectMeta {
-        of_application(all)
+        let schedule = ScheduledSparkApplication::kind(&());
+        let is_of_schedule = |(name, value): &(&String, &String)| {
+            [annotation::SCHEDULED_TIME, annotation::TRIGGER].contains(&name.as_str())
+                && value.len() <= LONGEST_NAME
+        };
+        // The API server limits neither.
+        let is_owner = |owner: &&OwnerReference| {
+            owner.kind == schedule && owner.name.len() <= LONGEST_NAME && owner.uid.len() <= LONGEST_NAME
+        };
+        let owned = |(name, value): (&String, &String)| (name.clone(), value.clone());
+        let annotations = all.annotations.iter().flatten().filter(is_of_schedule).map(owned);
+        ObjectMeta {
+            creation_timestamp: all.creation_timestamp.clone(),
+            deletion_timestamp: all.deletion_timestamp.clone(),
+            labels: all.labels.as_ref().map(few),
+            annotations: Some(annotations.collect()),
+            owner_references: Some(
+                all.owner_references.iter().flatten().find(is_owner).cloned().into_iter().collect(),
+            ),
+            ..of_any(all)
+        }
     }
 }
 
 impl Keep<SparkConnect> for KeptConnect {
-    fn of(connect: &Lenient<SparkConnect>, text: Box<str>) -> Self {
+    const IS_WHOLE: bool = true;
+
+    fn of(connect: &Lenient<SparkConnect>, _: &str) -> Self {
         let read = connect.0.as_ref().ok();
         let gateway = read.and_then(|connect| connect.status.as_ref()?.gateway.as_ref());
         Self {
-            text: Text::of(text),
             gateway_port: gateway.map(|gateway| gateway.port),
             access: read.and_then(|connect| connect.spec.server.access),
         }
     }
 }
 
-impl AsRef<Text> for Text {
-    fn as_ref(&self) -> &Text {
-        self
-    }
-}
-
-impl AsRef<Text> for KeptApplication {
-    fn as_ref(&self) -> &Text {
-        &self.text
-    }
-}
-
-impl AsRef<Text> for KeptConnect {
-    fn as_ref(&self) -> &Text {
-        &self.text
-    }
-}
-
-impl<K, T> Kept<K, T>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-    T: AsRef<Text>,
-{
+impl<K, T> Kept<K, T> {
     /// Whether the object has to be fetched to be read.
     pub(super) fn is_fetched(&self) -> bool {
-        self.error.is_none() && self.kept.as_ref().0.is_none()
-    }
-
-    fn is_small(&self) -> bool {
-        self.kept.as_ref().0.as_ref().is_some_and(|text| text.0.len() <= SMALL_TEXT)
+        self.error.is_none() && self.text.is_none()
     }
 }
 
-impl Reader {
-    pub(super) fn new(client: Client, events: Events) -> Self {
-        Self { client, events, turns: Turns::new(AT_ONCE) }
-    }
-
-    /// Returns an object, for which a large one waits for its turn. None if it cannot be read, which an event tells; or if
+impl Cluster {
+    /// Returns an object with its turn, for which a large one waits. None if it cannot be read, which an event tells; or if
     /// it is too large to be kept, and gone when it is fetched: the watch will report that.
     ///
     /// # Errors
@@ -275,30 +200,31 @@ impl Reader {
         &self,
         watched: &Kept<K, T>,
         now: Timestamp,
-    ) -> Result<Option<Whole<K>>, Error>
+    ) -> Result<Option<(K, Option<Turn>)>, Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-        T: AsRef<Text>,
     {
-        let unreadable = async |error: &str| {
-            self.events.unreadable(reference(watched, &()), error, now).await;
-            Ok(None)
-        };
-        if let Some(error) = &watched.error {
-            return unreadable(error).await;
-        }
         let namespace = watched.metadata.namespace.as_deref().unwrap_or_default();
-        let turn = if watched.is_small() { None } else { self.turns.turn(None, namespace).await };
-        if let Some(text) = &watched.kept.as_ref().0 {
-            let object = serde_json::from_str(&text.0).expect("it was parsed before");
-            return Ok(Some(Whole { object, _turn: turn }));
-        }
-        let api = Api::<Lenient<K>>::namespaced(self.client.clone(), namespace);
-        let found = api.get_opt(watched.metadata.name.as_deref().unwrap_or_default()).await;
-        match found.map_err(Error::api("GET of a large object"))?.map(|found| found.0) {
-            Some(Ok(object)) => Ok(Some(Whole { object, _turn: turn })),
-            Some(Err(invalid)) => unreadable(&invalid.error).await,
-            None => Ok(None),
+        let needs_turn =
+            watched.error.is_none() && watched.text.as_ref().is_none_or(|text| text.0.len() > SMALL_TEXT);
+        let turn = if needs_turn { self.large.turn(None, namespace).await } else { None };
+        let read = match (&watched.error, &watched.text) {
+            (Some(error), _) => Err(error.clone()),
+            (None, Some(text)) => Ok(serde_json::from_str(&text.0).expect("it was parsed before")),
+            (None, None) => {
+                let api = Api::<Lenient<K>>::namespaced(self.client.clone(), namespace);
+                let found = api.get_opt(watched.metadata.name.as_deref().unwrap_or_default()).await;
+                let found = found.map_err(Error::api("GET of a large object"))?;
+                let Some(found) = found else { return Ok(None) };
+                found.0.map_err(|unread| unread.error)
+            }
+        };
+        match read {
+            Ok(object) => Ok(Some((object, turn))),
+            Err(error) => {
+                self.send_event_once(reference(watched, &()), &invalid(&error), now).await;
+                Ok(None)
+            }
         }
     }
 }
@@ -307,20 +233,21 @@ impl<'de, K: Resource + DeserializeOwned, T: Keep<K>> Deserialize<'de> for Kept<
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (object, text) = Lenient::<K>::parse(&Box::<RawValue>::deserialize(deserializer)?);
         let metadata = T::metadata(object.meta());
-        let unreadable = |error| Lenient(Err(Box::new(InvalidObject { error, metadata: metadata.clone() })));
-        let (kept, error) = match object.0 {
+        let unreadable = |error| Box::new(InvalidObject { error, metadata: metadata.clone() });
+        let read = match object.0 {
             // The watch of all objects ends with what is not caught here.
-            Ok(_) => match caught_now(|| T::of(&object, text)) {
-                Ok(kept) => (kept, None),
-                Err(bug) => (T::of(&unreadable(bug.to_string()), Box::default()), Some(bug.to_string())),
-            },
+            Ok(_) => caught_now(|| T::of(&object, &text)).map_err(|bug| unreadable(bug.to_string())),
+            Err(invalid) => Err(invalid),
+        };
+        let (kept, text, error) = match read {
+            Ok(kept) => (kept, T::IS_WHOLE.then_some(text).and_then(Text::kept).map(Arc::new), None),
             // Nothing is made of the text of an object that cannot be read.
             Err(invalid) => {
                 let error = Some(invalid.error.clone());
-                (T::of(&Lenient(Err(invalid)), Box::default()), error)
+                (T::of(&Lenient(Err(invalid)), ""), None, error)
             }
         };
-        Ok(Self { metadata, kept, error, kind: PhantomData })
+        Ok(Self { metadata, kept, text, error, kind: PhantomData })
     }
 }
 
@@ -366,11 +293,15 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Setup;
     use http::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
-    use kube::client::Body;
+    use kube::{Client, client::Body, runtime::reflector};
     use serde_json::json;
-    use std::convert::Infallible;
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
     #[test]
     fn only_the_text_of_what_an_application_controls_is_kept() {
@@ -391,7 +322,7 @@ mod tests {
     struct Broken;
 
     impl Keep<Pod> for Broken {
-        fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+        fn of(pod: &Lenient<Pod>, _: &str) -> Self {
             assert!(pod.0.is_err(), "as the test wants it");
             Self
         }
@@ -435,24 +366,24 @@ mod tests {
             let there = there.clone();
             async move { Ok::<_, Infallible>(Response::new(Body::from(there.into_bytes()))) }
         });
-        let client = Client::new(service, "default");
-        let reader = Reader::new(client.clone(), Events::new(client, "operator".to_owned()));
+        let setup = Setup::of_tests(Client::new(service, "default"), "team-a");
+        let cluster = Cluster::new(&setup, reflector::store().0);
         for (object, fetches) in [(application("x"), 0), (large, 1)] {
             let kept: Kept<SparkApplication, KeptApplication> =
                 serde_json::from_str(&object.to_string()).unwrap();
             let size = format!("{kept:?}").len();
             assert!(size < 4 << 10, "{size} bytes are kept");
             assert_eq!(kept.metadata.annotations.as_ref().unwrap().len(), 1);
-            let read = reader.whole(&kept, Timestamp::UNIX_EPOCH).await.unwrap().unwrap();
-            assert_eq!(json!(read.object.spec.arguments), object["spec"]["arguments"]);
-            assert_eq!(reader.turns.free(), AT_ONCE - fetches);
+            let (read, _turn) = cluster.whole(&kept, Timestamp::UNIX_EPOCH).await.unwrap().unwrap();
+            assert_eq!(json!(read.spec.arguments), object["spec"]["arguments"]);
+            assert_eq!(cluster.large.free(), AT_ONCE - fetches);
             assert_eq!((fetched.load(Ordering::Relaxed), kept.is_fetched()), (fetches, fetches > 0));
         }
-        let texts: Vec<_> = (0..200).map(|_| Text::of("x".repeat(LONGEST_TEXT).into())).collect();
-        let kept = texts.iter().filter(|text| text.0.is_some()).count();
-        assert_eq!(kept, MOST_TEXT / LONGEST_TEXT + 1, "they have room together");
-        assert!(Text::of("x".repeat(ORDINARY_TEXT).into()).0.is_some(), "an ordinary one always has");
+        let text = |bytes| Text::kept("x".repeat(bytes).into());
+        let texts: Vec<_> = (0..200).filter_map(|_| text(LONGEST_TEXT)).collect();
+        assert_eq!(texts.len(), MOST_TEXT / LONGEST_TEXT, "they have room together");
+        assert!(text(ORDINARY_TEXT).is_some(), "an ordinary one always has");
         drop(texts);
-        assert_eq!(LARGE_TEXTS.load(Ordering::Relaxed), 0);
+        assert_eq!(LARGE_TEXTS.available_permits(), MOST_TEXT);
     }
 }

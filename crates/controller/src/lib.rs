@@ -29,7 +29,6 @@ mod reconcile_memory;
 mod schedules;
 mod slots;
 mod source;
-mod status;
 mod submission_environment;
 mod submission_metrics;
 mod submission_room;
@@ -44,25 +43,21 @@ pub use self::connects::{ConnectSetup, GatewaySetup};
 use self::pods::PodIndex;
 pub use self::schedules::ScheduleMetrics;
 use api::SparkApplication;
-use application_index::ApplicationKey;
 use auxiliary_index::AuxiliaryIndex;
 use auxiliary_objects::AuxiliaryWorker;
 use error::Error;
-use events::Events;
-use extension_memories::ExtensionMemories;
 use futures::{StreamExt, future::OptionFuture, stream};
 use jiff::Timestamp;
-use kept::{Kept, KeptApplication, Reader};
+use kept::{Kept, KeptApplication};
 use kube::{
-    Client,
+    Client, ResourceExt,
     runtime::reflector::{self, ObjectRef},
 };
 use mount_failures::MountFailures;
 use namespaces::OurNamespaces;
 use parking_lot::Mutex;
-use plan::Policy;
-use queue::Queue;
-use reconcile_memory::ReconcileMemory;
+use plan::{Policy, extension::ExtensionMemory};
+use source::Source;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 pub use submission_environment::{SubmissionEnvironment, Unreadable};
 pub use submission_metrics::SubmissionMetrics;
@@ -76,8 +71,15 @@ pub use workload::{Workload, Workloads};
 /// An application as the watch delivers it. An application that cannot be decoded is an error of its own and does not
 /// stop the others.
 type Watched = Kept<SparkApplication, KeptApplication>;
-/// Namespace and name of an application.
-pub type ApplicationRef = ObjectRef<Watched>;
+/// All applications, with the work on them.
+type Applications = Source<SparkApplication, KeptApplication>;
+/// Namespace and name of an object.
+type Key = (String, String);
+
+/// Returns namespace and name of an object.
+fn key(object: &impl ResourceExt) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
 
 /// Returns the time by the API server's clock; none until the API server has reported its time.
 pub type ServerTime = Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>;
@@ -112,33 +114,43 @@ pub struct Setup {
 #[derive(Clone)]
 struct Cluster {
     client: Client,
-    reader: Reader,
-    events: Events,
+    /// The name of the operator's pod, for events.
+    instance: String,
     watching: Watching,
     /// Whose turn it is to list.
     lists: Turns,
+    /// Whose turn it is to work on a large object.
+    large: Turns,
+    /// Whose turn it is to change a Service, an Ingress or an object of an extension.
+    changes: Turns,
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
     auxiliary: Arc<AuxiliaryIndex>,
+    mount_failures: Arc<MountFailures>,
     /// The cache of applications, fed by the watch.
     applications: reflector::Store<Watched>,
 }
 
 impl Cluster {
     fn new(setup: &Setup, applications: reflector::Store<Watched>) -> Self {
-        let (client, watching) = (setup.client.clone(), setup.watching.clone());
-        let events = Events::new(client.clone(), setup.instance.clone());
         Self {
-            reader: Reader::new(client.clone(), events.clone()),
+            client: setup.client.clone(),
+            instance: setup.instance.clone(),
+            watching: setup.watching.clone(),
             lists: Turns::new(calls::PAGES),
-            namespaces: Arc::new(OurNamespaces::new(watching.namespaces().clone())),
+            large: Turns::new(kept::AT_ONCE),
+            changes: Turns::new(auxiliary_objects::AT_ONCE),
+            namespaces: Arc::new(OurNamespaces::new(setup.watching.namespaces.clone())),
             pods: Arc::default(),
             auxiliary: Arc::new(AuxiliaryIndex::new(&setup.policy.extensions)),
-            client,
-            events,
-            watching,
+            mount_failures: Arc::default(),
             applications,
         }
+    }
+
+    /// Returns an application as the cache has it.
+    fn application(&self, namespace: &str, name: &str) -> Option<Arc<Watched>> {
+        self.applications.get(&ObjectRef::new(name).within(namespace))
     }
 
     /// Waits until the caches are complete. Until then, a pod or an application that is not in the cache may still exist,
@@ -153,46 +165,27 @@ impl Cluster {
 
 /// Everything that the reconcile loop of applications uses and remembers.
 struct Context {
-    cluster: Cluster,
-    policy: Policy,
-    mount_failures: MountFailures,
+    source: Applications,
+    setup: Setup,
     auxiliary_worker: AuxiliaryWorker,
     submitter: Submitter,
-    submission_environment: SubmissionEnvironment,
-    metrics: ApplicationMetrics,
-    memory: ReconcileMemory,
-    extension_memories: ExtensionMemories,
-    queue: Arc<Queue>,
+    extension_memories: Mutex<Vec<Box<dyn ExtensionMemory>>>,
     /// The applications that have been deleted, and whose pods have not been handled since.
-    departed: Mutex<HashSet<ApplicationKey>>,
-    server_time: ServerTime,
+    departed: Mutex<HashSet<Key>>,
 }
 
 impl Context {
     /// Creates the context of an operator that ends its work in the background when `stop` is cancelled.
     fn new(cluster: Cluster, setup: Setup, stop: &CancellationToken) -> Self {
-        let (client, queue) = (setup.client, Queue::new(setup.workloads.applications));
-        let memory = ReconcileMemory::default();
+        let applications = cluster.applications.clone();
+        let source = Source::new(cluster, &setup.workloads.applications, applications);
         Self {
-            extension_memories: ExtensionMemories::new(&setup.policy.extensions),
-            mount_failures: MountFailures::new(client.clone(), cluster.lists.clone()),
-            auxiliary_worker: AuxiliaryWorker::new(cluster.clone(), memory.clone(), Arc::clone(&queue), stop),
-            submitter: Submitter::new(
-                client,
-                setup.max_submissions,
-                setup.submission_metrics,
-                &setup.policy,
-                memory.clone(),
-                Arc::clone(&queue),
-            ),
-            policy: setup.policy,
-            submission_environment: setup.submission_environment,
-            metrics: setup.application_metrics,
-            memory,
+            extension_memories: Mutex::new(setup.policy.extensions.memories()),
+            auxiliary_worker: AuxiliaryWorker::new(source.clone(), stop),
+            submitter: Submitter::new(source.clone(), &setup),
+            source,
+            setup,
             departed: Mutex::default(),
-            server_time: setup.server_time,
-            cluster,
-            queue,
         }
     }
 }
@@ -211,41 +204,38 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let context = Arc::new(Context::new(cluster.clone(), setup, &stop));
 
     // The watches; each one queues the objects that change.
-    let follow_applications = reconcile::follow(&context, &of_schedules.children, writer);
+    let follow_applications = context.source.follow(writer, |event| {
+        of_schedules.children.apply(event);
+        context.heard(event);
+    });
     let unreadable = Arc::new(UnreadableObjects::default());
     let reporting = cluster.watching.reporting_to(Arc::clone(&unreadable));
     let pods = Arc::clone(&cluster.pods).follow(&reporting);
     let auxiliary = cluster.auxiliary.follow(&reporting);
+    let queue = &context.source.queue;
     let follow_objects =
-        stream::select(pods, auxiliary).for_each(async |application| context.queue.add(&application));
+        stream::select(pods, auxiliary).for_each(async |(namespace, name)| queue.push(&namespace, &name));
     let namespaces = Arc::clone(&cluster.namespaces).follow(&cluster.watching);
     let follow_namespaces = namespaces.for_each(async |namespace| {
-        context.queue.add_all_in(&namespace, &cluster.applications);
+        queue.add_all_in(&namespace, &cluster.applications);
         of_schedules.source.queue.add_all_in(&namespace, &of_schedules.source.cache);
         if let Some(of_connects) = &of_connects {
             of_connects.source.queue.add_all_in(&namespace, &of_connects.source.cache);
         }
     });
-    let report_unreadable = async {
-        // Before `synced` returns, a namespace that is chosen by its labels does not count as chosen.
-        cluster.namespaces.synced().await;
-        unreadable.send_events(&cluster.events, |namespace| cluster.namespaces.include(namespace)).await;
-    };
     let reconcile_all = async {
         if stop.run_until_cancelled(cluster.synced()).await.is_none() {
             return;
         }
-        let _shown = context.metrics.show(cluster.clone());
+        let _shown = context.setup.application_metrics.show(cluster.clone());
         synced();
-        let working = Arc::clone(&context);
-        let look = move |namespace, name| reconcile::look(Arc::clone(&working), namespace, name);
         // Schedules and SparkConnects run in tasks of their own, so that they do not wait while thousands of applications
         // are reconciled.
         let schedules = schedules::run(Arc::clone(&of_schedules), schedule_writer, stop.clone());
         let schedules = AbortOnDropHandle::new(tokio::spawn(schedules));
         let connects = of_connects.clone().map(|of| connects::run(of, connect_writer, stop.clone()));
         let connects = AbortOnDropHandle::new(tokio::spawn(OptionFuture::from(connects)));
-        let ((), ended, also) = futures::join!(context.queue.work(&stop, look), schedules, connects);
+        let ((), ended, also) = futures::join!(source::work(&context, &stop), schedules, connects);
         ended.expect("it neither panics nor is aborted");
         also.expect("it neither panics nor is aborted");
     };
@@ -254,7 +244,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = follow_applications => {}
         () = follow_objects => {}
         () = follow_namespaces => {}
-        () = report_unreadable => {}
+        () = unreadable.send_events(&cluster) => {}
     }
     context.auxiliary_worker.stop().await;
     context.submitter.stop().await;

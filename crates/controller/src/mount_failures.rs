@@ -2,7 +2,8 @@
 //! FailedMount. They are listed when a decision asks for them, for all pods of a namespace together.
 
 use super::{
-    calls,
+    Cluster,
+    calls::Calls,
     kept::{Keep, Kept},
 };
 use api::{
@@ -11,20 +12,16 @@ use api::{
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use kube::{Api, Client, api::ListParams, core::Request};
+use kube::{api::ListParams, core::Request};
 use parking_lot::Mutex;
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    ops::ControlFlow,
-    sync::Arc,
-    time::Duration,
-};
+use plan::driver;
+use pods::PodSummary;
+use std::{collections::HashMap, ops::ControlFlow, sync::Arc, time::Duration};
 use tokio::{
     sync::OnceCell,
     time::{Instant, timeout},
 };
 use tracing::warn;
-use work::Turns;
 
 /// How long a list counts: a thousand drivers of a namespace that wait for their volumes ask one after the other.
 const RECENT: Duration = Duration::from_secs(10);
@@ -34,14 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MOST: usize = 1_000;
 
 /// The latest lists, by namespace.
-pub(super) struct MountFailures {
-    client: Client,
-    turns: Turns,
-    lists: Mutex<HashMap<String, List>>,
-}
+pub(super) type MountFailures = Mutex<HashMap<String, List>>;
 
-#[derive(Clone)]
-struct List {
+pub(super) struct List {
     begun: Instant,
     /// The reasons, by the uids of the pods.
     failures: Arc<OnceCell<HashMap<String, Failure>>>,
@@ -54,50 +46,51 @@ struct Failure {
     message: String,
 }
 
-impl MountFailures {
-    /// Returns the lookups, whose lists take `turns`.
-    pub(super) fn new(client: Client, turns: Turns) -> Self {
-        Self { client, turns, lists: Mutex::default() }
+impl Cluster {
+    /// Returns why the volumes of a pod cannot be mounted, if it has waited for them for long and a reason is known.
+    pub(super) async fn mount_failure(
+        &self,
+        namespace: &str,
+        pod: &PodSummary,
+        now: Timestamp,
+    ) -> Option<String> {
+        let is_late = driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING);
+        if is_late { self.known_failure(namespace, &pod.uid).await } else { None }
     }
 
-    /// Returns why the volumes of the pod with this uid cannot be mounted, if a reason is known.
-    pub(super) async fn of(&self, namespace: &str, pod_uid: &str) -> Option<String> {
+    async fn known_failure(&self, namespace: &str, pod_uid: &str) -> Option<String> {
         let failures = {
-            let mut lists = self.lists.lock();
+            let mut lists = self.mount_failures.lock();
             lists.retain(|_, list| list.begun.elapsed() < RECENT);
             let begun = || List { begun: Instant::now(), failures: Arc::default() };
             Arc::clone(&lists.entry(namespace.to_owned()).or_insert_with(begun).failures)
         };
-        let failures = failures.get_or_init(|| self.listed(namespace)).await;
+        let failures = failures.get_or_init(|| self.failures(namespace)).await;
         failures.get(pod_uid).map(|failure| failure.message.clone())
     }
 
-    async fn listed(&self, namespace: &str) -> HashMap<String, Failure> {
-        let mut found = HashMap::new();
-        match timeout(PATIENCE, self.list(namespace, &mut found)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(namespace, %error, "events about volumes cannot be listed"),
-            Err(_) => warn!(namespace, "the list of events about volumes takes too long"),
-        }
-        found
-    }
-
-    async fn list(&self, namespace: &str, found: &mut HashMap<String, Failure>) -> kube::Result<()> {
-        let events = Api::<KeptEvent>::namespaced(self.client.clone(), namespace);
-        let about_volumes = ListParams::default().fields("involvedObject.kind=Pod,reason=FailedMount");
-        let mut read = 0;
+    /// Lists the failures in `namespace`, by the uids of the pods.
+    async fn failures(&self, namespace: &str) -> HashMap<String, Failure> {
+        let (mut found, mut read) = (HashMap::<_, Failure>::new(), 0);
         let is_read = |event: KeptEvent| {
             if let Some((uid, failure)) = event.kept {
-                match found.entry(uid) {
-                    Entry::Occupied(known) if known.get().last > failure.last => {}
-                    known => drop(known.insert_entry(failure)),
+                let known = found.entry(uid).or_insert_with(|| failure.clone());
+                if failure.last >= known.last {
+                    *known = failure;
                 }
             }
             read += 1;
             if read < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        let request = |page: &ListParams| Request::new(events.resource_url()).list(page);
-        calls::list(&self.client, (&self.turns, namespace), request, about_volumes, is_read).await
+        let events = Calls::of::<Event>(&self.client, namespace);
+        let about_volumes = ListParams::default().fields("involvedObject.kind=Pod,reason=FailedMount");
+        let list = events.list(&self.lists, Request::list, about_volumes, is_read);
+        match timeout(PATIENCE, list).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(namespace, %error, "events about volumes cannot be listed"),
+            Err(_) => warn!(namespace, "the list of events about volumes takes too long"),
+        }
+        found
     }
 }
 
@@ -105,7 +98,7 @@ impl MountFailures {
 type KeptEvent = Kept<Event, Option<(String, Failure)>>;
 
 impl Keep<Event> for Option<(String, Failure)> {
-    fn of(event: &Lenient<Event>, _: Box<str>) -> Self {
+    fn of(event: &Lenient<Event>, _: &str) -> Self {
         let event = event.0.as_ref().ok()?;
         let message = excerpt::beginning(event.message.clone().unwrap_or_default(), LONGEST_EXPLANATION);
         let last = event.last_timestamp.as_ref().map(|time| time.0);
@@ -116,8 +109,9 @@ impl Keep<Event> for Option<(String, Failure)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Setup;
     use http::{Request, Response};
-    use kube::client::Body;
+    use kube::{Client, client::Body, runtime::reflector};
     use serde_json::{Value, json};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -130,10 +124,10 @@ mod tests {
         })
     }
 
-    /// Returns the lookups at an API server that answers each list with `answer`, given how many it has answered.
+    /// Returns a cluster whose API server answers each list with `answer`, given how many it has answered.
     fn failures(
         answer: impl Fn(usize, &str) -> Option<Value> + Clone + Send + 'static,
-    ) -> (MountFailures, Arc<AtomicUsize>) {
+    ) -> (Cluster, Arc<AtomicUsize>) {
         let lists = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&lists);
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -144,7 +138,8 @@ mod tests {
                 Ok::<_, kube::Error>(Response::new(Body::from(answer.to_string().into_bytes())))
             }
         });
-        (MountFailures::new(Client::new(service, "default"), Turns::new(1)), lists)
+        let setup = Setup::of_tests(Client::new(service, "default"), "team-a");
+        (Cluster::new(&setup, reflector::store().0), lists)
     }
 
     fn page(items: &[Value], rest: &str) -> Value {
@@ -169,16 +164,16 @@ mod tests {
             })
         });
         let known = futures::future::join3(
-            failures.of("team-a", "pod-1"),
-            failures.of("team-a", "pod-3"),
-            failures.of("team-a", "pod-4"),
+            failures.known_failure("team-a", "pod-1"),
+            failures.known_failure("team-a", "pod-3"),
+            failures.known_failure("team-a", "pod-4"),
         );
         assert_eq!(known.await, (Some("no such ConfigMap".to_owned()), Some("newest".to_owned()), None));
         assert_eq!(lists.load(Ordering::Relaxed), 2, "two pages");
         tokio::time::advance(RECENT).await;
-        failures.of("team-a", "pod-2").await.unwrap();
+        failures.known_failure("team-a", "pod-2").await.unwrap();
         assert_eq!(lists.load(Ordering::Relaxed), 4);
-        assert_eq!(failures.lists.lock().len(), 1);
+        assert_eq!(failures.mount_failures.lock().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -186,9 +181,9 @@ mod tests {
         let (endless, lists) = failures(|page_number, _| {
             Some(page(&vec![event(&page_number.to_string(), 1, "why"); 20], "more"))
         });
-        assert_eq!(endless.of("team-a", "0").await.as_deref(), Some("why"));
+        assert_eq!(endless.known_failure("team-a", "0").await.as_deref(), Some("why"));
         assert_eq!(lists.load(Ordering::Relaxed), MOST / 20);
         let (silent, _) = failures(|_, _| None);
-        assert_eq!(silent.of("team-a", "0").await, None);
+        assert_eq!(silent.known_failure("team-a", "0").await, None);
     }
 }

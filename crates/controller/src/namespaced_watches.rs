@@ -6,7 +6,7 @@
 //! everything that the receiver knows.
 
 use futures::{
-    Stream, StreamExt,
+    FutureExt, Stream, StreamExt,
     future::BoxFuture,
     stream::{self, BoxStream, FuturesUnordered},
 };
@@ -31,16 +31,19 @@ where
     K: Send + 'static,
     F: Fn(&str) -> Watch<K> + Send + 'static,
 {
-    let parts = namespaces.into_iter().map(Part::new).collect();
-    let merge = Merge {
+    let mut merge = Merge {
         watch,
-        parts,
+        parts: Vec::new(),
         running: FuturesUnordered::new(),
         is_listing: true,
         next: VecDeque::from([Ok(Event::Init)]),
         held: VecDeque::new(),
     };
-    stream::unfold(merge.begun(), async |mut merge| Some((merge.next().await?, merge)))
+    for (i, namespace) in namespaces.into_iter().enumerate() {
+        merge.follow(i, (merge.watch)(&namespace));
+        merge.parts.push(Part { namespace, state: State::Listing, has_delivered: false });
+    }
+    stream::unfold(merge, async |mut merge| Some((merge.next().await?, merge)))
 }
 
 /// The watch of one namespace.
@@ -68,29 +71,13 @@ struct Merge<K, F> {
     /// The events to deliver next.
     next: VecDeque<Result<Event<K>>>,
     /// The changes in namespaces that are already listed, held back until all namespaces are listed.
-    held: VecDeque<Event<K>>,
-}
-
-impl Part {
-    fn new(namespace: String) -> Self {
-        Self { namespace, state: State::Listing, has_delivered: false }
-    }
+    held: VecDeque<Result<Event<K>>>,
 }
 
 impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
-    fn begun(self) -> Self {
-        for (i, part) in self.parts.iter().enumerate() {
-            self.follow(i, (self.watch)(&part.namespace));
-        }
-        self
-    }
-
     /// Adds a future to `running` that waits for the next event of `watch`, the watch of the namespace at position `i`.
-    fn follow(&self, i: usize, mut watch: Watch<K>) {
-        self.running.push(Box::pin(async move {
-            let event = watch.next().await;
-            (i, event, watch)
-        }));
+    fn follow(&self, i: usize, watch: Watch<K>) {
+        self.running.push(watch.into_future().map(move |(event, rest)| (i, event, rest)).boxed());
     }
 
     async fn next(&mut self) -> Option<Result<Event<K>>> {
@@ -124,11 +111,8 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
             }
             Ok(change) => {
                 part.has_delivered = true;
-                if self.is_listing {
-                    self.held.push_back(change);
-                } else {
-                    self.next.push_back(Ok(change));
-                }
+                let queue = if self.is_listing { &mut self.held } else { &mut self.next };
+                queue.push_back(Ok(change));
             }
             Err(error) if part.state != State::Listed && is_missing(&error) => {
                 if part.state == State::Listing {
@@ -172,7 +156,7 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
         }
         self.is_listing = false;
         self.next.push_back(Ok(Event::InitDone));
-        self.next.extend(self.held.drain(..).map(Ok));
+        self.next.append(&mut self.held);
     }
 }
 
@@ -192,7 +176,7 @@ pub(super) fn is_missing(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::{FutureExt, channel::mpsc};
+    use futures::channel::mpsc;
     use kube::{core::Status, runtime::watcher};
     use parking_lot::Mutex;
     use std::{collections::BTreeMap, pin::Pin, sync::Arc};

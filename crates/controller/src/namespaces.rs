@@ -44,7 +44,7 @@ impl OurNamespaces {
         }
         let mut listed = BTreeSet::new();
         watching
-            .of_cluster()
+            .of_cluster(&(), None)
             .filter_map(|event| {
                 future::ready(
                     event.inspect_err(|error| warn!(%error, "the watch of namespaces is retried")).ok(),

@@ -1,17 +1,17 @@
 //! Creates the objects of a submission: first the objects that belong to the pod, last the pod itself, so that no pod
 //! waits for an object that does not exist. Each creation can be repeated, because the names are derived from the run.
 
-use super::calls::{self, metadata_at, only, send};
+use super::calls::{Calls, Metadata, only};
 use api::{ObjectKey, ObjectKind, SparkApplication, names::label};
 use backon::{ExponentialBuilder, Retryable};
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
-use kube::{Client, Resource, ResourceExt, api::PostParams, core::Request};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Client, Resource, ResourceExt};
 use plan::extension::{Extensions, Obstacle};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::{
-    sync::{Mutex, MutexGuard},
+    sync::Mutex,
     time::{Instant, sleep},
 };
 use tracing::{debug, warn};
@@ -39,9 +39,6 @@ pub(super) enum Error {
     Failed(String),
 }
 
-/// The metadata of an object of any kind; metadata has the same fields in all kinds.
-type Metadata = calls::Metadata<Pod>;
-
 /// An object to be created, encoded as it is sent: a tree of it takes up to ten times the memory.
 #[derive(Debug)]
 pub(super) struct Encoded {
@@ -67,18 +64,9 @@ impl Encoded {
 }
 
 /// A lock that is held while a request to create an object has no answer yet. A caller that gives up a submission waits
-/// for the lock: a request that is under way cannot be taken back, and its object would be created after everything
-/// else was deleted.
-#[derive(Debug, Default)]
-pub(super) struct InFlight(Mutex<()>);
-
-impl InFlight {
-    /// Waits until the API server has answered the request that is under way, if there is one. No further request is
-    /// sent while the returned guard exists.
-    pub(super) async fn none(&self) -> MutexGuard<'_, ()> {
-        self.0.lock().await
-    }
-}
+/// for the lock and sends no further request: one that is under way cannot be taken back, and its object would be created
+/// after everything else was deleted.
+pub(super) type InFlight = Mutex<()>;
 
 /// Creates the objects of one application.
 pub(super) struct Maker<'a> {
@@ -126,13 +114,12 @@ impl Maker<'_> {
     /// Creates one object. Retries if the API server could not carry out the request: without a time limit while the API
     /// server does not answer at all, so that no application fails for that reason.
     async fn post(&self, Encoded { child, body, .. }: &Encoded) -> Result<(), kube::Error> {
-        let path = &*child.kind.path(self.namespace);
+        let calls = &Calls::of_kind(self.client, &child.kind, self.namespace);
         let create = || async move {
-            let request = Request::new(path).create(&PostParams::default(), body.clone());
-            let _sent = self.in_flight.none().await;
-            send(self.client, request).await.map(drop)
+            let _sent = self.in_flight.lock().await;
+            calls.create(body.clone()).await.map(drop)
         };
-        patiently(path, create).await
+        patiently(&calls.request.url_path, create).await
     }
 
     /// Whether the object with the child's name is from an earlier attempt of the same run. An object of another run, which
@@ -142,19 +129,19 @@ impl Maker<'_> {
         if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {
             return Ok(true);
         }
-        let Self { client, namespace, owner, .. } = *self;
-        let there = patiently(&child.name, || metadata(client, namespace, child)).await;
+        let calls = Calls::of_kind(self.client, &child.kind, self.namespace);
+        let there = patiently(&child.name, || calls.metadata(&child.name)).await;
         let Some(there) = there.map_err(|error| self.failed("read", child, &error))? else {
             return Ok(false);
         };
-        if is_owned(&there, owner) {
+        if is_owned(&there, self.owner) {
             if there.labels().get(label::SUBMISSION_ID) == run.as_ref() {
                 return Ok(true);
             }
         } else if !self.is_of_predecessor(&there).await? {
             return Err(Error::Failed(is_taken(child)));
         }
-        match patiently(&child.name, || delete_that(client, namespace, child, &there)).await {
+        match patiently(&child.name, || delete_that(&calls, child, &there)).await {
             // Another object has the name by now.
             Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
             deleted => deleted.map(|()| false).map_err(|error| self.failed("delete", child, &error)),
@@ -169,12 +156,12 @@ impl Maker<'_> {
                 && reference.api_version.split('/').next() == Some(&*SparkApplication::group(&()))
         };
         let Some(reference) = there.owner_references().iter().find(is_application) else { return Ok(false) };
-        let path = SparkApplication::url_path(&(), Some(self.namespace));
-        let present = patiently(&reference.name, || metadata_at(self.client, &path, &reference.name)).await;
+        let calls = Calls::of::<SparkApplication>(self.client, self.namespace);
+        let present = patiently(&reference.name, || calls.metadata(&reference.name)).await;
         let present = present.map_err(|error| {
             Error::Failed(format!("failed to read SparkApplication {}: {error}", reference.name))
         })?;
-        Ok(present.is_some_and(|present: Metadata| present.uid().as_deref() == Some(self.owner)))
+        Ok(present.is_some_and(|present| present.uid().as_deref() == Some(self.owner)))
     }
 
     /// Describes a failure for the user: the object that was to be made, and the API server's own message.
@@ -218,8 +205,9 @@ pub(super) async fn delete_owned(
     owner: &str,
     child: &ObjectKey,
 ) -> Result<(), kube::Error> {
-    match metadata(client, namespace, child).await? {
-        Some(there) if is_owned(&there, owner) => delete_that(client, namespace, child, &there).await,
+    let calls = Calls::of_kind(client, &child.kind, namespace);
+    match calls.metadata(&child.name).await? {
+        Some(there) if is_owned(&there, owner) => delete_that(&calls, child, &there).await,
         _ => Ok(()),
     }
 }
@@ -247,31 +235,16 @@ where
     call.retry(pauses).when(is_worth_a_try).notify(|error, _| warn!(%error, what, "tried again")).await
 }
 
-/// Returns an object's metadata; none if the object does not exist.
-async fn metadata(
-    client: &Client,
-    namespace: &str,
-    child: &ObjectKey,
-) -> Result<Option<Metadata>, kube::Error> {
-    metadata_at(client, &child.kind.path(namespace), &child.name).await
-}
-
 fn is_owned(there: &Metadata, owner: &str) -> bool {
     there.owner_references().iter().any(|reference| reference.uid == owner)
 }
 
 /// Deletes an object. An object that is gone counts as deleted. A conflict means that another object has the name by
 /// now, or that the API server did not delete the object for another reason.
-async fn delete_that(
-    client: &Client,
-    namespace: &str,
-    child: &ObjectKey,
-    there: &Metadata,
-) -> Result<(), kube::Error> {
-    let request = Request::new(child.kind.path(namespace)).delete(&child.name, &only(there.uid()));
-    match send(client, request).await {
+async fn delete_that(calls: &Calls<'_>, child: &ObjectKey, there: &Metadata) -> Result<(), kube::Error> {
+    match calls.delete(&child.name, &only(there.uid())).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        deleted => deleted.map(|_| debug!(kind = %child.kind, name = child.name, "deleted")),
+        deleted => deleted.map(|()| debug!(kind = %child.kind, name = child.name, "deleted")),
     }
 }
 

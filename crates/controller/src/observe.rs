@@ -2,18 +2,17 @@
 
 use super::{
     Context, Error,
-    calls::{self, Metadata},
+    calls::{Calls, Metadata},
     executor_trial,
     pods::KeptPod,
 };
 use api::{ObjectKind, Role, SparkApplication, names::label};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{Api, Resource, ResourceExt, api::ListParams};
+use kube::{Api, Resource, ResourceExt, api::ListParams, core::Request};
 use plan::{
     Driver, Observed, SubmissionProgress,
     auxiliary::AskedAddresses,
-    driver,
     lifecycle::{Questions, knows_all_pods, questions},
 };
 use pods::PodSummary;
@@ -36,7 +35,7 @@ pub(super) async fn observe(
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     let status = application.status.as_ref();
-    let (mut cached, departed) = context.cluster.pods.of(&namespace, &application.name_any());
+    let (mut cached, departed) = context.source.cluster.pods.of(&namespace, &application.name_any());
     let asked = questions(application);
     let recorded_name =
         status.and_then(|status| status.driver_info.pod_name.clone()).filter(|_| !asked.launch);
@@ -91,30 +90,25 @@ pub(super) async fn observe(
     let submission_environment = match &driver {
         Driver::Gone if asked.launch => SubmissionEnvironment {
             served: served(context, application).await?,
-            ..context.submission_environment.found().await?
+            ..context.setup.submission_environment.found().await?
         },
         _ => SubmissionEnvironment::default(),
     };
-    let defaults = match &driver {
-        Driver::Pod { pod, .. }
-            if context.policy.extensions.iter().any(|extension| extension.needs_defaults(pod)) =>
-        {
-            defaults(context).await
-        }
-        _ => None,
-    };
-    let starting = match &driver {
+    let pod = match &driver {
         Driver::Pod { pod, .. } => Some(&**pod),
-        Driver::Unseen | Driver::Gone => awaited,
+        Driver::Unseen | Driver::Gone => None,
     };
-    let is_late =
-        |pod: &&PodSummary| driver::mounting(pod, now).is_some_and(|waited| waited >= driver::MOUNTING);
-    let mount_failure = match starting.filter(is_late) {
-        Some(pod) => context.mount_failures.of(&namespace, &pod.uid).await,
+    let needs_defaults =
+        |pod| context.setup.policy.extensions.iter().any(|extension| extension.needs_defaults(pod));
+    let defaults = if pod.is_some_and(needs_defaults) { defaults(context).await } else { None };
+    let mount_failure = match pod.or(awaited) {
+        Some(pod) => context.source.cluster.mount_failure(&namespace, pod, now).await,
         None => None,
     };
-    let (recorded, made_for, ended) =
-        context.memory.with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
+    let (recorded, made_for, ended) = context
+        .source
+        .memory
+        .with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
     // A driver that is gone, and whose deletion the watch has not reported, may have made executors that it has not
     // reported either.
     let is_behind = cached_driver.is_some() && cached_driver != ended;
@@ -129,48 +123,41 @@ pub(super) async fn observe(
         _ if asked.strays => cached.values().cloned().collect(),
         _ => Vec::new(),
     };
-    let known = match &driver {
-        Driver::Pod { pod, .. } => Some(pod),
-        Driver::Unseen | Driver::Gone => departed.as_ref(),
-    };
-    let uid_of_driver =
-        known.filter(|pod| pod.is_of(Role::Driver, submission_id)).map(|pod| pod.uid.as_str());
+    let known = pod.or(departed.as_deref()).filter(|pod| pod.is_of(Role::Driver, submission_id));
+    let uid_of_driver = known.map(|pod| pod.uid.as_str());
     let is_of_run =
         |pod: &PodSummary| pod.is_of(Role::Executor, submission_id) && pod.is_executor_of(uid_of_driver);
     let executors: Vec<_> = cached.into_values().filter(is_of_run).collect();
-    let executor_trial = match &driver {
-        Driver::Pod { pod, .. } if executors.is_empty() => {
-            executor_trial::trial(context, application, pod, now).await
-        }
-        _ => None,
+    let executor_trial = match pod.filter(|_| executors.is_empty()) {
+        Some(pod) => executor_trial::trial(context, application, pod, now).await,
+        None => None,
     };
+    let addresses = AskedAddresses::of(application, &context.setup.policy.submission.exposure);
     Ok(Observed {
         driver,
         executors,
         strays,
         submission_pods,
         others,
-        // Collected with the decision: see `ExtensionMemories`.
+        // Collected with the decision: see `Context::decide`.
         recalled: Vec::new(),
         departed,
         mount_failure,
         executor_trial,
         recorded,
         made: made_for.as_deref() == Some(submission_id),
-        auxiliary: context
-            .auxiliary_worker
-            .seen(application, AskedAddresses::of(application, &context.policy.submission.exposure)),
+        auxiliary: context.auxiliary_worker.seen(application, addresses),
         submission,
         submission_environment,
         defaults,
-        server_time: (context.server_time)(),
+        server_time: (context.setup.server_time)(),
     })
 }
 
 /// Returns the text of the admin's `spark-defaults.conf`; none if it cannot be read. The run goes on without it: only the
 /// objects of extensions are not mended.
 async fn defaults(context: &Context) -> Option<String> {
-    let read = context.submission_environment.defaults().await;
+    let read = context.setup.submission_environment.defaults().await;
     read.inspect_err(|error| warn!(%error, "the objects of extensions are not mended")).ok()
 }
 
@@ -188,8 +175,8 @@ async fn live_driver(
     // so if this ConfigMap exists, all objects exist.
     let complete = match &pod.driver_config_map {
         Some(config_map) if asked.launch => {
-            let config_maps = Api::<ConfigMap>::namespaced(context.cluster.client.clone(), namespace);
-            let found = calls::metadata(&config_maps, config_map).await;
+            let config_maps = Calls::of::<ConfigMap>(&context.source.cluster.client, namespace);
+            let found = config_maps.metadata(config_map).await;
             found.map_err(Error::api("GET of the driver's ConfigMap"))?.is_some()
         }
         _ => true,
@@ -207,7 +194,7 @@ async fn live_pod(
     if !is_object_name(name) {
         return Ok(None);
     }
-    let pods = Api::<KeptPod>::namespaced(context.cluster.client.clone(), namespace);
+    let pods = Api::<KeptPod>::namespaced(context.source.cluster.client.clone(), namespace);
     let pod = pods.get_opt(name).await.map_err(Error::api(what))?;
     Ok(pod.map(|pod| pod.kept))
 }
@@ -220,11 +207,11 @@ async fn live_pods(
     application: &str,
     driver: &str,
 ) -> Result<Vec<PodSummary>, Error> {
-    let pods = Api::<Pod>::namespaced(context.cluster.client.clone(), namespace);
+    let pods = Calls::of::<Pod>(&context.source.cluster.client, namespace);
     let ours = format!("{}={application},{}=true", label::APP_NAME, label::LAUNCHED_BY);
     let mut found = Vec::new();
-    let (lists, ours) = (&context.cluster.lists, ListParams::default().labels(&ours));
-    let listed = calls::list_metadata(&pods, lists, ours, |pod: Metadata<Pod>| {
+    let (lists, ours) = (&context.source.cluster.lists, ListParams::default().labels(&ours));
+    let listed = pods.list(lists, Request::list_metadata, ours, |pod: Metadata| {
         found.extend(Some(PodSummary::of_metadata(pod.meta())).filter(|pod| pod.name != driver));
         ControlFlow::Continue(())
     });
@@ -235,24 +222,21 @@ async fn live_pods(
 /// Returns the kinds that the cluster serves, as far as the submission of `application` depends on them. The cluster is asked
 /// each time: an admin may have turned them on since.
 async fn served(context: &Context, application: &SparkApplication) -> Result<BTreeSet<ObjectKind>, Error> {
-    let extensions = context.policy.extensions.iter();
+    let extensions = context.setup.policy.extensions.iter();
     let asked: Vec<_> = extensions.map(|extension| extension.alternatives(application)).collect();
     let mut served = BTreeSet::new();
     for alternatives in asked {
         for kind in alternatives {
-            if is_served(context, &kind).await? {
-                served.insert(kind);
-                break;
+            match context.source.cluster.client.list_api_group_resources(&kind.api_version).await {
+                Ok(list) if list.resources.iter().any(|resource| resource.kind == kind.kind) => {
+                    served.insert(kind);
+                    break;
+                }
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(Error::api("discovery of an API group")(error)),
             }
         }
     }
     Ok(served)
-}
-
-async fn is_served(context: &Context, kind: &ObjectKind) -> Result<bool, Error> {
-    match context.cluster.client.list_api_group_resources(&kind.api_version).await {
-        Ok(list) => Ok(list.resources.iter().any(|resource| resource.kind == kind.kind)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-        Err(error) => Err(Error::api("discovery of an API group")(error)),
-    }
 }

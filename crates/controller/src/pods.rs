@@ -1,9 +1,10 @@
 //! Caches the parts of pods that the operator needs, by application. One watch updates the cache.
 
 use super::{
-    ApplicationRef,
-    application_index::{ApplicationIndex, ApplicationKey, Record, place, references},
+    Key,
+    application_index::{ApplicationIndex, Record},
     kept::{Keep, Kept},
+    key,
     watch::Watching,
 };
 use api::{ExecutorState, Lenient, Role, names::label};
@@ -16,8 +17,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
-use tokio::sync::SetOnce;
-use tracing::warn;
 
 /// The pods of applications that the API server has reported.
 #[derive(Debug, Default)]
@@ -25,15 +24,13 @@ pub struct PodIndex {
     pods: ApplicationIndex<PodSummary>,
     /// For each application, the last state of its latest driver that is gone. The event that reports the deletion may
     /// be the only event that contains the driver's outcome.
-    departed: RwLock<BTreeMap<ApplicationKey, Box<PodSummary>>>,
-    synced: SetOnce<()>,
+    departed: RwLock<BTreeMap<Key, Box<PodSummary>>>,
 }
 
 impl PodIndex {
-    /// Waits until all pods that existed at the start are known. Until then, a pod that is not in the index may still
-    /// exist.
+    /// Waits until all pods that existed at the start are known: see [`ApplicationIndex::synced`].
     pub async fn synced(&self) {
-        self.synced.wait().await;
+        self.pods.synced().await;
     }
 
     /// Returns the pods of an application, by name, and the last state of its latest driver that is gone.
@@ -51,14 +48,14 @@ impl PodIndex {
     /// Whether the index contains a pod of the application that has not ended.
     pub fn has_live(&self, namespace: &str, application: &str) -> bool {
         let key = (namespace.to_owned(), application.to_owned());
-        let index = self.pods.read();
+        let index = self.pods.records.read();
         let mut pods = index.get(&key).into_iter().flat_map(BTreeMap::values);
         pods.any(|pod| !pod.has_ended())
     }
 
     /// Returns the number of running executors for each application that has any.
-    pub fn running_executors(&self) -> Vec<(ApplicationKey, u64)> {
-        let index = self.pods.read();
+    pub fn running_executors(&self) -> Vec<(Key, u64)> {
+        let index = self.pods.records.read();
         let runs = |pod: &&PodSummary| pod.is_executor_of(None) && pod.state() == ExecutorState::Running;
         let running = index.iter().map(|(key, pods)| (key, pods.values().filter(runs).count()));
         let some = running.filter(|(_, running)| *running > 0);
@@ -67,7 +64,7 @@ impl PodIndex {
 
     /// Calls `each` with the pods of each application but this one of which one has a placement.
     pub(super) fn of_others(&self, namespace: &str, application: &str, each: &mut dyn FnMut(&[&PodSummary])) {
-        for ((of, name), pods) in self.pods.read().iter() {
+        for ((of, name), pods) in self.pods.records.read().iter() {
             if (&**of, &**name) != (namespace, application)
                 && pods.values().any(|pod| pod.placement().is_some())
             {
@@ -83,43 +80,29 @@ impl PodIndex {
     }
 
     /// Forgets the last drivers of all applications that are not `listed`.
-    pub fn forget_others(&self, listed: &HashSet<ApplicationKey>) {
+    pub fn forget_others(&self, listed: &HashSet<Key>) {
         let mut departed = self.departed.write();
         departed.retain(|application, _| listed.contains(application));
     }
 
     /// Follows all pods that have the operator's label; yields the applications whose pods have changed.
-    pub fn follow(self: Arc<Self>, watching: &Watching) -> impl Stream<Item = ApplicationRef> + Send + use<> {
+    pub fn follow(self: Arc<Self>, watching: &Watching) -> impl Stream<Item = Key> + Send + use<> {
         let selector = format!("{}=true", label::LAUNCHED_BY);
-        watching
-            .events(&(), Some(&selector))
-            .filter_map(async |event| {
-                event.inspect_err(|error| warn!(%error, "the pod watch is retried")).ok()
-            })
-            .flat_map(move |event| stream::iter(references(self.apply(event))))
+        watching.changes::<KeptPod>(&(), &selector).flat_map(move |event| stream::iter(self.apply(event)))
     }
 
     /// Applies one event of the watch. Returns the applications whose pods have changed.
-    pub(super) fn apply(&self, event: Event<KeptPod>) -> BTreeSet<ApplicationKey> {
-        let is_complete = matches!(event, Event::InitDone);
-        let changed = self.pods.apply(event, place, keyed, |application, pod| {
+    pub(super) fn apply(&self, event: Event<KeptPod>) -> BTreeSet<Key> {
+        let keyed = |pod: KeptPod| Some(((pod.namespace()?, pod.kept.application.clone()?), pod.kept));
+        self.pods.apply(event, key, keyed, |application, pod| {
             if pod.role == Some(Role::Driver) {
                 self.departed.write().insert(application.clone(), Box::new(pod.clone()));
             }
-        });
-        if is_complete {
-            // Later lists are no news.
-            self.synced.set(()).ok();
-        }
-        changed
+        })
     }
 }
 
 impl Record for PodSummary {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
     fn uid(&self) -> &str {
         &self.uid
     }
@@ -128,13 +111,9 @@ impl Record for PodSummary {
 /// A pod as the watch reads it.
 pub(super) type KeptPod = Kept<Pod, PodSummary>;
 
-fn keyed(pod: KeptPod) -> Option<(ApplicationKey, PodSummary)> {
-    Some(((pod.namespace()?, pod.kept.application.clone()?), pod.kept))
-}
-
 impl Keep<Pod> for PodSummary {
     /// A pod that cannot be read has a record too: its metadata contains the application to which the pod belongs.
-    fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+    fn of(pod: &Lenient<Pod>, _: &str) -> Self {
         pod.0.as_ref().map_or_else(|invalid| Self::of_metadata(&invalid.metadata), Self::of)
     }
 }
@@ -153,7 +132,7 @@ mod tests {
         .unwrap()
     }
 
-    fn key(application: &str) -> ApplicationKey {
+    fn key(application: &str) -> Key {
         ("default".to_owned(), application.to_owned())
     }
 

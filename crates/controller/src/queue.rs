@@ -1,15 +1,11 @@
 //! The queue of a reconcile loop: each object is in it once and is worked on by one worker at a time, and the namespaces
 //! take turns, so that a thousand objects of one namespace delay those of each other namespace by one turn.
 
-use super::workload::Workload;
-use kube::{
-    Resource, ResourceExt,
-    runtime::reflector::{Lookup, ObjectRef, Store},
-};
+use super::{Key, workload::Workload};
+use kube::{Resource, ResourceExt, runtime::reflector::Store};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
-    hash::Hash,
     sync::Arc,
     time::Duration,
 };
@@ -22,9 +18,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 use work::Lines;
 use work::caught;
-
-/// Namespace and name of an object.
-type Key = (String, String);
 
 /// The pause after the work on an object has hit a bug of the operator outside its reconcile.
 const AFTER_BUG: Duration = Duration::from_secs(60);
@@ -39,6 +32,8 @@ pub(super) struct Queue {
     at_once: usize,
     state: Mutex<State>,
     news: Notify,
+    /// Cancelled when nobody works on anything any more, because the process stops or does not lead any more.
+    over: CancellationToken,
 }
 
 #[derive(Default)]
@@ -48,17 +43,6 @@ struct State {
     places: HashMap<Key, Place>,
     /// How many objects of each namespace are worked on.
     running: HashMap<String, usize>,
-    /// Whether nobody works on anything any more, because the process stops or does not lead any more.
-    is_over: bool,
-}
-
-/// Ends the queue when it is dropped.
-struct Over<'q>(&'q Queue);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().is_over = true;
-    }
 }
 
 enum Place {
@@ -70,28 +54,31 @@ enum Place {
 impl Queue {
     pub(super) fn new(workload: Workload) -> Arc<Self> {
         let at_once = usize::from(workload.at_once);
-        Arc::new(Self { workload, at_once, state: Mutex::default(), news: Notify::new() })
+        Arc::new(Self {
+            workload,
+            at_once,
+            state: Mutex::default(),
+            news: Notify::new(),
+            over: CancellationToken::new(),
+        })
     }
 
     /// Queues an object. One that is being worked on is worked on again. Does nothing if the queue is over: what somebody
     /// queues at the end of its own work in the background would seem to wait for ever.
     pub(super) fn push(&self, namespace: &str, name: &str) {
         let mut state = self.state.lock();
-        if state.is_over {
+        if self.over.is_cancelled() {
             return;
         }
-        self.workload.waits(namespace, name);
-        state.push((namespace.to_owned(), name.to_owned()));
+        let key = (namespace.to_owned(), name.to_owned());
+        self.workload.waits(&key);
+        state.push(key);
         drop(state);
         self.news.notify_one();
     }
 
-    /// Queues the object that `object` names.
-    pub(super) fn add<K: Lookup>(&self, object: &ObjectRef<K>)
-    where
-        K::DynamicType: Eq + Hash + Clone,
-    {
-        self.push(object.namespace.as_deref().unwrap_or_default(), &object.name);
+    pub(super) fn add(&self, object: &impl ResourceExt) {
+        self.push(&object.namespace().unwrap_or_default(), &object.name_any());
     }
 
     /// Queues all objects of a cache that are in `namespace`.
@@ -100,41 +87,36 @@ impl Queue {
         namespace: &str,
         cache: &Store<K>,
     ) {
-        for object in
-            cache.state().iter().filter(|object| object.meta().namespace.as_deref() == Some(namespace))
-        {
-            self.push(namespace, &object.name_any());
-        }
+        let is_in = |object: &&Arc<K>| object.meta().namespace.as_deref() == Some(namespace);
+        cache.state().iter().filter(is_in).for_each(|object| self.add(&**object));
     }
 
     /// Queues all objects of a cache.
     pub(super) fn add_all<K: Resource<DynamicType = ()> + Clone + 'static>(&self, cache: &Store<K>) {
-        for object in cache.state() {
-            self.add(&ObjectRef::from_obj(&*object));
-        }
+        cache.state().iter().for_each(|object| self.add(&**object));
     }
 
     /// Does `work` for each object in the queue until `stop` is cancelled, and returns when all work has ended. `work`
-    /// gets namespace and name, and returns after which time the object is worked on again if it is not queued before;
+    /// returns after which time the object is worked on again if it is not queued before;
     /// none if that is not needed.
     pub(super) async fn work<F>(
         self: &Arc<Self>,
         stop: &CancellationToken,
-        work: impl Fn(String, String) -> F + Clone + Send + 'static,
+        work: impl Fn(Key) -> F + Clone + Send + 'static,
     ) where
         F: Future<Output = Option<Duration>> + Send,
     {
-        let _over = Over(self);
+        let _over = self.over.clone().drop_guard();
         let mut workers = JoinSet::new();
         for _ in 0..self.at_once + self.at_once.div_ceil(4) {
             let (queue, stop, work) = (Arc::clone(self), stop.clone(), work.clone());
             workers.spawn(async move {
-                while let Some((namespace, name)) = stop.run_until_cancelled(queue.next()).await {
-                    let again = caught(work(namespace.clone(), name.clone())).await.unwrap_or_else(|bug| {
-                        error!(namespace, name, %bug, "tried again");
+                while let Some(key) = stop.run_until_cancelled(queue.next()).await {
+                    let again = caught(work(key.clone())).await.unwrap_or_else(|bug| {
+                        error!(namespace = key.0, name = key.1, %bug, "tried again");
                         Some(AFTER_BUG)
                     });
-                    queue.done((namespace, name), again);
+                    queue.done(key, again);
                 }
             });
         }
@@ -298,7 +280,7 @@ mod tests {
     async fn what_is_queued_after_the_end_does_not_wait() {
         let (queue, stop) = (queue(1), CancellationToken::new());
         stop.cancel();
-        queue.work(&stop, |_, _| async { None }).await;
+        queue.work(&stop, |_| async { None }).await;
         queue.push("a", "1");
         assert_eq!(names(&queue).await, [""; 0]);
     }
@@ -312,7 +294,7 @@ mod tests {
         let begun = Instant::now();
         let (working, stopping) = (Arc::clone(&queue), stop.clone());
         let worked = tokio::spawn(async move {
-            let work = move |namespace: String, name: String| {
+            let work = move |(namespace, name): Key| {
                 let stop = stopping.clone();
                 async move {
                     match &*namespace {

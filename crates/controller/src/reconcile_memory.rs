@@ -1,6 +1,6 @@
 //! Keeps what a reconcile loop has to remember about each object between two reconciles.
 
-use super::{Error, application_index::ApplicationKey};
+use super::{Error, Key};
 use api::{ObjectKey, version};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -9,7 +9,6 @@ use plan::{
     Submission,
     auxiliary::{AskedAddresses, Try},
 };
-use pods::PodSummary;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -31,6 +30,8 @@ pub(super) struct Note {
     /// The resourceVersion of this process's last write: an older copy must not be acted on. Zero if this process has
     /// not written the object since the watch began its latest complete list.
     pub written: u64,
+    /// The version up to which the watch reports no news: that of the last write that has ended by `end_write`.
+    echo: u64,
     /// Whether the last write was answered before the watch began its latest list.
     is_before_list: bool,
     /// When this process last wrote the status; recorded for applications only.
@@ -86,7 +87,7 @@ pub(super) struct Claim {
     /// Either all of a web UI, or all chosen: the other list is empty.
     pub addresses: AskedAddresses,
     /// Namespace and name of the application.
-    pub application: ApplicationKey,
+    pub application: Key,
 }
 
 impl Note {
@@ -105,11 +106,6 @@ impl ReconcileMemory {
     /// Returns all notes, by the uids of the objects. Whoever remembers anything waits until they are given back.
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<String, Note>> {
         self.0.lock()
-    }
-
-    /// Whether anything is remembered of the object.
-    pub(super) fn has(&self, uid: &str) -> bool {
-        self.0.lock().contains_key(uid)
     }
 
     /// Forgets an object that is gone, or about to be.
@@ -138,7 +134,7 @@ impl ReconcileMemory {
     pub(super) fn list_ends(&self, listed: &HashSet<String>) {
         self.0.lock().retain(|uid, note| {
             if note.is_before_list {
-                note.written = 0;
+                (note.written, note.echo) = (0, 0);
             }
             listed.contains(uid)
         });
@@ -161,6 +157,7 @@ impl ReconcileMemory {
         self.with(uid, |note| {
             if let Some(written) = written {
                 note.wrote(written);
+                note.echo = note.written;
             }
             note.told.take().is_some_and(|told| told > note.written)
         })
@@ -172,20 +169,15 @@ impl ReconcileMemory {
         let version = version(object);
         // A version that cannot be compared counts as new.
         version > 0
-            && self.with(&object.uid().unwrap_or_default(), |note| match &mut note.told {
-                Some(told) => {
-                    *told = version.max(*told);
-                    true
+            && self.0.lock().get_mut(&object.uid().unwrap_or_default()).is_some_and(|note| {
+                match &mut note.told {
+                    Some(told) => {
+                        *told = version.max(*told);
+                        true
+                    }
+                    None => version <= note.echo,
                 }
-                None => version <= note.written,
             })
-    }
-
-    /// Records the driver that a reconcile has seen as ended, if there is one.
-    pub(super) fn driver_ended(&self, uid: &str, driver: Option<&PodSummary>) {
-        if let Some(driver) = driver {
-            self.with(uid, |note| note.ended_driver = Some(driver.uid.clone()));
-        }
     }
 
     /// Records and logs that a reconcile has failed. Returns when to retry.
@@ -258,7 +250,8 @@ mod tests {
     #[test]
     fn what_is_listed_anew_counts_though_its_version_is_older_than_our_last_write() {
         let memory = ReconcileMemory::default();
-        memory.with("u", |note| note.wrote(&copy(1000)));
+        memory.begin_write("u");
+        memory.end_write("u", Some(&copy(1000)));
         memory.list_begins();
         assert!(memory.have_newer(&copy(10)), "the cache still has what it had");
         memory.list_ends(&listed(&["u"]));

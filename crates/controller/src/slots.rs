@@ -36,7 +36,7 @@ impl Slots {
         has_begun: impl FnOnce(),
         submit: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        let slot = self.slot(namespace).await;
+        let (of_all, _of_namespace) = self.slot(namespace).await;
         has_begun();
         let mut submit = std::pin::pin!(submit);
         if let Ok(submitted) = timeout(HELD_UP, &mut submit).await {
@@ -45,7 +45,10 @@ impl Slots {
             return submitted;
         }
         // A submission that has a slot of a held-up namespace keeps the slot.
-        let _slot = self.hold_up(namespace, slot);
+        if let Some(slot) = of_all {
+            self.hold_up(namespace);
+            drop(slot);
+        }
         let submitted = submit.await;
         if submitted.is_ok() {
             self.goes_on(namespace);
@@ -53,42 +56,35 @@ impl Slots {
         submitted
     }
 
-    async fn slot(&self, namespace: &str) -> Slot {
+    /// Waits for a slot of all namespaces, or for one of the namespace if that is held up.
+    async fn slot(&self, namespace: &str) -> (Option<Turn>, Option<OwnedSemaphorePermit>) {
         loop {
             let own = self.held_up.lock().get(namespace).cloned();
             if let Some(own) = own {
                 // The semaphore is closed when the namespace is not held up any more.
                 if let Ok(slot) = own.acquire_owned().await {
-                    return Slot::OfNamespace(slot);
+                    return (None, Some(slot));
                 }
             } else {
                 let slot = self.all.turn(None, namespace).await.expect("any number may wait");
                 // A submission that began to wait here before its namespace was held up waits for a slot of the
                 // namespace instead.
                 if !self.held_up.lock().contains_key(namespace) {
-                    return Slot::OfAll(slot);
+                    return (Some(slot), None);
                 }
             }
         }
     }
 
-    /// Records that submissions of the namespace take too long. Gives back a slot that belongs to all namespaces;
-    /// returns a slot that belongs to the namespace.
-    fn hold_up(&self, namespace: &str, slot: Slot) -> Option<OwnedSemaphorePermit> {
-        match slot {
-            Slot::OfNamespace(slot) => Some(slot),
-            Slot::OfAll(slot) => {
-                self.held_up.lock().entry(namespace.to_owned()).or_insert_with(|| {
-                    warn!(
-                        namespace,
-                        "submissions are held up: {OF_HELD_UP} at once until one of them succeeds or ends quickly"
-                    );
-                    Arc::new(Semaphore::new(OF_HELD_UP))
-                });
-                drop(slot);
-                None
-            }
-        }
+    /// Records that submissions of the namespace take too long.
+    fn hold_up(&self, namespace: &str) {
+        self.held_up.lock().entry(namespace.to_owned()).or_insert_with(|| {
+            warn!(
+                namespace,
+                "submissions are held up: {OF_HELD_UP} at once until one of them succeeds or ends quickly"
+            );
+            Arc::new(Semaphore::new(OF_HELD_UP))
+        });
     }
 
     fn goes_on(&self, namespace: &str) {
@@ -97,12 +93,6 @@ impl Slots {
             own.close();
         }
     }
-}
-
-/// The slot of one submission; dropping the value gives the slot back.
-enum Slot {
-    OfAll(Turn),
-    OfNamespace(OwnedSemaphorePermit),
 }
 
 #[cfg(test)]

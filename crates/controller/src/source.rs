@@ -1,16 +1,15 @@
-//! Keeps what the reconcile loops of schedules and of SparkConnects have in common: the cache that the watch of their kind
-//! feeds, the queue, what is remembered of each object, and how a reconcile begins and ends.
+//! Keeps what all reconcile loops have in common: the cache that the watch of their kind feeds, the queue, what is remembered
+//! of each object, and how a reconcile begins and ends.
 
 use super::{
-    Cluster, Error, FRESH_FACTS,
-    error::guarded,
-    kept::{Keep, Kept, Text, Whole},
+    Cluster, Error, FRESH_FACTS, Key, calls,
+    events::reference,
+    kept::{Keep, Kept},
     queue::Queue,
     reconcile_memory::ReconcileMemory,
-    status,
     workload::Workload,
 };
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, future};
 use jiff::Timestamp;
 use kube::{
     Resource, ResourceExt,
@@ -21,11 +20,63 @@ use kube::{
         watcher::Event,
     },
 };
+use plan::events;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{fmt::Debug, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, field, info_span, warn};
+use work::caught;
 
-/// The objects of the kind `K`, of which the cache has `T`.
+/// What is particular about the objects of one kind that are reconciled.
+pub(super) trait Reconciler: Send + Sync + 'static {
+    type Kind: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static;
+    type Part: Keep<Self::Kind> + Sync;
+
+    fn source(&self) -> &Source<Self::Kind, Self::Part>;
+
+    /// Brings an object a step further. Returns the time until the next reconcile if nothing changes before; none to wait
+    /// for a change.
+    fn reconcile(
+        &self,
+        object: &Self::Kind,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Option<Duration>, Error>> + Send;
+
+    /// Does what is to be done before an object is looked at, also if there is none of the name any more.
+    fn prepare(&self, _key: &Key) -> impl Future<Output = ()> + Send {
+        future::ready(())
+    }
+
+    /// Whether an object has to wait before it is read: for how long.
+    fn waits(&self, _watched: &Kept<Self::Kind, Self::Part>) -> Option<Duration> {
+        None
+    }
+
+    /// Stops driving an object in a namespace that is not this operator's. Another operator may drive it now, so the version
+    /// that this process has written last may be outdated when it is this one's turn again.
+    fn release(
+        &self,
+        watched: &Kept<Self::Kind, Self::Part>,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        self.source().memory.forget(&watched.uid().unwrap_or_default());
+        future::ready(Ok(()))
+    }
+
+    /// Handles an object that is being deleted. By default it is left to Kubernetes, which deletes what belongs to it.
+    fn end(&self, object: &Self::Kind) -> impl Future<Output = ()> + Send {
+        self.source().memory.forget(&object.uid().unwrap_or_default());
+        future::ready(())
+    }
+}
+
+/// The objects of the kind `K`, of which the cache has `T`. Cheap to clone: all clones share their data.
+#[derive(Clone)]
 pub(super) struct Source<K, T>
 where
     K: Resource<DynamicType = ()> + 'static,
@@ -45,7 +96,7 @@ where
         + Debug
         + DeserializeOwned
         + 'static,
-    T: Keep<K> + AsRef<Text>,
+    T: Keep<K>,
 {
     pub(super) fn new(cluster: Cluster, workload: &Workload, cache: Store<Kept<K, T>>) -> Self {
         Self { cluster, queue: Queue::new(workload.clone()), cache, memory: ReconcileMemory::default() }
@@ -84,63 +135,14 @@ where
                 // Not for this process's own status write: the reconcile that wrote it has already acted on it. Listed
                 // objects are queued all the same, because a write may have been undone before the list.
                 if !self.memory.is_echo(object) {
-                    self.queue.add(&ObjectRef::from_obj(object));
+                    self.queue.add(object);
                 }
             }
             Event::Delete(object) => {
                 self.memory.forget(&object.uid().unwrap_or_default());
-                self.queue.add(&ObjectRef::from_obj(object));
+                self.queue.add(object);
             }
         }
-    }
-
-    /// Has `reconcile` work on an object as the cache has it. Returns after which time to work on it again if nothing
-    /// changes before; none to wait for a change. An object that is about to go is left to Kubernetes, which deletes what
-    /// belongs to it.
-    pub(super) async fn look<F>(
-        &self,
-        namespace: &str,
-        name: &str,
-        reconcile: impl FnOnce(Whole<K>, Timestamp) -> F,
-    ) -> Option<Duration>
-    where
-        F: Future<Output = Result<Option<Duration>, Error>>,
-    {
-        let Some(watched) = self.cache.get(&ObjectRef::new(name).within(namespace)) else {
-            self.queue.workload.remove(namespace, name);
-            return None;
-        };
-        let watched = &*watched;
-        let (now, kind, uid) = (super::now(), K::kind(&()), watched.uid().unwrap_or_default());
-        let span =
-            info_span!("reconcile", kind = &*kind, namespace, name = field::Empty, state = field::Empty);
-        // Not in the macro above: the JSON log layer overwrites a field `name` that is set there.
-        span.record("name", name);
-        let look = async {
-            if !self.cluster.namespaces.include(namespace) {
-                // Another operator may drive the object now, so the version that this process has written last may be
-                // outdated when it is this one's turn again.
-                self.memory.forget(&uid);
-                return Ok(None);
-            }
-            let Some(whole) = self.cluster.reader.whole(watched, now).await? else { return Ok(None) };
-            if whole.object.meta().deletion_timestamp.is_some() {
-                self.memory.forget(&uid);
-                return Ok(None);
-            }
-            if self.memory.have_newer(&whole.object) {
-                debug!("the cache has not seen our last write yet");
-                return Ok(Some(FRESH_FACTS));
-            }
-            let wake = reconcile(whole, now).await?;
-            // Of an object that was deleted meanwhile, nothing is remembered any more.
-            if let Some(note) = self.memory.lock().get_mut(&uid) {
-                note.failures = 0;
-            }
-            Ok::<_, Error>(wake)
-        };
-        let looked = guarded(watched, &self.queue.workload, &self.cluster.events, now, look);
-        looked.instrument(span).await.unwrap_or_else(|error| Some(self.memory.again(watched, &error)))
     }
 
     /// Writes `status` in place of `before`. Returns the object as it is then, and whether the watch has reported a later
@@ -148,17 +150,89 @@ where
     ///
     /// # Errors
     ///
-    /// If the status cannot be written: see [`status::write`].
-    pub(super) async fn write<S: Serialize>(
+    /// If the status cannot be written: see [`calls::write_status`].
+    pub(super) async fn write(
         &self,
         object: &K,
-        before: &Option<S>,
-        status: &S,
+        before: &impl Serialize,
+        status: &impl Serialize,
     ) -> Result<(K, bool), Error> {
         let uid = object.uid().unwrap_or_default();
         self.memory.begin_write(&uid);
-        let written = status::write(&self.cluster.client, object, before, status).await;
+        let written = calls::write_status(&self.cluster.client, object, before, status).await;
         let is_outdated = self.memory.end_write(&uid, written.as_ref().ok());
         Ok((written?, is_outdated))
     }
+}
+
+/// Works on the objects in the queue until `stop` is cancelled.
+pub(super) async fn work<R: Reconciler>(of: &Arc<R>, stop: &CancellationToken) {
+    let working = Arc::clone(of);
+    let each = move |key: Key| {
+        let of = Arc::clone(&working);
+        async move { look(&*of, &key).await }
+    };
+    of.source().queue.work(stop, each).await;
+}
+
+/// Works on an object as the cache has it, or as it is fetched if it is too large for that. Returns after which time to work
+/// on it again if nothing changes before; none to wait for a change.
+async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
+    of.prepare(key).await;
+    let (namespace, name) = key;
+    let Source { cluster, queue, cache, memory } = of.source();
+    let Some(watched) = cache.get(&ObjectRef::new(name).within(namespace)) else {
+        queue.workload.remove(key);
+        return None;
+    };
+    let watched = &*watched;
+    let (now, kind, uid) = (super::now(), R::Kind::kind(&()), watched.uid().unwrap_or_default());
+    let span = info_span!(
+        "reconcile",
+        kind = &*kind,
+        namespace,
+        name = field::Empty,
+        state = field::Empty,
+        submission_id = field::Empty,
+    );
+    // Not in the macro above: the JSON log layer overwrites a field `name` that is set there.
+    span.record("name", name);
+    let look = async {
+        if !cluster.namespaces.include(namespace) {
+            return of.release(watched).await.map(|()| None);
+        }
+        if let Some(pause) = of.waits(watched) {
+            return Ok(Some(pause));
+        }
+        let Some((object, _turn)) = cluster.whole(watched, now).await? else { return Ok(None) };
+        if object.meta().deletion_timestamp.is_some() {
+            of.end(&object).await;
+            return Ok(None);
+        }
+        if memory.have_newer(&object) {
+            debug!("the cache has not seen our last write yet");
+            return Ok(Some(FRESH_FACTS));
+        }
+        let wake = of.reconcile(&object, now).await?;
+        // Of an object that was deleted meanwhile, nothing is remembered any more.
+        if let Some(note) = memory.lock().get_mut(&uid) {
+            note.failures = 0;
+        }
+        Ok::<_, Error>(wake)
+    };
+    let guarded = async {
+        let work = queue.workload.begin(key);
+        let looked = match caught(look).await {
+            Ok(looked) => looked,
+            Err(bug) => {
+                queue.workload.panics.inc();
+                let event = events::panicked(&bug.to_string());
+                cluster.send_event_once(reference(watched, &()), &event, now).await;
+                Err(bug.into())
+            }
+        };
+        work.end(&looked);
+        looked
+    };
+    guarded.instrument(span).await.unwrap_or_else(|error| Some(memory.again(watched, &error)))
 }

@@ -62,8 +62,14 @@ impl SubmissionEnvironment {
         if self.spark_conf.is_none() && self.hadoop_conf.is_none() {
             return Ok(Found { environment: self.environment.clone(), ..Found::default() });
         }
-        let this = self.clone();
-        spawn_blocking(move || this.read()).await.expect("reading files does not panic")
+        let Self { spark_conf, hadoop_conf, mut environment } = self.clone();
+        let read = spawn_blocking(move || {
+            environment.hadoop_conf = hadoop_conf.as_deref().map(texts).transpose()?;
+            environment.spark_conf = spark_conf.as_deref().map(texts).transpose()?.unwrap_or_default();
+            let defaults = environment.spark_conf.get(DEFAULTS).cloned().unwrap_or_default();
+            Ok::<_, Unreadable>(Found { defaults, environment, ..Found::default() })
+        });
+        read.await.expect("reading files does not panic")
     }
 
     /// Reads `spark-defaults.conf` as it is now, and nothing else; empty if there is no such file.
@@ -77,14 +83,6 @@ impl SubmissionEnvironment {
         };
         let read = spawn_blocking(move || text(&path)).await.expect("reading a file does not panic");
         Ok(read?.unwrap_or_default())
-    }
-
-    fn read(self) -> Result<Found, Unreadable> {
-        let mut environment = self.environment;
-        environment.hadoop_conf = self.hadoop_conf.as_deref().map(texts).transpose()?;
-        environment.spark_conf = self.spark_conf.as_deref().map(texts).transpose()?.unwrap_or_default();
-        let defaults = environment.spark_conf.get(DEFAULTS).cloned().unwrap_or_default();
-        Ok(Found { defaults, environment, ..Found::default() })
     }
 }
 

@@ -1,11 +1,10 @@
 //! Measures how many submissions there are, how they end, and how long they take.
 
-use plan::submission_plan::Submitter;
+use plan::{SubmissionProgress, submission_plan::Submitter};
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use spark_client::Reason;
 use std::time::Instant;
 
 /// The metrics of submissions.
@@ -15,21 +14,11 @@ pub struct SubmissionMetrics {
     running: Gauge,
     durations: Family<Labels<2>, Histogram>,
     /// By the reason why an application has to be submitted by `spark-submit` in a submission pod.
-    fallbacks: Family<Labels<1>, Counter>,
+    pub(super) fallbacks: Family<Labels<1>, Counter>,
 }
 
 /// Names and values.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
-
-api::words! {
-    /// How a submission has ended.
-    #[derive(Clone, Copy, Debug)]
-    pub(super) enum Outcome {
-        Succeeded = "succeeded",
-        DriverExists = "driver_exists",
-        Failed = "failed",
-    }
-}
 
 /// The measurement of one submission. A submission whose measurement is dropped without a call of `ended` counts as
 /// cancelled.
@@ -73,11 +62,6 @@ impl SubmissionMetrics {
         self.waiting.inc();
         Measured { metrics: self, submitter, begun: None, outcome: "cancelled" }
     }
-
-    /// Counts a submission that is left to a submission pod.
-    pub(super) fn fell_back(&self, reason: Reason) {
-        self.fallbacks.get_or_create(&[("reason", reason.as_str())]).inc();
-    }
 }
 
 impl Measured<'_> {
@@ -87,8 +71,14 @@ impl Measured<'_> {
         self.begun = Some(Instant::now());
     }
 
-    pub(super) fn ended(mut self, outcome: Outcome) {
-        self.outcome = outcome.as_str();
+    pub(super) fn ended(mut self, progress: &SubmissionProgress) {
+        self.outcome = match progress {
+            SubmissionProgress::DriverExists => "driver_exists",
+            SubmissionProgress::Failed(_) => "failed",
+            SubmissionProgress::Running
+            | SubmissionProgress::PodMade
+            | SubmissionProgress::Succeeded { .. } => "succeeded",
+        };
     }
 }
 

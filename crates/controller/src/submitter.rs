@@ -2,20 +2,17 @@
 //! The next reconcile observes the result, by submission id.
 
 use super::{
-    ApplicationRef,
+    Applications, Setup, key,
     objects::{Encoded, Error, InFlight, Maker},
-    queue::Queue,
-    reconcile_memory::{Note, ReconcileMemory, Started},
+    reconcile_memory::{Note, Started},
     slots::Slots,
-    submission_metrics::{Outcome, SubmissionMetrics},
     submission_room::SubmissionRoom,
     webhook_probe::WebhookProbe,
 };
 use api::SparkApplication;
-use kube::{Client, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use plan::{
-    By, Policy, Submission, SubmissionProgress, SubmitRequest, copies::Copies, extension::Extensions,
-    submission_plan::Submitter as Kind,
+    By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, submission_plan::Submitter as Kind,
 };
 use spark_client::Reason;
 use std::sync::Arc;
@@ -29,10 +26,8 @@ use work::caught;
 /// Submits applications, a limited number at once, and remembers the result of each submission.
 pub(super) struct Submitter {
     means: Arc<Means>,
-    memory: ReconcileMemory,
+    applications: Applications,
     room: Arc<SubmissionRoom>,
-    /// The queue of applications, for those whose submission has ended.
-    queue: Arc<Queue>,
     tasks: TaskTracker,
     /// Ends all submissions at once, even those that have a request without an answer, and without waiting when it is
     /// dropped: a leader that has lost the lease has no time to wait.
@@ -41,14 +36,11 @@ pub(super) struct Submitter {
 
 /// The parts that every submission uses.
 struct Means {
-    client: Client,
+    setup: Setup,
     /// The check that the API server reaches the webhook; none if there is no webhook.
     webhook_probe: Option<WebhookProbe>,
     /// Limits how many submissions run at once.
     slots: Slots,
-    metrics: SubmissionMetrics,
-    /// The extensions, one of which may have advice where an object cannot be created.
-    extensions: Extensions,
 }
 
 /// A submission as it waits for its turn.
@@ -85,28 +77,19 @@ impl Planned {
 const PARSED: usize = 8;
 
 impl Submitter {
-    /// Creates a submitter that makes the objects of so many applications at once. If the operator has a webhook, submissions
-    /// wait until the API server reaches it. Every application whose submission has ended is added to `queue`.
-    pub(super) fn new(
-        client: Client,
-        at_once: usize,
-        metrics: SubmissionMetrics,
-        policy: &Policy,
-        memory: ReconcileMemory,
-        queue: Arc<Queue>,
-    ) -> Self {
+    /// Creates a submitter that makes the objects of so many applications at once as `setup` says. If the operator has a
+    /// webhook, submissions wait until the API server reaches it. Every application whose submission has ended is queued.
+    pub(super) fn new(applications: Applications, setup: &Setup) -> Self {
+        let has_webhook = setup.policy.submission.has_webhook;
         let means = Means {
-            webhook_probe: policy.submission.has_webhook.then(|| WebhookProbe::new(client.clone())),
-            client,
-            slots: Slots::new(at_once),
-            metrics,
-            extensions: policy.extensions.clone(),
+            webhook_probe: has_webhook.then(|| WebhookProbe::new(setup.client.clone())),
+            slots: Slots::new(setup.max_submissions),
+            setup: setup.clone(),
         };
         Self {
             means: Arc::new(means),
-            memory,
-            room: SubmissionRoom::new(Arc::clone(&queue)),
-            queue,
+            room: SubmissionRoom::new(Arc::clone(&applications.queue)),
+            applications,
             tasks: TaskTracker::new(),
             abandoned: CancellationToken::new().drop_guard(),
         }
@@ -114,7 +97,8 @@ impl Submitter {
 
     /// Returns the last submission of the application with this uid.
     pub(super) fn submission(&self, uid: &str) -> Option<Submission> {
-        self.memory.lock().get(uid)?.submission.as_ref().map(|started| started.submission.clone())
+        let notes = self.applications.memory.lock();
+        notes.get(uid)?.submission.as_ref().map(|started| started.submission.clone())
     }
 
     /// Whether the next submission of this application may be planned. If not, it is queued again when there is room.
@@ -132,28 +116,26 @@ impl Submitter {
             return;
         }
         let started = Started { submission, cancel: cancel.clone().drop_guard() };
-        self.memory.with(&uid, |note| note.submission = Some(started));
+        self.applications.memory.with(&uid, |note| note.submission = Some(started));
 
-        let application =
-            ApplicationRef::new(&application.name_any()).within(&application.namespace().unwrap_or_default());
+        let (namespace, name) = key(application);
         let planned = Planned::of(by, copies);
-        let place = self.room.take(application.namespace.as_deref().unwrap_or_default(), planned.len());
+        let place = self.room.take(&namespace, planned.len());
         let span = info_span!(parent: None, "submit",
-            namespace = application.namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
+            namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
             submitter = planned.submitter.as_str());
-        span.record("name", &application.name);
-        let (means, memory, queue) = (Arc::clone(&self.means), self.memory.clone(), Arc::clone(&self.queue));
+        span.record("name", &name);
+        let (means, applications) = (Arc::clone(&self.means), self.applications.clone());
         let abandoned = self.abandoned.token().clone();
         let task = async move {
-            let namespace = application.namespace.as_deref().unwrap_or_default();
             let in_flight = InFlight::default();
             let submit = async {
-                let submitted = caught(means.submit(namespace, &uid, planned, &in_flight)).await;
+                let submitted = caught(means.submit(&namespace, &uid, planned, &in_flight)).await;
                 submitted.unwrap_or_else(|bug| SubmissionProgress::Failed(bug.to_string()))
             };
             let given_up = async {
                 cancel.cancelled().await;
-                in_flight.none().await
+                in_flight.lock().await
             };
             let progress = tokio::select! {
                 progress = submit => Some(progress),
@@ -164,7 +146,7 @@ impl Submitter {
             if progress.is_none() {
                 info!("submission ended: the application is gone or has changed");
             }
-            if let Some(note) = memory.lock().get_mut(&uid)
+            if let Some(note) = applications.memory.lock().get_mut(&uid)
                 && let Some(started) = &mut note.submission
                 && started.submission.id == run.id
             {
@@ -173,7 +155,7 @@ impl Submitter {
                     None => note.submission = None,
                 }
             }
-            queue.add(&application);
+            applications.queue.push(&namespace, &name);
         };
         self.tasks.spawn(task.instrument(span));
     }
@@ -181,7 +163,7 @@ impl Submitter {
     /// Ends the submission of the application with this uid as soon as it has no request without an answer. The
     /// submission has ended when [`Self::submission`] does not return it any more.
     pub(super) fn stop_one(&self, uid: &str) {
-        if let Some(Note { submission: Some(started), .. }) = self.memory.lock().get(uid) {
+        if let Some(Note { submission: Some(started), .. }) = self.applications.memory.lock().get(uid) {
             started.cancel.token().cancel();
         }
     }
@@ -204,15 +186,15 @@ impl Means {
         in_flight: &InFlight,
     ) -> SubmissionProgress {
         let Planned { submitter, fallback, children, copies, pod, done } = planned;
-        let mut measured = self.metrics.waiting(submitter);
+        let Setup { client, policy, submission_metrics: metrics, .. } = &self.setup;
+        let mut measured = metrics.waiting(submitter);
         if let Some(reason) = fallback {
-            self.metrics.fell_back(reason);
+            metrics.fallbacks.get_or_create(&[("reason", reason.as_str())]).inc();
         }
         if let Some(webhook_probe) = &self.webhook_probe {
             webhook_probe.reached(namespace).await;
         }
-        let (client, extensions) = (&self.client, &self.extensions);
-        let maker = Maker { client, namespace, owner: uid, extensions, in_flight };
+        let maker = Maker { client, namespace, owner: uid, extensions: &policy.extensions, in_flight };
         let make = async {
             for child in &children {
                 maker.make(child).await?;
@@ -227,41 +209,37 @@ impl Means {
                 maker.make(&pod).await
             }
         };
-        let made = self.slots.within(namespace, || measured.begun(), make).await;
-        match made {
+        let progress = match self.slots.within(namespace, || measured.begun(), make).await {
+            Ok(()) if submitter == Kind::Native => {
+                info!("submitted");
+                done
+            }
             Ok(()) => {
-                info!("{}", what_was_made(submitter));
-                measured.ended(Outcome::Succeeded);
+                info!("submission pod made");
                 done
             }
             Err(error) => {
                 info!(%error, "submission failed");
-                let (outcome, progress) = match error {
-                    Error::DriverExists => (Outcome::DriverExists, SubmissionProgress::DriverExists),
-                    Error::Failed(why) => (Outcome::Failed, SubmissionProgress::Failed(why)),
-                };
-                measured.ended(outcome);
-                progress
+                match error {
+                    Error::DriverExists => SubmissionProgress::DriverExists,
+                    Error::Failed(why) => SubmissionProgress::Failed(why),
+                }
             }
-        }
-    }
-}
-
-/// Returns the log line for a submission whose objects are all created.
-const fn what_was_made(submitter: Kind) -> &'static str {
-    match submitter {
-        Kind::Native => "submitted",
-        Kind::Auto | Kind::SparkSubmit => "submission pod made",
+        };
+        measured.ended(&progress);
+        progress
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Workloads;
+    use crate::{Cluster, source::Source};
     use http::{Request, Response};
-    use kube::client::{Body, ClientBuilder};
-    use prometheus_client::registry::Registry;
+    use kube::{
+        client::{Body, ClientBuilder},
+        runtime::reflector,
+    };
     use serde_json::{from_value, json};
     use spark_client::Objects;
     use std::{
@@ -287,13 +265,13 @@ mod tests {
                 Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
             }
         });
-        let client = ClientBuilder::new(service, "default").build();
-        let mut policy = Policy::new("k8s://api");
-        policy.submission.has_webhook = false;
-        let metrics = SubmissionMetrics::new(&mut Registry::default());
-        let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).applications);
-        let submitter =
-            Submitter::new(client, 1, metrics, &policy, ReconcileMemory::default(), Arc::clone(&queue));
+        let mut setup = Setup::of_tests(ClientBuilder::new(service, "default").build(), "default");
+        setup.policy.submission.has_webhook = false;
+        let cache = reflector::store().0;
+        let applications =
+            Source::new(Cluster::new(&setup, cache.clone()), &setup.workloads.applications, cache);
+        let queue = Arc::clone(&applications.queue);
+        let submitter = Submitter::new(applications, &setup);
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",
             "kind": "SparkApplication",

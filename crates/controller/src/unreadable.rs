@@ -1,8 +1,9 @@
 //! Sends events about objects that a watch could not read and that no reconcile reports: pods, Services and Ingresses.
 
-use super::{events::Events, now};
+use super::{Cluster, now};
 use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
+use plan::events::invalid;
 use std::collections::VecDeque;
 use tokio::sync::Notify;
 use work::Lines;
@@ -29,13 +30,15 @@ impl UnreadableObjects {
         }
     }
 
-    /// Sends an event about each reported object in a namespace of this operator (`is_ours`); never ends.
-    pub(super) async fn send_events(&self, events: &Events, is_ours: impl Fn(&str) -> bool) {
+    /// Sends an event about each reported object in a namespace of this operator; never ends.
+    pub(super) async fn send_events(&self, cluster: &Cluster) {
+        // Until then, a namespace that is chosen by its labels does not count as chosen.
+        cluster.namespaces.synced().await;
         loop {
             match self.next() {
                 Some((namespace, (object, error))) => {
-                    if is_ours(&namespace) {
-                        events.unreadable(object, &error, now()).await;
+                    if cluster.namespaces.include(&namespace) {
+                        cluster.send_event_once(object, &invalid(&error), now()).await;
                     }
                 }
                 None => self.news.notified().await,

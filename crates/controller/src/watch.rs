@@ -2,9 +2,9 @@
 //! and each object is decoded separately. An object that cannot be read is logged, counted and, if no reconcile handles
 //! its kind, reported by an event. Such an object does not delay the others.
 
-use super::{events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
+use super::{calls::PAGE, events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
 use api::Lenient;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt, future};
 use kube::{
     Api, Client, Resource, ResourceExt,
     core::NamespaceScope,
@@ -23,10 +23,6 @@ use std::{fmt::Debug, sync::Arc};
 use tokio::sync::Semaphore;
 use tracing::warn;
 use watches::{Watches, page_by_page};
-
-/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit, and a page is
-/// in memory as text: kube's default of 500 objects would be a single answer of 750 MB.
-pub(super) const PAGE: u32 = 20;
 
 /// An object that a watch reports, or what is kept of it.
 pub(super) trait Readable:
@@ -50,7 +46,8 @@ where
 #[derive(Clone)]
 pub struct Watching {
     client: Client,
-    namespaces: Namespaces,
+    /// The namespaces that the admin has chosen.
+    pub(super) namespaces: Namespaces,
     /// The longest time that one watch request lasts; the next request continues where it ended.
     seconds: u32,
     unreadable: Family<[(&'static str, String); 1], Counter>,
@@ -82,11 +79,6 @@ impl Watching {
         Self { reports: Some(reports), ..self.clone() }
     }
 
-    /// Returns the namespaces that the admin has chosen.
-    pub(super) const fn namespaces(&self) -> &Namespaces {
-        &self.namespaces
-    }
-
     /// Yields all objects of the kind `of` with the labels `selector` in the namespaces that the operator may watch, then each
     /// change; never ends. If the namespaces are chosen by their names, the operator has permissions only in these
     /// namespaces, and watches each of them separately. Otherwise one watch covers all namespaces, and the caller ignores the
@@ -97,33 +89,44 @@ impl Watching {
         selector: Option<&str>,
     ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
         let Some(named) = self.namespaces.named().cloned() else {
-            let api = Api::<O>::all_with(self.client::<O>(of, None), of);
-            return self.followed(api, of, selector).left_stream();
+            return self.of_cluster(of, selector).left_stream();
         };
         let (watching, of, selector) = (self.clone(), of.clone(), selector.map(str::to_owned));
-        let watch = move |namespace: &str| {
-            let api =
-                Api::<O>::all_with(watching.client::<O>(&of, Some(namespace)), &of).constrain(namespace);
-            watching.followed(api, &of, selector.as_deref()).boxed()
-        };
+        let watch =
+            move |namespace: &str| watching.of_namespace::<O>(namespace, &of, selector.as_deref()).boxed();
         merged(named, watch).right_stream()
     }
 
-    /// Yields all objects in the cluster, then each change; never ends.
-    pub(super) fn of_cluster<O: Readable + Resource<DynamicType = ()>>(
+    /// Yields the same as [`Self::events`], without the failures, which it logs.
+    pub(super) fn changes<O: Readable + Resource<Scope: NamespaceScope>>(
         &self,
-    ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
-        self.followed(Api::all(self.client::<O>(&(), None)), &(), None)
+        of: &O::DynamicType,
+        selector: &str,
+    ) -> impl Stream<Item = Event<O>> + Send + use<O> {
+        let kind = O::kind(of).into_owned();
+        self.events(of, Some(selector)).filter_map(move |event| {
+            future::ready(event.inspect_err(|error| warn!(kind, %error, "the watch is retried")).ok())
+        })
     }
 
-    /// Yields all objects in `namespace` with the labels `selector`, then each change; never ends.
-    pub(super) fn of_namespace<O: Readable + Resource<DynamicType = (), Scope: NamespaceScope>>(
+    /// Like [`Self::events`], in the whole cluster.
+    pub(super) fn of_cluster<O: Readable>(
+        &self,
+        of: &O::DynamicType,
+        selector: Option<&str>,
+    ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
+        self.followed(Api::all_with(self.client::<O>(of, None), of), of, selector)
+    }
+
+    /// Like [`Self::events`], in `namespace`.
+    pub(super) fn of_namespace<O: Readable + Resource<Scope: NamespaceScope>>(
         &self,
         namespace: &str,
-        selector: &str,
+        of: &O::DynamicType,
+        selector: Option<&str>,
     ) -> impl Stream<Item = watcher::Result<Event<O>>> + Send + use<O> {
-        let api = Api::<O>::all_with(self.client::<O>(&(), Some(namespace)), &()).constrain(namespace);
-        self.followed(api, &(), Some(selector))
+        let api = Api::<O>::all_with(self.client::<O>(of, Some(namespace)), of).constrain(namespace);
+        self.followed(api, of, selector)
     }
 
     /// Returns the client of a watch of a kind in `namespace`, or in all namespaces: see [`Watches::begin`].

@@ -2,17 +2,15 @@
 //! the pod is ready, and the API server learns of a new caBundle a moment after it is written. A driver that is created
 //! before both have happened is refused.
 
-use super::calls;
+use super::calls::Calls;
 use api::{
     Role,
     names::{annotation, label},
 };
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{OnceCell, SetOnce},
@@ -74,32 +72,26 @@ impl WebhookProbe {
     /// Other checks of the pod's content come after the webhook, so their refusals also show that the webhook is
     /// reached.
     async fn finds(&self, namespace: &str) -> Result<(), kube::Error> {
-        let keep_nothing = PostParams { dry_run: true, ..PostParams::default() };
-        let pods = Api::namespaced(self.client.clone(), namespace);
-        let made: kube::Result<calls::Metadata<Pod>> = calls::create(&pods, &driver(), &keep_nothing).await;
-        match made {
+        match Calls::of::<Pod>(&self.client, namespace).dry_run(driver().to_string()).await {
             // The API server reports a webhook that it cannot call as an internal error (500).
             Err(kube::Error::Api(status)) if status.code != 500 => Ok(()),
-            result => result.map(drop),
+            result => result,
         }
     }
 }
 
 /// Returns a driver pod that requests no changes from the webhook.
-fn driver() -> Pod {
-    let container = Container {
-        name: Role::Driver.container().to_owned(),
-        image: Some("none".to_owned()),
-        ..Container::default()
-    };
-    let metadata = ObjectMeta {
-        name: Some("spark-operator-webhook-probe".to_owned()),
-        labels: Some([(label::SPARK_ROLE.to_owned(), Role::Driver.as_str().to_owned())].into()),
-        annotations: Some([(annotation::ENV.to_owned(), "[]".to_owned())].into()),
-        ..ObjectMeta::default()
-    };
-    let spec = PodSpec { containers: vec![container], ..PodSpec::default() };
-    Pod { metadata, spec: Some(spec), ..Pod::default() }
+fn driver() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "spark-operator-webhook-probe",
+            "labels": {label::SPARK_ROLE: Role::Driver.as_str()},
+            "annotations": {annotation::ENV: "[]"},
+        },
+        "spec": {"containers": [{"name": Role::Driver.container(), "image": "none"}]},
+    })
 }
 
 #[cfg(test)]
@@ -107,7 +99,6 @@ mod tests {
     use super::*;
     use http::{Request, Response};
     use kube::client::{Body, ClientBuilder};
-    use serde_json::json;
     use std::convert::Infallible;
 
     #[tokio::test(start_paused = true)]
@@ -115,7 +106,7 @@ mod tests {
         let service = tower::service_fn(|request: Request<Body>| async move {
             let is_broken = request.uri().path().contains("/broken/");
             let code = if is_broken { 500 } else { 201 };
-            let answer = if is_broken { json!({"kind": "Status", "code": code}) } else { json!(driver()) };
+            let answer = if is_broken { json!({"kind": "Status", "code": code}) } else { driver() };
             let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
             Ok::<_, Infallible>(answer.unwrap())
         });

@@ -1,6 +1,7 @@
 //! Records how much work the reconcile loops have and whether it gets done: which objects wait for a reconcile, which
 //! objects are being reconciled, and how long both take.
 
+use super::Key;
 use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
@@ -34,9 +35,6 @@ const SCHEDULES_AT_ONCE: u16 = 64;
 /// The number of SparkConnects reconciled at once. They are few, and a reconcile is some small requests.
 const CONNECTS_AT_ONCE: u16 = 16;
 
-/// Namespace and name of an object.
-type Key = (String, String);
-
 /// The work of the reconcile loops: one loop for each kind.
 #[derive(Clone, Debug)]
 pub struct Workloads {
@@ -59,9 +57,13 @@ pub struct Workload {
     adds: Counter,
     waited: Histogram,
     worked: Histogram,
-    /// The number of reconciles with each outcome.
-    ends: [Counter; Outcome::ALL.len()],
-    panics: Counter,
+    /// The number of reconciles after which nothing is left to do.
+    done: Counter,
+    /// The number of reconciles after which the object is to be reconciled again after some time.
+    again: Counter,
+    failed: Counter,
+    /// The number of reconciles that have hit a bug of the operator.
+    pub(super) panics: Counter,
 }
 
 #[derive(Debug)]
@@ -79,18 +81,6 @@ pub(super) struct Work<'a> {
     workload: &'a Workload,
     key: Key,
     began: Instant,
-}
-
-api::words! {
-    /// The outcome of a reconcile, in the categories of controller-runtime.
-    #[derive(Clone, Copy, Debug)]
-    pub(super) enum Outcome {
-        /// Nothing is left to do.
-        Done = "success",
-        /// The object is to be reconciled again after some time.
-        Again = "requeue_after",
-        Failed = "error",
-    }
 }
 
 impl Workloads {
@@ -116,12 +106,12 @@ impl Workloads {
 
     /// Forgets the objects that were still waiting when a term as leader ended: another leader handles them.
     pub fn forget(&self) {
-        self.all().into_iter().for_each(Workload::forget);
+        self.all().into_iter().for_each(|of| of.state.lock().waiting.clear());
     }
 
     /// Returns a description of each loop that is stuck.
     pub fn stuck(&self) -> impl Iterator<Item = String> {
-        self.all().into_iter().filter_map(Workload::stuck)
+        self.all().into_iter().filter_map(|of| of.state.lock().stuck(of.kind, Instant::now()))
     }
 
     /// Writes a metric of each loop. Metrics of queues have a label more: the name of the queue, which is that of its
@@ -157,52 +147,34 @@ impl Workload {
             adds: Counter::default(),
             waited: Histogram::new(buckets),
             worked: Histogram::new(buckets),
-            ends: Default::default(),
+            done: Counter::default(),
+            again: Counter::default(),
+            failed: Counter::default(),
             panics: Counter::default(),
         }
     }
 
-    /// Forgets the objects that were still waiting when a term as leader ended: another leader handles them.
-    fn forget(&self) {
-        self.state.lock().waiting.clear();
-    }
-
     /// Records that there is a reason to reconcile the object.
-    pub(super) fn waits(&self, namespace: &str, name: &str) {
+    pub(super) fn waits(&self, key: &Key) {
         self.adds.inc();
-        self.state.lock().waiting.entry(key(namespace, name)).or_insert_with(Instant::now);
+        self.state.lock().waiting.entry(key.clone()).or_insert_with(Instant::now);
     }
 
     /// Records that the object does not exist any more, so that no reconcile follows.
-    pub(super) fn remove(&self, namespace: &str, name: &str) {
-        self.state.lock().waiting.remove(&key(namespace, name));
+    pub(super) fn remove(&self, key: &Key) {
+        self.state.lock().waiting.remove(key);
     }
 
     /// Records that the reconcile of the object begins.
-    pub(super) fn begin(&self, namespace: &str, name: &str) -> Work<'_> {
-        let (key, began) = (key(namespace, name), Instant::now());
+    pub(super) fn begin(&self, key: &Key) -> Work<'_> {
+        let began = Instant::now();
         let mut state = self.state.lock();
         // An object whose reconcile is started by a timer has not waited.
-        if let Some(since) = state.waiting.remove(&key) {
+        if let Some(since) = state.waiting.remove(key) {
             self.waited.observe((began - since).as_secs_f64());
         }
         state.running.insert(key.clone(), began);
-        Work { workload: self, key, began }
-    }
-
-    /// Returns a description of the object on which the loop is stuck, if the loop is stuck.
-    fn stuck(&self) -> Option<String> {
-        self.state.lock().stuck(self.kind, Instant::now())
-    }
-
-    /// Counts a reconcile that has hit a bug of the operator.
-    pub(super) fn panicked(&self) {
-        self.panics.inc();
-    }
-
-    /// Returns the number of reconciles that have ended like this.
-    fn ended(&self, outcome: Outcome) -> &Counter {
-        &self.ends[outcome as usize]
+        Work { workload: self, key: key.clone(), began }
     }
 
     /// Returns for how long each reconcile has been running.
@@ -212,9 +184,15 @@ impl Workload {
 }
 
 impl Work<'_> {
-    pub(super) fn end(self, outcome: Outcome) {
-        self.workload.worked.observe(self.began.elapsed().as_secs_f64());
-        self.workload.ended(outcome).inc();
+    /// Counts a reconcile with the result `wake`: the time until the next reconcile, if one is needed.
+    pub(super) fn end<E>(self, wake: &Result<Option<Duration>, E>) {
+        let Workload { worked, done, again, failed, .. } = self.workload;
+        worked.observe(self.began.elapsed().as_secs_f64());
+        match wake {
+            Ok(None) => done.inc(),
+            Ok(Some(_)) => again.inc(),
+            Err(_) => failed.inc(),
+        };
     }
 }
 
@@ -223,17 +201,6 @@ impl Drop for Work<'_> {
         let mut state = self.workload.state.lock();
         state.running.remove(&self.key);
         state.moved = Instant::now();
-    }
-}
-
-impl Outcome {
-    /// Returns the outcome of a reconcile with the result `wake`: the time until the next reconcile, if one is needed.
-    pub(super) fn of<E>(wake: &Result<Option<Duration>, E>) -> Self {
-        match wake {
-            Ok(None) => Self::Done,
-            Ok(Some(_)) => Self::Again,
-            Err(_) => Self::Failed,
-        }
     }
 }
 
@@ -260,14 +227,16 @@ impl Collector for Workloads {
         let (name, help) = ("controller_runtime_reconcile", "Reconciles, by result");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for workload in self.all() {
-            for outcome in Outcome::ALL {
-                let labels = [("controller", workload.label), ("result", outcome.as_str())];
-                workload.ended(outcome).encode(family.encode_family(&labels)?)?;
+            let Workload { done, again, failed, .. } = workload;
+            // The categories of controller-runtime.
+            for (result, ended) in [("success", done), ("requeue_after", again), ("error", failed)] {
+                let labels = [("controller", workload.label), ("result", result)];
+                ended.encode(family.encode_family(&labels)?)?;
             }
         }
 
         let encoder = &mut encoder;
-        let failed = |of: &Workload| of.ended(Outcome::Failed).clone();
+        let failed = |of: &Workload| of.failed.clone();
         let help = "Reconciles that have failed";
         self.family(encoder, "controller_runtime_reconcile_errors", help, failed)?;
         let help = "Reconciles that have failed and are not tried again: none";
@@ -305,13 +274,13 @@ impl Collector for Workloads {
     }
 }
 
-fn key(namespace: &str, name: &str) -> Key {
-    (namespace.to_owned(), name.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn key(name: &str) -> Key {
+        ("default".to_owned(), name.to_owned())
+    }
 
     #[test]
     fn work_that_nobody_does_is_stuck_and_an_idle_loop_is_not() {
@@ -321,18 +290,18 @@ mod tests {
             workload.state.lock().stuck(workload.kind, now)
         };
         assert_eq!(after(100_000), None);
-        workload.waits("default", "pi");
+        workload.waits(&key("pi"));
         assert_eq!(after(60), None);
         assert_eq!(after(200).unwrap(), "SparkApplication default/pi has waited for its reconcile for 200 s");
 
-        let work = workload.begin("default", "pi");
+        let work = workload.begin(&key("pi"));
         assert_eq!(after(60), None);
         assert_eq!(after(200).unwrap(), "SparkApplication default/pi has been in its reconcile for 200 s");
-        work.end(Outcome::Done);
+        work.end(&Ok::<_, ()>(None));
         assert_eq!(after(100_000), None);
 
-        workload.waits("default", "gone");
-        workload.remove("default", "gone");
+        workload.waits(&key("gone"));
+        workload.remove(&key("gone"));
         assert_eq!(after(100_000), None);
     }
 
@@ -341,11 +310,11 @@ mod tests {
         let mut registry = Registry::default();
         let workloads = Workloads::new(&mut registry, 7);
         let workload = &workloads.applications;
-        workload.waits("default", "pi");
-        workload.begin("default", "pi").end(Outcome::Failed);
-        workload.panicked();
-        workload.waits("default", "pi");
-        workload.waits("default", "pi");
+        workload.waits(&key("pi"));
+        workload.begin(&key("pi")).end(&Err(()));
+        workload.panics.inc();
+        workload.waits(&key("pi"));
+        workload.waits(&key("pi"));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let controller = "controller=\"sparkapplication\"";
@@ -376,7 +345,7 @@ mod tests {
     #[test]
     fn a_reconcile_that_hangs_while_others_end_is_stuck_in_the_end() {
         let workload = Workloads::new(&mut Registry::default(), 2).applications;
-        let _hanging = workload.begin("default", "slow");
+        let _hanging = workload.begin(&key("slow"));
         let mut later = Instant::now() + Duration::from_secs(600);
         workload.state.lock().moved = later;
         assert_eq!(workload.state.lock().stuck(workload.kind, later), None);

@@ -3,7 +3,7 @@
 use super::{
     super::{
         Error,
-        calls::{self, only},
+        calls::{self, Calls, only},
         execute,
         objects::already_exists,
     },
@@ -14,9 +14,9 @@ use api::{ObjectKey, ObjectKind, SparkConnect};
 use connect::Action;
 use jiff::Timestamp;
 use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, PostParams, Preconditions},
-    core::{Request, Status},
+    ResourceExt,
+    api::{DeleteParams, Preconditions},
+    core::Status,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -55,8 +55,7 @@ impl Context {
             Action::Delete { key, uid } => self.delete(connect, &key, &only(Some(uid))).await,
             Action::DeleteConnect => {
                 let namespace = connect.namespace().unwrap_or_default();
-                let connects =
-                    Api::<SparkConnect>::namespaced(self.source.cluster.client.clone(), &namespace);
+                let connects = Calls::of::<SparkConnect>(&self.source.cluster.client, &namespace);
                 let preconditions =
                     Preconditions { uid: Some(uid), resource_version: connect.resource_version() };
                 execute::delete(&connects, &connect.name_any(), preconditions).await?;
@@ -68,10 +67,9 @@ impl Context {
 
     /// Creates the server's pod, unless there is one of the name. Returns why the API server refuses it, if it does.
     async fn create(&self, connect: &SparkConnect, pod: &Value) -> Result<Option<String>, Error> {
-        let path = POD.path(&connect.namespace().unwrap_or_default());
-        let body = serde_json::to_vec(pod).expect("a JSON value is JSON");
-        let request = Request::new(path).create(&PostParams::default(), body);
-        match calls::send(&self.source.cluster.client, request).await {
+        let namespace = connect.namespace().unwrap_or_default();
+        let pods = Calls::of_kind(&self.source.cluster.client, &POD, &namespace);
+        match pods.create(pod.to_string()).await {
             Ok(_) => {
                 info!("server created");
                 Ok(None)
@@ -88,13 +86,10 @@ impl Context {
         key: &ObjectKey,
         parameters: &DeleteParams,
     ) -> Result<(), Error> {
-        let path = key.kind.path(&connect.namespace().unwrap_or_default());
-        let request = Request::new(path).delete(&key.name, parameters);
-        match calls::send(&self.source.cluster.client, request).await {
-            // It is gone already, or another object has its name by now.
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
-            deleted => deleted.map(drop).map_err(Error::api("DELETE of what belongs to a SparkConnect")),
-        }
+        let namespace = connect.namespace().unwrap_or_default();
+        let calls = Calls::of_kind(&self.source.cluster.client, &key.kind, &namespace);
+        let deleted = calls::done_or_gone(calls.delete(&key.name, parameters).await);
+        deleted.map_err(Error::api("DELETE of what belongs to a SparkConnect"))
     }
 
     /// Applies those objects of `wanted` that differ from what this process has applied last, or that somebody has changed
@@ -130,7 +125,7 @@ impl Context {
             {
                 let why = format!("{key} is refused: {}", status.message);
                 let occasion = connect.metadata.generation.unwrap_or_default().to_string();
-                self.source.cluster.events.send(connect, &occasion, &connect::not_applied(&why), now).await;
+                self.source.cluster.send_event(connect, &occasion, &connect::not_applied(&why), now).await;
                 if !is_ingress {
                     self.source.memory.with(&uid, |note| note.refused_object = Some(why));
                     return Ok(Applied::Refused);

@@ -76,7 +76,7 @@ struct Given {
 pub(super) struct Address(Option<String>);
 
 impl Keep<Pod> for Address {
-    fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+    fn of(pod: &Lenient<Pod>, _: &str) -> Self {
         let pod = pod.0.as_ref().ok().map(ServerPod::of);
         Self(pod.filter(|pod| pod.is_ready && !pod.summary.terminating).and_then(|pod| pod.ip))
     }
@@ -142,7 +142,7 @@ impl KnownGateway {
         let Gateway { namespace, labels, .. } = &self.setup.gateway;
         let selector: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let (pods, writer) = reflector::store::<Kept<Pod, Address>>();
-        let events = watching.of_namespace(namespace, &selector.join(","));
+        let events = watching.of_namespace(namespace, &(), Some(&selector.join(",")));
         let events = events.reflect(writer).for_each(async |event| {
             match event {
                 Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {}

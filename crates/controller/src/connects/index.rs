@@ -2,24 +2,20 @@
 //! the cache.
 
 use super::super::{
-    application_index::{ApplicationIndex, ApplicationKey, Record, place},
+    Key,
+    application_index::{ApplicationIndex, Record},
     kept::{Keep, Kept},
+    key,
     watch::Watching,
 };
 use api::{Lenient, ObjectKind, Role, SparkConnect, names::label};
 use connect::ServerPod;
-use futures::{Stream, StreamExt, future, stream};
+use futures::{Stream, StreamExt, stream};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::{
-    Resource,
-    core::PartialObjectMeta,
-    runtime::watcher::{self, Event},
-};
+use kube::{Resource, core::PartialObjectMeta, runtime::watcher::Event};
 use pods::PodSummary;
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
-use tokio::sync::SetOnce;
-use tracing::warn;
 
 /// The kind of servers and executors.
 pub(super) const POD: ObjectKind = ObjectKind::new("v1", "Pod");
@@ -50,7 +46,7 @@ impl Part {
 
 impl Keep<Pod> for Part {
     /// A pod that cannot be read has a record without its state.
-    fn of(pod: &Lenient<Pod>, _: Box<str>) -> Self {
+    fn of(pod: &Lenient<Pod>, _: &str) -> Self {
         let mut part = Self { version: String::new(), ..Self::of_metadata(pod.meta()) };
         if let Ok(read) = &pod.0 {
             part.pod = ServerPod::of(read);
@@ -66,17 +62,13 @@ impl Keep<Pod> for Part {
 }
 
 impl Keep<PartialObjectMeta> for Part {
-    fn of(object: &Lenient<PartialObjectMeta>, text: Box<str>) -> Self {
-        let whole: Value = serde_json::from_str(&text).unwrap_or_default();
+    fn of(object: &Lenient<PartialObjectMeta>, text: &str) -> Self {
+        let whole: Value = serde_json::from_str(text).unwrap_or_default();
         Self { has_selector: whole["spec"]["selector"].is_object(), ..Self::of_metadata(object.meta()) }
     }
 }
 
 impl Record for Part {
-    fn name(&self) -> &str {
-        &self.pod.summary.name
-    }
-
     fn uid(&self) -> &str {
         &self.pod.summary.uid
     }
@@ -89,13 +81,12 @@ pub(super) struct ConnectIndex(Vec<Arc<Kind>>);
 struct Kind {
     kind: ObjectKind,
     parts: ApplicationIndex<Part>,
-    listed: SetOnce<()>,
 }
 
 impl ConnectIndex {
     /// Creates an index of all kinds; of Ingresses only where servers have some.
     pub(super) fn new(has_ingresses: bool) -> Self {
-        let kind = |kind| Arc::new(Kind { kind, parts: ApplicationIndex::default(), listed: SetOnce::new() });
+        let kind = |kind| Arc::new(Kind { kind, parts: ApplicationIndex::default() });
         let kinds = [
             POD,
             ObjectKind::CONFIG_MAP,
@@ -109,7 +100,7 @@ impl ConnectIndex {
     /// Waits until everything that existed at the start is known.
     pub(super) async fn synced(&self) {
         for kind in &self.0 {
-            kind.listed.wait().await;
+            kind.parts.synced().await;
         }
     }
 
@@ -123,39 +114,26 @@ impl ConnectIndex {
     }
 
     /// Follows all kinds; yields namespace and name of the SparkConnects of which something has changed.
-    pub(super) fn follow(&self, watching: &Watching) -> impl Stream<Item = ApplicationKey> + Send + use<> {
-        let selector = Some(label::CONNECT_NAME);
+    pub(super) fn follow(&self, watching: &Watching) -> impl Stream<Item = Key> + Send + use<> {
+        let selector = label::CONNECT_NAME;
         stream::select_all(self.0.iter().map(|kind| {
             let of = Arc::clone(kind);
             if kind.kind == POD {
-                changes(watching.events::<Kept<Pod, Part>>(&(), selector), of).boxed()
+                let events = watching.changes::<Kept<Pod, Part>>(&(), selector);
+                events.flat_map(move |event| stream::iter(of.apply(event))).boxed()
             } else {
-                let resource = kind.kind.resource();
-                changes(watching.events::<Kept<PartialObjectMeta, Part>>(&resource, selector), of).boxed()
+                let events =
+                    watching.changes::<Kept<PartialObjectMeta, Part>>(&kind.kind.resource(), selector);
+                events.flat_map(move |event| stream::iter(of.apply(event))).boxed()
             }
         }))
     }
 }
 
-/// Applies the events of a watch to `kind`; yields the SparkConnects of which something has changed.
-fn changes<K: Resource>(
-    events: impl Stream<Item = watcher::Result<Event<Kept<K, Part>>>> + Send,
-    kind: Arc<Kind>,
-) -> impl Stream<Item = ApplicationKey> + Send {
-    let of = kind.kind.clone();
-    let events = events.filter_map(move |event| {
-        let log =
-            |error: &watcher::Error| warn!(kind = %of, %error, "the watch for SparkConnects is retried");
-        future::ready(event.inspect_err(log).ok())
-    });
-    events.flat_map(move |event| stream::iter(kind.apply(event)))
-}
-
 impl Kind {
     /// Applies one event of the watch. Returns the SparkConnects of which something has changed. What only says that it
     /// belongs to one, and is no pod, is not kept: the names are looked up before anything is made.
-    fn apply<K: Resource>(&self, event: Event<Kept<K, Part>>) -> BTreeSet<ApplicationKey> {
-        let is_complete = matches!(event, Event::InitDone);
+    fn apply<K: Resource>(&self, event: Event<Kept<K, Part>>) -> BTreeSet<Key> {
         let keyed = |object: Kept<K, Part>| {
             let namespace = object.meta().namespace.clone()?;
             let (part, kind) = (object.kept, SparkConnect::kind(&()));
@@ -163,12 +141,7 @@ impl Kind {
             let belongs = self.kind == POD || controller.is_some_and(|owner| owner.kind == kind);
             Some(((namespace, part.connect.clone().filter(|_| belongs)?), part))
         };
-        let changed = self.parts.apply(event, place, keyed, |_, _| {});
-        if is_complete {
-            // Later lists are no news.
-            self.listed.set(()).ok();
-        }
-        changed
+        self.parts.apply(event, key, keyed, |_, _| {})
     }
 }
 

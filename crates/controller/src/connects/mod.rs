@@ -8,9 +8,8 @@ mod observe;
 
 use super::{
     Cluster, Error, FRESH_FACTS, ServerTime, Setup, calls,
-    kept::{Kept, KeptConnect, Whole},
-    mount_failures::MountFailures,
-    source::Source,
+    kept::{Kept, KeptConnect},
+    source::{self, Reconciler, Source},
 };
 use api::SparkConnect;
 use connect::{Action, Plan, Policy};
@@ -56,7 +55,6 @@ pub(super) struct Context {
     policy: Policy,
     gateway: Option<KnownGateway>,
     parts: ConnectIndex,
-    mount_failures: MountFailures,
     server_time: ServerTime,
 }
 
@@ -73,9 +71,7 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     };
     let work = async {
         if stop.run_until_cancelled(context.synced()).await.is_some() {
-            let working = Arc::clone(&context);
-            let look = move |namespace, name| look(Arc::clone(&working), namespace, name);
-            queue.work(&stop, look).await;
+            source::work(&context, &stop).await;
         }
     };
     tokio::select! {
@@ -86,13 +82,6 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     }
 }
 
-async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
-    let context = &*context;
-    let reconcile =
-        |whole: Whole<SparkConnect>, now| async move { context.reconcile(&whole.object, now).await };
-    context.source.look(&namespace, &name, reconcile).await
-}
-
 impl Context {
     pub(super) fn new(
         cluster: Cluster,
@@ -101,7 +90,6 @@ impl Context {
         connects: Store<Watched>,
     ) -> Self {
         Self {
-            mount_failures: MountFailures::new(cluster.client.clone(), cluster.lists.clone()),
             source: Source::new(cluster, &setup.workloads.connects, connects),
             parts: ConnectIndex::new(connect.policy.exposure.url_format.is_some()),
             policy: connect.policy,
@@ -121,15 +109,22 @@ impl Context {
 
     /// Tells the gateway that SparkConnects have changed.
     fn heard(&self, event: &Event<Watched>) {
-        if let Some(gateway) =
-            self.gateway.as_ref().filter(|_| !matches!(event, Event::Init | Event::InitApply(_)))
+        if !matches!(event, Event::Init | Event::InitApply(_))
+            && let Some(gateway) = &self.gateway
         {
             gateway.news.notify_one();
         }
     }
+}
 
-    /// Brings one SparkConnect a step further. Returns the time until the next reconcile if nothing changes before; none to
-    /// wait for a change.
+impl Reconciler for Context {
+    type Kind = SparkConnect;
+    type Part = KeptConnect;
+
+    fn source(&self) -> &Source<SparkConnect, KeptConnect> {
+        &self.source
+    }
+
     async fn reconcile(&self, connect: &SparkConnect, now: Timestamp) -> Result<Option<Duration>, Error> {
         // By the API server's clock as well: if the local one jumped ahead, all servers would seem to be idle.
         let now = (self.server_time)().map_or(now, |server| server.min(now));
@@ -183,7 +178,7 @@ impl Context {
         // Each version of the status is decided on once, and each event tells of a change of it.
         let occasion = connect.resource_version().unwrap_or_default();
         for event in &events {
-            self.source.cluster.events.send(connect, &occasion, event, now).await;
+            self.source.cluster.send_event(connect, &occasion, event, now).await;
         }
         Ok(wake)
     }

@@ -1,7 +1,7 @@
 //! Collects the facts about one SparkConnect. Nothing is decided here.
 
 use super::{
-    super::{Error, calls, executor_trial, kept::Kept},
+    super::{Error, calls::Calls, executor_trial, kept::Kept},
     Context,
     index::{POD, Part},
 };
@@ -10,10 +10,10 @@ use connect::{Found, Observed, ServerPod, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Resource, ResourceExt};
-use plan::{driver, executor_trial::Trial};
+use plan::executor_trial::Trial;
 use pods::{Controller, PodSummary};
 use serde_json::Value;
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 /// The facts about one SparkConnect.
 #[derive(Default)]
@@ -68,11 +68,9 @@ impl Context {
         }
         seen.facts.executors = executors(&all, seen.facts.server.as_deref());
         seen.facts.executor_trial = self.trial(connect, &seen.facts, now).await;
-        let is_late = |waited: Duration| waited >= driver::MOUNTING;
-        if let Some(pod) = &seen.facts.server
-            && driver::mounting(&pod.summary, now).is_some_and(is_late)
-        {
-            seen.facts.mount_failure = self.mount_failures.of(&namespace, &pod.summary.uid).await;
+        if let Some(pod) = &seen.facts.server {
+            let cluster = &self.source.cluster;
+            seen.facts.mount_failure = cluster.mount_failure(&namespace, &pod.summary, now).await;
         }
         (seen.facts.refusal, seen.facts.refused_object) =
             self.source.memory.with(&uid, |note| (note.refusal.clone(), note.refused_object.clone()));
@@ -93,8 +91,8 @@ impl Context {
         let tried = Some((server.summary.uid.clone(), now));
         self.source.memory.with(&uid, |note| note.executors_tried = tried);
         let executor = connect::executor(connect, server)?;
-        let namespace = connect.namespace();
-        executor_trial::answered(&self.source.cluster.client, namespace.as_deref(), &executor).await
+        let namespace = connect.namespace().unwrap_or_default();
+        executor_trial::answered(&self.source.cluster.client, &namespace, &executor).await
     }
 
     /// Asks the API server for those objects of `wanted` that no watch has reported: somebody else may have one of the
@@ -115,8 +113,8 @@ impl Context {
             if seen.versions.contains_key(&key) {
                 continue;
             }
-            let path = key.kind.path(&namespace);
-            let found = calls::metadata_at::<Pod>(&self.source.cluster.client, &path, &key.name).await;
+            let calls = Calls::of_kind(&self.source.cluster.client, &key.kind, &namespace);
+            let found = calls.metadata(&key.name).await;
             if let Some(found) = found.map_err(Error::api("GET of what belongs to a SparkConnect"))? {
                 seen.add(connect, &key.kind, Part::of_metadata(found.meta()));
                 is_any = true;

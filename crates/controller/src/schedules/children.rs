@@ -1,9 +1,6 @@
 //! Keeps an index of the applications that each schedule has created, updated by the watch of applications.
 
-use super::{
-    super::{Watched, queue::Queue},
-    ScheduleRef,
-};
+use super::super::{Key, Watched, key, queue::Queue};
 use api::ScheduledSparkApplication;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt, runtime::watcher::Event};
@@ -13,9 +10,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
-
-/// Namespace and name of an application.
-type Key = (String, String);
 
 /// The applications of each schedule, as far as the watch and this process's own writes show.
 pub(crate) struct Children {
@@ -45,11 +39,6 @@ impl Owner {
         }
     }
 
-    /// Returns the schedule that an application in `namespace` refers to.
-    fn referred(namespace: &str, reference: &OwnerReference) -> Self {
-        Self { namespace: namespace.to_owned(), name: reference.name.clone(), uid: reference.uid.clone() }
-    }
-
     /// Whether the application refers to this schedule.
     pub(super) fn owns(&self, application: &impl ResourceExt) -> bool {
         let kind = ScheduledSparkApplication::kind(&());
@@ -59,8 +48,8 @@ impl Owner {
             && application.owner_references().iter().any(is_self)
     }
 
-    fn reference(&self) -> ScheduleRef {
-        ScheduleRef::new(&self.name).within(&self.namespace)
+    fn key(&self) -> Key {
+        (self.namespace.clone(), self.name.clone())
     }
 }
 
@@ -122,14 +111,12 @@ impl Children {
     /// Records an application that this process has made.
     pub(super) fn add(&self, application: &Watched) {
         if let Some((owner, child)) = child(application) {
-            let key = key(application);
-            let owner = Owner::referred(&key.0, owner);
             let mut index = self.index.lock();
             let family = index.families.entry(owner.clone()).or_default();
             // The watch may have reported this application already, in a later state.
             if family.children.get(&child.name).is_none_or(|known| known.uid != child.uid) {
                 family.unconfirmed.insert(child.name.clone());
-                index.insert(key, owner, child);
+                index.insert(key(application), owner, child);
             }
         }
     }
@@ -179,8 +166,9 @@ impl Children {
                 }
                 match child(application) {
                     Some((owner, child)) => {
-                        let owner = Owner::referred(&key.0, owner);
-                        let left = index.leave(&key, &owner);
+                        // It may have named another schedule before.
+                        let has_left = index.owners.get(&key).is_some_and(|before| *before != owner);
+                        let left = if has_left { index.remove(&key) } else { None };
                         left.into_iter().chain(index.confirm(key, owner, child)).collect()
                     }
                     None => index.remove(&key).into_iter().collect(),
@@ -199,8 +187,8 @@ impl Children {
             Event::Delete(application) => index.remove(&key(application)).into_iter().collect(),
         };
         drop(index);
-        for schedule in changed {
-            self.queue.add(&schedule);
+        for (namespace, name) in changed {
+            self.queue.push(&namespace, &name);
         }
     }
 }
@@ -208,8 +196,8 @@ impl Children {
 impl Index {
     /// Adds or updates an application that the watch reports. Returns its schedule, if the change matters to the
     /// schedule.
-    fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<ScheduleRef> {
-        let schedule = owner.reference();
+    fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<Key> {
+        let schedule = owner.key();
         let family = self.families.entry(owner.clone()).or_default();
         family.unconfirmed.remove(&child.name);
         // The watch may be behind this process's own deletion of the application. A deletion is never taken back.
@@ -237,18 +225,17 @@ impl Index {
         self.owners.insert(key, owner);
     }
 
-    /// Removes an application that has named another schedule than `owner` before. Returns that one.
-    fn leave(&mut self, key: &Key, owner: &Owner) -> Option<ScheduleRef> {
-        if self.owners.get(key)? == owner { None } else { self.remove(key) }
-    }
-
     /// Removes an application. Returns the schedule that has lost the application, if there is one.
-    fn remove(&mut self, key: &Key) -> Option<ScheduleRef> {
+    fn remove(&mut self, key: &Key) -> Option<Key> {
         let owner = self.owners.remove(key)?;
         if let Some(family) = self.families.get_mut(&owner) {
             let child = family.children.remove(&key.1);
             if child.is_some_and(|child| !child.is_over()) {
-                family.lose(&key.1);
+                family.lost.insert(key.1.clone());
+                if family.lost.len() > MOST_LOST {
+                    family.lost.clear();
+                    family.is_searched = false;
+                }
             }
             family.unconfirmed.remove(&key.1);
             // Nothing is kept for a schedule that does not exist: any user may create applications that refer to such a
@@ -258,7 +245,7 @@ impl Index {
                 self.families.remove(&owner);
             }
         }
-        Some(owner.reference())
+        Some(owner.key())
     }
 
     fn is_unconfirmed(&self, key: &Key) -> bool {
@@ -267,24 +254,12 @@ impl Index {
     }
 }
 
-impl Family {
-    fn lose(&mut self, name: &str) {
-        self.lost.insert(name.to_owned());
-        if self.lost.len() > MOST_LOST {
-            self.lost.clear();
-            self.is_searched = false;
-        }
-    }
-}
-
-/// Reduces an application to what its schedule needs to know; returns the reference to the schedule with it. An
+/// Reduces an application to what its schedule needs to know; returns the schedule to which it refers with it. An
 /// application that cannot be read counts as not ended.
-fn child(application: &Watched) -> Option<(&OwnerReference, Child)> {
-    Child::of(application.meta(), application.kept.state)
-}
-
-fn key(application: &impl ResourceExt) -> Key {
-    (application.namespace().unwrap_or_default(), application.name_any())
+fn child(application: &Watched) -> Option<(Owner, Child)> {
+    let (OwnerReference { name, uid, .. }, child) = Child::of(application.meta(), application.kept.state)?;
+    let namespace = application.namespace().unwrap_or_default();
+    Some((Owner { namespace, name: name.clone(), uid: uid.clone() }, child))
 }
 
 #[cfg(test)]

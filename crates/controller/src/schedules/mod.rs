@@ -5,9 +5,11 @@ mod children;
 mod metrics;
 
 use super::{
-    ApplicationRef, Cluster, Error, FRESH_FACTS, Setup, Watched as WatchedApplication, calls, execute,
-    kept::{Kept, Text, Whole},
-    source::Source,
+    Cluster, Error, FRESH_FACTS, Setup, Watched as WatchedApplication,
+    calls::{self, Calls, Metadata},
+    execute,
+    kept::Kept,
+    source::{self, Reconciler, Source},
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
 pub(super) use children::Children;
@@ -16,22 +18,22 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, PostParams, Preconditions},
+    api::{ListParams, Preconditions},
+    core::Request,
     runtime::{
-        reflector::{ObjectRef, Store, store::Writer},
+        reflector::{Store, store::Writer},
         watcher::Event,
     },
 };
 pub use metrics::ScheduleMetrics;
 use schedules::{Action as Act, Checked, Child, Observed, Plan, Policy};
+use serde_json::json;
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 /// A schedule as the watch delivers it.
-type Watched = Kept<ScheduledSparkApplication, Text>;
-/// Namespace and name of a schedule.
-pub(super) type ScheduleRef = ObjectRef<Watched>;
+type Watched = Kept<ScheduledSparkApplication, ()>;
 
 /// The most passes (observe, decide, act, record) in one reconcile of a schedule: after a status is recorded, another
 /// decision may be due. Two passes have always been enough.
@@ -42,18 +44,10 @@ const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 
 /// Everything that the reconcile loop of schedules uses and remembers.
 pub(super) struct Context {
-    pub source: Source<ScheduledSparkApplication, Text>,
+    pub source: Source<ScheduledSparkApplication, ()>,
     policy: Policy,
     pub children: Children,
     metrics: ScheduleMetrics,
-}
-
-/// The result of one pass.
-enum Passed {
-    /// Nothing is left to do until the schedule or its applications change, or until this time (if given) has passed.
-    Rests(Option<Duration>),
-    /// A new status was recorded; this is the schedule as the API server has stored it.
-    Recorded(Box<ScheduledSparkApplication>),
 }
 
 /// Runs the reconcile loop of schedules until `stop` is cancelled; `writer` fills the cache of [`Context::source`].
@@ -63,9 +57,7 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     let work = async {
         // The writer lives in `follow`, so this wait does not fail.
         if stop.run_until_cancelled(context.source.cache.wait_until_ready()).await.is_some() {
-            let working = Arc::clone(&context);
-            let look = move |namespace, name| look(Arc::clone(&working), namespace, name);
-            context.source.queue.work(&stop, look).await;
+            source::work(&context, &stop).await;
         }
     };
     tokio::select! {
@@ -74,12 +66,28 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     }
 }
 
-async fn look(context: Arc<Context>, namespace: String, name: String) -> Option<Duration> {
-    let context = &*context;
-    let reconcile = |whole: Whole<ScheduledSparkApplication>, now| async move {
-        context.reconcile(&whole.object, now).await
-    };
-    context.source.look(&namespace, &name, reconcile).await
+impl Reconciler for Context {
+    type Kind = ScheduledSparkApplication;
+    type Part = ();
+
+    fn source(&self) -> &Source<ScheduledSparkApplication, ()> {
+        &self.source
+    }
+
+    async fn reconcile(
+        &self,
+        schedule: &ScheduledSparkApplication,
+        now: Timestamp,
+    ) -> Result<Option<Duration>, Error> {
+        let mut recorded = None;
+        for _ in 0..PASSES {
+            match self.pass(recorded.as_ref().unwrap_or(schedule), now).await? {
+                ControlFlow::Break(wake) => return Ok(wake),
+                ControlFlow::Continue(written) => recorded = Some(written),
+            }
+        }
+        Ok(Some(FRESH_FACTS))
+    }
 }
 
 impl Context {
@@ -93,25 +101,14 @@ impl Context {
         }
     }
 
-    /// Brings one schedule a step further. Returns the time until the next reconcile if nothing changes before; none to
-    /// wait for a change.
-    async fn reconcile(
+    /// Runs one pass: observes a schedule, decides what to do, acts, and records the result. Breaks if nothing is left to do
+    /// until the schedule or its applications change, or until the time has passed that it returns. Continues with the
+    /// schedule as the API server has stored it if a new status was recorded.
+    async fn pass(
         &self,
         schedule: &ScheduledSparkApplication,
         now: Timestamp,
-    ) -> Result<Option<Duration>, Error> {
-        let mut recorded = None;
-        for _ in 0..PASSES {
-            match self.pass(recorded.as_deref().unwrap_or(schedule), now).await? {
-                Passed::Rests(wake) => return Ok(wake),
-                Passed::Recorded(written) => recorded = Some(written),
-            }
-        }
-        Ok(Some(FRESH_FACTS))
-    }
-
-    /// Runs one pass: observes a schedule, decides what to do, acts, and records the result.
-    async fn pass(&self, schedule: &ScheduledSparkApplication, now: Timestamp) -> Result<Passed, Error> {
+    ) -> Result<ControlFlow<Option<Duration>, ScheduledSparkApplication>, Error> {
         let Source { cluster, memory, .. } = &self.source;
         let checked = schedules::check(schedule, &self.policy);
         let seen = self.observe(schedule, &checked, now).await?;
@@ -124,16 +121,16 @@ impl Context {
         let is_ours =
             memory.with(&schedule.uid().unwrap_or_default(), |note| note.written) == version(schedule);
         if starts && !is_ours && !calls::is_current(&cluster.client, schedule, "GET of the schedule").await? {
-            return Ok(Passed::Rests(Some(FRESH_FACTS)));
+            return Ok(ControlFlow::Break(Some(FRESH_FACTS)));
         }
         for action in actions {
             self.execute(schedule, action, now).await?;
         }
-        let mut passed = Passed::Rests(wake);
+        let mut passed = ControlFlow::Break(wake);
         if schedule.status.clone().unwrap_or_default() != status {
             passed = match self.source.write(schedule, &schedule.status, &status).await? {
-                (_, true) => Passed::Rests(Some(Duration::ZERO)),
-                (written, false) => Passed::Recorded(Box::new(written)),
+                (_, true) => ControlFlow::Break(Some(Duration::ZERO)),
+                (written, false) => ControlFlow::Continue(written),
             };
         }
         for outcome in outcomes {
@@ -141,7 +138,7 @@ impl Context {
         }
         let occasion = schedule.metadata.generation.unwrap_or_default().to_string();
         for event in &events {
-            cluster.events.send(schedule, &occasion, event, now).await;
+            cluster.send_event(schedule, &occasion, event, now).await;
         }
         Ok(passed)
     }
@@ -159,8 +156,7 @@ impl Context {
         let asked = schedules::questions(schedule, checked, &children, now, &self.policy);
         let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
         let is_foreign = |name: &String| {
-            let application =
-                self.source.cluster.applications.get(&ApplicationRef::new(name).within(&namespace));
+            let application = self.source.cluster.application(&namespace, name);
             application.is_some_and(|application| !owner.owns(&*application))
         };
         let taken = asked.names.into_iter().filter(is_foreign).collect();
@@ -170,13 +166,8 @@ impl Context {
     /// Looks for applications that the watch has not reported: those that this process has made, and those that it may
     /// have made.
     async fn confirm(&self, namespace: &str, owner: &Owner, now: Timestamp) -> Result<(), Error> {
-        let applications =
-            Api::<WatchedApplication>::namespaced(self.source.cluster.client.clone(), namespace);
         for name in self.children.with(owner, |family| family.doubted.clone()) {
-            let found = applications.get_opt(&name).await.map_err(Error::api("GET of an application"))?;
-            if let Some(ours) = found.filter(|there| owner.owns(there)) {
-                self.children.add(&ours);
-            }
+            self.find(namespace, &name, owner).await?;
             self.children.with(owner, |family| {
                 family.doubted.remove(&name);
                 // The application may have existed for a while, and may have left pods.
@@ -188,13 +179,23 @@ impl Context {
             let unconfirmed = family.unconfirmed.iter().filter_map(|name| family.children.get(name));
             unconfirmed.filter(is_old).map(|child| child.name.clone()).collect()
         });
+        let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, namespace);
         for name in unconfirmed {
-            let found = calls::metadata(&applications, &name).await;
+            let found = applications.metadata(&name).await;
             if found.map_err(Error::api("GET of an application"))?.is_none() {
                 self.children.remove(namespace, &name);
             }
         }
         Ok(())
+    }
+
+    /// Adds an application if the API server has it and it is one of this schedule. Returns whether it is.
+    async fn find(&self, namespace: &str, name: &str, owner: &Owner) -> Result<bool, Error> {
+        let there = Api::<WatchedApplication>::namespaced(self.source.cluster.client.clone(), namespace);
+        let there = there.get_opt(name).await.map_err(Error::api("GET of an application"))?;
+        let ours = there.filter(|there| owner.owns(there));
+        ours.iter().for_each(|ours| self.children.add(ours));
+        Ok(ours.is_some())
     }
 
     /// Whether pods still run of applications of this schedule that do not exist any more.
@@ -214,7 +215,7 @@ impl Context {
             // Only the API server can confirm that no pods exist: a cache may be late.
             _ => {}
         }
-        let pods = Api::<Pod>::namespaced(self.source.cluster.client.clone(), &namespace);
+        let pods = Calls::of::<Pod>(&self.source.cluster.client, &namespace);
         let name = schedule.name_any();
         // The schedule's own labels take precedence over the schedule's name.
         let name = schedule.labels().get(label::SCHEDULED_APP_NAME).unwrap_or(&name);
@@ -224,7 +225,8 @@ impl Context {
         let is_of_one_that_is_there =
             |application: &String| children.iter().any(|child| child.name == *application);
         let mut has_pods = false;
-        let listed = calls::list_metadata(&pods, &self.source.cluster.lists, live, |pod| {
+        let lists = &self.source.cluster.lists;
+        let listed = pods.list(lists, Request::list_metadata, live, |pod: Metadata| {
             has_pods = !pod.labels().get(label::APP_NAME).is_some_and(is_of_one_that_is_there);
             if has_pods { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -247,52 +249,37 @@ impl Context {
         now: Timestamp,
     ) -> Result<(), Error> {
         let namespace = schedule.namespace().unwrap_or_default();
-        let applications =
-            Api::<SparkApplication>::namespaced(self.source.cluster.client.clone(), &namespace);
+        let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, &namespace);
         match action {
             Act::Start(application) => {
                 let (name, owner) = (application.name_any(), Owner::of(schedule));
                 self.children.with(&owner, |family| family.expected.insert(name.clone()));
-                let made: kube::Result<WatchedApplication> =
-                    calls::create(&applications, &*application, &PostParams::default()).await;
+                let made = applications.create(json!(application).to_string()).await.and_then(|made| {
+                    serde_json::from_str::<WatchedApplication>(&made).map_err(kube::Error::SerdeError)
+                });
                 if let Ok(made) = &made {
                     self.children.add(made);
                 }
                 // Only after `add`, because the watch may report the application in between.
                 self.children.with(&owner, |family| family.expected.remove(&name));
                 match made {
-                    Ok(_) => {
-                        info!(application = name, "started");
-                        Ok(())
-                    }
+                    Ok(_) => info!(application = name, "started"),
+                    // Either the answer to the creation of this application was lost, or it is another one: the watch
+                    // delivers that, if it still exists.
                     Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                        let there = Api::<WatchedApplication>::namespaced(
-                            self.source.cluster.client.clone(),
-                            &namespace,
-                        );
-                        let there = there.get_opt(&name).await;
-                        let there = there.map_err(Error::api("GET of an application"))?;
-                        match there.filter(|there| owner.owns(there)) {
-                            // The answer to the creation of this application was lost.
-                            Some(ours) => {
-                                self.children.add(&ours);
-                                Ok(())
-                            }
-                            // The watch delivers the application, if it still exists.
-                            None => Err(Error::Conflict),
+                        if !self.find(&namespace, &name, &owner).await? {
+                            return Err(Error::Conflict);
                         }
                     }
                     Err(error) => {
                         match &error {
                             kube::Error::Api(status) if (400..500).contains(&status.code) => {
                                 let event = schedules::not_started(&name, &status.message);
-                                self.source.cluster.events.send(schedule, &name, &event, now).await;
+                                self.source.cluster.send_event(schedule, &name, &event, now).await;
                             }
-                            _ => {
-                                self.children.with(&owner, |family| family.doubted.insert(name.clone()));
-                            }
+                            _ => drop(self.children.with(&owner, |family| family.doubted.insert(name))),
                         }
-                        Err(Error::api("creation of an application")(error))
+                        return Err(Error::api("creation of an application")(error));
                     }
                 }
             }
@@ -304,9 +291,9 @@ impl Context {
                         child.is_going = true;
                     }
                 });
-                Ok(())
             }
         }
+        Ok(())
     }
 
     /// Records which schedules exist: the watch does not report schedules that were deleted while no watch was running.
