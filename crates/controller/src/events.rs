@@ -67,6 +67,7 @@ impl Cluster {
             "regarding": regarding,
         });
         match Calls::of::<v1::Event>(&self.client, namespace).create(object.to_string()).await {
+            Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => warn!(reason = event.reason, %error, "event not sent"),
         }

@@ -67,16 +67,19 @@ const MOST_LABELS: usize = 16 << 10;
 
 /// The text of an object, with its room if it is not ordinary.
 #[derive(Debug)]
-struct Text(Box<str>, Option<SemaphorePermit<'static>>);
+struct Text {
+    text: Box<str>,
+    _room: Option<SemaphorePermit<'static>>,
+}
 
 impl Text {
     /// Returns the text if it may be kept.
     fn kept(text: Box<str>) -> Option<Self> {
         if text.len() <= ORDINARY_TEXT {
-            return Some(Self(text, None));
+            return Some(Self { text, _room: None });
         }
         let bytes = u32::try_from(text.len()).ok().filter(|_| text.len() <= LONGEST_TEXT)?;
-        LARGE_TEXTS.try_acquire_many(bytes).ok().map(|room| Self(text, Some(room)))
+        LARGE_TEXTS.try_acquire_many(bytes).ok().map(|room| Self { text, _room: Some(room) })
     }
 }
 
@@ -206,11 +209,11 @@ impl Cluster {
     {
         let namespace = watched.metadata.namespace.as_deref().unwrap_or_default();
         let needs_turn =
-            watched.error.is_none() && watched.text.as_ref().is_none_or(|text| text.0.len() > SMALL_TEXT);
+            watched.error.is_none() && watched.text.as_ref().is_none_or(|text| text.text.len() > SMALL_TEXT);
         let turn = if needs_turn { self.large.turn(None, namespace).await } else { None };
         let read = match (&watched.error, &watched.text) {
             (Some(error), _) => Err(error.clone()),
-            (None, Some(text)) => Ok(serde_json::from_str(&text.0).expect("it was parsed before")),
+            (None, Some(text)) => Ok(serde_json::from_str(&text.text).expect("it was parsed before")),
             (None, None) => {
                 let api = Api::<Lenient<K>>::namespaced(self.client.clone(), namespace);
                 let found = api.get_opt(watched.metadata.name.as_deref().unwrap_or_default()).await;

@@ -226,7 +226,7 @@ async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
             Ok(looked) => looked,
             Err(bug) => {
                 queue.workload.panics.inc();
-                let event = events::panicked(&bug.to_string());
+                let event = events::panicked(bug.to_string());
                 cluster.send_event_once(reference(watched, &()), &event, now).await;
                 Err(bug.into())
             }

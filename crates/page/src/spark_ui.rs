@@ -302,7 +302,7 @@ mod tests {
     fn a_driver_leads_to_no_place_outside_of_its_window() {
         let inside = |to: &str| {
             let to = super::inside("/spark/key", "/b", to)?;
-            Some(to.to_str().unwrap().strip_prefix("/spark/key").expect(to.to_str().unwrap()).to_owned())
+            Some(to.to_str().unwrap().strip_prefix("/spark/key").unwrap().to_owned())
         };
         for to in [
             "/b/jobs/?id=1",

@@ -133,9 +133,7 @@ fn key_of<'e>(entry: &'e Value, key: &[&str], index: usize) -> Result<Cow<'e, st
         // The only key field that the API server fills in if it is absent.
         Value::Null if *field == "protocol" => Ok(Cow::Borrowed("TCP")),
         Value::Null => problem(field, "is required"),
-        Value::String(text) if text.is_empty() && *field != "protocol" => {
-            problem(field, "must not be empty")
-        }
+        Value::String(text) if text.is_empty() && *field != "protocol" => problem(field, "must not be empty"),
         Value::String(text) => Ok(Cow::Borrowed(text.as_str())),
         value => Ok(Cow::Owned(value.to_string())),
     };
