@@ -153,27 +153,14 @@ pub enum ManifestsPart {
 #[derive(Debug, Subcommand)]
 pub enum CertsCommand {
     /// Show the certificates in the Secret, who trusts them, and what does not go together
-    #[command(mut_args(usual))]
-    Show {
-        #[command(flatten)]
-        cluster: ClusterSettings,
-        #[command(flatten)]
-        installation: InstallationName,
-        #[command(flatten)]
-        objects: WebhookObjects,
-    },
+    Show(CertsPlace),
     /// Have a new certificate signed before it is due; running operators follow, and no connection is refused
-    #[command(mut_args(usual))]
     Rotate {
         /// A new CA too
         #[arg(long)]
         ca: bool,
         #[command(flatten)]
-        cluster: ClusterSettings,
-        #[command(flatten)]
-        installation: InstallationName,
-        #[command(flatten)]
-        objects: WebhookObjects,
+        place: CertsPlace,
     },
     /// Make a CA and a certificate signed by it, as files
     Generate {
@@ -188,6 +175,18 @@ pub enum CertsCommand {
         )]
         dns_names: Vec<String>,
     },
+}
+
+/// Where the certificates are.
+#[derive(Debug, Args)]
+#[command(mut_args(usual))]
+pub struct CertsPlace {
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
+    #[command(flatten)]
+    pub installation: InstallationName,
+    #[command(flatten)]
+    pub objects: WebhookObjects,
 }
 
 /// Adds to a flag of an installation, which has a heading, what all of them have: an environment variable, its name in

@@ -111,34 +111,28 @@ pub struct WebhookObjects {
 }
 
 impl WebhookObjects {
-    /// Returns the name of the Secret.
-    pub fn secret(&self, installation: &InstallationName) -> String {
-        self.webhook_secret_name.clone().unwrap_or_else(|| installation.of("webhook-certs"))
-    }
-
-    /// Returns the name of the MutatingWebhookConfiguration.
-    pub fn mutating_configuration(&self, installation: &InstallationName) -> String {
-        self.mutating_webhook_name.clone().unwrap_or_else(|| installation.of("webhook"))
-    }
-
-    /// Returns the name of the ValidatingWebhookConfiguration.
-    pub fn validating_configuration(&self, installation: &InstallationName) -> String {
-        self.validating_webhook_name.clone().unwrap_or_else(|| installation.of("webhook"))
+    /// Returns the names and namespaces of these objects, and what the Service is called unless other flags name it.
+    pub fn places(&self, installation: &InstallationName) -> Places {
+        let name = |given: &Option<String>, suffix| given.clone().unwrap_or_else(|| installation.of(suffix));
+        Places {
+            secret_namespace: self.webhook_secret_namespace.clone(),
+            secret: name(&self.webhook_secret_name, "webhook-certs"),
+            service_namespace: self.webhook_secret_namespace.clone(),
+            service: installation.of("webhook-svc"),
+            mutating_configuration: name(&self.mutating_webhook_name, "webhook"),
+            validating_configuration: name(&self.validating_webhook_name, "webhook"),
+        }
     }
 }
 
 impl WebhookSettings {
     /// Returns the names and namespaces of the objects in which the webhook's certificates are kept.
     pub fn places(&self, installation: &InstallationName) -> Places {
-        let objects = &self.objects;
-        let namespace = &objects.webhook_secret_namespace;
+        let places = self.objects.places(installation);
         Places {
-            secret_namespace: namespace.clone(),
-            secret: objects.secret(installation),
-            service_namespace: self.webhook_svc_namespace.as_ref().unwrap_or(namespace).clone(),
-            service: self.webhook_svc_name.clone().unwrap_or_else(|| installation.of("webhook-svc")),
-            mutating_configuration: objects.mutating_configuration(installation),
-            validating_configuration: objects.validating_configuration(installation),
+            service_namespace: self.webhook_svc_namespace.clone().unwrap_or(places.service_namespace),
+            service: self.webhook_svc_name.clone().unwrap_or(places.service),
+            ..places
         }
     }
 

@@ -13,17 +13,14 @@ pub fn differences(expected: &[Value], installed: &[Value]) -> Vec<String> {
     let (expected, installed) = (by_name(expected), by_name(installed));
     let mut differences = Vec::new();
     for (name, wanted) in &expected {
-        match installed.get(name) {
-            None => differences.push(format!("{name} is missing")),
-            Some(there) => {
-                let differs = |field: &&&str| decisive(&there[**field]) != decisive(&wanted[**field]);
-                differences.extend(DECIDING.iter().filter(differs).map(|field| {
-                    format!(
-                        "{name}: {field} is {}, not {}",
-                        decisive(&there[*field]),
-                        decisive(&wanted[*field])
-                    )
-                }));
+        let Some(there) = installed.get(name) else {
+            differences.push(format!("{name} is missing"));
+            continue;
+        };
+        for field in DECIDING {
+            let (is, should_be) = (decisive(&there[field]), decisive(&wanted[field]));
+            if is != should_be {
+                differences.push(format!("{name}: {field} is {is}, not {should_be}"));
             }
         }
     }

@@ -7,6 +7,7 @@
 //! operator has not made ([`Source`]) are checked, served and watched in the same way.
 
 mod differences;
+mod error;
 mod expiry;
 mod generated;
 mod presented;
@@ -19,11 +20,12 @@ mod trust;
 mod webhook_configurations;
 pub mod x509;
 
+pub use error::Error;
 pub use generated::Certificates;
 pub use presented::PresentedCertificate;
 pub use registration::Registration;
 pub use secret::{Memory, SharedSecret, certificates as own_certificates};
 pub use serving::ServingCertificate;
 pub use source::{Files, Source};
-pub use trust::{Error as TrustError, Places, Trust};
-pub use webhook_configurations::{Configurations, Error as ConfigurationsError, Hook};
+pub use trust::{Places, Trust};
+pub use webhook_configurations::{Configurations, Hook};

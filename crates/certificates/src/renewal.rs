@@ -7,7 +7,7 @@
 //! the content of the Secret.
 
 use jiff::{SignedDuration, Timestamp};
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 /// The content of the Secret, as far as decisions depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,37 +78,30 @@ pub enum Step {
 }
 
 /// Why a step is taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
+    #[error("there was none")]
     Missing,
+    #[error("leaf or key could not be read, or the key was not the leaf's")]
     LeafUnreadable,
+    #[error("the leaf was not for {}", .0.join(", "))]
     LeafLacks(Vec<String>),
+    #[error("the leaf was not valid at this time")]
     LeafNotValid,
+    #[error("the leaf was not signed by the CA")]
     LeafOfUnknownCa,
+    #[error("the CA was not valid at this time")]
     CaNotValid,
+    #[error("two thirds of the leaf's life were over")]
     LeafDue,
+    #[error("two thirds of the CA's life were over")]
     CaDue,
+    #[error("the CA's key was not there, or not one that can be used here")]
     CaCannotSign,
+    #[error("the new CA is trusted by now")]
     CaTrusted,
+    #[error("somebody asked for it")]
     Asked,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => write!(f, "there was none"),
-            Self::LeafUnreadable => write!(f, "leaf or key could not be read, or the key was not the leaf's"),
-            Self::LeafLacks(names) => write!(f, "the leaf was not for {}", names.join(", ")),
-            Self::LeafNotValid => write!(f, "the leaf was not valid at this time"),
-            Self::LeafOfUnknownCa => write!(f, "the leaf was not signed by the CA"),
-            Self::CaNotValid => write!(f, "the CA was not valid at this time"),
-            Self::LeafDue => write!(f, "two thirds of the leaf's life were over"),
-            Self::CaDue => write!(f, "two thirds of the CA's life were over"),
-            Self::CaCannotSign => write!(f, "the CA's key was not there, or not one that can be used here"),
-            Self::CaTrusted => write!(f, "the new CA is trusted by now"),
-            Self::Asked => write!(f, "somebody asked for it"),
-        }
-    }
 }
 
 impl Validity {

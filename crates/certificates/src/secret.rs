@@ -2,8 +2,10 @@
 //! takes a step writes the Secret, and the others use the content of the Secret.
 
 use super::{
+    error::Error,
     generated::Certificates,
     renewal::{self, Held, Seen, Step, Waits, Wish},
+    trust::Places,
 };
 use api::Lenient;
 use jiff::Timestamp;
@@ -18,8 +20,9 @@ use tracing::info;
 /// The Secret with the certificates, which all replicas read and write.
 pub struct SharedSecret {
     api: Api<Lenient<Secret>>,
-    namespace: String,
     name: String,
+    /// Kind, namespace and name, as messages show them.
+    pub title: String,
 }
 
 /// What this process remembers of the certificates.
@@ -33,24 +36,11 @@ pub struct Memory {
     signs_since: Option<Instant>,
 }
 
-/// Why the Secret cannot be read or brought up to date.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("Secret {namespace}/{name}: {source}")]
-    Api { namespace: String, name: String, source: Box<kube::Error> },
-    #[error("Secret {namespace}/{name} cannot be read: {error}")]
-    Unreadable { namespace: String, name: String, error: String },
-    #[error("certificates cannot be made: {0}")]
-    Generate(#[from] rcgen::Error),
-}
-
 impl SharedSecret {
-    pub fn new(client: Client, namespace: &str, name: &str) -> Self {
-        Self {
-            api: Api::namespaced(client, namespace),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
+    pub fn new(client: Client, places: &Places) -> Self {
+        let (namespace, name) = (&places.secret_namespace, places.secret.clone());
+        let title = format!("Secret {namespace}/{name}");
+        Self { api: Api::namespaced(client, namespace), name, title }
     }
 
     /// Reads the Secret; `None` if it does not exist.
@@ -59,11 +49,9 @@ impl SharedSecret {
     ///
     /// If the API server refuses or does not answer, or the Secret cannot be read.
     pub async fn read(&self) -> Result<Option<Secret>, Error> {
-        let found = self.api.get_opt(&self.name).await.map_err(|source| self.failed(source))?;
-        found.map(|secret| secret.0).transpose().map_err(|invalid| {
-            let (namespace, name) = (self.namespace.clone(), self.name.clone());
-            Error::Unreadable { namespace, name, error: invalid.error }
-        })
+        let found = self.api.get_opt(&self.name).await.map_err(|source| Error::api(&self.title, source))?;
+        let unfit = |error: String| Error::Unfit(format!("{} cannot be read: {error}", self.title));
+        found.map(|secret| secret.0).transpose().map_err(|invalid| unfit(invalid.error))
     }
 
     /// Takes the next step of a renewal, if a step is due. Returns the content of the Secret after the step, and the
@@ -105,7 +93,11 @@ impl SharedSecret {
                     secret.data.get_or_insert_default().extend(made.encoded());
                     self.api.replace(&self.name, &PostParams::default(), &Lenient(Ok(secret))).await
                 }
-                None => self.api.create(&PostParams::default(), &Lenient(Ok(self.secret(&made)))).await,
+                None => {
+                    let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+                    let secret = Secret { metadata, data: Some(made.encoded()), ..Secret::default() };
+                    self.api.create(&PostParams::default(), &Lenient(Ok(secret))).await
+                }
             };
             match written {
                 Ok(_) => {
@@ -113,29 +105,16 @@ impl SharedSecret {
                     return Ok((made, step));
                 }
                 Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {}
-                Err(source) => return Err(self.failed(source)),
+                Err(source) => return Err(Error::api(&self.title, source)),
             }
         }
-    }
-
-    fn secret(&self, certificates: &Certificates) -> Secret {
-        Secret {
-            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
-            data: Some(certificates.encoded()),
-            ..Secret::default()
-        }
-    }
-
-    fn failed(&self, source: kube::Error) -> Error {
-        let (namespace, name) = (self.namespace.clone(), self.name.clone());
-        Error::Api { namespace, name, source: Box::new(source) }
     }
 }
 
 /// Returns the certificates in a Secret of the operator's own format; `None` if the Secret has another format or its CA
 /// cannot be read.
 pub fn certificates(secret: &Secret) -> Option<Certificates> {
-    let found = Certificates::decoded(secret.data.as_ref()?)?;
+    let found = Certificates::decoded(secret)?;
     (!found.held(&[]).cas.is_empty()).then_some(found)
 }
 

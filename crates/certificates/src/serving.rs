@@ -1,6 +1,6 @@
 //! Holds the certificate that the listener serves. The certificate can be replaced while the listener runs.
 
-use super::x509;
+use super::x509::{self, Error};
 use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{ClientHello, ResolvesServerCert},
@@ -25,15 +25,6 @@ struct Shown {
     handshakes: AtomicU64,
 }
 
-/// Why a certificate cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("certificate or key is not PEM: {0}")]
-    NotPem(#[from] rustls::pki_types::pem::Error),
-    #[error("certificate and key cannot be used: {0}")]
-    Unusable(#[from] rustls::Error),
-}
-
 /// Returns `chain` (leaf first) with the key of the leaf, which is in PEM. Fails if the key belongs to another certificate.
 pub(super) fn certified_key(chain: Vec<CertificateDer<'static>>, key: &str) -> Result<CertifiedKey, Error> {
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
@@ -47,8 +38,7 @@ impl ServingCertificate {
     ///
     /// If the certificates or the key are not PEM, or the key does not belong to the leaf.
     pub fn set(&self, certificates: &str, key: &str) -> Result<(), Error> {
-        let chain = CertificateDer::pem_slice_iter(certificates.as_bytes()).collect::<Result<Vec<_>, _>>()?;
-        let certificate = certified_key(chain, key)?;
+        let certificate = certified_key(x509::certificates(certificates)?, key)?;
         self.0.send_if_modified(|shown| {
             if shown.as_ref().is_some_and(|shown| shown.certificate.cert == certificate.cert) {
                 return false;

@@ -43,25 +43,24 @@ pub(super) struct Foreign {
 }
 
 impl Foreign {
-    /// Reads the certificates that cert-manager has written into `secret`. `name` is the Secret's name for messages.
+    /// Reads the certificates that cert-manager has written into `secret`, which messages call `title`.
     ///
     /// # Errors
     ///
     /// The reason why the certificates are not used; those that were in use stay in use.
-    pub(super) fn in_secret(name: &str, secret: Option<&Secret>) -> Result<Self, String> {
-        let secret = secret.ok_or_else(|| {
-            format!(
-                "Secret {name} does not exist: cert-manager makes it from a Certificate (certs/README.md); without \
+    pub(super) fn in_secret(title: &str, secret: Option<&Secret>) -> Result<Self, String> {
+        let Some(secret) = secret else {
+            return Err(format!(
+                "{title} does not exist: cert-manager makes it from a Certificate (certs/README.md); without \
                  --enable-cert-manager the operator makes its own"
-            )
-        })?;
-        let text = |key: &'static str| {
-            PresentedCertificate::text(secret, key).ok_or_else(|| {
-                format!("Secret {name} has no {key}: cert-manager has not filled it yet, or somebody else has made it")
-            })
+            ));
         };
+        let missing = |key: &str| {
+            format!("{title} has no {key}: cert-manager has not filled it yet, or somebody else has made it")
+        };
+        let text = |key: &str| PresentedCertificate::text(secret, key).ok_or_else(|| missing(key));
         let shown = PresentedCertificate { certificate: text("tls.crt")?, cas: text(CA)? };
-        Ok(Self { place: format!("Secret {name}"), shown, key: text("tls.key")? })
+        Ok(Self { place: title.to_owned(), shown, key: text("tls.key")? })
     }
 
     /// Reads the certificates in `files`. The CA's file may be missing.
@@ -77,11 +76,8 @@ impl Foreign {
         };
         let cas = read(CA, true)?;
         let shown = PresentedCertificate { certificate: read(&files.certificate, false)?, cas };
-        Ok(Self {
-            place: files.directory.join(&files.certificate).display().to_string(),
-            shown,
-            key: read(&files.key, false)?,
-        })
+        let place = files.directory.join(&files.certificate).display().to_string();
+        Ok(Self { place, shown, key: read(&files.key, false)? })
     }
 
     /// Checks that the API server can accept these certificates from the host `service_name`.
