@@ -3,7 +3,7 @@
 
 use super::{
     lease::{self, Step, Timing},
-    lease_object::{Error, LeaseObject},
+    lease_object::LeaseObject,
 };
 use api::version;
 use jiff::Timestamp;
@@ -97,8 +97,8 @@ impl Leadership {
                     pause
                 }
                 Err(found) => {
-                    if error != found.to_string() {
-                        error = found.to_string();
+                    if error != found {
+                        error = found;
                         warn!(error, "the lease cannot be taken yet");
                     }
                     self.timing.retry_period
@@ -109,7 +109,7 @@ impl Leadership {
     }
 
     /// Tries once to take the lease. Returns the lease, or how long to wait before the next attempt.
-    async fn tried(&self, seen: &mut Option<(LeaseSpec, Instant)>) -> Result<Result<Held, Duration>, Error> {
+    async fn tried(&self, seen: &mut Option<(LeaseSpec, Instant)>) -> Result<Result<Held, Duration>, String> {
         let found = self.lease.read().await?;
         let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
         if spec.as_ref() != seen.as_ref().map(|(spec, _)| spec) {
@@ -184,7 +184,7 @@ impl Leadership {
     }
 
     /// Writes the lease over `found`, or creates it. Returns none if another client has written since.
-    async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Option<Held>, Error> {
+    async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Option<Held>, String> {
         let renewed = Instant::now();
         let written = self.lease.write(found, spec).await?;
         Ok(written.map(|lease| Held { lease, renewed }))
@@ -201,10 +201,7 @@ impl Leadership {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "two processes of one pod, one after the other, are two candidates"
-)]
+#[expect(clippy::disallowed_methods, reason = "each process of a pod is a candidate of its own")]
 fn drawn() -> uuid::Uuid {
     uuid::Uuid::new_v4()
 }

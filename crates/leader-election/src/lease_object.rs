@@ -2,11 +2,8 @@
 
 use api::Lenient;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
-use std::time::Duration;
+use kube::{Api, Client, api::PostParams};
+use std::{fmt::Display, time::Duration};
 use tokio::time::timeout;
 
 /// A Lease in the API server, by its name.
@@ -15,17 +12,6 @@ pub struct LeaseObject {
     name: String,
     /// How long each request may take.
     patience: Duration,
-}
-
-/// Why a Lease cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("Lease {name}: {source}")]
-    Api { name: String, source: kube::Error },
-    #[error("Lease {name} cannot be read: {error}; delete it")]
-    Unreadable { name: String, error: String },
-    #[error("Lease {name}: no answer in time")]
-    TookTooLong { name: String },
 }
 
 impl LeaseObject {
@@ -42,10 +28,10 @@ impl LeaseObject {
     ///
     /// # Errors
     ///
-    /// When the API server refuses the request or does not answer in time, or when the Lease cannot be decoded.
-    pub async fn read(&self) -> Result<Option<Lease>, Error> {
+    /// When the API server refuses the request or does not answer in time, or when the Lease cannot be decoded: a sentence.
+    pub async fn read(&self) -> Result<Option<Lease>, String> {
         let found = self.in_time(self.leases.get_opt(&self.name)).await?;
-        found.map(|lease| self.readable(lease)).transpose()
+        self.readable(found.map_err(|error| self.failed(error))?)
     }
 
     /// Writes `spec` over `found`, or creates the Lease. Returns the Lease as it is stored; none if another client has
@@ -54,40 +40,40 @@ impl LeaseObject {
     /// # Errors
     ///
     /// As for [`Self::read`].
-    pub async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Option<Lease>, Error> {
+    pub async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Option<Lease>, String> {
         let is_new = found.is_none();
-        let written = match found {
-            Some(found) => {
-                let lease = Lenient(Ok(Lease { spec: Some(spec), ..found }));
-                self.in_time(self.leases.replace(&self.name, &PostParams::default(), &lease)).await
-            }
-            None => {
-                let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
-                let lease = Lenient(Ok(Lease { metadata, spec: Some(spec) }));
-                self.in_time(self.leases.create(&PostParams::default(), &lease)).await
-            }
+        let mut lease = Lease { spec: Some(spec), ..found.unwrap_or_default() };
+        lease.metadata.name = Some(self.name.clone());
+        let (lease, parameters) = (Lenient(Ok(lease)), PostParams::default());
+        let written = if is_new {
+            self.in_time(self.leases.create(&parameters, &lease)).await?
+        } else {
+            self.in_time(self.leases.replace(&self.name, &parameters, &lease)).await?
         };
         match written {
-            Ok(lease) => self.readable(lease).map(Some),
-            Err(Error::Api { source: kube::Error::Api(status), .. })
+            Err(kube::Error::Api(status))
                 // A creation is answered with 404 if the namespace does not exist, which is an error.
                 if status.is_conflict() || status.is_already_exists() || status.is_not_found() && !is_new =>
             {
                 Ok(None)
             }
-            Err(error) => Err(error),
+            written => self.readable(Some(written.map_err(|error| self.failed(error))?)),
         }
     }
 
-    fn readable(&self, lease: Lenient<Lease>) -> Result<Lease, Error> {
-        lease.0.map_err(|invalid| Error::Unreadable { name: self.name.clone(), error: invalid.error })
+    fn readable(&self, lease: Option<Lenient<Lease>>) -> Result<Option<Lease>, String> {
+        let lease = lease.map(|lease| lease.0).transpose();
+        lease.map_err(|invalid| format!("Lease {} cannot be read: {}; delete it", self.name, invalid.error))
     }
 
-    async fn in_time<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
-        let name = || self.name.clone();
-        let answer = timeout(self.patience, call).await;
-        answer
-            .map_err(|_| Error::TookTooLong { name: name() })?
-            .map_err(|source| Error::Api { name: name(), source })
+    async fn in_time<T>(
+        &self,
+        call: impl Future<Output = kube::Result<T>>,
+    ) -> Result<kube::Result<T>, String> {
+        timeout(self.patience, call).await.map_err(|_| self.failed("no answer in time"))
+    }
+
+    fn failed(&self, why: impl Display) -> String {
+        format!("Lease {}: {why}", self.name)
     }
 }
