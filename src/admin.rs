@@ -7,12 +7,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use std::{
-    collections::BTreeMap,
-    fmt::{self, Write},
-    io,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, io, sync::Arc};
 use tokio::{net::TcpListener, sync::watch, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -79,12 +74,9 @@ impl Readiness {
     /// Returns whether all conditions are met, and a text with a line for each.
     fn report(&self) -> (bool, String) {
         let conditions = self.0.borrow();
-        let report = conditions.iter().fold(String::new(), |mut report, (condition, why)| {
-            writeln!(report, "{condition}: {}", why.as_deref().unwrap_or("ok"))
-                .expect("writing to a String cannot fail");
-            report
-        });
-        (is_ready(&conditions), report)
+        let lines =
+            conditions.iter().map(|(name, why)| format!("{name}: {}\n", why.as_deref().unwrap_or("ok")));
+        (is_ready(&conditions), lines.collect())
     }
 }
 

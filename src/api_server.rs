@@ -13,6 +13,7 @@ use prometheus_client::{
 };
 use std::{
     error::Error,
+    iter::successors,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -97,8 +98,7 @@ impl Requests {
         let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
         let time = date.and_then(|date| rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
         if let Some(time) = time {
-            let told = Some((time, Instant::now()));
-            *self.time.lock() = told;
+            *self.time.lock() = Some((time, Instant::now()));
         }
     }
 
@@ -170,13 +170,8 @@ fn in_words(error: BoxError) -> BoxError {
     if error.is::<kube::Error>() {
         return error;
     }
-    let mut words = format!("the API server cannot be reached: {error}");
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        words = format!("{words}: {deeper}");
-        cause = deeper.source();
-    }
-    words.into()
+    let causes = successors(error.source(), |cause| cause.source()).map(|cause| format!(": {cause}"));
+    format!("the API server cannot be reached: {error}{}", causes.collect::<String>()).into()
 }
 
 #[cfg(test)]

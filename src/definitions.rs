@@ -13,6 +13,7 @@ use kube::{
     Api, Client, CustomResourceExt, Resource, ResourceExt,
     api::{DynamicObject, GetParams, ListParams, ObjectList, PostParams},
     core::{PartialObjectMeta, Request},
+    runtime::wait::{Condition, conditions::is_crd_established},
 };
 use std::{sync::LazyLock, time::Duration};
 use tokio::time::{sleep, timeout};
@@ -143,7 +144,7 @@ async fn establish(
             written => break written?,
         }
     };
-    while !is_established(&definition) {
+    while !is_crd_established().matches_object(Some(&definition)) {
         sleep(PAUSE).await;
         definition = definitions.get(&ours.name_any()).await?;
     }
@@ -176,12 +177,6 @@ fn is_later(version: Option<&String>) -> bool {
         release.split('.').map(|number| number.parse().ok()).collect()
     };
     version.and_then(|version| numbers(version)).is_some_and(|theirs| Some(theirs) > numbers(VERSION))
-}
-
-/// Returns whether the API server serves the definition.
-fn is_established(definition: &CustomResourceDefinition) -> bool {
-    let conditions = definition.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
-    conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
 }
 
 #[cfg(test)]

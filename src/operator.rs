@@ -4,12 +4,12 @@
 use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests, WATCH_SECONDS},
-    installation,
+    installation::Needs,
     listen::{everywhere, listen},
     manifests, metrics,
     parts::{
         Parts,
-        condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK},
+        condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK},
     },
     process_limits,
     settings::{ExposureCheck, LogSettings, Settings, VERSION},
@@ -52,7 +52,7 @@ pub(crate) const UNUSABLE: &str = "the Kubernetes configuration cannot be used";
 ///
 /// When the operator cannot start, or one of its parts has ended early.
 pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> {
-    prepare_process(&settings.log, warnings);
+    let stop = prepare_process(&settings.log, warnings)?;
     let installation = &settings.installation;
     let spark_configuration = settings.spark_configuration().map_err(Error::msg)?;
     let timing = settings.election.timing().map_err(Error::msg)?;
@@ -66,7 +66,6 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let metrics_tls = settings.metrics.tls(of_probes).map_err(Error::msg)?;
     let metrics_of_applications = settings.metrics.of_applications().map_err(Error::msg)?;
     let extensions = installation.extensions.extensions().map_err(Error::msg)?;
-    let stop = shutdown::on_signal().context("cannot listen for signals")?;
 
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
     let master = settings.master.clone().unwrap_or_else(|| master(&config));
@@ -147,15 +146,9 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         let itself = parts.serve_webhook(tcp, certificate, tls, reviews, closing, served.take())?;
         parts.keep_trusted(&trust, &watches, itself, &readiness);
     }
-    let (stopped, ready) = (stop.clone(), readiness.clone());
-    parts.start("end of readiness", async move {
-        stopped.cancelled().await;
-        ready.waits(RUNNING, "is asked to stop");
-        drop(served);
-        Ok(())
-    });
-    let needs = installation::Needs { places, lock, lock_namespace, settings: settings.installation };
-    parts.keep_installed(&client, &needs, &readiness);
+    parts.end_readiness(&readiness, served);
+    let needs = Needs { places, lock, lock_namespace, settings: settings.installation };
+    parts.keep_installed(client, needs, &readiness);
     if drives {
         // Driver pods that are created before the API server trusts the webhook would be denied, and fields that are
         // written before the definitions are right would be lost.
@@ -165,8 +158,8 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     parts.all_ended().await
 }
 
-/// Begins the log, with `warnings`, and sets the limits of the process.
-pub(crate) fn prepare_process(log: &LogSettings, warnings: &[String]) {
+/// Begins the log, with `warnings`, and sets the limits of the process. Returns the token that a signal cancels.
+pub(crate) fn prepare_process(log: &LogSettings, warnings: &[String]) -> anyhow::Result<CancellationToken> {
     telemetry::init(log.zap_encoder, &log.zap_log_level);
     for warning in warnings {
         warn!("{warning}");
@@ -177,6 +170,7 @@ pub(crate) fn prepare_process(log: &LogSettings, warnings: &[String]) {
     if let Err(error) = process_limits::raise_open_files() {
         warn!(%error, "the limit of open files stays as it is");
     }
+    shutdown::on_signal().context("cannot listen for signals")
 }
 
 /// Returns the readiness of a process that drives applications, serves the webhook, or both.

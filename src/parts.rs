@@ -2,12 +2,13 @@
 
 use crate::{
     admin::{self, Readiness},
-    api_server, definitions, installation,
+    api_server, definitions,
+    installation::{self, Needs, permissions},
 };
 use anyhow::{Context, anyhow};
 use axum::Router;
 use certificates::{Certificates, ServingCertificate, Trust};
-use condition::{CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK};
+use condition::{CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
@@ -211,33 +212,36 @@ impl Parts {
     }
 
     /// Starts the checks of the definitions and permissions, which an admin installs.
-    pub(crate) fn keep_installed(
-        &mut self,
-        client: &Client,
-        needs: &installation::Needs,
-        readiness: &Readiness,
-    ) {
-        let asking = client.clone();
-        let serves_webhook = needs.settings.serves_webhook();
+    pub(crate) fn keep_installed(&mut self, client: Client, needs: Needs, readiness: &Readiness) {
+        let (serves_webhook, asking) = (needs.settings.serves_webhook(), client.clone());
         let serves_connect = needs.settings.connect.enable_spark_connect;
-        let definitions = move || {
-            let client = asking.clone();
-            async move {
-                definitions::check(&client, serves_connect).await?;
+        let keep = self.keep(DEFINITIONS, readiness);
+        self.start("definitions", async move {
+            let check = || async {
+                definitions::check(&asking, serves_connect).await?;
                 if serves_webhook {
-                    installation::version(&client).await?;
+                    installation::version(&asking).await?;
                 }
                 Ok::<_, anyhow::Error>(LOOK)
-            }
-        };
-        self.start("definitions", self.keep(DEFINITIONS, readiness).met(definitions, Arc::default()));
-        let (client, needs) = (client.clone(), needs.clone());
-        let permissions = move || {
-            let (client, needs) = (client.clone(), needs.clone());
-            async move { installation::permissions(&client, &needs).await.map(|()| LOOK_AT_PERMISSIONS) }
-        };
+            };
+            keep.met(check, Arc::default()).await
+        });
         let keep = Keep { longest_pause: LOOK, ..self.keep(PERMISSIONS, readiness) };
-        self.start("permissions", keep.met(permissions, Arc::default()));
+        self.start("permissions", async move {
+            let check = || async { permissions(&client, &needs).await.map(|()| LOOK_AT_PERMISSIONS) };
+            keep.met(check, Arc::default()).await
+        });
+    }
+
+    /// Starts the part that ends the readiness as soon as the process is asked to stop, and drops `served` then.
+    pub(crate) fn end_readiness(&mut self, readiness: &Readiness, served: Option<DropGuard>) {
+        let (stop, readiness) = (self.stop.clone(), readiness.clone());
+        self.start("end of readiness", async move {
+            stop.cancelled().await;
+            readiness.waits(RUNNING, "is asked to stop");
+            drop(served);
+            Ok(())
+        });
     }
 
     fn keep(&self, condition: &'static str, readiness: &Readiness) -> Keep {
