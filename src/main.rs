@@ -77,8 +77,8 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn write_crds(directory: &Path) -> anyhow::Result<()> {
-    for (name, yaml) in manifests::CRDS {
-        let path = directory.join(name);
+    for (plural, yaml) in manifests::CRDS {
+        let path = directory.join(format!("sparkoperator.k8s.io_{plural}.yaml"));
         fs::write(&path, yaml).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
