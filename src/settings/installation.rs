@@ -1,6 +1,6 @@
 //! The flags that the installation depends on, which `run` and `manifests` share.
 
-use super::{ConnectSettings, ExtensionSettings, Half, usual};
+use super::{ConnectSettings, ExtensionSettings, Half, usual, values::checked};
 use clap::{Arg, ArgMatches, Args, FromArgMatches};
 use plan::namespaces::{Labelled, Namespaces};
 use std::ffi::OsStr;
@@ -147,11 +147,8 @@ impl InstallationSettings {
 /// `-webhook-certs`.
 fn installation(text: &str) -> Result<String, String> {
     let is_name = !text.is_empty() && text.len() <= 48 && namespace(text).as_deref() == Ok(text);
-    if is_name {
-        Ok(text.to_owned())
-    } else {
-        Err("must be up to 48 lower-case letters, digits and `-` (try `spark-operator-team-a`)".to_owned())
-    }
+    let complaint = "must be up to 48 lower-case letters, digits and `-` (try `spark-operator-team-a`)";
+    checked(text, is_name, complaint)
 }
 
 /// Parses the name of a namespace. An empty name means all namespaces: the chart of Kubeflow's operator writes that as
@@ -161,11 +158,7 @@ pub(super) fn namespace(text: &str) -> Result<String, String> {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_name =
         name.len() <= 63 && name.bytes().all(is_inner) && !name.starts_with('-') && !name.ends_with('-');
-    if is_name {
-        Ok(name.to_owned())
-    } else {
-        Err("is not the name of a namespace (try `default`)".to_owned())
-    }
+    checked(name, is_name, "is not the name of a namespace (try `default`)")
 }
 
 fn labelled(text: &str) -> Result<Option<Labelled>, String> {

@@ -1,6 +1,6 @@
 //! The flags of the operator's metrics.
 
-use super::optional_address;
+use super::values::{checked, optional_address};
 use application_metrics::{Label, Options, Prefix};
 use clap::Args;
 use rustls::SupportedCipherSuite;
@@ -72,11 +72,9 @@ impl MetricsSettings {
             return Ok(None);
         }
         if probes.is_some() && self.address() == probes {
-            return Err(
-                "--secure-metrics: the probes are served at the same address, and not over HTTPS; set \
-                        --metrics-bind-address to another one"
-                    .to_owned(),
-            );
+            let same = "--secure-metrics: the probes are served at the same address, and not over HTTPS; set \
+                        --metrics-bind-address to another one";
+            return Err(same.to_owned());
         }
         let cipher_suites = self.metric_tls_cipher_suites.clone();
         Ok(Some(Tls { min_version: self.metric_tls_min_version, cipher_suites, client_cas: Vec::new() }))
@@ -90,23 +88,16 @@ impl MetricsSettings {
     pub fn of_applications(&self) -> Result<Options, String> {
         let submit = &self.metrics_job_submit_latency_buckets;
         let start = &self.metrics_job_start_latency_buckets;
-        for (flag, bounds) in
-            [("--metrics-job-submit-latency-buckets", submit), ("--metrics-job-start-latency-buckets", start)]
-        {
+        for (of, bounds) in [("submit", submit), ("start", start)] {
             if let Some(pair) = bounds.windows(2).find(|pair| pair[0] >= pair[1]) {
-                return Err(format!(
-                    "{flag}: {} comes after {}: write the bounds in growing order",
-                    pair[1], pair[0]
-                ));
+                let wrong = format!("{} comes after {}: write the bounds in growing order", pair[1], pair[0]);
+                return Err(format!("--metrics-job-{of}-latency-buckets: {wrong}"));
             }
         }
         let labels = &self.metrics_labels;
-        if let Some(twice) = labels.iter().enumerate().find(|(place, label)| labels[..*place].contains(label))
-        {
-            return Err(format!(
-                "--metrics-labels: `{}` stands there twice: leave one out",
-                twice.1.as_str()
-            ));
+        let twice = labels.iter().enumerate().find(|(place, label)| labels[..*place].contains(label));
+        if let Some((_, label)) = twice {
+            return Err(format!("--metrics-labels: `{}` stands there twice: leave one out", label.as_str()));
         }
         Ok(Options {
             prefix: self.metrics_prefix.clone(),
@@ -120,7 +111,7 @@ impl MetricsSettings {
 pub(super) fn path(text: &str) -> Result<String, String> {
     let is_path = text.starts_with('/')
         && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"{}*?#".contains(&byte));
-    if is_path { Ok(text.to_owned()) } else { Err("is not a path (try `/metrics`)".to_owned()) }
+    checked(text, is_path, "is not a path (try `/metrics`)")
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -155,16 +155,15 @@ impl WebhookSettings {
     }
 
     /// Returns a warning if `source` is not the directory that the admin has set.
-    pub const fn unused_directory(&self, source: &Source) -> Option<&'static str> {
-        match source {
-            Source::Own(_) if self.webhook_cert_dir.is_some() => {
-                Some("--webhook-cert-dir has no files: the operator keeps its own in the Secret")
+    pub fn unused_directory(&self, source: &Source) -> Option<&'static str> {
+        let why = match source {
+            Source::Own(_) => "--webhook-cert-dir has no files: the operator keeps its own in the Secret",
+            Source::CertManager => {
+                "--webhook-cert-dir has no effect: --enable-cert-manager has its certificates in the Secret"
             }
-            Source::CertManager if self.webhook_cert_dir.is_some() => Some(
-                "--webhook-cert-dir has no effect: --enable-cert-manager has its certificates in the Secret",
-            ),
-            _ => None,
-        }
+            Source::Files(_) => return None,
+        };
+        self.webhook_cert_dir.is_some().then_some(why)
     }
 
     /// Returns the limits that decide when the webhook's connections are closed.
