@@ -254,9 +254,8 @@ fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
     if let Some(container) = object.pointer_mut("/spec/template/spec/containers/0") {
         container["image"] = json!(settings.image);
         if let Some(arguments) = container["args"].as_array_mut() {
-            let installation = &settings.installation;
-            let own = installation.arguments().to_vec();
-            let own = if is_gateway { gateway_arguments(installation) } else { own };
+            let run = &settings.installation;
+            let own = if is_gateway { gateway_arguments(run) } else { run.arguments() };
             arguments.extend(own.into_iter().map(Value::from));
         }
     }

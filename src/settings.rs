@@ -5,6 +5,7 @@ mod election;
 mod exposure;
 mod extensions;
 mod gateway;
+mod given;
 mod installation;
 pub mod kubeflow;
 mod log;

@@ -58,12 +58,9 @@ impl ElectionSettings {
     ///
     /// When the lease could pass to another candidate while the old leader still works.
     pub fn timing(&self) -> Result<Timing, String> {
-        let timing = Timing {
-            lease_duration: self.leader_election_lease_duration,
-            renew_deadline: self.leader_election_renew_deadline,
-            retry_period: self.leader_election_retry_period,
-        };
-        let Timing { lease_duration, renew_deadline, retry_period } = timing;
+        let lease_duration = self.leader_election_lease_duration;
+        let renew_deadline = self.leader_election_renew_deadline;
+        let retry_period = self.leader_election_retry_period;
         if retry_period.is_zero() || renew_deadline <= retry_period {
             return Err(format!(
                 "--leader-election-renew-deadline ({renew_deadline:?}) must be longer than \
@@ -78,7 +75,7 @@ impl ElectionSettings {
                  its lease may take"
             ));
         }
-        Ok(timing)
+        Ok(Timing { lease_duration, renew_deadline, retry_period })
     }
 }
 

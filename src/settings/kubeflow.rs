@@ -1,8 +1,8 @@
 //! The command line of Kubeflow's operator: the commands `controller start` and `webhook start`, and the flags that only
 //! that operator has, so that manifests which were written for it can start this one.
 
-use super::Settings;
-use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
+use super::{Settings, given::Given};
+use clap::{Arg, Args, Subcommand};
 use std::{collections::BTreeMap, mem};
 
 /// The half of the operator that a process runs, if it does not run both.
@@ -32,15 +32,15 @@ pub struct HalfSettings {
 
 /// The flags that only Kubeflow's operator has.
 #[derive(Debug, Args)]
-#[command(next_help_heading = HEADING)]
+#[command(next_help_heading = HEADING, args(without_effect()))]
 struct KubeflowFlags {
+    #[command(flatten)]
+    given: Given,
+
     /// Gates, with commas between them: DefaultTimeToLive is needed for --default-time-to-live-seconds, PartialRestart is
     /// --partial-restart, LoadSparkDefaults and RestSubmitter have no effect, and AllAlpha stands for all that are not named
     #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',')]
     feature_gates: Vec<String>,
-
-    #[command(flatten)]
-    without_effect: WithoutEffect,
 }
 
 /// The heading of these flags in the help.
@@ -97,44 +97,17 @@ const WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
 /// Values that turn something off which is off here anyway.
 const OFF: [&str; 3] = ["", "0", "false"];
 
-/// A sentence for each flag of [`WITHOUT_EFFECT`] that was given, unless its value is one of [`OFF`]. Their values are not
-/// parsed.
-#[derive(Debug, Default)]
-struct WithoutEffect(Vec<String>);
-
-impl Args for WithoutEffect {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        // A switch stands alone or has its value after `=`; the others take the next argument too.
-        let args = WITHOUT_EFFECT.iter().map(|(flag, value, why)| {
-            let arg = Arg::new(*flag).long(*flag).value_name(*value).help(format!("No effect: {why}"));
-            if *value == "BOOL" {
-                arg.num_args(0..=1).require_equals(true).default_missing_value("true")
-            } else {
-                arg
-            }
-        });
-        command.args(args)
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for WithoutEffect {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut given = Self::default();
-        given.update_from_arg_matches(matches)?;
-        Ok(given)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.0.extend(WITHOUT_EFFECT.iter().filter_map(|(flag, _, why)| {
-            let value = matches.get_one::<String>(flag)?;
-            (!OFF.contains(&value.as_str())).then(|| format!("--{flag} has no effect: {why}"))
-        }));
-        Ok(())
-    }
+/// Returns the flags of [`WITHOUT_EFFECT`]. A switch stands alone or has its value after `=`; the others take the next
+/// argument too.
+fn without_effect() -> impl Iterator<Item = Arg> {
+    WITHOUT_EFFECT.iter().map(|(flag, value, why)| {
+        let arg = Arg::new(*flag).long(*flag).value_name(*value).help(format!("No effect: {why}"));
+        if *value == "BOOL" {
+            arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+        } else {
+            arg
+        }
+    })
 }
 
 impl HalfSettings {
@@ -158,13 +131,22 @@ impl HalfSettings {
                 "--default-time-to-live-seconds has no effect: it needs --feature-gates={DEFAULT_TIME_TO_LIVE}=true"
             ));
         }
-        warnings.extend(kubeflow.without_effect.0);
+        warnings.extend(kubeflow.without_effect());
         settings.installation.half = Some(half);
         Ok((settings, warnings))
     }
 }
 
 impl KubeflowFlags {
+    /// Returns a sentence for each flag of [`WITHOUT_EFFECT`] that was given, unless its value is one of [`OFF`]. Their values
+    /// are not parsed.
+    fn without_effect(&self) -> impl Iterator<Item = String> {
+        WITHOUT_EFFECT.iter().filter_map(|(flag, _, why)| {
+            let value = self.given.0.get_one::<String>(flag)?;
+            (!OFF.contains(&value.as_str())).then(|| format!("--{flag} has no effect: {why}"))
+        })
+    }
+
     /// Returns the gates that are on. As in Kubernetes' `component-base`, the last value of a gate counts, and AllAlpha is the
     /// value of those that are not named. AllBeta would be that of gates in beta, of which there are none.
     fn gates(&self) -> Result<Vec<Gate>, String> {
