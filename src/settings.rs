@@ -364,6 +364,15 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
+    /// Returns the settings of `spark-operator run` with these flags.
+    pub(super) fn run(flags: &[&str]) -> Settings {
+        let arguments = ["spark-operator", "run"].iter().chain(flags);
+        match Flags::try_parse_from(arguments).unwrap().command {
+            Command::Run(settings) => *settings,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn flags_are_well_formed_and_all_of_run_have_an_environment_variable() {
         Flags::command().debug_assert();
@@ -385,14 +394,7 @@ mod tests {
         assert_eq!(optional_address("0"), Ok(None));
         assert!(optional_address("8081").is_err());
         assert_eq!((at_least_none("-1"), at_least_none("7")), (Ok(0), Ok(7)));
-        let metrics = |flag: &str| {
-            let Command::Run(settings) =
-                Flags::try_parse_from(["spark-operator", "run", flag]).unwrap().command
-            else {
-                unreachable!("`run` was asked for")
-            };
-            settings.metrics.address()
-        };
+        let metrics = |flag: &str| run(&[flag]).metrics.address();
         assert_eq!(metrics("--enable-metrics"), port(8080));
         assert_eq!(metrics("--enable-metrics=true"), port(8080));
         assert_eq!(metrics("--enable-metrics=false"), None);

@@ -92,20 +92,12 @@ fn labelled(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Command, Flags};
-    use clap::Parser;
-
-    fn parsed(flags: &[&str]) -> ConnectSettings {
-        let arguments = ["spark-operator", "run"].iter().chain(flags);
-        match Flags::try_parse_from(arguments).unwrap().command {
-            Command::Run(settings) => settings.installation.connect,
-            other => panic!("{other:?}"),
-        }
-    }
+    use crate::settings::tests::run;
 
     #[test]
     fn the_gateway_is_found_by_the_name_of_its_installation_unless_its_labels_are_given() {
-        let setup = |flags: &[&str]| parsed(flags).setup("team", "ours", Policy::new("k8s://api"));
+        let setup =
+            |flags: &[&str]| run(flags).installation.connect.setup("team", "ours", Policy::new("k8s://api"));
         assert!(setup(&["--enable-spark-connect=false", "--connect-gateway"]).is_none());
         assert!(setup(&[]).unwrap().gateway.is_none());
         let gateway = setup(&["--connect-gateway"]).unwrap().gateway.unwrap();
@@ -116,7 +108,7 @@ mod tests {
         let labels = ["--connect-gateway", "--connect-gateway-labels=a=b,c=d"];
         let gateway = setup(&labels).unwrap().gateway.unwrap();
         assert_eq!(gateway.gateway.labels.len(), 2);
-        let user = |flags: &[&str]| parsed(flags).gateway_user("team", "ours");
+        let user = |flags: &[&str]| run(flags).installation.connect.gateway_user("team", "ours");
         assert_eq!(user(&[]), None);
         assert_eq!(
             user(&["--connect-gateway"]).as_deref(),

@@ -144,8 +144,7 @@ fn labelled(text: &str) -> Result<Option<Labelled>, String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::settings::{Command, Flags};
-    use clap::Parser;
+    use crate::settings::tests::run;
 
     #[test]
     fn arguments_are_the_flags_that_were_given_and_differ_from_their_defaults() {
@@ -173,11 +172,7 @@ mod tests {
                 ],
             ),
         ] {
-            let flags = ["spark-operator", "run"].iter().chain(given);
-            let Command::Run(settings) = Flags::try_parse_from(flags).unwrap().command else {
-                unreachable!("`run` was asked for")
-            };
-            assert_eq!(settings.installation.arguments(), expected, "{given:?}");
+            assert_eq!(run(given).installation.arguments(), expected, "{given:?}");
         }
     }
 }

@@ -122,22 +122,13 @@ fn seconds(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Command, Flags, Settings};
-    use clap::Parser;
-
-    fn settings(flags: &[&str]) -> Settings {
-        let flags = ["spark-operator", "run"].iter().chain(flags);
-        let Command::Run(settings) = Flags::try_parse_from(flags).unwrap().command else {
-            unreachable!("`run` was asked for")
-        };
-        *settings
-    }
+    use crate::settings::tests::run;
 
     #[test]
     fn metrics_of_applications_are_as_kfs_unless_somebody_says_otherwise() {
-        let default = settings(&[]).metrics.of_applications();
+        let default = run(&[]).metrics.of_applications();
         assert_eq!(default, Ok(Options::default()));
-        let chosen = settings(&[
+        let chosen = run(&[
             "--metrics-prefix=team-a-",
             "--metrics-labels=app-type,namespace",
             "--metrics-job-submit-latency-buckets=1,2.5",
@@ -154,7 +145,7 @@ mod tests {
     #[test]
     fn what_contradicts_itself_is_said_at_the_start() {
         let why = |flags: &[&str]| {
-            let settings = settings(flags);
+            let settings = run(flags);
             let tls = settings.metrics.tls(settings.health_probe_bind_address).map(drop);
             settings.metrics.of_applications().map(drop).and(tls).unwrap_err()
         };

@@ -198,18 +198,13 @@ fn client_cas(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Command, Flags};
-    use clap::Parser;
+    use crate::settings::tests::run;
 
     #[test]
     fn a_directory_is_the_source_of_certificates_unless_the_operator_could_fill_it() {
         let source = |directory: &str, flags: &[&str]| {
             let directory = format!("--webhook-cert-dir={directory}");
-            let given = ["spark-operator", "run", directory.as_str()];
-            let flags = given.iter().chain(flags);
-            let Command::Run(settings) = Flags::try_parse_from(flags).unwrap().command else {
-                unreachable!("`run` was asked for")
-            };
+            let settings = run(&[&[&*directory][..], flags].concat());
             let source = settings.webhook.source();
             // A directory that is not used is warned of.
             assert_eq!(
