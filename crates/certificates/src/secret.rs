@@ -10,10 +10,7 @@ use super::{
 use api::Lenient;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
+use kube::{Api, Client, api::PostParams};
 use tokio::time::Instant;
 use tracing::info;
 
@@ -88,16 +85,15 @@ impl SharedSecret {
                 (Step::DropOldCas, Some(certificates)) => certificates.with_newest_ca_alone(),
                 (Step::MakeAll(_), _) | (_, None) => Certificates::generate(dns_names, now)?,
             };
-            let written = match existing {
-                Some(mut secret) => {
-                    secret.data.get_or_insert_default().extend(made.encoded());
-                    self.api.replace(&self.name, &PostParams::default(), &Lenient(Ok(secret))).await
-                }
-                None => {
-                    let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
-                    let secret = Secret { metadata, data: Some(made.encoded()), ..Secret::default() };
-                    self.api.create(&PostParams::default(), &Lenient(Ok(secret))).await
-                }
+            let is_new = existing.is_none();
+            let mut secret = existing.unwrap_or_default();
+            secret.metadata.name = Some(self.name.clone());
+            secret.data.get_or_insert_default().extend(made.encoded());
+            let (secret, parameters) = (Lenient(Ok(secret)), PostParams::default());
+            let written = if is_new {
+                self.api.create(&parameters, &secret).await
+            } else {
+                self.api.replace(&self.name, &parameters, &secret).await
             };
             match written {
                 Ok(_) => {
