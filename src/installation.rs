@@ -26,9 +26,8 @@ const OLDEST: (u32, u32) = (1, 28);
 pub struct Needs {
     /// The objects that the operator reads or writes by name.
     pub places: Places,
-    /// The name of the Lease, if there is a leader election.
-    pub lock: Option<String>,
-    pub lock_namespace: String,
+    /// Namespace and name of the Lease, if there is a leader election.
+    pub lock: Option<(String, String)>,
     pub settings: InstallationSettings,
 }
 
@@ -160,11 +159,11 @@ fn needed(needs: &Needs) -> BTreeMap<Option<String>, Vec<ResourceAttributes>> {
         let rules: Vec<PolicyRule> =
             serde_json::from_value(role["rules"].take()).expect("tests/it/manifests.rs reads the rules");
         for attributes in rules.iter().flat_map(|rule| attributes(rule, needs)) {
-            let is_lock = is_own && attributes.resource.as_deref() == Some(LEASES);
-            if is_lock && needs.lock.is_none() {
-                continue;
-            }
-            let namespace = if is_lock { Some(&needs.lock_namespace) } else { namespace.as_ref() }.cloned();
+            let namespace = match (is_own, attributes.resource.as_deref(), &needs.lock) {
+                (true, Some(LEASES), None) => continue,
+                (true, Some(LEASES), Some((namespace, _))) => Some(namespace.clone()),
+                _ => namespace.clone(),
+            };
             let attributes = ResourceAttributes { namespace: namespace.clone(), ..attributes };
             needed.entry(namespace).or_default().push(attributes);
         }
@@ -184,7 +183,7 @@ fn attributes(rule: &PolicyRule, ours: &Needs) -> Vec<ResourceAttributes> {
                 (_, "secrets") => vec![Some(&ours.places.secret)],
                 (_, "mutatingwebhookconfigurations") => vec![Some(&ours.places.mutating_configuration)],
                 (_, "validatingwebhookconfigurations") => vec![Some(&ours.places.validating_configuration)],
-                (_, LEASES) => vec![ours.lock.as_ref()],
+                (_, LEASES) => vec![ours.lock.as_ref().map(|(_, name)| name)],
                 (names, _) => names.iter().map(Some).collect(),
             };
             for name in names {
@@ -236,12 +235,7 @@ mod tests {
             mutating_configuration: "hook".into(),
             validating_configuration: "checks".into(),
         };
-        Needs {
-            places,
-            lock: Some("lock".into()),
-            lock_namespace: "elsewhere".into(),
-            settings: settings.installation,
-        }
+        Needs { places, lock: Some(("elsewhere".into(), "lock".into())), settings: settings.installation }
     }
 
     #[tokio::test]

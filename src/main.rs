@@ -49,7 +49,7 @@ fn run(command: Command) -> anyhow::Result<()> {
 }
 
 fn start(settings: HalfSettings, half: Half) -> anyhow::Result<()> {
-    let (settings, warnings) = settings.of(half).map_err(anyhow::Error::msg)?;
+    let (settings, warnings) = settings.of(half)?;
     runtime()?.block_on(operator::run(settings, &warnings))
 }
 

@@ -15,7 +15,7 @@ use crate::{
     settings::{ExposureCheck, LogSettings, Settings, VERSION},
     shutdown, telemetry,
 };
-use anyhow::{Context, Error};
+use anyhow::Context;
 use axum::http::{HeaderValue, header::USER_AGENT};
 use certificates::{Places, Registration, ServingCertificate, Trust};
 use controller::{
@@ -54,18 +54,18 @@ pub(crate) const UNUSABLE: &str = "the Kubernetes configuration cannot be used";
 pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> {
     let stop = prepare_process(&settings.log, warnings)?;
     let installation = &settings.installation;
-    let spark_configuration = settings.spark_configuration().map_err(Error::msg)?;
-    let timing = settings.election.timing().map_err(Error::msg)?;
+    let spark_configuration = settings.spark_configuration()?;
+    let timing = settings.election.timing()?;
     let source = settings.webhook.source();
     if let Some(warning) = settings.webhook.unused_directory(&source) {
         warn!(directory = ?settings.webhook.webhook_cert_dir, "{warning}");
     }
     let closing = settings.webhook.closing();
-    let tls = settings.webhook.tls().map_err(Error::msg)?;
+    let tls = settings.webhook.tls()?;
     let of_probes = settings.health_probe_bind_address;
-    let metrics_tls = settings.metrics.tls(of_probes).map_err(Error::msg)?;
-    let metrics_of_applications = settings.metrics.of_applications().map_err(Error::msg)?;
-    let extensions = installation.extensions.extensions().map_err(Error::msg)?;
+    let metrics_tls = settings.metrics.tls(of_probes)?;
+    let metrics_of_applications = settings.metrics.of_applications()?;
+    let extensions = installation.extensions.extensions()?;
 
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
     let master = settings.master.clone().unwrap_or_else(|| master(&config));
@@ -119,10 +119,9 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         let gateway = installation.connect.gateway_user(&installation.name.name, &places.secret_namespace);
         (tcp, Arc::new(trust), reviews(&settings, &setup, gateway, &mut registry))
     });
-    let lock_namespace = settings.election.lock_namespace(&places.secret_namespace).to_owned();
-    let lock = settings.election.lock_name(&installation.name).filter(|_| drives);
-    let leadership = lock.as_ref().map(|lock| {
-        Leadership::new(client.clone(), (&lock_namespace, lock), &settings.pod_name, timing, &mut registry)
+    let lock = settings.election.lock(&installation.name, &places.secret_namespace).filter(|_| drives);
+    let leadership = lock.as_ref().map(|(namespace, name)| {
+        Leadership::new(client.clone(), (namespace, name), &settings.pod_name, timing, &mut registry)
     });
 
     info!(version = VERSION, "started");
@@ -147,7 +146,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         parts.keep_trusted(&trust, &watches, itself, &readiness);
     }
     parts.end_readiness(&readiness, served);
-    let needs = Needs { places, lock, lock_namespace, settings: settings.installation };
+    let needs = Needs { places, lock, settings: settings.installation };
     parts.keep_installed(client, needs, &readiness);
     if drives {
         // Driver pods that are created before the API server trusts the webhook would be denied, and fields that are

@@ -19,6 +19,7 @@ pub use self::{
     page::PageSettings,
     webhook::{WebhookObjects, WebhookSettings},
 };
+use anyhow::anyhow;
 use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
@@ -348,9 +349,9 @@ impl Settings {
     /// # Errors
     ///
     /// When the directory does not exist, with advice for the admin.
-    pub fn spark_configuration(&self) -> Result<Option<PathBuf>, String> {
+    pub fn spark_configuration(&self) -> anyhow::Result<Option<PathBuf>> {
         match &self.spark_conf_dir {
-            Some(directory) if !directory.is_dir() => Err(format!(
+            Some(directory) if !directory.is_dir() => Err(anyhow!(
                 "SPARK_CONF_DIR: {} is not a directory; set --spark-conf-dir or SPARK_CONF_DIR to Spark's configuration, or leave it out",
                 directory.display()
             )),

@@ -2,6 +2,7 @@
 //! that operator has, so that manifests which were written for it can start this one.
 
 use super::{Settings, given::Given};
+use anyhow::{anyhow, ensure};
 use clap::{Arg, Args, Subcommand};
 use std::{collections::BTreeMap, mem};
 
@@ -116,11 +117,10 @@ impl HalfSettings {
     /// # Errors
     ///
     /// When a flag asks for something that this operator does not do.
-    pub fn of(self, half: Half) -> Result<(Settings, Vec<String>), String> {
+    pub fn of(self, half: Half) -> anyhow::Result<(Settings, Vec<String>)> {
         let Self { mut settings, kubeflow } = self;
-        if half == Half::Webhook && !settings.installation.webhook {
-            return Err("--webhook=false: `webhook start` runs nothing but the webhook".to_owned());
-        }
+        let runs_something = half == Half::Controller || settings.installation.webhook;
+        ensure!(runs_something, "--webhook=false: `webhook start` runs nothing but the webhook");
         let gates = kubeflow.gates()?;
         let of_gate = |(name, why): &Gate| Some(format!("the gate {name} has no effect: {}", (*why)?));
         let mut warnings: Vec<_> = gates.iter().filter_map(of_gate).collect();
@@ -149,10 +149,10 @@ impl KubeflowFlags {
 
     /// Returns the gates that are on. As in Kubernetes' `component-base`, the last value of a gate counts, and AllAlpha is the
     /// value of those that are not named. AllBeta would be that of gates in beta, of which there are none.
-    fn gates(&self) -> Result<Vec<Gate>, String> {
+    fn gates(&self) -> anyhow::Result<Vec<Gate>> {
         let mut given = BTreeMap::new();
         for gate in self.feature_gates.iter().map(|gate| gate.trim()).filter(|gate| !gate.is_empty()) {
-            let refused = |why: &str| Err(format!("--feature-gates: {gate}: {why}"));
+            let refused = |why: &str| Err(anyhow!("--feature-gates: {gate}: {why}"));
             let parts =
                 gate.split_once('=').and_then(|(name, value)| Some((name.trim(), is_on(value.trim())?)));
             let Some((name, is_on)) = parts else { return refused("must be NAME=true or NAME=false") };
@@ -183,7 +183,7 @@ mod tests {
     use crate::settings::{Command, Flags};
     use clap::Parser;
 
-    fn started(flags: &[&str]) -> Result<(Settings, Vec<String>), String> {
+    fn started(flags: &[&str]) -> anyhow::Result<(Settings, Vec<String>)> {
         let arguments = ["spark-operator", "controller", "start"].iter().chain(flags);
         match Flags::try_parse_from(arguments).unwrap().command {
             Command::Controller { command: HalfCommand::Start(settings) } => settings.of(Half::Controller),
@@ -304,7 +304,7 @@ mod tests {
             ("PartialRestart", "PartialRestart: must be NAME=true or NAME=false"),
             ("AllAlpha=maybe", "AllAlpha=maybe: must be NAME=true or NAME=false"),
         ] {
-            let refused = started(&[&format!("--feature-gates={gate}")]).unwrap_err();
+            let refused = started(&[&format!("--feature-gates={gate}")]).unwrap_err().to_string();
             assert!(refused.starts_with("--feature-gates: ") && refused.contains(why), "{refused}");
         }
         let (_, warnings) = started(&["--pprof-bind-address=0"]).unwrap();

@@ -1,6 +1,7 @@
 //! The flags of the webhook and its certificates.
 
 use super::{InstallationName, duration};
+use anyhow::{anyhow, ensure};
 use certificates::{Files, Places, Source, renewal::Waits};
 use clap::Args;
 use rustix::fs::{Access, access};
@@ -177,7 +178,7 @@ impl WebhookSettings {
     /// # Errors
     ///
     /// When the CAs of API servers cannot be read.
-    pub fn tls(&self) -> Result<Tls, String> {
+    pub fn tls(&self) -> anyhow::Result<Tls> {
         Ok(Tls {
             min_version: self.webhook_tls_min_version,
             cipher_suites: self.webhook_tls_cipher_suites.clone(),
@@ -186,13 +187,13 @@ impl WebhookSettings {
     }
 }
 
-fn client_cas(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
-        Ok(cas) if !cas.is_empty() => Ok(cas),
-        Ok(_) => Err(format!("--webhook-client-ca: {} has no certificate in PEM", file.display())),
-        Err(error) => Err(format!("--webhook-client-ca: {}: {error}", file.display())),
-    }
+fn client_cas(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let (flag, read) =
+        (format!("--webhook-client-ca: {}", file.display()), CertificateDer::pem_file_iter(file));
+    let cas =
+        read.and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(|error| anyhow!("{flag}: {error}"))?;
+    ensure!(!cas.is_empty(), "{flag} has no certificate in PEM");
+    Ok(cas)
 }
 
 #[cfg(test)]

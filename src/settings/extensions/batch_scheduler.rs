@@ -2,6 +2,7 @@
 
 use super::ExtensionFlags;
 use crate::settings::values::checked;
+use anyhow::anyhow;
 use batch_schedulers::BatchSchedulers;
 use clap::Args;
 use plan::extension::Extension;
@@ -38,16 +39,14 @@ impl BatchSchedulerSettings {
 }
 
 impl ExtensionFlags for BatchSchedulerSettings {
-    fn extension(&self) -> Result<Arc<dyn Extension>, String> {
+    fn extension(&self) -> anyhow::Result<Arc<dyn Extension>> {
         if !self.enable_batch_scheduler {
             return Ok(Arc::new(BatchSchedulers::off()));
         }
         let default = Some(&self.default_batch_scheduler).filter(|name| !name.is_empty()).cloned();
         let names = self.kube_scheduler_names().cloned().collect();
-        match BatchSchedulers::new(names, self.enable_kubernetes_gangs, default) {
-            Ok(schedulers) => Ok(Arc::new(schedulers)),
-            Err(why) => Err(format!("--default-batch-scheduler: {why}")),
-        }
+        let schedulers = BatchSchedulers::new(names, self.enable_kubernetes_gangs, default);
+        Ok(Arc::new(schedulers.map_err(|why| anyhow!("--default-batch-scheduler: {why}"))?))
     }
 
     fn is_on(&self) -> bool {
