@@ -42,8 +42,8 @@ pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
     };
 
     info!(version = VERSION, "started");
-    let mut parts = Parts::new(stop.clone(), settings.termination_grace);
     let (served, readiness) = (CancellationToken::new(), Readiness::waiting_for([CACHES]));
+    let mut parts = Parts::new(&readiness, &stop, settings.termination_grace);
     if let Some(tcp) = admin {
         let liveness: Liveness = Arc::new(move || silent(&watches).collect());
         let text = move || metrics::text(&registry);
@@ -51,7 +51,7 @@ pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
         let routes = admin::probes(liveness, readiness.clone()).merge(metrics);
         parts.start("port of the probes", admin::serve(tcp, routes, served.clone()));
     }
-    parts.end_readiness(&readiness, None);
+    parts.end_readiness(None);
     // Probes and metrics are served until the last connection has ended.
     let served = served.drop_guard();
     parts.start("gateway", async move {

@@ -125,7 +125,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     });
 
     info!(version = VERSION, "started");
-    let mut parts = Parts::new(stop.clone(), closing.delay);
+    let mut parts = Parts::new(&readiness, &stop, closing.delay);
     // Probes and metrics are served until the webhook has ended; without a webhook, until the process is asked to stop.
     let served = CancellationToken::new();
     let mut probes = admin::probes(liveness(watches.clone(), setup.workloads.clone()), readiness.clone());
@@ -143,11 +143,11 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let mut served = Some(served.drop_guard());
     if let Some((tcp, trust, reviews)) = webhook {
         let itself = parts.serve_webhook(tcp, certificate, tls, reviews, closing, served.take())?;
-        parts.keep_trusted(&trust, &watches, itself, &readiness);
+        parts.keep_trusted(&trust, &watches, itself);
     }
-    parts.end_readiness(&readiness, served);
+    parts.end_readiness(served);
     let needs = Needs { places, lock, settings: settings.installation };
-    parts.keep_installed(client, needs, &readiness);
+    parts.keep_installed(client, needs);
     if drives {
         // Driver pods that are created before the API server trusts the webhook would be denied, and fields that are
         // written before the definitions are right would be lost.

@@ -1,7 +1,7 @@
 //! The parts of the operator that run at the same time: the ports, and what is checked again and again.
 
 use crate::{
-    admin::{self, Readiness},
+    admin::Readiness,
     api_server, definitions,
     installation::{self, Needs, permissions},
 };
@@ -105,6 +105,7 @@ fn now() -> Timestamp {
 /// The parts of the process that run at the same time.
 pub(crate) struct Parts {
     running: JoinSet<(&'static str, io::Result<()>)>,
+    readiness: Readiness,
     stop: CancellationToken,
     /// The time that the parts have to end.
     drain: Duration,
@@ -113,8 +114,9 @@ pub(crate) struct Parts {
 impl Parts {
     /// Returns a process without parts. `delay` is how long the webhook accepts connections after the process was asked
     /// to stop.
-    pub(crate) fn new(stop: CancellationToken, delay: Duration) -> Self {
-        Self { running: JoinSet::new(), stop, drain: delay + DRAIN }
+    pub(crate) fn new(readiness: &Readiness, stop: &CancellationToken, delay: Duration) -> Self {
+        let (readiness, stop) = (readiness.clone(), stop.clone());
+        Self { running: JoinSet::new(), readiness, stop, drain: delay + DRAIN }
     }
 
     /// Starts a part; `name` stands in the error message when it fails.
@@ -137,18 +139,14 @@ impl Parts {
         serves_webhook: bool,
         served: &CancellationToken,
     ) -> anyhow::Result<()> {
-        let (name, certificate, served) = ("port of the metrics", Arc::clone(certificate), served.clone());
-        let Some(tls) = tls else {
-            self.start(name, admin::serve(tcp, metrics, served));
-            return Ok(());
-        };
-        if !serves_webhook {
-            let made = Certificates::generate(&["localhost".to_owned()], now())
-                .context("cannot make a certificate for the metrics")?;
+        let (certificate, served) = (Arc::clone(certificate), served.clone());
+        if tls.is_some() && !serves_webhook {
+            let made = Certificates::generate(&["localhost".to_owned()], now());
+            let made = made.context("cannot make a certificate for the metrics")?;
             certificate.set(&made.certificate, &made.key)?;
         }
-        self.start(name, async move {
-            let tls = Some((certificate, &tls));
+        self.start("port of the metrics", async move {
+            let tls = tls.as_ref().map(|tls| (certificate, tls));
             webhook::serve_routes(tcp, tls, metrics, Limits::ADMIN, Closing::default(), served).await
         });
         Ok(())
@@ -180,13 +178,7 @@ impl Parts {
     }
 
     /// Starts the parts that keep the certificates and the API server's trust in them, and that test the webhook.
-    pub(crate) fn keep_trusted(
-        &mut self,
-        trust: &Arc<Trust>,
-        watches: &Watches,
-        webhook: SocketAddr,
-        readiness: &Readiness,
-    ) {
+    pub(crate) fn keep_trusted(&mut self, trust: &Arc<Trust>, watches: &Watches, webhook: SocketAddr) {
         let (stopped, changed) = (self.stop.clone().cancelled_owned(), Arc::new(Notify::new()));
         let changes = trust.changes(watches, api_server::WATCH_SECONDS).take_until(stopped);
         let notified = Arc::clone(&changed);
@@ -194,17 +186,17 @@ impl Parts {
             changes.for_each(async |()| notified.notify_one()).await;
             Ok(())
         });
-        let (keep, establishing) = (self.keep(CERTIFICATES, readiness), Arc::clone(trust));
+        let (keep, establishing) = (self.keep(CERTIFICATES), Arc::clone(trust));
         self.start("certificates", async move {
             let establish = || async { establishing.establish(now()).await.map(|rest| rest.min(LOOK)) };
             keep.met(establish, changed).await
         });
-        let (knock, shaking) = (self.keep(WEBHOOK, readiness), Arc::clone(trust));
-        let (ready, stopped) = (readiness.clone(), self.stop.clone());
+        let (knock, shaking) = (self.keep(WEBHOOK), Arc::clone(trust));
         self.start("handshake with ourselves", async move {
             let handshake = || async { shaking.handshake(webhook).await.map(|()| KNOCK) };
             // Without certificates, the handshake could only fail.
-            match stopped.run_until_cancelled(ready.wait_for(&[CERTIFICATES])).await {
+            let made = knock.stop.run_until_cancelled(knock.readiness.wait_for(&[CERTIFICATES])).await;
+            match made {
                 Some(()) => knock.met(handshake, Arc::default()).await,
                 None => Ok(()),
             }
@@ -212,10 +204,10 @@ impl Parts {
     }
 
     /// Starts the checks of the definitions and permissions, which an admin installs.
-    pub(crate) fn keep_installed(&mut self, client: Client, needs: Needs, readiness: &Readiness) {
+    pub(crate) fn keep_installed(&mut self, client: Client, needs: Needs) {
         let (serves_webhook, asking) = (needs.settings.serves_webhook(), client.clone());
         let serves_connect = needs.settings.connect.enable_spark_connect;
-        let keep = self.keep(DEFINITIONS, readiness);
+        let keep = self.keep(DEFINITIONS);
         self.start("definitions", async move {
             let check = || async {
                 definitions::check(&asking, serves_connect).await?;
@@ -226,7 +218,7 @@ impl Parts {
             };
             keep.met(check, Arc::default()).await
         });
-        let keep = Keep { longest_pause: LOOK, ..self.keep(PERMISSIONS, readiness) };
+        let keep = Keep { longest_pause: LOOK, ..self.keep(PERMISSIONS) };
         self.start("permissions", async move {
             let check = || async { permissions(&client, &needs).await.map(|()| LOOK_AT_PERMISSIONS) };
             keep.met(check, Arc::default()).await
@@ -234,8 +226,8 @@ impl Parts {
     }
 
     /// Starts the part that ends the readiness as soon as the process is asked to stop, and drops `served` then.
-    pub(crate) fn end_readiness(&mut self, readiness: &Readiness, served: Option<DropGuard>) {
-        let (stop, readiness) = (self.stop.clone(), readiness.clone());
+    pub(crate) fn end_readiness(&mut self, served: Option<DropGuard>) {
+        let (stop, readiness) = (self.stop.clone(), self.readiness.clone());
         self.start("end of readiness", async move {
             stop.cancelled().await;
             readiness.waits(RUNNING, "is asked to stop");
@@ -244,8 +236,9 @@ impl Parts {
         });
     }
 
-    fn keep(&self, condition: &'static str, readiness: &Readiness) -> Keep {
-        Keep { condition, readiness: readiness.clone(), stop: self.stop.clone(), longest_pause: LOOK_AGAIN }
+    fn keep(&self, condition: &'static str) -> Keep {
+        let (readiness, stop) = (self.readiness.clone(), self.stop.clone());
+        Keep { condition, readiness, stop, longest_pause: LOOK_AGAIN }
     }
 
     /// Waits until all parts have ended. If a part ends without having been asked to, all others are stopped.
