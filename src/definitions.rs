@@ -4,14 +4,14 @@
 use crate::{manifests, settings::VERSION};
 use anyhow::{anyhow, bail, ensure};
 use api::{
-    Lenient, ObjectKind, SparkApplication, SparkConnect,
+    Lenient, SparkConnect,
     crds::{self, StatusSchema},
     names::annotation,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, CustomResourceExt, Resource, ResourceExt,
-    api::{DynamicObject, GetParams, ListParams, ObjectList, PostParams},
+    api::{GetParams, ListParams, ObjectList, PostParams},
     core::{PartialObjectMeta, Request},
     runtime::wait::{Condition, conditions::is_crd_established},
 };
@@ -106,10 +106,8 @@ pub async fn check_spark_connects(client: &Client) -> anyhow::Result<()> {
             if is_forbidden { allow } else { "try again" }
         )
     };
-    let version = format!("{}/v1alpha1", SparkApplication::group(&()));
-    let kind = ObjectKind { api_version: version.into(), kind: "SparkConnect".into() };
-    let path = DynamicObject::url_path(&kind.resource(), None);
-    let request = Request::new(path).list_metadata(&ListParams::default().limit(MOST_NAMED));
+    let request = Request::new(SparkConnect::url_path(&(), None));
+    let request = request.list_metadata(&ListParams::default().limit(MOST_NAMED));
     let request = request.map_err(|error| not_listed(kube::Error::BuildRequest(error)))?;
     let found: ObjectList<Lenient<PartialObjectMeta>> = match client.request(request).await {
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
@@ -119,9 +117,8 @@ pub async fn check_spark_connects(client: &Client) -> anyhow::Result<()> {
         format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
     };
     let mut names: Vec<_> = found.items.iter().map(name).collect();
-    if found.metadata.continue_.is_some_and(|rest| !rest.is_empty()) {
-        names.push("others".to_owned());
-    }
+    let has_more = found.metadata.continue_.is_some_and(|rest| !rest.is_empty());
+    names.extend(has_more.then(|| "others".to_owned()));
     ensure!(
         names.is_empty(),
         "this operator does not serve SparkConnects (--enable-spark-connect=false), so that nothing would look after {}: delete \

@@ -85,16 +85,11 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let namespaces = installation.namespaces();
     let precision = settings.scheduled_spark_application_timestamp_precision;
     let shortest_period = settings.schedule_shortest_period;
-    let connect = installation.connect.setup(
-        &installation.name.name,
-        &places.secret_namespace,
-        connect::Policy {
-            default_service_account: Some(settings.default_service_account.clone())
-                .filter(|name| !name.is_empty()),
-            exposure: settings.exposure.exposure(),
-            ..connect::Policy::new(&*master)
-        },
-    );
+    let account = &settings.default_service_account;
+    let default_service_account = (!account.is_empty()).then(|| account.clone());
+    let exposure = settings.exposure.exposure();
+    let connect = connect::Policy { default_service_account, exposure, ..connect::Policy::new(&*master) };
+    let connect = installation.connect.setup(&installation.name.name, &places.secret_namespace, connect);
     let setup = Setup {
         client: client.clone(),
         policy: policy(&settings, &places, master, extensions),

@@ -13,7 +13,6 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData,
 };
-use rustls::pki_types::CertificateDer;
 use std::{collections::BTreeMap, time::Duration};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -90,7 +89,9 @@ impl Certificates {
         // Certificates that cannot be read count as absent.
         let cas = x509::certificates(&self.ca_certificate).unwrap_or_default();
         let chain = x509::certificates(&self.certificate).unwrap_or_default();
-        let described: Option<Vec<_>> = cas.iter().map(|ca| x509::description(ca).ok()).collect();
+        let validities: Option<Vec<_>> =
+            cas.iter().map(|ca| Some(x509::description(ca).ok()?.validity)).collect();
+        let ca_key = KeyPair::from_pem(&self.ca_key).ok().map(|key| key.subject_public_key_info());
         let has_key = certified_key(chain.clone(), &self.key).is_ok();
         let leaf = chain.first().filter(|_| has_key).and_then(|leaf| {
             Some(Leaf {
@@ -100,15 +101,10 @@ impl Certificates {
             })
         });
         Held {
-            cas: described.unwrap_or_default().into_iter().map(|ca| ca.validity).collect(),
-            can_sign: cas.first().is_some_and(|ca| self.key_is_the_cas(ca)),
+            cas: validities.unwrap_or_default(),
+            can_sign: ca_key.is_some() && ca_key == cas.first().and_then(x509::public_key),
             leaf,
         }
-    }
-
-    fn key_is_the_cas(&self, ca: &CertificateDer<'_>) -> bool {
-        KeyPair::from_pem(&self.ca_key)
-            .is_ok_and(|key| x509::public_key(ca) == Some(key.subject_public_key_info()))
     }
 
     /// Returns the four PEM files: name and content.
