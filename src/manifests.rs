@@ -2,7 +2,7 @@
 //! as the flags require.
 
 use crate::settings::{
-    ExposureCheck, FailurePolicy, InstallationName, InstallationSettings, ManifestsPart, ManifestsSettings,
+    ExposureCheck, InstallationName, InstallationSettings, ManifestsPart, ManifestsSettings,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
@@ -244,10 +244,7 @@ fn rename(value: &mut Value, installation: &str, namespace: &str) {
 /// Writes the settings of the webhook and of the Deployment into an object.
 fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
     for webhook in object.pointer_mut("/webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
-        webhook["failurePolicy"] = json!(match settings.failure_policy {
-            FailurePolicy::Fail => "Fail",
-            FailurePolicy::Ignore => "Ignore",
-        });
+        webhook["failurePolicy"] = json!(settings.failure_policy);
         webhook["timeoutSeconds"] = json!(settings.timeout_seconds);
     }
     let is_gateway = object.pointer(COMPONENT.0).is_some_and(|component| component == COMPONENT.1);

@@ -121,8 +121,8 @@ pub struct ManifestsSettings {
 
     /// What happens to objects that the webhook should review while no operator answers: they are refused, or
     /// let through as they are
-    #[arg(long, value_enum, value_name = "POLICY", default_value_t = FailurePolicy::Fail)]
-    pub failure_policy: FailurePolicy,
+    #[arg(long, value_name = "POLICY", default_value = "Fail", value_parser = ["Fail", "Ignore"])]
+    pub failure_policy: String,
 
     /// How long the API server waits for the webhook, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=30))]
@@ -130,14 +130,6 @@ pub struct ManifestsSettings {
 
     #[command(flatten)]
     pub installation: InstallationSettings,
-}
-
-/// The failure policy of the webhooks, with the values of Kubernetes' `failurePolicy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-#[value(rename_all = "PascalCase")]
-pub enum FailurePolicy {
-    Fail,
-    Ignore,
 }
 
 /// A part of an installation, in the order in which they are applied.

@@ -1,6 +1,6 @@
 //! Compares the Secret of the certificates with the webhook configurations, and reports what does not match.
 
-use certificates::{Hook, PresentedCertificate, x509};
+use certificates::{Hook, PresentedCertificate, renewal::Validity, x509};
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use std::io::Write;
@@ -28,21 +28,16 @@ pub(super) fn report(
     let mut table = TabWriter::new(Vec::new()).minwidth(0).padding(3);
     writeln!(table, "CERTIFICATE\tSUBJECT\tNAMES\tSIGNED BY\tVALID UNTIL\tLEFT\tSHA-256")?;
     let mut row = |name: &str, der: &CertificateDer<'_>, signer: Option<String>| -> anyhow::Result<()> {
-        let said = x509::description(der)?;
-        let days = said.validity.until.duration_since(now).as_hours().div_euclid(24);
-        if !said.validity.includes(now) {
-            complaints
-                .push(format!("{name} is valid from {} until {}", said.validity.from, said.validity.until));
+        let x509::Description { subject, issuer, names, validity, fingerprint } = x509::description(der)?;
+        let Validity { from, until } = validity;
+        let days = until.duration_since(now).as_hours().div_euclid(24);
+        if !validity.includes(now) {
+            complaints.push(format!("{name} is valid from {from} until {until}"));
         }
-        let names = if said.names.is_empty() { NONE.to_owned() } else { said.names.join(",") };
-        let itself = if said.issuer == said.subject { "itself".to_owned() } else { said.issuer };
-        let signer = signer.unwrap_or(itself);
-        let (subject, until) = (said.subject, said.validity.until);
-        writeln!(
-            table,
-            "{name}\t{subject}\t{names}\t{signer}\t{until}\t{days}d\t{}",
-            &said.fingerprint[..DIGITS]
-        )?;
+        let names = if names.is_empty() { NONE.to_owned() } else { names.join(",") };
+        let itself = if issuer == subject { "itself".to_owned() } else { issuer };
+        let (signer, digits) = (signer.unwrap_or(itself), &fingerprint[..DIGITS]);
+        writeln!(table, "{name}\t{subject}\t{names}\t{signer}\t{until}\t{days}d\t{digits}")?;
         Ok(())
     };
     for (i, ca) in cas.iter().enumerate() {

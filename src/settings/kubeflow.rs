@@ -2,7 +2,7 @@
 //! that operator has, so that manifests which were written for it can start this one.
 
 use super::{Settings, given::Given};
-use anyhow::{anyhow, ensure};
+use anyhow::{Context, ensure};
 use clap::{Arg, Args, Subcommand};
 use std::{collections::BTreeMap, mem};
 
@@ -152,15 +152,14 @@ impl KubeflowFlags {
     fn gates(&self) -> anyhow::Result<Vec<Gate>> {
         let mut given = BTreeMap::new();
         for gate in self.feature_gates.iter().map(|gate| gate.trim()).filter(|gate| !gate.is_empty()) {
-            let refused = |why: &str| Err(anyhow!("--feature-gates: {gate}: {why}"));
-            let parts =
-                gate.split_once('=').and_then(|(name, value)| Some((name.trim(), is_on(value.trim())?)));
-            let Some((name, is_on)) = parts else { return refused("must be NAME=true or NAME=false") };
-            if ![ALL_ALPHA, "AllBeta"].contains(&name) && !GATES.iter().any(|(known, _)| *known == name) {
-                return refused(
-                    "unknown (try PartialRestart, LoadSparkDefaults, RestSubmitter or DefaultTimeToLive)",
-                );
-            }
+            let (name, value) = gate.split_once('=').unwrap_or((gate, ""));
+            let (name, is_on) = (name.trim(), is_on(value.trim()));
+            let is_on =
+                is_on.with_context(|| format!("--feature-gates: {gate}: must be NAME=true or NAME=false"))?;
+            ensure!(
+                [ALL_ALPHA, "AllBeta"].contains(&name) || GATES.iter().any(|(known, _)| *known == name),
+                "--feature-gates: {gate}: unknown (try PartialRestart, LoadSparkDefaults, RestSubmitter or DefaultTimeToLive)"
+            );
             given.insert(name, is_on);
         }
         let all = given.get(ALL_ALPHA).copied().unwrap_or_default();

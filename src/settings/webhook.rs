@@ -144,11 +144,8 @@ impl WebhookSettings {
         if self.enable_cert_manager {
             return Source::CertManager;
         }
-        let files = self.webhook_cert_dir.as_ref().map(|directory| Files {
-            directory: directory.clone(),
-            certificate: self.webhook_cert_name.clone(),
-            key: self.webhook_key_name.clone(),
-        });
+        let (certificate, key) = (self.webhook_cert_name.clone(), self.webhook_key_name.clone());
+        let files = self.webhook_cert_dir.clone().map(|directory| Files { directory, certificate, key });
         let (settle, overlap) = (self.webhook_ca_settle_time, self.webhook_ca_overlap);
         let all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
         let is_filled_by_others = |files: &Files| files.exist() || access(&files.directory, all).is_err();
@@ -179,11 +176,9 @@ impl WebhookSettings {
     ///
     /// When the CAs of API servers cannot be read.
     pub fn tls(&self) -> anyhow::Result<Tls> {
-        Ok(Tls {
-            min_version: self.webhook_tls_min_version,
-            cipher_suites: self.webhook_tls_cipher_suites.clone(),
-            client_cas: self.webhook_client_ca.as_deref().map(client_cas).transpose()?.unwrap_or_default(),
-        })
+        let client_cas = self.webhook_client_ca.as_deref().map(client_cas).transpose()?.unwrap_or_default();
+        let (min_version, cipher_suites) = (self.webhook_tls_min_version, &self.webhook_tls_cipher_suites);
+        Ok(Tls { min_version, cipher_suites: cipher_suites.clone(), client_cas })
     }
 }
 
