@@ -87,8 +87,13 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
     let of_extensions = settings.extensions.roles().filter(|_| drives);
     let where_applications_run = where_applications_run.into_iter().filter_map(needed).chain(of_extensions);
     roles.extend(within_all(where_applications_run.flat_map(of_file).collect(), settings));
+    // The Secret and the webhook configurations are for the webhook's certificates, and Leases for the leader election.
+    let is_needed = |resource: &Value| match resource.as_str().unwrap_or_default() {
+        "leases" => drives,
+        other => serves || other != "secrets" && !other.ends_with("webhookconfigurations"),
+    };
     for rules in roles.iter_mut().filter_map(|role| role.get_mut("rules")?.as_array_mut()) {
-        rules.retain(|rule| (serves || !is_for_webhook(rule)) && (drives || !is_for_election(rule)));
+        rules.retain(|rule| rule["resources"].as_array().is_none_or(|all| all.iter().any(is_needed)));
     }
     roles
 }
@@ -149,22 +154,6 @@ fn drivers_accounts(settings: &ManifestsSettings) -> Vec<Value> {
         objects
     };
     names.iter().flat_map(in_one).collect()
-}
-
-/// Returns whether a rule covers only the webhook's certificates and the webhook configurations that trust them.
-fn is_for_webhook(rule: &Value) -> bool {
-    covers_only(rule, |resource| resource == "secrets" || resource.ends_with("webhookconfigurations"))
-}
-
-/// Returns whether a rule covers only Leases.
-fn is_for_election(rule: &Value) -> bool {
-    covers_only(rule, |resource| resource == "leases")
-}
-
-fn covers_only(rule: &Value, is_theirs: impl Fn(&str) -> bool) -> bool {
-    let resources = rule["resources"].as_array();
-    resources
-        .is_some_and(|resources| resources.iter().all(|resource| resource.as_str().is_some_and(&is_theirs)))
 }
 
 /// Returns the webhook configurations of an installation whose Service is in `namespace`. They decide when the API
