@@ -1,6 +1,7 @@
 //! Holds the certificate that the listener serves. The certificate can be replaced while the listener runs.
 
 use super::x509::{self, Error};
+use parking_lot::RwLock;
 use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{ClientHello, ResolvesServerCert},
@@ -10,13 +11,12 @@ use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
-use tokio::sync::watch;
 use tracing::info;
 
 /// The certificate that new connections get. Until the first certificate is [`set`](Self::set) there is none, and
 /// handshakes fail.
 #[derive(Debug, Default)]
-pub struct ServingCertificate(watch::Sender<Option<Shown>>);
+pub struct ServingCertificate(RwLock<Option<Shown>>);
 
 #[derive(Debug)]
 struct Shown {
@@ -39,16 +39,13 @@ impl ServingCertificate {
     /// If the certificates or the key are not PEM, or the key does not belong to the leaf.
     pub fn set(&self, certificates: &str, key: &str) -> Result<(), Error> {
         let certificate = certified_key(x509::certificates(certificates)?, key)?;
-        self.0.send_if_modified(|shown| {
-            if shown.as_ref().is_some_and(|shown| shown.certificate.cert == certificate.cert) {
-                return false;
-            }
+        let mut shown = self.0.write();
+        if shown.as_ref().is_none_or(|shown| shown.certificate.cert != certificate.cert) {
             let new = Shown { certificate: Arc::new(certificate), handshakes: AtomicU64::new(0) };
             if let Some(old) = shown.replace(new) {
                 old.tell();
             }
-            true
-        });
+        }
         Ok(())
     }
 }
@@ -66,7 +63,7 @@ impl Shown {
 
 impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let shown = self.0.borrow();
+        let shown = self.0.read();
         let shown = shown.as_ref()?;
         shown.handshakes.fetch_add(1, Ordering::Relaxed);
         Some(Arc::clone(&shown.certificate))

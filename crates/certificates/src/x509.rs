@@ -63,16 +63,14 @@ pub fn description(certificate: &CertificateDer<'_>) -> Result<Description, Erro
     let time = |time: ASN1Time| {
         Timestamp::from_second(time.timestamp()).map_err(|error| Error::NotX509(error.to_string()))
     };
+    let valid = x509.validity();
     let alternatives = x509.subject_alternative_name().map_err(|error| Error::NotX509(error.to_string()))?;
     let names = alternatives.iter().flat_map(|extension| &extension.value.general_names);
     Ok(Description {
         subject: x509.subject().to_string(),
         issuer: x509.issuer().to_string(),
         names: names.filter_map(name).collect(),
-        validity: Validity {
-            from: time(x509.validity().not_before)?,
-            until: time(x509.validity().not_after)?,
-        },
+        validity: Validity { from: time(valid.not_before)?, until: time(valid.not_after)? },
         fingerprint: Sha256::digest(certificate).into_iter().map(|byte| format!("{byte:02x}")).collect(),
     })
 }
