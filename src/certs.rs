@@ -3,7 +3,7 @@
 use crate::{operator, settings::CertsCommand};
 use anyhow::{Context, bail, ensure};
 use certificates::{
-    Certificates, Configurations, Memory, PresentedCertificate, SharedSecret, own_certificates,
+    Certificates, Configurations, Memory, PresentedCertificate, SharedSecret,
     renewal::{Reason, Step, Waits, Wish},
     x509,
 };
@@ -53,7 +53,7 @@ async fn show(shared: &SharedSecret, configurations: &Configurations) -> anyhow:
 /// and take the other steps, so this command does not have to contact them.
 async fn rotate(shared: &SharedSecret, wish: Wish) -> anyhow::Result<String> {
     let title = &shared.title;
-    let found = own_certificates(&existing(shared).await?).with_context(|| {
+    let found = Certificates::of(&existing(shared).await?).with_context(|| {
         format!("{title} holds none of the operator's own certificates: whoever made it has to renew them")
     })?;
     let mut names = described(&found.certificate).with_context(|| format!("{title}, leaf"))?.names;

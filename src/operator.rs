@@ -186,7 +186,12 @@ fn policy(settings: &Settings, places: &Places, master: String, extensions: Exte
             master,
             has_webhook: installation.webhook,
             exposure: settings.exposure.exposure(),
-            submission_pod: settings.submission_pod(),
+            submission_pod: submission::submission_pod::Settings {
+                cpu: settings.submission_pod_cpu.clone(),
+                memory: settings.submission_pod_memory.clone(),
+                program: settings.spark_submit_path.clone(),
+                deadline: settings.spark_submit_timeout,
+            },
         },
         driver_creation_grace: settings.driver_pod_creation_grace_period,
         submitter: settings.submitter,

@@ -326,16 +326,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings of submission pods.
-    pub fn submission_pod(&self) -> submission::submission_pod::Settings {
-        submission::submission_pod::Settings {
-            cpu: self.submission_pod_cpu.clone(),
-            memory: self.submission_pod_memory.clone(),
-            program: self.spark_submit_path.clone(),
-            deadline: self.spark_submit_timeout,
-        }
-    }
-
     /// Returns the directory of the admin's Spark configuration, if the admin has set one.
     ///
     /// # Errors

@@ -8,12 +8,12 @@ use super::{
     x509,
 };
 use jiff::Timestamp;
-use k8s_openapi::{ByteString, api::core::v1::Secret};
+use k8s_openapi::api::core::v1::Secret;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData,
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a CA is valid: ten years, as in Kubeflow's operator. Only the cluster's own API server trusts the CA, so
@@ -112,17 +112,13 @@ impl Certificates {
         FILES.into_iter().zip([&self.ca_certificate, &self.ca_key, &self.certificate, &self.key])
     }
 
-    /// Returns the certificates and keys as the data of a Secret.
-    pub(super) fn encoded(&self) -> BTreeMap<String, ByteString> {
-        self.files().map(|(name, pem)| (name.to_owned(), ByteString(pem.clone().into_bytes()))).collect()
-    }
-
-    /// Reads certificates and keys from the data of a Secret; `None` if a certificate or the leaf's key is missing. The
-    /// CA's key may be missing.
-    pub(super) fn decoded(secret: &Secret) -> Option<Self> {
+    /// Reads the certificates in a Secret of the operator's own format; `None` if the Secret has another format, or its CA
+    /// cannot be read. The CA's key may be missing.
+    pub fn of(secret: &Secret) -> Option<Self> {
         let [ca, ca_key, leaf, key] = FILES.map(|file| PresentedCertificate::text(secret, file));
         let (ca_certificate, ca_key) = (ca?, ca_key.unwrap_or_default());
-        Some(Self { ca_certificate, ca_key, certificate: leaf?, key: key? })
+        let found = Self { ca_certificate, ca_key, certificate: leaf?, key: key? };
+        (!found.held(&[]).cas.is_empty()).then_some(found)
     }
 }
 

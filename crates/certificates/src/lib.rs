@@ -24,7 +24,7 @@ pub use error::Error;
 pub use generated::Certificates;
 pub use presented::PresentedCertificate;
 pub use registration::Registration;
-pub use secret::{Memory, SharedSecret, certificates as own_certificates};
+pub use secret::{Memory, SharedSecret};
 pub use serving::ServingCertificate;
 pub use source::{Files, Source};
 pub use trust::{Places, Trust};

@@ -1,6 +1,6 @@
 //! Reads from a Secret the certificate that the webhook serves and the CAs that clients have to trust for it.
 
-use super::{secret, x509};
+use super::{generated::Certificates, x509};
 use k8s_openapi::api::core::v1::Secret;
 
 /// A certificate and the CAs that have to be trusted for it, in PEM.
@@ -15,7 +15,7 @@ pub struct PresentedCertificate {
 impl PresentedCertificate {
     /// Reads `secret`, in the operator's own format or in cert-manager's; `None` if it contains no certificate.
     pub fn of(secret: &Secret) -> Option<Self> {
-        if let Some(found) = secret::certificates(secret) {
+        if let Some(found) = Certificates::of(secret) {
             return Some(Self { certificate: found.certificate, cas: found.ca_certificate });
         }
         let cas = Self::text(secret, "ca.crt").unwrap_or_default();

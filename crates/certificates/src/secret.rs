@@ -9,7 +9,7 @@ use super::{
 };
 use api::Lenient;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client, api::PostParams};
 use tokio::time::Instant;
 use tracing::info;
@@ -68,7 +68,7 @@ impl SharedSecret {
         // Repeated if another replica has written the Secret first: this replica then uses the other's certificates.
         loop {
             let existing = self.read().await?;
-            let (certificates, wish) = match (existing.as_ref().and_then(certificates), &memory.last) {
+            let (certificates, wish) = match (existing.as_ref().and_then(Certificates::of), &memory.last) {
                 (Some(found), _) => (Some(found), wish),
                 // Deleting the Secret asks for new certificates. The old ones are still served and trusted, so a new
                 // CA is added to them as in a rotation, and no review is refused in the meantime.
@@ -88,7 +88,9 @@ impl SharedSecret {
             let is_new = existing.is_none();
             let mut secret = existing.unwrap_or_default();
             secret.metadata.name = Some(self.name.clone());
-            secret.data.get_or_insert_default().extend(made.encoded());
+            let data =
+                made.files().map(|(name, pem)| (name.to_owned(), ByteString(pem.clone().into_bytes())));
+            secret.data.get_or_insert_default().extend(data);
             let (secret, parameters) = (Lenient(Ok(secret)), PostParams::default());
             let written = if is_new {
                 self.api.create(&parameters, &secret).await
@@ -105,13 +107,6 @@ impl SharedSecret {
             }
         }
     }
-}
-
-/// Returns the certificates in a Secret of the operator's own format; `None` if the Secret has another format or its CA
-/// cannot be read.
-pub fn certificates(secret: &Secret) -> Option<Certificates> {
-    let found = Certificates::decoded(secret)?;
-    (!found.held(&[]).cas.is_empty()).then_some(found)
 }
 
 fn tell(secret: &str, step: &Step) {
