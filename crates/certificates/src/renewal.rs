@@ -162,7 +162,8 @@ pub fn next(held: Option<&Held>, wish: Option<Wish>, seen: Seen, now: Timestamp,
     if leaf_is_due {
         return Step::SignLeaf(Reason::LeafDue);
     }
-    let until_due = until(leaf.validity.due().min(ca.due()), now);
+    let until_due = leaf.validity.due().min(ca.due()).duration_since(now);
+    let until_due = Duration::try_from(until_due).unwrap_or_default();
     if held.cas.len() == 1 {
         return Step::Keep(until_due);
     }
@@ -193,10 +194,6 @@ fn usable(held: &Held, now: Timestamp) -> Result<(&Leaf, usize), Reason> {
 fn remaining(waited: Option<Duration>, wait: Duration) -> Option<Duration> {
     let left = wait.saturating_sub(waited.unwrap_or_default());
     (waited.is_none() || !left.is_zero()).then_some(left)
-}
-
-fn until(time: Timestamp, now: Timestamp) -> Duration {
-    time.duration_since(now).try_into().unwrap_or_default()
 }
 
 #[cfg(test)]

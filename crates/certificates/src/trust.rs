@@ -122,20 +122,13 @@ impl Trust {
         if let Ok(configurations) = &configurations {
             self.registration.compare(configurations);
         }
-        match &self.source {
-            Source::Own(waits) => self.keep_own(configurations, waits, memory, now).await,
-            Source::CertManager => {
-                let secret = self.secret.read().await?;
-                let found = Foreign::in_secret(&self.secret.title, secret.as_ref());
-                let found = found.map_err(Error::Unfit)?;
-                self.follow(configurations?, found, None, now).await
-            }
-            Source::Files(files) => {
-                let found = Foreign::in_files(files).map_err(Error::Unfit)?;
-                let cas = Some(found.shown.cas.clone()).filter(|cas| !cas.is_empty());
-                self.follow(configurations?, found, cas, now).await
-            }
-        }
+        let found = match &self.source {
+            Source::Own(waits) => return self.keep_own(configurations, waits, memory, now).await,
+            Source::CertManager => Foreign::in_secret(&self.secret.title, self.secret.read().await?.as_ref()),
+            Source::Files(files) => Foreign::in_files(files),
+        };
+        let found = found.map_err(Error::Unfit)?;
+        self.follow(configurations?, found, now).await
     }
 
     async fn keep_own(
@@ -145,7 +138,8 @@ impl Trust {
         memory: &mut Memory,
         now: Timestamp,
     ) -> Result<Duration, Error> {
-        let names = self.dns_names();
+        // `localhost` (as in Kubeflow's operator) is for a webhook that runs on the same machine as the API server.
+        let names = [self.service_name(), "localhost".to_owned()];
         let (certificates, step) = self.secret.advance(&names, None, memory, now, waits).await?;
         self.serving.set(&certificates.certificate, &certificates.key)?;
         memory.holds(&certificates, &certificates.held(&names));
@@ -159,15 +153,14 @@ impl Trust {
         })
     }
 
-    /// Serves certificates that the operator has not made itself (`found`). `cas`, if given, is written into the
-    /// webhook configurations; otherwise another component, such as cert-manager's CA injector, has to write a
+    /// Serves certificates that the operator has not made itself (`found`). The CAs beside mounted files are written into
+    /// the webhook configurations; otherwise another component, such as cert-manager's CA injector, has to write a
     /// `caBundle` that trusts the certificate. A certificate that is not trusted yet does not replace one that still is
     /// trusted.
     async fn follow(
         &self,
         configurations: Configurations,
         found: Foreign,
-        cas: Option<String>,
         now: Timestamp,
     ) -> Result<Duration, Error> {
         let in_use = self.shown.lock().clone();
@@ -180,15 +173,13 @@ impl Trust {
         let hooks = configurations.hooks();
         let trusts =
             |hook: &&Hook| found.shown.is_trusted_through(hook.ca_bundle.as_deref().unwrap_or_default());
-        let (trusted, distrusting) = match cas {
-            Some(cas) => {
-                configurations.publish(&cas).await?;
-                (cas, None)
-            }
-            None => {
-                let bundle = hooks.first().and_then(|hook| hook.ca_bundle.clone());
-                (bundle.unwrap_or_default(), hooks.iter().find(|hook| !trusts(hook)))
-            }
+        let cas = found.shown.cas.clone();
+        let (trusted, distrusting) = if matches!(self.source, Source::Files(_)) && !cas.is_empty() {
+            configurations.publish(&cas).await?;
+            (cas, None)
+        } else {
+            let bundle = hooks.first().and_then(|hook| hook.ca_bundle.clone());
+            (bundle.unwrap_or_default(), hooks.iter().find(|hook| !trusts(hook)))
         };
         // If the new certificate is not trusted yet and the old one is still trusted, the old one stays in use.
         let waits = distrusting.is_some() && in_use.is_some_and(|shown| shown.is_trusted_through(&trusted));
@@ -246,12 +237,6 @@ impl Trust {
     /// Returns the host name under which the API server calls the Service.
     fn service_name(&self) -> String {
         format!("{}.{}.svc", self.places.service, self.places.service_namespace)
-    }
-
-    /// Returns the names that the operator's own leaf is made for. `localhost` (as in Kubeflow's operator) is for a
-    /// webhook that runs on the same machine as the API server.
-    fn dns_names(&self) -> Vec<String> {
-        vec![self.service_name(), "localhost".to_owned()]
     }
 }
 
