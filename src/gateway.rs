@@ -5,8 +5,9 @@ use crate::{
     api_server::{self, Requests, WATCH_SECONDS},
     listen::{everywhere, listen},
     metrics,
-    operator::{UNUSABLE, config, prepare_process, silent},
+    operator::{UNUSABLE, config, silent},
     parts::{Parts, condition::CACHES},
+    process,
     settings::{ConnectGatewaySettings, VERSION},
 };
 use anyhow::Context;
@@ -22,7 +23,7 @@ use watches::Watches;
 ///
 /// When the gateway cannot start, or one of its parts has ended early.
 pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
-    let stop = prepare_process(&settings.log, &[])?;
+    let stop = process::begin(&settings.log, &[])?;
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
     let admin = settings.health_probe_bind_address;
     let admin = admin.map(|address| listen("--health-probe-bind-address", address)).transpose()?;

@@ -11,9 +11,8 @@ use crate::{
         Parts,
         condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK},
     },
-    process_limits,
-    settings::{ExposureCheck, LogSettings, Settings, VERSION},
-    shutdown, telemetry,
+    process,
+    settings::{ExposureCheck, Settings, VERSION},
 };
 use anyhow::Context;
 use axum::http::{HeaderValue, header::USER_AGENT};
@@ -52,7 +51,7 @@ pub(crate) const UNUSABLE: &str = "the Kubernetes configuration cannot be used";
 ///
 /// When the operator cannot start, or one of its parts has ended early.
 pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> {
-    let stop = prepare_process(&settings.log, warnings)?;
+    let stop = process::begin(&settings.log, warnings)?;
     let installation = &settings.installation;
     let spark_configuration = settings.spark_configuration()?;
     let timing = settings.election.timing()?;
@@ -150,21 +149,6 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         parts.start("controller", drive(setup, leadership, before, readiness, stop));
     }
     parts.all_ended().await
-}
-
-/// Begins the log, with `warnings`, and sets the limits of the process. Returns the token that a signal cancels.
-pub(crate) fn prepare_process(log: &LogSettings, warnings: &[String]) -> anyhow::Result<CancellationToken> {
-    telemetry::init(log.zap_encoder, &log.zap_log_level);
-    for warning in warnings {
-        warn!("{warning}");
-    }
-    if let Err(error) = process_limits::take_small_pages() {
-        warn!(%error, "memory is taken in pages of any size");
-    }
-    if let Err(error) = process_limits::raise_open_files() {
-        warn!(%error, "the limit of open files stays as it is");
-    }
-    shutdown::on_signal().context("cannot listen for signals")
 }
 
 /// Returns the readiness of a process that drives applications, serves the webhook, or both.

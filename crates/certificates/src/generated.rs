@@ -2,9 +2,9 @@
 //! created.
 
 use super::{
-    presented::PresentedCertificate,
     renewal::{Held, Leaf},
     serving::certified_key,
+    source::PresentedCertificate,
     x509,
 };
 use jiff::Timestamp;

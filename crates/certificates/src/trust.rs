@@ -4,12 +4,11 @@
 use super::{
     error::Error,
     expiry::Expiry,
-    presented::PresentedCertificate,
     registration::Registration,
     renewal::{Step, Waits},
     secret::{Memory, SharedSecret},
     serving::ServingCertificate,
-    source::{Files, Foreign, Source},
+    source::{Files, Foreign, PresentedCertificate, Source},
     webhook_configurations::{Configurations, Hook},
     x509,
 };
