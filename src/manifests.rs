@@ -178,15 +178,14 @@ pub fn webhook_configurations(settings: &InstallationSettings, namespace: &str) 
 /// Returns a copy of the webhook for each selector, because a webhook has only one namespace selector. Where two
 /// selectors match the same namespace, the API server calls the webhook twice, which has the same result as once.
 fn for_each(webhook: &Value, selectors: &[LabelSelector]) -> Vec<Value> {
-    let one = |(i, selector): (usize, &LabelSelector)| {
-        let mut one = webhook.clone();
-        one["namespaceSelector"] = json!(selector);
+    let mut copies = vec![webhook.clone(); selectors.len()];
+    for (i, (copy, selector)) in copies.iter_mut().zip(selectors).enumerate() {
+        copy["namespaceSelector"] = json!(selector);
         if let (1.., Some(name)) = (i, webhook["name"].as_str()) {
-            one["name"] = json!(format!("labelled.{name}"));
+            copy["name"] = json!(format!("labelled.{name}"));
         }
-        one
-    };
-    selectors.iter().enumerate().map(one).collect()
+    }
+    copies
 }
 
 /// Returns the objects in a file of manifests, with the names of an installation in `namespace`.

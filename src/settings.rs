@@ -39,6 +39,9 @@ use values::{
 /// The operator's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The host name by which the API server calls the webhook of an installation whose flags all have their defaults.
+const WEBHOOK_HOST: &str = "spark-operator-webhook-svc.spark-operator.svc";
+
 /// A Kubernetes operator for Apache Spark.
 #[derive(Debug, Parser)]
 // As in Kubeflow's operator, the last of several values of one flag counts: patches of Deployments append.
@@ -162,11 +165,7 @@ pub enum CertsCommand {
         #[arg(long, value_name = "DIRECTORY")]
         directory: PathBuf,
         /// A name that the webhook is called by; may be repeated
-        #[arg(
-            long = "dns-name",
-            value_name = "NAME",
-            default_value = "spark-operator-webhook-svc.spark-operator.svc"
-        )]
+        #[arg(long = "dns-name", value_name = "NAME", default_value = WEBHOOK_HOST)]
         dns_names: Vec<String>,
     },
 }
