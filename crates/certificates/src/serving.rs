@@ -43,21 +43,13 @@ impl ServingCertificate {
         if shown.as_ref().is_none_or(|shown| shown.certificate.cert != certificate.cert) {
             let new = Shown { certificate: Arc::new(certificate), handshakes: AtomicU64::new(0) };
             if let Some(old) = shown.replace(new) {
-                old.tell();
+                let leaf = old.certificate.cert.first().and_then(|leaf| x509::description(leaf).ok());
+                let leaf = leaf.map(|leaf| (leaf.fingerprint, leaf.validity.until.to_string()));
+                let ((fingerprint, until), handshakes) = (leaf.unzip(), old.handshakes.into_inner());
+                info!(fingerprint, until, handshakes, "certificate replaced");
             }
         }
         Ok(())
-    }
-}
-
-impl Shown {
-    /// Logs that this certificate has been replaced by another one.
-    fn tell(&self) {
-        let leaf = self.certificate.cert.first().and_then(|leaf| x509::description(leaf).ok());
-        let (fingerprint, until) =
-            leaf.map(|leaf| (leaf.fingerprint, leaf.validity.until.to_string())).unzip();
-        let handshakes = self.handshakes.load(Ordering::Relaxed);
-        info!(fingerprint, until, handshakes, "certificate replaced");
     }
 }
 

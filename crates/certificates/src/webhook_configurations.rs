@@ -87,9 +87,35 @@ impl Configurations {
     ///
     /// If the API server refuses, or a configuration has changed since it was read.
     pub(super) async fn publish(&self, bundle: &str) -> Result<bool, Error> {
+        let value = ByteString(bundle.as_bytes().to_vec());
         let mut all_had_it = true;
         for configuration in &self.0 {
-            all_had_it &= configuration.publish(bundle).await?;
+            let Configuration { kind, api, object } = configuration;
+            // The patch applies only to the version that was read: the indices refer to that version, and a replica that
+            // has changed the configuration since then may know newer certificates than this process.
+            let version = &object.metadata.resource_version;
+            let mut patch =
+                vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": version})];
+            let others = configuration.hooks().filter(|(_, hook)| hook.ca_bundle.as_deref() != Some(bundle));
+            patch.extend(others.map(|(i, _)| {
+                // `add` replaces an existing bundle, too, and also works if there is no bundle yet.
+                json!({"op": "add", "path": format!("/webhooks/{i}/clientConfig/caBundle"), "value": value})
+            }));
+            if patch.len() == 1 {
+                continue;
+            }
+            all_had_it = false;
+            let patch = serde_json::from_value(patch.into()).expect("a test and additions are a patch");
+            let (name, patch) = (object.name_any(), Patch::Json::<()>(patch));
+            let object = format!("{kind} {name}");
+            match api.patch(&name, &PatchParams::default(), &patch).await {
+                Ok(_) => info!(configuration = format!("{kind}/{name}"), "caBundle set"),
+                // The API server answers 422 if the `test` operation fails.
+                Err(kube::Error::Api(status)) if status.code == 422 || status.is_conflict() => {
+                    return Err(Error::Changed { object });
+                }
+                Err(source) => return Err(Error::api(&object, source)),
+            }
         }
         Ok(all_had_it)
     }
@@ -113,36 +139,5 @@ impl Configuration {
             };
             Some((i, hook))
         })
-    }
-
-    async fn publish(&self, bundle: &str) -> Result<bool, Error> {
-        let value = ByteString(bundle.as_bytes().to_vec());
-        // The patch applies only to the version that was read: the indices refer to that version, and a replica that
-        // has changed the configuration since then may know newer certificates than this process.
-        let version = &self.object.metadata.resource_version;
-        let mut operations =
-            vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": version})];
-        let others = self.hooks().filter(|(_, hook)| hook.ca_bundle.as_deref() != Some(bundle));
-        operations.extend(others.map(|(i, _)| {
-            // `add` replaces an existing bundle, too, and also works if there is no bundle yet.
-            json!({"op": "add", "path": format!("/webhooks/{i}/clientConfig/caBundle"), "value": value})
-        }));
-        if operations.len() == 1 {
-            return Ok(true);
-        }
-        let patch = serde_json::from_value(operations.into()).expect("a test and additions are a patch");
-        let (name, patch) = (self.object.name_any(), Patch::Json::<()>(patch));
-        let object = format!("{} {name}", self.kind);
-        match self.api.patch(&name, &PatchParams::default(), &patch).await {
-            Ok(_) => {
-                info!(configuration = format!("{}/{name}", self.kind), "caBundle set");
-                Ok(false)
-            }
-            // The API server answers 422 if the `test` operation fails.
-            Err(kube::Error::Api(status)) if status.code == 422 || status.is_conflict() => {
-                Err(Error::Changed { object })
-            }
-            Err(source) => Err(Error::api(&object, source)),
-        }
     }
 }

@@ -43,7 +43,8 @@ impl Leadership {
         let leads = Gauge::default();
         let registry = registry.sub_registry_with_label(("name".into(), name.to_owned().into()));
         registry.register("leader_election_master_status", "1 where this process leads", leads.clone());
-        let me = format!("{pod}_{}", drawn());
+        #[expect(clippy::disallowed_methods, reason = "each process of a pod is a candidate of its own")]
+        let me = format!("{pod}_{}", uuid::Uuid::new_v4());
         Self { leases: Api::namespaced(client, namespace), name: name.to_owned(), me, timing, leads }
     }
 
@@ -236,11 +237,6 @@ impl Leadership {
             }
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "each process of a pod is a candidate of its own")]
-fn drawn() -> uuid::Uuid {
-    uuid::Uuid::new_v4()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the clock of the lease, for whoever reads it")]
