@@ -151,10 +151,8 @@ fn report(
     writeln!(table, "\nWEBHOOK\tOF\tCALLED\tTRUSTS")?;
     for hook in hooks {
         let trusted = x509::certificates(hook.ca_bundle.as_deref().unwrap_or_default()).unwrap_or_default();
-        let names: Vec<_> = trusted
-            .iter()
-            .map(|ca| cas.iter().position(|known| known == ca).map_or("another CA".to_owned(), ca_name))
-            .collect();
+        let places = trusted.iter().map(|ca| cas.iter().position(|known| known == ca));
+        let names: Vec<_> = places.map(|place| place.map_or("another CA".to_owned(), ca_name)).collect();
         let names = if names.is_empty() { NONE.to_owned() } else { names.join(",") };
         let service = hook.service_name.as_deref().unwrap_or(NONE);
         writeln!(table, "{}\t{}\t{service}\t{names}", hook.name, hook.configuration)?;
@@ -165,8 +163,7 @@ fn report(
         } else if trusted != cas && !cas.is_empty() {
             complaints.push(format!("{of}: its caBundle is not the Secret's"));
         }
-        let called: Vec<_> = hook.service_name.iter().cloned().collect();
-        if !x509::lacks(&chain[0], &called).is_empty() {
+        if !x509::lacks(&chain[0], hook.service_name.as_slice()).is_empty() {
             complaints.push(format!("{of}: it is called {service}, and the leaf is not for that name"));
         }
     }

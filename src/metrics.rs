@@ -8,7 +8,7 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
     registry::Registry,
 };
-use std::fmt::{self, Write};
+use std::fmt;
 
 /// The content type of [`text()`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -46,8 +46,7 @@ fn from_openmetrics(openmetrics: &str) -> String {
                 "info" => ("_info", "gauge"),
                 _ => ("", kind),
             };
-            writeln!(text, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}")
-                .expect("writing to a String cannot fail");
+            text += &format!("# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}\n");
         } else if !line.starts_with('#') {
             text.push_str(line);
             text.push('\n');

@@ -138,15 +138,13 @@ pub fn next(held: Option<&Held>, wish: Option<Wish>, seen: Seen, now: Timestamp,
         Err(why) => return Step::MakeAll(why),
     };
 
-    let leaf_is_wanted = wish == Some(Wish::Leaf);
-    let leaf_is_due = leaf.validity.due() <= now;
-    if wish == Some(Wish::Ca) {
-        return Step::AddCa(Reason::Asked);
-    }
-    if ca.due() <= now {
-        return Step::AddCa(Reason::CaDue);
-    }
-    if !can_sign && (leaf_is_due || leaf_is_wanted) {
+    let why_leaf = match wish {
+        Some(Wish::Ca) => return Step::AddCa(Reason::Asked),
+        _ if ca.due() <= now => return Step::AddCa(Reason::CaDue),
+        Some(Wish::Leaf) => Some(Reason::Asked),
+        None => (leaf.validity.due() <= now).then_some(Reason::LeafDue),
+    };
+    if !can_sign && why_leaf.is_some() {
         return Step::AddCa(Reason::CaCannotSign);
     }
     if issuer > 0 {
@@ -156,11 +154,8 @@ pub fn next(held: Option<&Held>, wish: Option<Wish>, seen: Seen, now: Timestamp,
             Some(wait) => Step::Keep(wait),
         };
     }
-    if leaf_is_wanted {
-        return Step::SignLeaf(Reason::Asked);
-    }
-    if leaf_is_due {
-        return Step::SignLeaf(Reason::LeafDue);
+    if let Some(why) = why_leaf {
+        return Step::SignLeaf(why);
     }
     let until_due = leaf.validity.due().min(ca.due()).duration_since(now);
     let until_due = Duration::try_from(until_due).unwrap_or_default();
