@@ -60,7 +60,7 @@ pub async fn check(client: &Client, serves_connect: bool) -> anyhow::Result<()> 
 }
 
 /// Creates the definitions of this version, or replaces those that are installed, and waits until the API server serves
-/// them. Returns their names.
+/// them. Returns a line for each.
 ///
 /// An installed definition keeps its labels and annotations. Its specification is replaced as a whole: if it were
 /// merged with ours, as `kubectl apply` does, constraints of another operator's schemas would stay. A definition of a
@@ -70,16 +70,16 @@ pub async fn check(client: &Client, serves_connect: bool) -> anyhow::Result<()> 
 /// # Errors
 ///
 /// When the API server refuses a definition, or does not serve it within [`ESTABLISHED_WITHIN`].
-pub async fn apply(client: &Client) -> anyhow::Result<Vec<String>> {
+pub async fn apply(client: &Client) -> anyhow::Result<String> {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
-    let mut applied = Vec::new();
+    let mut applied = String::new();
     for (_, yaml) in manifests::CRDS {
         let mut ours: CustomResourceDefinition =
             serde_saphyr::from_str(yaml).expect("tests/it/crds.rs reads them all");
         ours.annotations_mut().insert(annotation::DEFINITION_VERSION.to_owned(), VERSION.to_owned());
         let name = ours.name_any();
         match timeout(ESTABLISHED_WITHIN, establish(&definitions, &ours)).await {
-            Ok(Ok(())) => applied.push(name),
+            Ok(Ok(())) => applied += &format!("customresourcedefinition/{name} applied\n"),
             Ok(Err(error)) => bail!("CustomResourceDefinition {name}: {error}"),
             Err(_) => bail!(
                 "CustomResourceDefinition {name} is applied, but the API server does not serve it: look at its conditions with \

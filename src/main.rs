@@ -58,10 +58,7 @@ async fn apply_crds(cluster: &ClusterSettings, needs_no_spark_connects: bool) ->
     if needs_no_spark_connects {
         definitions::check_spark_connects(&client).await?;
     }
-    let applied = definitions::apply(&client).await?;
-    print(
-        &applied.iter().map(|name| format!("customresourcedefinition/{name} applied\n")).collect::<String>(),
-    )
+    print(&definitions::apply(&client).await?)
 }
 
 fn runtime() -> anyhow::Result<Runtime> {

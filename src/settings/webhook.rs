@@ -183,10 +183,9 @@ impl WebhookSettings {
 }
 
 fn client_cas(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let (flag, read) =
-        (format!("--webhook-client-ca: {}", file.display()), CertificateDer::pem_file_iter(file));
-    let cas =
-        read.and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(|error| anyhow!("{flag}: {error}"))?;
+    let flag = format!("--webhook-client-ca: {}", file.display());
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let cas = read.map_err(|error| anyhow!("{flag}: {error}"))?;
     ensure!(!cas.is_empty(), "{flag} has no certificate in PEM");
     Ok(cas)
 }
