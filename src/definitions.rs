@@ -134,8 +134,20 @@ async fn establish(
     definitions: &Api<CustomResourceDefinition>,
     ours: &CustomResourceDefinition,
 ) -> Result<(), kube::Error> {
+    let name = ours.name_any();
     let mut definition = loop {
-        match created_or_replaced(definitions, ours).await {
+        let written = match definitions.get_opt(&name).await? {
+            None => definitions.create(&PostParams::default(), ours).await,
+            Some(installed) if is_later(installed.annotations().get(annotation::DEFINITION_VERSION)) => {
+                Ok(installed)
+            }
+            Some(mut installed) => {
+                installed.annotations_mut().extend(ours.annotations().clone());
+                installed.spec = ours.spec.clone();
+                definitions.replace(&name, &PostParams::default(), &installed).await
+            }
+        };
+        match written {
             // The API server writes conditions into the status of a definition that was just created.
             Err(kube::Error::Api(status)) if status.is_conflict() => sleep(PAUSE).await,
             written => break written?,
@@ -143,28 +155,9 @@ async fn establish(
     };
     while !is_crd_established().matches_object(Some(&definition)) {
         sleep(PAUSE).await;
-        definition = definitions.get(&ours.name_any()).await?;
+        definition = definitions.get(&name).await?;
     }
     Ok(())
-}
-
-/// Returns the definition as the API server has it afterwards.
-async fn created_or_replaced(
-    definitions: &Api<CustomResourceDefinition>,
-    ours: &CustomResourceDefinition,
-) -> Result<CustomResourceDefinition, kube::Error> {
-    let name = ours.name_any();
-    match definitions.get_opt(&name).await? {
-        None => definitions.create(&PostParams::default(), ours).await,
-        Some(installed) if is_later(installed.annotations().get(annotation::DEFINITION_VERSION)) => {
-            Ok(installed)
-        }
-        Some(mut installed) => {
-            installed.annotations_mut().extend(ours.annotations().clone());
-            installed.spec = ours.spec.clone();
-            definitions.replace(&name, &PostParams::default(), &installed).await
-        }
-    }
 }
 
 /// Returns whether a version is later than the version of this program. What is no version is not.
