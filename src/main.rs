@@ -28,8 +28,8 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Run(settings) => runtime()?.block_on(operator::run(*settings, &[])),
-        Command::Controller { command: HalfCommand::Start(settings) } => start(*settings, Half::Controller),
-        Command::Webhook { command: HalfCommand::Start(settings) } => start(*settings, Half::Webhook),
+        Command::Controller(HalfCommand::Start(settings)) => start(*settings, Half::Controller),
+        Command::Webhook(HalfCommand::Start(settings)) => start(*settings, Half::Webhook),
         Command::ConnectGateway(settings) => runtime()?.block_on(gateway::run(*settings)),
         Command::Page(settings) => runtime()?.block_on(page::run(&settings)),
         Command::Crds { directory: Some(directory), .. } => write_crds(&directory),
@@ -38,7 +38,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::Crds { .. } => print(&manifests::crds()),
         Command::Manifests(settings) => print(&manifests::yaml(&settings)),
-        Command::Certs { command } => print(&runtime()?.block_on(certs::run(&command))?),
+        Command::Certs(command) => print(&runtime()?.block_on(certs::run(&command))?),
         Command::Version { short: true } => print(&format!("{VERSION}\n")),
         Command::Version { short: false } => print(&format!(
             "spark-operator {VERSION}\nplatform: {}/{}\nserves: sparkoperator.k8s.io/v1beta2 and v1alpha1\n",

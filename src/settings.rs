@@ -56,15 +56,11 @@ pub enum Command {
     /// Run the controller, the webhook and the ports for probes and metrics
     Run(Box<Settings>),
     /// Run the controller alone, with the command line of Kubeflow's operator
-    Controller {
-        #[command(subcommand)]
-        command: HalfCommand,
-    },
+    #[command(subcommand)]
+    Controller(HalfCommand),
     /// Run the webhook alone, with the command line of Kubeflow's operator
-    Webhook {
-        #[command(subcommand)]
-        command: HalfCommand,
-    },
+    #[command(subcommand)]
+    Webhook(HalfCommand),
     /// Run the gateway of SparkConnects that sleep: it holds connections until their servers have been woken
     ConnectGateway(Box<ConnectGatewaySettings>),
     /// Serve the page to everybody who has a token of the cluster, with the caller's rights and none of its own
@@ -87,12 +83,10 @@ pub enum Command {
         cluster: ClusterSettings,
     },
     /// Print what an installation consists of, as YAML for `kubectl apply --filename -`
-    Manifests(ManifestsSettings),
+    Manifests(Box<ManifestsSettings>),
     /// Look after the webhook's certificates
-    Certs {
-        #[command(subcommand)]
-        command: CertsCommand,
-    },
+    #[command(subcommand)]
+    Certs(CertsCommand),
     /// Print which version this is
     Version {
         /// The number alone

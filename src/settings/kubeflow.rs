@@ -185,7 +185,7 @@ mod tests {
     fn started(flags: &[&str]) -> anyhow::Result<(Settings, Vec<String>)> {
         let arguments = ["spark-operator", "controller", "start"].iter().chain(flags);
         match Flags::try_parse_from(arguments).unwrap().command {
-            Command::Controller { command: HalfCommand::Start(settings) } => settings.of(Half::Controller),
+            Command::Controller(HalfCommand::Start(settings)) => settings.of(Half::Controller),
             other => panic!("{other:?}"),
         }
     }
