@@ -6,7 +6,7 @@ use crate::{
     listen::{everywhere, listen},
     metrics,
     operator::{UNUSABLE, config, silent},
-    parts::{Parts, condition::CACHES},
+    parts::{CACHES, Parts},
     process,
     settings::{ConnectGatewaySettings, VERSION},
 };

@@ -115,11 +115,12 @@ async fn lacking(
     if let Some(namespace) = namespace {
         let spec = SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) };
         let review = SelfSubjectRulesReview { spec, ..Default::default() };
-        let answer = Api::all(client.clone()).create(&parameters, &review).await.map_err(failed)?;
+        let reviews = Api::<SelfSubjectRulesReview>::all(client.clone());
+        let answer = reviews.create(&parameters, &review).await.map_err(failed)?;
         let rules = answer.status.map(|status| status.resource_rules).unwrap_or_default();
         needed.retain(|attributes| !rules.iter().any(|rule| grants(rule, attributes)));
     }
-    let reviews = Api::all(client.clone());
+    let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
     let mut lacking = Vec::new();
     for attributes in needed {
         let words = in_words(&attributes);
@@ -175,8 +176,9 @@ fn attributes(rule: &PolicyRule, ours: &Needs) -> Vec<ResourceAttributes> {
     let mut attributes = Vec::new();
     for group in rule.api_groups.iter().flatten() {
         for resource in rule.resources.iter().flatten() {
-            let mut parts = resource.splitn(2, '/');
-            let (resource, subresource) = (parts.next().unwrap_or_default(), parts.next());
+            let parts = resource.split_once('/');
+            let (resource, subresource) =
+                (parts.map_or(&**resource, |parts| parts.0), parts.map(|parts| parts.1));
             let names = match (rule.resource_names.as_deref().unwrap_or_default(), resource) {
                 ([], _) => vec![None],
                 // The settings can give these objects other names than the manifests have.

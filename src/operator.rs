@@ -7,10 +7,7 @@ use crate::{
     installation::Needs,
     listen::{everywhere, listen},
     manifests, metrics,
-    parts::{
-        Parts,
-        condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK},
-    },
+    parts::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, Parts, WEBHOOK},
     process,
     settings::{ExposureCheck, Settings, VERSION},
 };

@@ -8,7 +8,6 @@ use crate::{
 use anyhow::{Context, anyhow};
 use axum::Router;
 use certificates::{Certificates, ServingCertificate, Trust};
-use condition::{CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
@@ -40,15 +39,13 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// The API server waits 30 s for a review at most, and 5 s for the reviews of this operator.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// The names of the conditions of readiness, as `/readyz` shows them.
-pub(crate) mod condition {
-    pub(crate) const CACHES: &str = "caches";
-    pub(crate) const CERTIFICATES: &str = "certificates";
-    pub(crate) const DEFINITIONS: &str = "definitions";
-    pub(crate) const PERMISSIONS: &str = "permissions";
-    pub(crate) const RUNNING: &str = "running";
-    pub(crate) const WEBHOOK: &str = "webhook";
-}
+// The names of the conditions of readiness, as `/readyz` shows them.
+pub(crate) const CACHES: &str = "caches";
+pub(crate) const CERTIFICATES: &str = "certificates";
+pub(crate) const DEFINITIONS: &str = "definitions";
+pub(crate) const PERMISSIONS: &str = "permissions";
+pub(crate) const RUNNING: &str = "running";
+pub(crate) const WEBHOOK: &str = "webhook";
 
 /// A condition of readiness that is checked again and again.
 struct Keep {
