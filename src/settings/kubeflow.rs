@@ -68,7 +68,7 @@ const PARTIAL_RESTART: &str = "PartialRestart";
 const ALL_ALPHA: &str = "AllAlpha";
 
 /// Flags without effect: name, name of the value, and why.
-const WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
+static WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
     ("kube-api-qps", "N", NO_LIMIT),
     ("kube-api-burst", "N", NO_LIMIT),
     ("workqueue-ratelimiter-bucket-qps", "N", NO_LIMIT),
@@ -141,7 +141,7 @@ impl KubeflowFlags {
     /// Returns a sentence for each flag of [`WITHOUT_EFFECT`] that was given, unless its value is one of [`OFF`]. Their values
     /// are not parsed.
     fn without_effect(&self) -> impl Iterator<Item = String> {
-        WITHOUT_EFFECT.iter().filter_map(|(flag, _, why)| {
+        WITHOUT_EFFECT.iter().filter_map(move |(flag, _, why)| {
             let value = self.given.0.get_one::<String>(flag)?;
             (!OFF.contains(&value.as_str())).then(|| format!("--{flag} has no effect: {why}"))
         })
@@ -156,8 +156,9 @@ impl KubeflowFlags {
             let (name, is_on) = (name.trim(), is_on(value.trim()));
             let is_on =
                 is_on.with_context(|| format!("--feature-gates: {gate}: must be NAME=true or NAME=false"))?;
+            let is_known = [ALL_ALPHA, "AllBeta"].contains(&name) || GATES.iter().any(|gate| gate.0 == name);
             ensure!(
-                [ALL_ALPHA, "AllBeta"].contains(&name) || GATES.iter().any(|(known, _)| *known == name),
+                is_known,
                 "--feature-gates: {gate}: unknown (try PartialRestart, LoadSparkDefaults, RestSubmitter or DefaultTimeToLive)"
             );
             given.insert(name, is_on);

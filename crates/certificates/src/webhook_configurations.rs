@@ -128,7 +128,7 @@ impl Configuration {
 
     /// Returns the webhooks that can be read, each with its index.
     fn hooks(&self) -> impl Iterator<Item = (usize, Hook)> {
-        self.webhooks().iter().enumerate().filter_map(|(i, webhook)| {
+        self.webhooks().iter().enumerate().filter_map(move |(i, webhook)| {
             let called = WebhookClientConfig::deserialize(&webhook["clientConfig"]).ok()?;
             let host = |service: ServiceReference| format!("{}.{}.svc", service.name, service.namespace);
             let hook = Hook {
