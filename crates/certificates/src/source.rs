@@ -37,7 +37,7 @@ const CA: &str = "ca.crt";
 /// Certificates that the operator has not made itself.
 pub(super) struct Foreign {
     /// The Secret or the path of the certificate file, for messages.
-    place: String,
+    pub place: String,
     pub shown: PresentedCertificate,
     pub key: String,
 }
@@ -80,25 +80,24 @@ impl Foreign {
         Ok(Self { place, shown, key: read(&files.key, false)? })
     }
 
-    /// Checks that the API server can accept these certificates from the host `service_name`.
+    /// Checks that the API server can accept these certificates from the host `service_name`. The error is said of
+    /// [`Self::place`].
     pub(super) fn check(&self, service_name: &str, now: Timestamp) -> Result<(), String> {
-        let unfit = |why: String| format!("{}: {why}", self.place);
-        let chain = x509::certificates(&self.shown.certificate).map_err(|error| unfit(error.to_string()))?;
-        let leaf = x509::description(&chain[0]).map_err(|error| unfit(error.to_string()))?;
+        let chain = x509::certificates(&self.shown.certificate).map_err(|error| error.to_string())?;
+        let leaf = x509::description(&chain[0]).map_err(|error| error.to_string())?;
         certified_key(chain.clone(), &self.key).map_err(|error| {
             let why = error.source().map(ToString::to_string).unwrap_or_default();
-            unfit(format!("the key beside it cannot be used with it: {why}"))
+            format!("the key beside it cannot be used with it: {why}")
         })?;
         if !leaf.validity.includes(now) {
             let (from, until) = (leaf.validity.from, leaf.validity.until);
-            return Err(unfit(format!("it is valid from {from} until {until}: have it renewed")));
+            return Err(format!("it is valid from {from} until {until}: have it renewed"));
         }
         if !x509::lacks(&chain[0], &[service_name.to_owned()]).is_empty() {
-            let names = leaf.names.join(", ");
-            return Err(unfit(format!("it is for {names}: have it made for {service_name}")));
+            return Err(format!("it is for {}: have it made for {service_name}", leaf.names.join(", ")));
         }
         if !self.shown.cas.is_empty() && !self.shown.is_trusted_through(&self.shown.cas) {
-            return Err(unfit(format!("it is not signed by the CA in {CA}: replace all of them together")));
+            return Err(format!("it is not signed by the CA in {CA}: replace all of them together"));
         }
         Ok(())
     }

@@ -167,7 +167,7 @@ impl Trust {
             if let (Some(shown), Some(trusted)) = (in_use, self.trusted.lock().clone()) {
                 self.expiry.shown(&shown.certificate, &trusted, now)?;
             }
-            return Err(Error::Unfit(why));
+            return Err(Error::Unfit(format!("{}: {why}", found.place)));
         }
         let hooks = configurations.hooks();
         let trusts =
