@@ -1,11 +1,9 @@
 //! Creates and renews the operator's own certificates in the Secret that all replicas share. The first replica that
 //! takes a step writes the Secret, and the others use the content of the Secret.
 
-use super::{
-    error::Error,
-    generated::Certificates,
+use crate::{
+    Certificates, Error, Places,
     renewal::{self, Held, Seen, Step, Waits, Wish},
-    trust::Places,
 };
 use api::Lenient;
 use jiff::Timestamp;

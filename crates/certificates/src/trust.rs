@@ -1,15 +1,12 @@
 //! Brings the webhook's certificates to the places that need them: from the Secret or the mounted files to the listener
 //! and to the webhook configurations.
 
-use super::{
-    error::Error,
+use crate::{
+    Configurations, Error, Files, Hook, Memory, PresentedCertificate, Registration, ServingCertificate,
+    SharedSecret, Source,
     expiry::Expiry,
-    registration::Registration,
     renewal::{Step, Waits},
-    secret::{Memory, SharedSecret},
-    serving::ServingCertificate,
-    source::{Files, Foreign, PresentedCertificate, Source},
-    webhook_configurations::{Configurations, Hook},
+    source::Foreign,
     x509,
 };
 use api::Lenient;
