@@ -36,9 +36,9 @@ impl Readiness {
         self.set(condition, None);
     }
 
-    /// Records that the condition is not met, and logs the reason, but only when the reason is new.
-    pub fn unmet(&self, condition: &'static str, why: &impl fmt::Display) {
-        self.set(condition, Some(why.to_string()));
+    /// Records that the condition is not met, and logs the reason, but only when the reason is new. Returns whether it is.
+    pub fn unmet(&self, condition: &'static str, why: &impl fmt::Display) -> bool {
+        self.set(condition, Some(why.to_string()))
     }
 
     /// Records that the condition is not met for an expected reason. Nothing is wrong, so nothing is logged.
@@ -48,7 +48,8 @@ impl Readiness {
         });
     }
 
-    fn set(&self, condition: &'static str, why: Option<String>) {
+    /// Returns whether that is new.
+    fn set(&self, condition: &'static str, why: Option<String>) -> bool {
         self.0.send_if_modified(|conditions| {
             let was_ready = is_ready(conditions);
             let before = conditions.insert(condition, why.clone());
@@ -61,7 +62,7 @@ impl Readiness {
                 None => info!(condition, "condition met"),
             }
             true
-        });
+        })
     }
 
     /// Waits until all of `conditions` are met at once.

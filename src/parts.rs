@@ -67,19 +67,16 @@ impl Keep {
         E: Display,
     {
         let keep = async {
-            let (mut pause, mut reason) = (LOOK_AGAIN, String::new());
+            let mut pause = LOOK_AGAIN;
             loop {
                 let rest = match look().await {
                     Ok(rest) => {
                         self.readiness.met(self.condition);
-                        reason.clear();
                         rest
                     }
                     Err(why) => {
-                        self.readiness.unmet(self.condition, &why);
-                        let why = why.to_string();
-                        pause = if why == reason { (pause * 2).min(self.longest_pause) } else { LOOK_AGAIN };
-                        reason = why;
+                        let is_new = self.readiness.unmet(self.condition, &why);
+                        pause = if is_new { LOOK_AGAIN } else { (pause * 2).min(self.longest_pause) };
                         pause
                     }
                 };
