@@ -7,12 +7,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use std::{
-    collections::BTreeMap,
-    fmt::{self, Write},
-    io,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, io, sync::Arc};
 use tokio::{net::TcpListener, sync::watch, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -41,9 +36,9 @@ impl Readiness {
         self.set(condition, None);
     }
 
-    /// Records that the condition is not met, and logs the reason, but only when the reason is new.
-    pub fn unmet(&self, condition: &'static str, why: &impl fmt::Display) {
-        self.set(condition, Some(why.to_string()));
+    /// Records that the condition is not met, and logs the reason, but only when the reason is new. Returns whether it is.
+    pub fn unmet(&self, condition: &'static str, why: &impl fmt::Display) -> bool {
+        self.set(condition, Some(why.to_string()))
     }
 
     /// Records that the condition is not met for an expected reason. Nothing is wrong, so nothing is logged.
@@ -53,7 +48,8 @@ impl Readiness {
         });
     }
 
-    fn set(&self, condition: &'static str, why: Option<String>) {
+    /// Returns whether that is new.
+    fn set(&self, condition: &'static str, why: Option<String>) -> bool {
         self.0.send_if_modified(|conditions| {
             let was_ready = is_ready(conditions);
             let before = conditions.insert(condition, why.clone());
@@ -66,7 +62,7 @@ impl Readiness {
                 None => info!(condition, "condition met"),
             }
             true
-        });
+        })
     }
 
     /// Waits until all of `conditions` are met at once.
@@ -79,12 +75,9 @@ impl Readiness {
     /// Returns whether all conditions are met, and a text with a line for each.
     fn report(&self) -> (bool, String) {
         let conditions = self.0.borrow();
-        let report = conditions.iter().fold(String::new(), |mut report, (condition, why)| {
-            writeln!(report, "{condition}: {}", why.as_deref().unwrap_or("ok"))
-                .expect("writing to a String cannot fail");
-            report
-        });
-        (is_ready(&conditions), report)
+        let lines =
+            conditions.iter().map(|(name, why)| format!("{name}: {}\n", why.as_deref().unwrap_or("ok")));
+        (is_ready(&conditions), lines.collect())
     }
 }
 

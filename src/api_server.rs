@@ -13,13 +13,14 @@ use prometheus_client::{
 };
 use std::{
     error::Error,
+    iter::successors,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 use tokio::time::{Instant, timeout};
-use tower::{Layer, Service};
+use tower::{Service, layer::layer_fn};
 
 /// How long the API server may take to begin an answer. The API server itself ends a request that is not a watch after
 /// 60 s. A healthy API server answers every request of the operator within a tenth of a second, and a caller that waits
@@ -44,7 +45,8 @@ pub fn client(mut config: Config, requests: &Requests) -> kube::Result<Client> {
     config.reset_reader_on_write = true;
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let requests = Requests { host: host.into(), ..requests.clone() };
-    Ok(ClientBuilder::try_from(config)?.with_layer(&requests).build())
+    let layer = layer_fn(|inner| Deadlines { inner, requests: requests.clone(), patience: ANSWER });
+    Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
 }
 
 /// How long a watch lasts at most, in seconds. Each watch then begins anew where the last one ended, which shows that
@@ -97,8 +99,7 @@ impl Requests {
         let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
         let time = date.and_then(|date| rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
         if let Some(time) = time {
-            let told = Some((time, Instant::now()));
-            *self.time.lock() = told;
+            *self.time.lock() = Some((time, Instant::now()));
         }
     }
 
@@ -110,14 +111,6 @@ impl Requests {
         let durations = self.durations.get_or_create_owned(&[("verb", verb), ("host", host.clone())]);
         durations.observe(duration.as_secs_f64());
         self.answers.get_or_create(&[("code", code), ("method", method.to_string()), ("host", host)]).inc();
-    }
-}
-
-impl<S> Layer<S> for Requests {
-    type Service = Deadlines<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        Deadlines { inner, requests: self.clone(), patience: ANSWER }
     }
 }
 
@@ -170,13 +163,8 @@ fn in_words(error: BoxError) -> BoxError {
     if error.is::<kube::Error>() {
         return error;
     }
-    let mut words = format!("the API server cannot be reached: {error}");
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        words = format!("{words}: {deeper}");
-        cause = deeper.source();
-    }
-    words.into()
+    let causes = successors(error.source(), |cause| cause.source()).map(|cause| format!(": {cause}"));
+    format!("the API server cannot be reached: {error}{}", causes.collect::<String>()).into()
 }
 
 #[cfg(test)]

@@ -4,15 +4,16 @@
 use crate::{manifests, settings::VERSION};
 use anyhow::{anyhow, bail, ensure};
 use api::{
-    Lenient, ObjectKind, SparkApplication, SparkConnect,
+    Lenient, SparkConnect,
     crds::{self, StatusSchema},
     names::annotation,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, CustomResourceExt, Resource, ResourceExt,
-    api::{DynamicObject, GetParams, ListParams, ObjectList, PostParams},
+    api::{GetParams, ListParams, ObjectList, PostParams},
     core::{PartialObjectMeta, Request},
+    runtime::wait::{Condition, conditions::is_crd_established},
 };
 use std::{sync::LazyLock, time::Duration};
 use tokio::time::{sleep, timeout};
@@ -59,7 +60,7 @@ pub async fn check(client: &Client, serves_connect: bool) -> anyhow::Result<()> 
 }
 
 /// Creates the definitions of this version, or replaces those that are installed, and waits until the API server serves
-/// them. Returns their names.
+/// them. Returns a line for each.
 ///
 /// An installed definition keeps its labels and annotations. Its specification is replaced as a whole: if it were
 /// merged with ours, as `kubectl apply` does, constraints of another operator's schemas would stay. A definition of a
@@ -69,16 +70,16 @@ pub async fn check(client: &Client, serves_connect: bool) -> anyhow::Result<()> 
 /// # Errors
 ///
 /// When the API server refuses a definition, or does not serve it within [`ESTABLISHED_WITHIN`].
-pub async fn apply(client: &Client) -> anyhow::Result<Vec<String>> {
+pub async fn apply(client: &Client) -> anyhow::Result<String> {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
-    let mut applied = Vec::new();
+    let mut applied = String::new();
     for (_, yaml) in manifests::CRDS {
         let mut ours: CustomResourceDefinition =
             serde_saphyr::from_str(yaml).expect("tests/it/crds.rs reads them all");
         ours.annotations_mut().insert(annotation::DEFINITION_VERSION.to_owned(), VERSION.to_owned());
         let name = ours.name_any();
         match timeout(ESTABLISHED_WITHIN, establish(&definitions, &ours)).await {
-            Ok(Ok(())) => applied.push(name),
+            Ok(Ok(())) => applied += &format!("customresourcedefinition/{name} applied\n"),
             Ok(Err(error)) => bail!("CustomResourceDefinition {name}: {error}"),
             Err(_) => bail!(
                 "CustomResourceDefinition {name} is applied, but the API server does not serve it: look at its conditions with \
@@ -105,10 +106,8 @@ pub async fn check_spark_connects(client: &Client) -> anyhow::Result<()> {
             if is_forbidden { allow } else { "try again" }
         )
     };
-    let version = format!("{}/v1alpha1", SparkApplication::group(&()));
-    let kind = ObjectKind { api_version: version.into(), kind: "SparkConnect".into() };
-    let path = DynamicObject::url_path(&kind.resource(), None);
-    let request = Request::new(path).list_metadata(&ListParams::default().limit(MOST_NAMED));
+    let request = Request::new(SparkConnect::url_path(&(), None));
+    let request = request.list_metadata(&ListParams::default().limit(MOST_NAMED));
     let request = request.map_err(|error| not_listed(kube::Error::BuildRequest(error)))?;
     let found: ObjectList<Lenient<PartialObjectMeta>> = match client.request(request).await {
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
@@ -118,9 +117,8 @@ pub async fn check_spark_connects(client: &Client) -> anyhow::Result<()> {
         format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
     };
     let mut names: Vec<_> = found.items.iter().map(name).collect();
-    if found.metadata.continue_.is_some_and(|rest| !rest.is_empty()) {
-        names.push("others".to_owned());
-    }
+    let has_more = found.metadata.continue_.is_some_and(|rest| !rest.is_empty());
+    names.extend(has_more.then(|| "others".to_owned()));
     ensure!(
         names.is_empty(),
         "this operator does not serve SparkConnects (--enable-spark-connect=false), so that nothing would look after {}: delete \
@@ -136,37 +134,30 @@ async fn establish(
     definitions: &Api<CustomResourceDefinition>,
     ours: &CustomResourceDefinition,
 ) -> Result<(), kube::Error> {
+    let name = ours.name_any();
     let mut definition = loop {
-        match created_or_replaced(definitions, ours).await {
+        let written = match definitions.get_opt(&name).await? {
+            None => definitions.create(&PostParams::default(), ours).await,
+            Some(installed) if is_later(installed.annotations().get(annotation::DEFINITION_VERSION)) => {
+                Ok(installed)
+            }
+            Some(mut installed) => {
+                installed.annotations_mut().extend(ours.annotations().clone());
+                installed.spec = ours.spec.clone();
+                definitions.replace(&name, &PostParams::default(), &installed).await
+            }
+        };
+        match written {
             // The API server writes conditions into the status of a definition that was just created.
             Err(kube::Error::Api(status)) if status.is_conflict() => sleep(PAUSE).await,
             written => break written?,
         }
     };
-    while !is_established(&definition) {
+    while !is_crd_established().matches_object(Some(&definition)) {
         sleep(PAUSE).await;
-        definition = definitions.get(&ours.name_any()).await?;
+        definition = definitions.get(&name).await?;
     }
     Ok(())
-}
-
-/// Returns the definition as the API server has it afterwards.
-async fn created_or_replaced(
-    definitions: &Api<CustomResourceDefinition>,
-    ours: &CustomResourceDefinition,
-) -> Result<CustomResourceDefinition, kube::Error> {
-    let name = ours.name_any();
-    match definitions.get_opt(&name).await? {
-        None => definitions.create(&PostParams::default(), ours).await,
-        Some(installed) if is_later(installed.annotations().get(annotation::DEFINITION_VERSION)) => {
-            Ok(installed)
-        }
-        Some(mut installed) => {
-            installed.annotations_mut().extend(ours.annotations().clone());
-            installed.spec = ours.spec.clone();
-            definitions.replace(&name, &PostParams::default(), &installed).await
-        }
-    }
 }
 
 /// Returns whether a version is later than the version of this program. What is no version is not.
@@ -176,12 +167,6 @@ fn is_later(version: Option<&String>) -> bool {
         release.split('.').map(|number| number.parse().ok()).collect()
     };
     version.and_then(|version| numbers(version)).is_some_and(|theirs| Some(theirs) > numbers(VERSION))
-}
-
-/// Returns whether the API server serves the definition.
-fn is_established(definition: &CustomResourceDefinition) -> bool {
-    let conditions = definition.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
-    conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
 }
 
 #[cfg(test)]

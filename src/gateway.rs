@@ -5,13 +5,10 @@ use crate::{
     api_server::{self, Requests, WATCH_SECONDS},
     listen::{everywhere, listen},
     metrics,
-    operator::{UNUSABLE, config, prepare_process, silent},
-    parts::{
-        Parts,
-        condition::{CACHES, RUNNING},
-    },
+    operator::{UNUSABLE, config, silent},
+    parts::{CACHES, Parts},
+    process,
     settings::{ConnectGatewaySettings, VERSION},
-    shutdown,
 };
 use anyhow::Context;
 use connect_gateway::{GatewayMetrics, Settings, Setup};
@@ -26,8 +23,7 @@ use watches::Watches;
 ///
 /// When the gateway cannot start, or one of its parts has ended early.
 pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
-    prepare_process(&settings.log, &[]);
-    let stop = shutdown::on_signal().context("cannot listen for signals")?;
+    let stop = process::begin(&settings.log, &[])?;
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
     let admin = settings.health_probe_bind_address;
     let admin = admin.map(|address| listen("--health-probe-bind-address", address)).transpose()?;
@@ -47,8 +43,8 @@ pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
     };
 
     info!(version = VERSION, "started");
-    let mut parts = Parts::new(stop.clone(), settings.termination_grace);
     let (served, readiness) = (CancellationToken::new(), Readiness::waiting_for([CACHES]));
+    let mut parts = Parts::new(&readiness, &stop, settings.termination_grace);
     if let Some(tcp) = admin {
         let liveness: Liveness = Arc::new(move || silent(&watches).collect());
         let text = move || metrics::text(&registry);
@@ -56,12 +52,7 @@ pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
         let routes = admin::probes(liveness, readiness.clone()).merge(metrics);
         parts.start("port of the probes", admin::serve(tcp, routes, served.clone()));
     }
-    let (stopped, ready) = (stop.clone(), readiness.clone());
-    parts.start("end of readiness", async move {
-        stopped.cancelled().await;
-        ready.waits(RUNNING, "is asked to stop");
-        Ok(())
-    });
+    parts.end_readiness(None);
     // Probes and metrics are served until the last connection has ended.
     let served = served.drop_guard();
     parts.start("gateway", async move {

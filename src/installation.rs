@@ -12,7 +12,7 @@ use k8s_openapi::api::{
     rbac::v1::PolicyRule,
 };
 use kube::{Api, Client, api::PostParams};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tracing::warn;
 
 const LEASES: &str = "leases";
@@ -26,9 +26,8 @@ const OLDEST: (u32, u32) = (1, 28);
 pub struct Needs {
     /// The objects that the operator reads or writes by name.
     pub places: Places,
-    /// The name of the Lease, if there is a leader election.
-    pub lock: Option<String>,
-    pub lock_namespace: String,
+    /// Namespace and name of the Lease, if there is a leader election.
+    pub lock: Option<(String, String)>,
     pub settings: InstallationSettings,
 }
 
@@ -66,24 +65,19 @@ pub async fn permissions(client: &Client, needs: &Needs) -> anyhow::Result<()> {
     for (namespace, needed) in needed(needs) {
         let lacking = lacking(client, namespace.as_deref(), needed).await?;
         if !lacking.is_empty() {
-            missing.push((namespace, lacking.iter().map(in_words).collect::<Vec<_>>()));
+            missing.push((namespace, lacking));
         }
     }
     let namespaces = needs.settings.namespaces();
-    let of_applications = |namespace: &Option<String>| {
-        let name = namespace.as_ref().filter(|name| **name != needs.places.secret_namespace);
-        name.is_some_and(|name| namespaces.named().is_some_and(|named| named.contains(name)))
-    };
-    let named = namespaces.named().map_or(0, BTreeSet::len);
+    let named = namespaces.named().cloned().unwrap_or_default();
+    let of_applications =
+        |namespace: &String| *namespace != needs.places.secret_namespace && named.contains(namespace);
     let (tolerable, others): (Vec<_>, Vec<_>) =
-        missing.into_iter().partition(|(namespace, _)| of_applications(namespace));
-    if others.is_empty() && tolerable.len() < named {
+        missing.into_iter().partition(|(namespace, _)| namespace.as_ref().is_some_and(of_applications));
+    if others.is_empty() && tolerable.len() < named.len() {
         for (namespace, verbs) in tolerable {
-            warn!(
-                namespace,
-                missing = verbs.join(", "),
-                "no application is driven in a namespace without permissions"
-            );
+            let missing = verbs.join(", ");
+            warn!(namespace, missing, "no application is driven in a namespace without permissions");
         }
         return Ok(());
     }
@@ -108,45 +102,43 @@ fn advice(settings: &InstallationSettings) -> String {
     format!("run: spark-operator manifests rbac{flags} | kubectl apply --filename -")
 }
 
-/// Returns those of `needed` that the operator's account does not have. For a namespace, the answer to one request
+/// Returns those of `needed` that the operator's account does not have, in words. For a namespace, the answer to one request
 /// (SelfSubjectRulesReview) contains nearly all rules. The API server is asked for each of the other permissions
 /// separately, because the rules in that answer may be incomplete.
 async fn lacking(
     client: &Client,
     namespace: Option<&str>,
     mut needed: Vec<ResourceAttributes>,
-) -> anyhow::Result<Vec<ResourceAttributes>> {
+) -> anyhow::Result<Vec<String>> {
     let failed = |error: kube::Error| anyhow!("SelfSubjectAccessReview: {error}");
+    let parameters = PostParams::default();
     if let Some(namespace) = namespace {
         let spec = SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) };
         let review = SelfSubjectRulesReview { spec, ..Default::default() };
         let reviews = Api::<SelfSubjectRulesReview>::all(client.clone());
-        let answer = reviews.create(&PostParams::default(), &review).await.map_err(failed)?;
+        let answer = reviews.create(&parameters, &review).await.map_err(failed)?;
         let rules = answer.status.map(|status| status.resource_rules).unwrap_or_default();
         needed.retain(|attributes| !rules.iter().any(|rule| grants(rule, attributes)));
     }
     let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
     let mut lacking = Vec::new();
     for attributes in needed {
-        let spec = SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(attributes.clone()),
-            ..Default::default()
-        };
+        let words = in_words(&attributes);
+        let resource_attributes = Some(attributes);
+        let spec = SelfSubjectAccessReviewSpec { resource_attributes, ..Default::default() };
         let review = SelfSubjectAccessReview { spec, ..Default::default() };
-        let answer = reviews.create(&PostParams::default(), &review).await.map_err(failed)?;
+        let answer = reviews.create(&parameters, &review).await.map_err(failed)?;
         if !answer.status.is_some_and(|status| status.allowed) {
-            lacking.push(attributes);
+            lacking.push(words);
         }
     }
     Ok(lacking)
 }
 
 fn grants(rule: &ResourceRule, needed: &ResourceAttributes) -> bool {
-    let resource = needed.resource.clone().unwrap_or_default();
-    let resource = match &needed.subresource {
-        Some(subresource) => format!("{resource}/{subresource}"),
-        None => resource,
-    };
+    let resource = needed.resource.as_deref().unwrap_or_default();
+    let subresource = needed.subresource.as_ref().map(|subresource| format!("/{subresource}"));
+    let resource = format!("{resource}{}", subresource.unwrap_or_default());
     let has = |words: &[String], word: &str| words.iter().any(|have| have == "*" || have == word);
     let of = |words: &Option<Vec<String>>, word: &str| words.as_deref().is_some_and(|words| has(words, word));
     let names = rule.resource_names.as_deref().unwrap_or_default();
@@ -168,11 +160,11 @@ fn needed(needs: &Needs) -> BTreeMap<Option<String>, Vec<ResourceAttributes>> {
         let rules: Vec<PolicyRule> =
             serde_json::from_value(role["rules"].take()).expect("tests/it/manifests.rs reads the rules");
         for attributes in rules.iter().flat_map(|rule| attributes(rule, needs)) {
-            let is_lock = is_own && attributes.resource.as_deref() == Some(LEASES);
-            if is_lock && needs.lock.is_none() {
-                continue;
-            }
-            let namespace = if is_lock { Some(&needs.lock_namespace) } else { namespace.as_ref() }.cloned();
+            let namespace = match (is_own, attributes.resource.as_deref(), &needs.lock) {
+                (true, Some(LEASES), None) => continue,
+                (true, Some(LEASES), Some((namespace, _))) => Some(namespace.clone()),
+                _ => namespace.clone(),
+            };
             let attributes = ResourceAttributes { namespace: namespace.clone(), ..attributes };
             needed.entry(namespace).or_default().push(attributes);
         }
@@ -184,17 +176,16 @@ fn attributes(rule: &PolicyRule, ours: &Needs) -> Vec<ResourceAttributes> {
     let mut attributes = Vec::new();
     for group in rule.api_groups.iter().flatten() {
         for resource in rule.resources.iter().flatten() {
-            let (resource, subresource) = match resource.split_once('/') {
-                Some((resource, subresource)) => (resource, Some(subresource)),
-                None => (resource.as_str(), None),
-            };
+            let parts = resource.split_once('/');
+            let (resource, subresource) =
+                (parts.map_or(&**resource, |parts| parts.0), parts.map(|parts| parts.1));
             let names = match (rule.resource_names.as_deref().unwrap_or_default(), resource) {
                 ([], _) => vec![None],
                 // The settings can give these objects other names than the manifests have.
                 (_, "secrets") => vec![Some(&ours.places.secret)],
                 (_, "mutatingwebhookconfigurations") => vec![Some(&ours.places.mutating_configuration)],
                 (_, "validatingwebhookconfigurations") => vec![Some(&ours.places.validating_configuration)],
-                (_, LEASES) => vec![ours.lock.as_ref()],
+                (_, LEASES) => vec![ours.lock.as_ref().map(|(_, name)| name)],
                 (names, _) => names.iter().map(Some).collect(),
             };
             for name in names {
@@ -214,21 +205,11 @@ fn attributes(rule: &PolicyRule, ours: &Needs) -> Vec<ResourceAttributes> {
 
 /// Describes a permission, such as `patch sparkapplications/status of API group sparkoperator.k8s.io`.
 fn in_words(attributes: &ResourceAttributes) -> String {
-    let part = |part: &Option<String>| part.clone().unwrap_or_default();
-    let mut words = format!("{} {}", part(&attributes.verb), part(&attributes.resource));
-    let additions = [(" in namespace ", &attributes.namespace), (" of API group ", &attributes.group)];
-    if let Some(subresource) = &attributes.subresource {
-        words = format!("{words}/{subresource}");
-    }
-    if let Some(name) = &attributes.name {
-        words = format!("{words} {name}");
-    }
-    for (says, what) in additions {
-        if let Some(what) = what.as_ref().filter(|what| !what.is_empty()) {
-            words = format!("{words}{says}{what}");
-        }
-    }
-    words
+    let ResourceAttributes { verb, resource, subresource, name, namespace, group, .. } = attributes;
+    let what = [("", verb), (" ", resource), ("/", subresource), (" ", name)];
+    let parts = what.into_iter().chain([(" in namespace ", namespace), (" of API group ", group)]);
+    let given = parts.filter_map(|(before, part)| Some([before, part.as_deref()?]));
+    given.filter(|[_, part]| !part.is_empty()).flatten().collect()
 }
 
 #[cfg(test)]
@@ -256,12 +237,7 @@ mod tests {
             mutating_configuration: "hook".into(),
             validating_configuration: "checks".into(),
         };
-        Needs {
-            places,
-            lock: Some("lock".into()),
-            lock_namespace: "elsewhere".into(),
-            settings: settings.installation,
-        }
+        Needs { places, lock: Some(("elsewhere".into(), "lock".into())), settings: settings.installation }
     }
 
     #[tokio::test]

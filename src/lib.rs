@@ -34,7 +34,5 @@ pub mod metrics;
 pub mod operator;
 pub mod page;
 mod parts;
-pub mod process_limits;
+pub mod process;
 pub mod settings;
-pub mod shutdown;
-pub mod telemetry;

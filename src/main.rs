@@ -28,8 +28,8 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Run(settings) => runtime()?.block_on(operator::run(*settings, &[])),
-        Command::Controller { command: HalfCommand::Start(settings) } => start(*settings, Half::Controller),
-        Command::Webhook { command: HalfCommand::Start(settings) } => start(*settings, Half::Webhook),
+        Command::Controller(HalfCommand::Start(settings)) => start(*settings, Half::Controller),
+        Command::Webhook(HalfCommand::Start(settings)) => start(*settings, Half::Webhook),
         Command::ConnectGateway(settings) => runtime()?.block_on(gateway::run(*settings)),
         Command::Page(settings) => runtime()?.block_on(page::run(&settings)),
         Command::Crds { directory: Some(directory), .. } => write_crds(&directory),
@@ -38,7 +38,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::Crds { .. } => print(&manifests::crds()),
         Command::Manifests(settings) => print(&manifests::yaml(&settings)),
-        Command::Certs { command } => print(&runtime()?.block_on(certs::run(&command))?),
+        Command::Certs(command) => print(&runtime()?.block_on(certs::run(&command))?),
         Command::Version { short: true } => print(&format!("{VERSION}\n")),
         Command::Version { short: false } => print(&format!(
             "spark-operator {VERSION}\nplatform: {}/{}\nserves: sparkoperator.k8s.io/v1beta2 and v1alpha1\n",
@@ -49,7 +49,7 @@ fn run(command: Command) -> anyhow::Result<()> {
 }
 
 fn start(settings: HalfSettings, half: Half) -> anyhow::Result<()> {
-    let (settings, warnings) = settings.of(half).map_err(anyhow::Error::msg)?;
+    let (settings, warnings) = settings.of(half)?;
     runtime()?.block_on(operator::run(settings, &warnings))
 }
 
@@ -58,10 +58,7 @@ async fn apply_crds(cluster: &ClusterSettings, needs_no_spark_connects: bool) ->
     if needs_no_spark_connects {
         definitions::check_spark_connects(&client).await?;
     }
-    let applied = definitions::apply(&client).await?;
-    print(
-        &applied.iter().map(|name| format!("customresourcedefinition/{name} applied\n")).collect::<String>(),
-    )
+    print(&definitions::apply(&client).await?)
 }
 
 fn runtime() -> anyhow::Result<Runtime> {
@@ -77,8 +74,8 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn write_crds(directory: &Path) -> anyhow::Result<()> {
-    for (name, yaml) in manifests::CRDS {
-        let path = directory.join(name);
+    for (plural, yaml) in manifests::CRDS {
+        let path = directory.join(format!("sparkoperator.k8s.io_{plural}.yaml"));
         fs::write(&path, yaml).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())

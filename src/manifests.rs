@@ -2,53 +2,30 @@
 //! as the flags require.
 
 use crate::settings::{
-    ExposureCheck, FailurePolicy, InstallationName, InstallationSettings, ManifestsPart, ManifestsSettings,
+    ExposureCheck, InstallationName, InstallationSettings, ManifestsPart, ManifestsSettings,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
-use std::fmt::Write;
 
 /// The operator's namespace in the files under `manifests/`.
 const NAMESPACE: &str = "spark-operator";
 /// The service account and the namespace of drivers in the files under `manifests/`.
 const DRIVERS: (&str, &str) = ("spark", "default");
 
-/// The CustomResourceDefinitions in the order in which they are applied: the names of their files, and their contents.
+/// The CustomResourceDefinitions in the order in which they are applied: their plural names, and their files.
 pub const CRDS: [(&str, &str); 3] = [
+    ("sparkapplications", include_str!("../manifests/crds/sparkoperator.k8s.io_sparkapplications.yaml")),
     (
-        "sparkoperator.k8s.io_sparkapplications.yaml",
-        include_str!("../manifests/crds/sparkoperator.k8s.io_sparkapplications.yaml"),
-    ),
-    (
-        "sparkoperator.k8s.io_scheduledsparkapplications.yaml",
+        "scheduledsparkapplications",
         include_str!("../manifests/crds/sparkoperator.k8s.io_scheduledsparkapplications.yaml"),
     ),
-    (
-        "sparkoperator.k8s.io_sparkconnects.yaml",
-        include_str!("../manifests/crds/sparkoperator.k8s.io_sparkconnects.yaml"),
-    ),
+    ("sparkconnects", include_str!("../manifests/crds/sparkoperator.k8s.io_sparkconnects.yaml")),
 ];
-const RBAC: &str = include_str!("../manifests/rbac/operator.yaml");
-const APPLICATIONS_RBAC: &str = include_str!("../manifests/rbac/applications.yaml");
-const CONNECT_GATEWAY_RBAC: &str = include_str!("../manifests/rbac/connect-gateway.yaml");
-const CONNECTS_RBAC: &str = include_str!("../manifests/rbac/connects.yaml");
-const CONNECT_PORTS_RBAC: &str = include_str!("../manifests/rbac/connect-ports.yaml");
-const DRIVER_PDB_RBAC: &str = include_str!("../manifests/rbac/driver-pdb.yaml");
-const EXPOSURE_RBAC: &str = include_str!("../manifests/rbac/exposure.yaml");
-const QUOTA_RBAC: &str = include_str!("../manifests/rbac/quota.yaml");
-const NAMESPACES_RBAC: &str = include_str!("../manifests/rbac/namespaces.yaml");
-const PEOPLE_RBAC: &str = include_str!("../manifests/rbac/people.yaml");
-const SPARK_RBAC: &str = include_str!("../manifests/rbac/spark.yaml");
-const KUBEFLOWS_SPARK_RBAC: &str = include_str!("../manifests/rbac/spark-operator-spark.yaml");
-const WEBHOOK_SERVICE: &str = include_str!("../manifests/webhook/service.yaml");
-const WEBHOOK_PODS: &str = include_str!("../manifests/webhook/pods.yaml");
-const WEBHOOK_APPLICATIONS: &str = include_str!("../manifests/webhook/applications.yaml");
 const DEPLOYMENT: [&str; 3] = [
     include_str!("../manifests/deployment/operator.yaml"),
     include_str!("../manifests/deployment/disruption-budget.yaml"),
     include_str!("../manifests/deployment/network-policy.yaml"),
 ];
-const CONNECT_GATEWAY: &str = include_str!("../manifests/deployment/connect-gateway.yaml");
 /// The label and its value by which the gateway's Deployment differs from the operator's.
 const COMPONENT: (&str, &str) = ("/metadata/labels/app.kubernetes.io~1component", "connect-gateway");
 
@@ -63,26 +40,23 @@ pub fn yaml(settings: &ManifestsSettings) -> String {
     let (installation, namespace) = (&settings.installation, &settings.namespace);
     let of_file = |file| objects(file, &installation.name, namespace);
     let (has_webhook, has_gateway) = (installation.webhook, installation.connect.has_gateway());
+    let gateway = include_str!("../manifests/deployment/connect-gateway.yaml");
     let parts = [
-        (ManifestsPart::Rbac, operator_roles(installation, namespace)),
-        (ManifestsPart::Rbac, if has_gateway { gateway_roles(installation, namespace) } else { Vec::new() }),
-        (ManifestsPart::Rbac, of_file(PEOPLE_RBAC)),
-        (ManifestsPart::Drivers, drivers_accounts(settings)),
-        (ManifestsPart::Webhook, if has_webhook { of_file(WEBHOOK_SERVICE) } else { Vec::new() }),
-        (
-            ManifestsPart::Webhook,
-            if has_webhook { webhook_configurations(installation, namespace) } else { Vec::new() },
-        ),
-        (ManifestsPart::Deployment, DEPLOYMENT.into_iter().flat_map(of_file).collect()),
-        (ManifestsPart::Deployment, if has_gateway { of_file(CONNECT_GATEWAY) } else { Vec::new() }),
+        (ManifestsPart::Rbac, true, operator_roles(installation, namespace)),
+        (ManifestsPart::Rbac, has_gateway, gateway_roles(installation, namespace)),
+        (ManifestsPart::Rbac, true, of_file(include_str!("../manifests/rbac/people.yaml"))),
+        (ManifestsPart::Drivers, true, drivers_accounts(settings)),
+        (ManifestsPart::Webhook, has_webhook, of_file(include_str!("../manifests/webhook/service.yaml"))),
+        (ManifestsPart::Webhook, has_webhook, webhook_configurations(installation, namespace)),
+        (ManifestsPart::Deployment, true, DEPLOYMENT.into_iter().flat_map(of_file).collect()),
+        (ManifestsPart::Deployment, has_gateway, of_file(gateway)),
     ];
     let mut stream = if is_wanted(ManifestsPart::Crds) { crds() } else { String::new() };
-    for (_, objects) in parts.into_iter().filter(|(part, _)| is_wanted(*part)) {
-        for mut object in objects {
-            fill_in(&mut object, settings);
-            let yaml = serde_saphyr::to_string(&object).expect("what was YAML is YAML");
-            write!(stream, "---\n{yaml}").expect("writing to a String cannot fail");
-        }
+    let parts = parts.into_iter().filter(|(part, has_it, _)| *has_it && is_wanted(*part));
+    for mut object in parts.flat_map(|(_, _, objects)| objects) {
+        fill_in(&mut object, settings);
+        stream += "---\n";
+        stream += &serde_saphyr::to_string(&object).expect("what was YAML is YAML");
     }
     stream
 }
@@ -94,32 +68,40 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
     let namespaces = settings.namespaces();
     let (drives, serves) = (settings.drives_applications(), settings.serves_webhook());
     let connect = &settings.connect;
+    let checks_exposure = settings.check_exposure_rights != ExposureCheck::False;
+    let checks_quotas = settings.enable_resource_quota_enforcement;
     let of_cluster = [
-        Some(RBAC),
-        (drives && namespaces.depends_on_labels()).then_some(NAMESPACES_RBAC),
-        (drives && connect.has_gateway()).then_some(CONNECT_PORTS_RBAC),
+        (true, include_str!("../manifests/rbac/operator.yaml")),
+        (drives && namespaces.depends_on_labels(), include_str!("../manifests/rbac/namespaces.yaml")),
+        (drives && connect.has_gateway(), include_str!("../manifests/rbac/connect-ports.yaml")),
     ];
     let where_applications_run = [
-        drives.then_some(APPLICATIONS_RBAC),
-        (drives && connect.enable_spark_connect).then_some(CONNECTS_RBAC),
-        (serves && settings.check_exposure_rights != ExposureCheck::False).then_some(EXPOSURE_RBAC),
-        (drives && settings.enable_driver_pdb).then_some(DRIVER_PDB_RBAC),
-        (serves && settings.enable_resource_quota_enforcement).then_some(QUOTA_RBAC),
+        (drives, include_str!("../manifests/rbac/applications.yaml")),
+        (drives && connect.enable_spark_connect, include_str!("../manifests/rbac/connects.yaml")),
+        (serves && checks_exposure, include_str!("../manifests/rbac/exposure.yaml")),
+        (drives && settings.enable_driver_pdb, include_str!("../manifests/rbac/driver-pdb.yaml")),
+        (serves && checks_quotas, include_str!("../manifests/rbac/quota.yaml")),
     ];
-    let mut roles: Vec<_> = of_cluster.into_iter().flatten().flat_map(of_file).collect();
+    let needed = |(is_needed, file): (bool, &'static str)| is_needed.then_some(file);
+    let mut roles: Vec<_> = of_cluster.into_iter().filter_map(needed).flat_map(of_file).collect();
     let of_extensions = settings.extensions.roles().filter(|_| drives);
-    let where_applications_run =
-        where_applications_run.into_iter().flatten().chain(of_extensions).flat_map(of_file);
-    roles.extend(within_all(where_applications_run.collect(), settings));
+    let where_applications_run = where_applications_run.into_iter().filter_map(needed).chain(of_extensions);
+    roles.extend(within_all(where_applications_run.flat_map(of_file).collect(), settings));
+    // The Secret and the webhook configurations are for the webhook's certificates, and Leases for the leader election.
+    let is_needed = |resource: &Value| match resource.as_str().unwrap_or_default() {
+        "leases" => drives,
+        other => serves || other != "secrets" && !other.ends_with("webhookconfigurations"),
+    };
     for rules in roles.iter_mut().filter_map(|role| role.get_mut("rules")?.as_array_mut()) {
-        rules.retain(|rule| (serves || !is_for_webhook(rule)) && (drives || !is_for_election(rule)));
+        rules.retain(|rule| rule["resources"].as_array().is_none_or(|all| all.iter().any(is_needed)));
     }
     roles
 }
 
 /// Returns the roles of the gateway, whose account is in `namespace`.
 pub fn gateway_roles(settings: &InstallationSettings, namespace: &str) -> Vec<Value> {
-    within_all(objects(CONNECT_GATEWAY_RBAC, &settings.name, namespace), settings)
+    let file = include_str!("../manifests/rbac/connect-gateway.yaml");
+    within_all(objects(file, &settings.name, namespace), settings)
 }
 
 /// Turns ClusterRoles and their bindings into Roles in each of the namespaces that are chosen by their names alone, if they are.
@@ -150,9 +132,11 @@ fn drivers_accounts(settings: &ManifestsSettings) -> Vec<Value> {
     let namespaces = settings.installation.namespaces();
     let names = namespaces.named().cloned().unwrap_or_else(|| [DRIVERS.1.to_owned()].into());
     let account = &settings.driver_service_account;
-    let of_kubeflow = (account == DRIVERS.0).then_some(KUBEFLOWS_SPARK_RBAC);
+    let of_kubeflow = include_str!("../manifests/rbac/spark-operator-spark.yaml");
+    let of_kubeflow = (account == DRIVERS.0).then_some(of_kubeflow);
+    let files = [Some(include_str!("../manifests/rbac/spark.yaml")), of_kubeflow];
     let in_one = |namespace: &String| {
-        let mut objects: Vec<_> = [SPARK_RBAC].into_iter().chain(of_kubeflow).flat_map(read).collect();
+        let mut objects: Vec<_> = files.into_iter().flatten().flat_map(read).collect();
         for object in &mut objects {
             let fields = [
                 ("/metadata/name", DRIVERS.0, account),
@@ -172,28 +156,12 @@ fn drivers_accounts(settings: &ManifestsSettings) -> Vec<Value> {
     names.iter().flat_map(in_one).collect()
 }
 
-/// Returns whether a rule covers only the webhook's certificates and the webhook configurations that trust them.
-fn is_for_webhook(rule: &Value) -> bool {
-    covers_only(rule, |resource| resource == "secrets" || resource.ends_with("webhookconfigurations"))
-}
-
-/// Returns whether a rule covers only Leases.
-fn is_for_election(rule: &Value) -> bool {
-    covers_only(rule, |resource| resource == "leases")
-}
-
-fn covers_only(rule: &Value, is_theirs: impl Fn(&str) -> bool) -> bool {
-    let resources = rule["resources"].as_array();
-    resources
-        .is_some_and(|resources| resources.iter().all(|resource| resource.as_str().is_some_and(&is_theirs)))
-}
-
 /// Returns the webhook configurations of an installation whose Service is in `namespace`. They decide when the API
 /// server calls the webhook.
 pub fn webhook_configurations(settings: &InstallationSettings, namespace: &str) -> Vec<Value> {
-    let files = [WEBHOOK_PODS, WEBHOOK_APPLICATIONS].into_iter();
-    let mut configurations: Vec<_> =
-        files.flat_map(|file| objects(file, &settings.name, namespace)).collect();
+    let of_file = |file| objects(file, &settings.name, namespace);
+    let mut configurations = of_file(include_str!("../manifests/webhook/pods.yaml"));
+    configurations.extend(of_file(include_str!("../manifests/webhook/applications.yaml")));
     let selectors = settings.namespaces().selectors();
     let is_served = |webhook: &Value| {
         settings.connect.enable_spark_connect || webhook["rules"][0]["resources"][0] != "sparkconnects"
@@ -210,15 +178,14 @@ pub fn webhook_configurations(settings: &InstallationSettings, namespace: &str) 
 /// Returns a copy of the webhook for each selector, because a webhook has only one namespace selector. Where two
 /// selectors match the same namespace, the API server calls the webhook twice, which has the same result as once.
 fn for_each(webhook: &Value, selectors: &[LabelSelector]) -> Vec<Value> {
-    let one = |(i, selector): (usize, &LabelSelector)| {
-        let mut one = webhook.clone();
-        one["namespaceSelector"] = json!(selector);
+    let mut copies = vec![webhook.clone(); selectors.len()];
+    for (i, (copy, selector)) in copies.iter_mut().zip(selectors).enumerate() {
+        copy["namespaceSelector"] = json!(selector);
         if let (1.., Some(name)) = (i, webhook["name"].as_str()) {
-            one["name"] = json!(format!("labelled.{name}"));
+            copy["name"] = json!(format!("labelled.{name}"));
         }
-        one
-    };
-    selectors.iter().enumerate().map(one).collect()
+    }
+    copies
 }
 
 /// Returns the objects in a file of manifests, with the names of an installation in `namespace`.
@@ -265,19 +232,15 @@ fn rename(value: &mut Value, installation: &str, namespace: &str) {
 /// Writes the settings of the webhook and of the Deployment into an object.
 fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
     for webhook in object.pointer_mut("/webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
-        webhook["failurePolicy"] = json!(match settings.failure_policy {
-            FailurePolicy::Fail => "Fail",
-            FailurePolicy::Ignore => "Ignore",
-        });
+        webhook["failurePolicy"] = json!(settings.failure_policy);
         webhook["timeoutSeconds"] = json!(settings.timeout_seconds);
     }
     let is_gateway = object.pointer(COMPONENT.0).is_some_and(|component| component == COMPONENT.1);
     if let Some(container) = object.pointer_mut("/spec/template/spec/containers/0") {
         container["image"] = json!(settings.image);
         if let Some(arguments) = container["args"].as_array_mut() {
-            let installation = &settings.installation;
-            let own = installation.arguments().to_vec();
-            let own = if is_gateway { gateway_arguments(installation) } else { own };
+            let run = &settings.installation;
+            let own = if is_gateway { gateway_arguments(run) } else { run.arguments() };
             arguments.extend(own.into_iter().map(Value::from));
         }
     }

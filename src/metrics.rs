@@ -8,7 +8,7 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
     registry::Registry,
 };
-use std::fmt::{self, Write};
+use std::fmt;
 
 /// The content type of [`text()`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -46,8 +46,7 @@ fn from_openmetrics(openmetrics: &str) -> String {
                 "info" => ("_info", "gauge"),
                 _ => ("", kind),
             };
-            writeln!(text, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}")
-                .expect("writing to a String cannot fail");
+            text += &format!("# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}\n");
         } else if !line.starts_with('#') {
             text.push_str(line);
             text.push('\n');
@@ -72,27 +71,21 @@ impl Collector for ProcessCollector {
         let help = "Time that the process has spent on processors, user and system, in seconds";
         cpu.encode(encoder.encode_descriptor("process_cpu_seconds", help, None, cpu.metric_type())?)?;
 
+        let memory = Some((stat.rss * procfs::page_size()) as f64);
+        let (addresses, threads) = (Some(stat.vsize as f64), Some(stat.num_threads as f64));
         let descriptors = process.fd_count().ok().map(|count| count as f64);
-        let most_descriptors =
-            process.limits().ok().and_then(|limits| match limits.max_open_files.soft_limit {
-                LimitValue::Value(limit) => Some(limit as f64),
-                LimitValue::Unlimited => None,
-            });
+        let limit = process.limits().ok().map(|limits| limits.max_open_files.soft_limit);
+        let limit = limit.and_then(|limit| match limit {
+            LimitValue::Value(limit) => Some(limit as f64),
+            LimitValue::Unlimited => None,
+        });
         let started = procfs::boot_time_secs().ok().map(|boot| boot as f64 + stat.starttime as f64 / ticks);
         for (name, help, value) in [
-            (
-                "process_resident_memory_bytes",
-                "Memory that the process has in RAM, in bytes",
-                Some((stat.rss * procfs::page_size()) as f64),
-            ),
-            (
-                "process_virtual_memory_bytes",
-                "Address space of the process, in bytes",
-                Some(stat.vsize as f64),
-            ),
-            ("process_threads", "Threads of the process", Some(stat.num_threads as f64)),
+            ("process_resident_memory_bytes", "Memory that the process has in RAM, in bytes", memory),
+            ("process_virtual_memory_bytes", "Address space of the process, in bytes", addresses),
+            ("process_threads", "Threads of the process", threads),
             ("process_open_fds", "Open file descriptors", descriptors),
-            ("process_max_fds", "The most file descriptors that may be open", most_descriptors),
+            ("process_max_fds", "The most file descriptors that may be open", limit),
             ("process_start_time_seconds", "When the process started, in seconds since 1970", started),
         ] {
             if let Some(value) = value {

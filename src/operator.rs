@@ -4,18 +4,14 @@
 use crate::{
     admin::{self, Liveness, Readiness},
     api_server::{self, Requests, WATCH_SECONDS},
-    installation,
+    installation::Needs,
     listen::{everywhere, listen},
     manifests, metrics,
-    parts::{
-        Parts,
-        condition::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, RUNNING, WEBHOOK},
-    },
-    process_limits,
-    settings::{ExposureCheck, LogSettings, Settings, VERSION},
-    shutdown, telemetry,
+    parts::{CACHES, CERTIFICATES, DEFINITIONS, PERMISSIONS, Parts, WEBHOOK},
+    process,
+    settings::{ExposureCheck, Settings, VERSION},
 };
-use anyhow::{Context, Error};
+use anyhow::Context;
 use axum::http::{HeaderValue, header::USER_AGENT};
 use certificates::{Places, Registration, ServingCertificate, Trust};
 use controller::{
@@ -52,21 +48,20 @@ pub(crate) const UNUSABLE: &str = "the Kubernetes configuration cannot be used";
 ///
 /// When the operator cannot start, or one of its parts has ended early.
 pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> {
-    prepare_process(&settings.log, warnings);
+    let stop = process::begin(&settings.log, warnings)?;
     let installation = &settings.installation;
-    let spark_configuration = settings.spark_configuration().map_err(Error::msg)?;
-    let timing = settings.election.timing().map_err(Error::msg)?;
+    let spark_configuration = settings.spark_configuration()?;
+    let timing = settings.election.timing()?;
     let source = settings.webhook.source();
     if let Some(warning) = settings.webhook.unused_directory(&source) {
         warn!(directory = ?settings.webhook.webhook_cert_dir, "{warning}");
     }
     let closing = settings.webhook.closing();
-    let tls = settings.webhook.tls().map_err(Error::msg)?;
+    let tls = settings.webhook.tls()?;
     let of_probes = settings.health_probe_bind_address;
-    let metrics_tls = settings.metrics.tls(of_probes).map_err(Error::msg)?;
-    let metrics_of_applications = settings.metrics.of_applications().map_err(Error::msg)?;
-    let extensions = installation.extensions.extensions().map_err(Error::msg)?;
-    let stop = shutdown::on_signal().context("cannot listen for signals")?;
+    let metrics_tls = settings.metrics.tls(of_probes)?;
+    let metrics_of_applications = settings.metrics.of_applications()?;
+    let extensions = installation.extensions.extensions()?;
 
     let config = config(settings.cluster.kubeconfig.as_deref()).await?;
     let master = settings.master.clone().unwrap_or_else(|| master(&config));
@@ -86,17 +81,14 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let namespaces = installation.namespaces();
     let precision = settings.scheduled_spark_application_timestamp_precision;
     let shortest_period = settings.schedule_shortest_period;
-    let connect = installation.connect.setup(
-        &installation.name.name,
-        &places.secret_namespace,
-        connect::Policy {
-            default_service_account: Some(settings.default_service_account.clone())
-                .filter(|name| !name.is_empty()),
-            exposure: settings.exposure.exposure(),
-            tries_executors: settings.executor_dry_run,
-            ..connect::Policy::new(&*master)
-        },
-    );
+    let account = &settings.default_service_account;
+    let connect = connect::Policy {
+        default_service_account: (!account.is_empty()).then(|| account.clone()),
+        exposure: settings.exposure.exposure(),
+        tries_executors: settings.executor_dry_run,
+        ..connect::Policy::new(&*master)
+    };
+    let connect = installation.connect.setup(&installation.name.name, &places.secret_namespace, connect);
     let setup = Setup {
         client: client.clone(),
         policy: policy(&settings, &places, master, extensions),
@@ -121,14 +113,13 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         let gateway = installation.connect.gateway_user(&installation.name.name, &places.secret_namespace);
         (tcp, Arc::new(trust), reviews(&settings, &setup, gateway, &mut registry))
     });
-    let lock_namespace = settings.election.lock_namespace(&places.secret_namespace).to_owned();
-    let lock = settings.election.lock_name(&installation.name).filter(|_| drives);
-    let leadership = lock.as_ref().map(|lock| {
-        Leadership::new(client.clone(), (&lock_namespace, lock), &settings.pod_name, timing, &mut registry)
+    let lock = settings.election.lock(&installation.name, &places.secret_namespace).filter(|_| drives);
+    let leadership = lock.as_ref().map(|(namespace, name)| {
+        Leadership::new(client.clone(), (namespace, name), &settings.pod_name, timing, &mut registry)
     });
 
     info!(version = VERSION, "started");
-    let mut parts = Parts::new(stop.clone(), closing.delay);
+    let mut parts = Parts::new(&readiness, &stop, closing.delay);
     // Probes and metrics are served until the webhook has ended; without a webhook, until the process is asked to stop.
     let served = CancellationToken::new();
     let mut probes = admin::probes(liveness(watches.clone(), setup.workloads.clone()), readiness.clone());
@@ -146,17 +137,11 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let mut served = Some(served.drop_guard());
     if let Some((tcp, trust, reviews)) = webhook {
         let itself = parts.serve_webhook(tcp, certificate, tls, reviews, closing, served.take())?;
-        parts.keep_trusted(&trust, &watches, itself, &readiness);
+        parts.keep_trusted(&trust, &watches, itself);
     }
-    let (stopped, ready) = (stop.clone(), readiness.clone());
-    parts.start("end of readiness", async move {
-        stopped.cancelled().await;
-        ready.waits(RUNNING, "is asked to stop");
-        drop(served);
-        Ok(())
-    });
-    let needs = installation::Needs { places, lock, lock_namespace, settings: settings.installation };
-    parts.keep_installed(&client, &needs, &readiness);
+    parts.end_readiness(served);
+    let needs = Needs { places, lock, settings: settings.installation };
+    parts.keep_installed(client, needs);
     if drives {
         // Driver pods that are created before the API server trusts the webhook would be denied, and fields that are
         // written before the definitions are right would be lost.
@@ -164,20 +149,6 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         parts.start("controller", drive(setup, leadership, before, readiness, stop));
     }
     parts.all_ended().await
-}
-
-/// Begins the log, with `warnings`, and sets the limits of the process.
-pub(crate) fn prepare_process(log: &LogSettings, warnings: &[String]) {
-    telemetry::init(log.zap_encoder, &log.zap_log_level);
-    for warning in warnings {
-        warn!("{warning}");
-    }
-    if let Err(error) = process_limits::take_small_pages() {
-        warn!(%error, "memory is taken in pages of any size");
-    }
-    if let Err(error) = process_limits::raise_open_files() {
-        warn!(%error, "the limit of open files stays as it is");
-    }
 }
 
 /// Returns the readiness of a process that drives applications, serves the webhook, or both.
@@ -198,7 +169,12 @@ fn policy(settings: &Settings, places: &Places, master: String, extensions: Exte
             master,
             has_webhook: installation.webhook,
             exposure: settings.exposure.exposure(),
-            submission_pod: settings.submission_pod(),
+            submission_pod: submission::submission_pod::Settings {
+                cpu: settings.submission_pod_cpu.clone(),
+                memory: settings.submission_pod_memory.clone(),
+                program: settings.spark_submit_path.clone(),
+                deadline: settings.spark_submit_timeout,
+            },
         },
         driver_creation_grace: settings.driver_pod_creation_grace_period,
         submitter: settings.submitter,

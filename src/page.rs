@@ -1,6 +1,6 @@
 //! `spark-operator page`: serves the page to everybody who has a token of the cluster. The process has no rights.
 
-use crate::{listen::listen, operator::prepare_process, settings::PageSettings, shutdown};
+use crate::{listen::listen, process, settings::PageSettings};
 use ::page::{Credentials, Page, Settings};
 use anyhow::Context;
 use axum::http::{HeaderValue, Uri, header::USER_AGENT};
@@ -17,8 +17,7 @@ const LIMITS: Limits = Limits { connections: 1024, head: Some(Duration::from_sec
 ///
 /// When a setting cannot be used, or the port cannot be listened on.
 pub async fn run(settings: &PageSettings) -> anyhow::Result<()> {
-    prepare_process(&settings.log, &[]);
-    let stop = shutdown::on_signal().context("cannot listen for signals")?;
+    let stop = process::begin(&settings.log, &[])?;
     // The pod's own account is not read, even where there is one.
     let mut config = Config::new(settings.api_server.parse::<Uri>().context("--api-server is no URL")?);
     config.root_cert_file = Some(settings.certificate_authority.clone());

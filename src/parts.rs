@@ -1,13 +1,13 @@
 //! The parts of the operator that run at the same time: the ports, and what is checked again and again.
 
 use crate::{
-    admin::{self, Readiness},
-    api_server, definitions, installation,
+    admin::Readiness,
+    api_server, definitions,
+    installation::{self, Needs, permissions},
 };
 use anyhow::{Context, anyhow};
 use axum::Router;
 use certificates::{Certificates, ServingCertificate, Trust};
-use condition::{CERTIFICATES, DEFINITIONS, PERMISSIONS, WEBHOOK};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
@@ -39,15 +39,13 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// The API server waits 30 s for a review at most, and 5 s for the reviews of this operator.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// The names of the conditions of readiness, as `/readyz` shows them.
-pub(crate) mod condition {
-    pub(crate) const CACHES: &str = "caches";
-    pub(crate) const CERTIFICATES: &str = "certificates";
-    pub(crate) const DEFINITIONS: &str = "definitions";
-    pub(crate) const PERMISSIONS: &str = "permissions";
-    pub(crate) const RUNNING: &str = "running";
-    pub(crate) const WEBHOOK: &str = "webhook";
-}
+// The names of the conditions of readiness, as `/readyz` shows them.
+pub(crate) const CACHES: &str = "caches";
+pub(crate) const CERTIFICATES: &str = "certificates";
+pub(crate) const DEFINITIONS: &str = "definitions";
+pub(crate) const PERMISSIONS: &str = "permissions";
+pub(crate) const RUNNING: &str = "running";
+pub(crate) const WEBHOOK: &str = "webhook";
 
 /// A condition of readiness that is checked again and again.
 struct Keep {
@@ -69,19 +67,16 @@ impl Keep {
         E: Display,
     {
         let keep = async {
-            let (mut pause, mut reason) = (LOOK_AGAIN, String::new());
+            let mut pause = LOOK_AGAIN;
             loop {
                 let rest = match look().await {
                     Ok(rest) => {
                         self.readiness.met(self.condition);
-                        reason.clear();
                         rest
                     }
                     Err(why) => {
-                        self.readiness.unmet(self.condition, &why);
-                        let why = why.to_string();
-                        pause = if why == reason { (pause * 2).min(self.longest_pause) } else { LOOK_AGAIN };
-                        reason = why;
+                        let is_new = self.readiness.unmet(self.condition, &why);
+                        pause = if is_new { LOOK_AGAIN } else { (pause * 2).min(self.longest_pause) };
                         pause
                     }
                 };
@@ -104,6 +99,7 @@ fn now() -> Timestamp {
 /// The parts of the process that run at the same time.
 pub(crate) struct Parts {
     running: JoinSet<(&'static str, io::Result<()>)>,
+    readiness: Readiness,
     stop: CancellationToken,
     /// The time that the parts have to end.
     drain: Duration,
@@ -112,8 +108,9 @@ pub(crate) struct Parts {
 impl Parts {
     /// Returns a process without parts. `delay` is how long the webhook accepts connections after the process was asked
     /// to stop.
-    pub(crate) fn new(stop: CancellationToken, delay: Duration) -> Self {
-        Self { running: JoinSet::new(), stop, drain: delay + DRAIN }
+    pub(crate) fn new(readiness: &Readiness, stop: &CancellationToken, delay: Duration) -> Self {
+        let (readiness, stop) = (readiness.clone(), stop.clone());
+        Self { running: JoinSet::new(), readiness, stop, drain: delay + DRAIN }
     }
 
     /// Starts a part; `name` stands in the error message when it fails.
@@ -136,18 +133,14 @@ impl Parts {
         serves_webhook: bool,
         served: &CancellationToken,
     ) -> anyhow::Result<()> {
-        let (name, certificate, served) = ("port of the metrics", Arc::clone(certificate), served.clone());
-        let Some(tls) = tls else {
-            self.start(name, admin::serve(tcp, metrics, served));
-            return Ok(());
-        };
-        if !serves_webhook {
-            let made = Certificates::generate(&["localhost".to_owned()], now())
-                .context("cannot make a certificate for the metrics")?;
+        let (certificate, served) = (Arc::clone(certificate), served.clone());
+        if tls.is_some() && !serves_webhook {
+            let made = Certificates::generate(&["localhost".to_owned()], now());
+            let made = made.context("cannot make a certificate for the metrics")?;
             certificate.set(&made.certificate, &made.key)?;
         }
-        self.start(name, async move {
-            let tls = Some((certificate, &tls));
+        self.start("port of the metrics", async move {
+            let tls = tls.as_ref().map(|tls| (certificate, tls));
             webhook::serve_routes(tcp, tls, metrics, Limits::ADMIN, Closing::default(), served).await
         });
         Ok(())
@@ -180,13 +173,7 @@ impl Parts {
     }
 
     /// Starts the parts that keep the certificates and the API server's trust in them, and that test the webhook.
-    pub(crate) fn keep_trusted(
-        &mut self,
-        trust: &Arc<Trust>,
-        watches: &Watches,
-        webhook: SocketAddr,
-        readiness: &Readiness,
-    ) {
+    pub(crate) fn keep_trusted(&mut self, trust: &Arc<Trust>, watches: &Watches, webhook: SocketAddr) {
         let (stopped, changed) = (self.stop.clone().cancelled_owned(), Arc::new(Notify::new()));
         let changes = trust.changes(watches, api_server::WATCH_SECONDS).take_until(stopped);
         let notified = Arc::clone(&changed);
@@ -194,17 +181,17 @@ impl Parts {
             changes.for_each(async |()| notified.notify_one()).await;
             Ok(())
         });
-        let (keep, establishing) = (self.keep(CERTIFICATES, readiness), Arc::clone(trust));
+        let (keep, establishing) = (self.keep(CERTIFICATES), Arc::clone(trust));
         self.start("certificates", async move {
             let establish = || async { establishing.establish(now()).await.map(|rest| rest.min(LOOK)) };
             keep.met(establish, changed).await
         });
-        let (knock, shaking) = (self.keep(WEBHOOK, readiness), Arc::clone(trust));
-        let (ready, stopped) = (readiness.clone(), self.stop.clone());
+        let (knock, shaking) = (self.keep(WEBHOOK), Arc::clone(trust));
         self.start("handshake with ourselves", async move {
             let handshake = || async { shaking.handshake(webhook).await.map(|()| KNOCK) };
             // Without certificates, the handshake could only fail.
-            match stopped.run_until_cancelled(ready.wait_for(&[CERTIFICATES])).await {
+            let made = knock.stop.run_until_cancelled(knock.readiness.wait_for(&[CERTIFICATES])).await;
+            match made {
                 Some(()) => knock.met(handshake, Arc::default()).await,
                 None => Ok(()),
             }
@@ -212,37 +199,41 @@ impl Parts {
     }
 
     /// Starts the checks of the definitions and permissions, which an admin installs.
-    pub(crate) fn keep_installed(
-        &mut self,
-        client: &Client,
-        needs: &installation::Needs,
-        readiness: &Readiness,
-    ) {
-        let asking = client.clone();
-        let serves_webhook = needs.settings.serves_webhook();
+    pub(crate) fn keep_installed(&mut self, client: Client, needs: Needs) {
+        let (serves_webhook, asking) = (needs.settings.serves_webhook(), client.clone());
         let serves_connect = needs.settings.connect.enable_spark_connect;
-        let definitions = move || {
-            let client = asking.clone();
-            async move {
-                definitions::check(&client, serves_connect).await?;
+        let keep = self.keep(DEFINITIONS);
+        self.start("definitions", async move {
+            let check = || async {
+                definitions::check(&asking, serves_connect).await?;
                 if serves_webhook {
-                    installation::version(&client).await?;
+                    installation::version(&asking).await?;
                 }
                 Ok::<_, anyhow::Error>(LOOK)
-            }
-        };
-        self.start("definitions", self.keep(DEFINITIONS, readiness).met(definitions, Arc::default()));
-        let (client, needs) = (client.clone(), needs.clone());
-        let permissions = move || {
-            let (client, needs) = (client.clone(), needs.clone());
-            async move { installation::permissions(&client, &needs).await.map(|()| LOOK_AT_PERMISSIONS) }
-        };
-        let keep = Keep { longest_pause: LOOK, ..self.keep(PERMISSIONS, readiness) };
-        self.start("permissions", keep.met(permissions, Arc::default()));
+            };
+            keep.met(check, Arc::default()).await
+        });
+        let keep = Keep { longest_pause: LOOK, ..self.keep(PERMISSIONS) };
+        self.start("permissions", async move {
+            let check = || async { permissions(&client, &needs).await.map(|()| LOOK_AT_PERMISSIONS) };
+            keep.met(check, Arc::default()).await
+        });
     }
 
-    fn keep(&self, condition: &'static str, readiness: &Readiness) -> Keep {
-        Keep { condition, readiness: readiness.clone(), stop: self.stop.clone(), longest_pause: LOOK_AGAIN }
+    /// Starts the part that ends the readiness as soon as the process is asked to stop, and drops `served` then.
+    pub(crate) fn end_readiness(&mut self, served: Option<DropGuard>) {
+        let (stop, readiness) = (self.stop.clone(), self.readiness.clone());
+        self.start("end of readiness", async move {
+            stop.cancelled().await;
+            readiness.waits(RUNNING, "is asked to stop");
+            drop(served);
+            Ok(())
+        });
+    }
+
+    fn keep(&self, condition: &'static str) -> Keep {
+        let (readiness, stop) = (self.readiness.clone(), self.stop.clone());
+        Keep { condition, readiness, stop, longest_pause: LOOK_AGAIN }
     }
 
     /// Waits until all parts have ended. If a part ends without having been asked to, all others are stopped.

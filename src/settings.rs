@@ -5,6 +5,7 @@ mod election;
 mod exposure;
 mod extensions;
 mod gateway;
+mod given;
 mod installation;
 pub mod kubeflow;
 mod log;
@@ -18,6 +19,7 @@ pub use self::{
     page::PageSettings,
     webhook::{WebhookObjects, WebhookSettings},
 };
+use anyhow::anyhow;
 use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 pub use election::ElectionSettings;
 pub use exposure::ExposureSettings;
@@ -37,6 +39,9 @@ use values::{
 /// The operator's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The host name by which the API server calls the webhook of an installation whose flags all have their defaults.
+const WEBHOOK_HOST: &str = "spark-operator-webhook-svc.spark-operator.svc";
+
 /// A Kubernetes operator for Apache Spark.
 #[derive(Debug, Parser)]
 // As in Kubeflow's operator, the last of several values of one flag counts: patches of Deployments append.
@@ -51,15 +56,11 @@ pub enum Command {
     /// Run the controller, the webhook and the ports for probes and metrics
     Run(Box<Settings>),
     /// Run the controller alone, with the command line of Kubeflow's operator
-    Controller {
-        #[command(subcommand)]
-        command: HalfCommand,
-    },
+    #[command(subcommand)]
+    Controller(HalfCommand),
     /// Run the webhook alone, with the command line of Kubeflow's operator
-    Webhook {
-        #[command(subcommand)]
-        command: HalfCommand,
-    },
+    #[command(subcommand)]
+    Webhook(HalfCommand),
     /// Run the gateway of SparkConnects that sleep: it holds connections until their servers have been woken
     ConnectGateway(Box<ConnectGatewaySettings>),
     /// Serve the page to everybody who has a token of the cluster, with the caller's rights and none of its own
@@ -82,12 +83,10 @@ pub enum Command {
         cluster: ClusterSettings,
     },
     /// Print what an installation consists of, as YAML for `kubectl apply --filename -`
-    Manifests(ManifestsSettings),
+    Manifests(Box<ManifestsSettings>),
     /// Look after the webhook's certificates
-    Certs {
-        #[command(subcommand)]
-        command: CertsCommand,
-    },
+    #[command(subcommand)]
+    Certs(CertsCommand),
     /// Print which version this is
     Version {
         /// The number alone
@@ -119,8 +118,8 @@ pub struct ManifestsSettings {
 
     /// What happens to objects that the webhook should review while no operator answers: they are refused, or
     /// let through as they are
-    #[arg(long, value_enum, value_name = "POLICY", default_value_t = FailurePolicy::Fail)]
-    pub failure_policy: FailurePolicy,
+    #[arg(long, value_name = "POLICY", default_value = "Fail", value_parser = ["Fail", "Ignore"])]
+    pub failure_policy: String,
 
     /// How long the API server waits for the webhook, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=30))]
@@ -128,14 +127,6 @@ pub struct ManifestsSettings {
 
     #[command(flatten)]
     pub installation: InstallationSettings,
-}
-
-/// The failure policy of the webhooks, with the values of Kubernetes' `failurePolicy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-#[value(rename_all = "PascalCase")]
-pub enum FailurePolicy {
-    Fail,
-    Ignore,
 }
 
 /// A part of an installation, in the order in which they are applied.
@@ -153,27 +144,14 @@ pub enum ManifestsPart {
 #[derive(Debug, Subcommand)]
 pub enum CertsCommand {
     /// Show the certificates in the Secret, who trusts them, and what does not go together
-    #[command(mut_args(usual))]
-    Show {
-        #[command(flatten)]
-        cluster: ClusterSettings,
-        #[command(flatten)]
-        installation: InstallationName,
-        #[command(flatten)]
-        objects: WebhookObjects,
-    },
+    Show(CertsPlace),
     /// Have a new certificate signed before it is due; running operators follow, and no connection is refused
-    #[command(mut_args(usual))]
     Rotate {
         /// A new CA too
         #[arg(long)]
         ca: bool,
         #[command(flatten)]
-        cluster: ClusterSettings,
-        #[command(flatten)]
-        installation: InstallationName,
-        #[command(flatten)]
-        objects: WebhookObjects,
+        place: CertsPlace,
     },
     /// Make a CA and a certificate signed by it, as files
     Generate {
@@ -181,13 +159,21 @@ pub enum CertsCommand {
         #[arg(long, value_name = "DIRECTORY")]
         directory: PathBuf,
         /// A name that the webhook is called by; may be repeated
-        #[arg(
-            long = "dns-name",
-            value_name = "NAME",
-            default_value = "spark-operator-webhook-svc.spark-operator.svc"
-        )]
+        #[arg(long = "dns-name", value_name = "NAME", default_value = WEBHOOK_HOST)]
         dns_names: Vec<String>,
     },
+}
+
+/// Where the certificates are.
+#[derive(Debug, Args)]
+#[command(mut_args(usual))]
+pub struct CertsPlace {
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
+    #[command(flatten)]
+    pub installation: InstallationName,
+    #[command(flatten)]
+    pub objects: WebhookObjects,
 }
 
 /// Adds to a flag of an installation, which has a heading, what all of them have: an environment variable, its name in
@@ -333,24 +319,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings of submission pods.
-    pub fn submission_pod(&self) -> submission::submission_pod::Settings {
-        submission::submission_pod::Settings {
-            cpu: self.submission_pod_cpu.clone(),
-            memory: self.submission_pod_memory.clone(),
-            program: self.spark_submit_path.clone(),
-            deadline: self.spark_submit_timeout,
-        }
-    }
-
     /// Returns the directory of the admin's Spark configuration, if the admin has set one.
     ///
     /// # Errors
     ///
     /// When the directory does not exist, with advice for the admin.
-    pub fn spark_configuration(&self) -> Result<Option<PathBuf>, String> {
+    pub fn spark_configuration(&self) -> anyhow::Result<Option<PathBuf>> {
         match &self.spark_conf_dir {
-            Some(directory) if !directory.is_dir() => Err(format!(
+            Some(directory) if !directory.is_dir() => Err(anyhow!(
                 "SPARK_CONF_DIR: {} is not a directory; set --spark-conf-dir or SPARK_CONF_DIR to Spark's configuration, or leave it out",
                 directory.display()
             )),
@@ -363,6 +339,15 @@ impl Settings {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    /// Returns the settings of `spark-operator run` with these flags.
+    pub(super) fn run(flags: &[&str]) -> Settings {
+        let arguments = ["spark-operator", "run"].iter().chain(flags);
+        match Flags::try_parse_from(arguments).unwrap().command {
+            Command::Run(settings) => *settings,
+            other => panic!("{other:?}"),
+        }
+    }
 
     #[test]
     fn flags_are_well_formed_and_all_of_run_have_an_environment_variable() {
@@ -385,14 +370,7 @@ mod tests {
         assert_eq!(optional_address("0"), Ok(None));
         assert!(optional_address("8081").is_err());
         assert_eq!((at_least_none("-1"), at_least_none("7")), (Ok(0), Ok(7)));
-        let metrics = |flag: &str| {
-            let Command::Run(settings) =
-                Flags::try_parse_from(["spark-operator", "run", flag]).unwrap().command
-            else {
-                unreachable!("`run` was asked for")
-            };
-            settings.metrics.address()
-        };
+        let metrics = |flag: &str| run(&[flag]).metrics.address();
         assert_eq!(metrics("--enable-metrics"), port(8080));
         assert_eq!(metrics("--enable-metrics=true"), port(8080));
         assert_eq!(metrics("--enable-metrics=false"), None);

@@ -16,7 +16,7 @@ pub struct ConnectSettings {
 
     /// Whose pods may connect to a server that does not say itself (server.access): `Namespace`, those of its namespace, or
     /// `Cluster`, all
-    #[arg(long, value_name = "ACCESS", default_value = DEFAULT_ACCESS, value_parser = access)]
+    #[arg(long, value_name = "ACCESS", default_value = "Namespace", value_parser = access)]
     pub connect_default_access: ConnectAccess,
 
     /// Whether the installation has the gateway, without which sleepAfterIdleSeconds and ttlSecondsAfterIdle of SparkConnects
@@ -25,7 +25,7 @@ pub struct ConnectSettings {
     pub connect_gateway: bool,
 
     /// The ports of the gateway (its --port-range), of which each SparkConnect that needs it gets one
-    #[arg(long, value_name = "FIRST-LAST", default_value = DEFAULT_PORTS, value_parser = port_range)]
+    #[arg(long, value_name = "FIRST-LAST", default_value = "20000-29999", value_parser = port_range)]
     pub connect_gateway_port_range: RangeInclusive<u16>,
 
     /// The labels by which the gateway's pods are found in the operator's namespace: `app=gateway`, with commas between them
@@ -39,12 +39,8 @@ pub struct ConnectSettings {
     pub connect_gateway_account: String,
 }
 
-const DEFAULT_ACCESS: &str = "Namespace";
-const DEFAULT_PORTS: &str = "20000-29999";
 /// What the gateway's objects are called after the installation.
 const GATEWAY: &str = "connect-gateway";
-/// The same of the NetworkPolicy of its ports, which the operator writes.
-const PORTS: &str = "connect-ports";
 
 impl ConnectSettings {
     /// Returns what the controller of the `installation` in `namespace` needs; none if it does not serve SparkConnects.
@@ -60,7 +56,7 @@ impl ConnectSettings {
                 addresses: Vec::new(),
             },
             ports: i32::from(first)..=i32::from(last),
-            policy: format!("{installation}-{PORTS}"),
+            policy: format!("{installation}-connect-ports"),
         };
         let policy = Policy { default_access: self.connect_default_access, ..policy };
         let gateway = self.connect_gateway.then(gateway);
@@ -83,11 +79,7 @@ impl ConnectSettings {
 }
 
 fn access(text: &str) -> Result<ConnectAccess, String> {
-    match text {
-        DEFAULT_ACCESS => Ok(ConnectAccess::Namespace),
-        "Cluster" => Ok(ConnectAccess::Cluster),
-        _ => Err("is neither `Namespace` nor `Cluster`".to_owned()),
-    }
+    serde_json::from_value(text.into()).map_err(|_| "is neither `Namespace` nor `Cluster`".to_owned())
 }
 
 fn labelled(text: &str) -> Result<(String, String), String> {
@@ -100,20 +92,12 @@ fn labelled(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Command, Flags};
-    use clap::Parser;
-
-    fn parsed(flags: &[&str]) -> ConnectSettings {
-        let arguments = ["spark-operator", "run"].iter().chain(flags);
-        match Flags::try_parse_from(arguments).unwrap().command {
-            Command::Run(settings) => settings.installation.connect,
-            other => panic!("{other:?}"),
-        }
-    }
+    use crate::settings::tests::run;
 
     #[test]
     fn the_gateway_is_found_by_the_name_of_its_installation_unless_its_labels_are_given() {
-        let setup = |flags: &[&str]| parsed(flags).setup("team", "ours", Policy::new("k8s://api"));
+        let setup =
+            |flags: &[&str]| run(flags).installation.connect.setup("team", "ours", Policy::new("k8s://api"));
         assert!(setup(&["--enable-spark-connect=false", "--connect-gateway"]).is_none());
         assert!(setup(&[]).unwrap().gateway.is_none());
         let gateway = setup(&["--connect-gateway"]).unwrap().gateway.unwrap();
@@ -124,7 +108,7 @@ mod tests {
         let labels = ["--connect-gateway", "--connect-gateway-labels=a=b,c=d"];
         let gateway = setup(&labels).unwrap().gateway.unwrap();
         assert_eq!(gateway.gateway.labels.len(), 2);
-        let user = |flags: &[&str]| parsed(flags).gateway_user("team", "ours");
+        let user = |flags: &[&str]| run(flags).installation.connect.gateway_user("team", "ours");
         assert_eq!(user(&[]), None);
         assert_eq!(
             user(&["--connect-gateway"]).as_deref(),

@@ -1,6 +1,7 @@
 //! The flags of leader election.
 
 use super::{InstallationName, duration};
+use anyhow::ensure;
 use clap::Args;
 use leader_election::Timing;
 use std::time::Duration;
@@ -41,15 +42,11 @@ pub struct ElectionSettings {
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
 impl ElectionSettings {
-    /// Returns the namespace of the lease, which is `own` unless another one is set.
-    pub fn lock_namespace<'a>(&'a self, own: &'a str) -> &'a str {
-        self.leader_election_lock_namespace.as_deref().unwrap_or(own)
-    }
-
-    /// Returns the name of the lease, if there is an election.
-    pub fn lock_name(&self, installation: &InstallationName) -> Option<String> {
-        let name = || self.leader_election_lock_name.clone().unwrap_or_else(|| installation.of("lock"));
-        self.leader_election.then(name)
+    /// Returns namespace and name of the lease, if there is an election. The namespace is `own` unless another one is set.
+    pub fn lock(&self, installation: &InstallationName, own: &str) -> Option<(String, String)> {
+        let namespace = self.leader_election_lock_namespace.as_deref().unwrap_or(own).to_owned();
+        let name = self.leader_election_lock_name.clone().unwrap_or_else(|| installation.of("lock"));
+        self.leader_election.then_some((namespace, name))
     }
 
     /// Returns the durations of the election.
@@ -57,28 +54,22 @@ impl ElectionSettings {
     /// # Errors
     ///
     /// When the lease could pass to another candidate while the old leader still works.
-    pub fn timing(&self) -> Result<Timing, String> {
-        let timing = Timing {
-            lease_duration: self.leader_election_lease_duration,
-            renew_deadline: self.leader_election_renew_deadline,
-            retry_period: self.leader_election_retry_period,
-        };
-        let Timing { lease_duration, renew_deadline, retry_period } = timing;
-        if retry_period.is_zero() || renew_deadline <= retry_period {
-            return Err(format!(
-                "--leader-election-renew-deadline ({renew_deadline:?}) must be longer than \
-                 --leader-election-retry-period ({retry_period:?}), and that more than 0s: within the deadline a leader \
-                 has to renew its lease at least once"
-            ));
-        }
-        if lease_duration.checked_sub(renew_deadline).is_none_or(|rest| rest < LAST_WRITES) {
-            return Err(format!(
-                "--leader-election-lease-duration ({lease_duration:?}) must be at least {LAST_WRITES:?} longer than \
-                 --leader-election-renew-deadline ({renew_deadline:?}): so long the last writes of a leader that has lost \
-                 its lease may take"
-            ));
-        }
-        Ok(timing)
+    pub fn timing(&self) -> anyhow::Result<Timing> {
+        let lease_duration = self.leader_election_lease_duration;
+        let renew_deadline = self.leader_election_renew_deadline;
+        let retry_period = self.leader_election_retry_period;
+        ensure!(
+            !retry_period.is_zero() && renew_deadline > retry_period,
+            "--leader-election-renew-deadline ({renew_deadline:?}) must be longer than --leader-election-retry-period \
+             ({retry_period:?}), and that more than 0s: within the deadline a leader has to renew its lease at least once"
+        );
+        ensure!(
+            lease_duration.checked_sub(renew_deadline).is_some_and(|rest| rest >= LAST_WRITES),
+            "--leader-election-lease-duration ({lease_duration:?}) must be at least {LAST_WRITES:?} longer than \
+             --leader-election-renew-deadline ({renew_deadline:?}): so long the last writes of a leader that has lost its \
+             lease may take"
+        );
+        Ok(Timing { lease_duration, renew_deadline, retry_period })
     }
 }
 
@@ -101,13 +92,13 @@ mod tests {
             Flags::try_parse_from(["run".to_owned()].into_iter().chain(flags)).unwrap().election.timing()
         };
         assert!(timing("15s", "10s", "2s").is_ok() && timing("15s", "14s", "2s").is_ok());
-        let short = timing("15s", "14500ms", "2s").unwrap_err();
+        let short = timing("15s", "14500ms", "2s").unwrap_err().to_string();
         assert!(
             short.contains("--leader-election-lease-duration (15s) must be at least 1s longer"),
             "{short}"
         );
         assert!(timing("10s", "15s", "2s").is_err());
-        let once = timing("15s", "10s", "10s").unwrap_err();
+        let once = timing("15s", "10s", "10s").unwrap_err().to_string();
         assert!(once.contains("--leader-election-renew-deadline (10s) must be longer"), "{once}");
         assert!(timing("15s", "10s", "0s").is_err());
     }

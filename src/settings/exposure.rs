@@ -57,9 +57,7 @@ fn url_format(text: &str) -> Result<Option<UrlFormat>, String> {
 }
 
 fn tls(text: &str) -> Result<Vec<Value>, String> {
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
+    let text = if text.is_empty() { "[]" } else { text };
     let wrong =
         |error| format!("{error} (try `[{{\"hosts\": [\"ui.example.com\"], \"secretName\": \"ui\"}}]`)");
     // Fields that this version does not know are kept, because the cluster's Kubernetes may know them.
@@ -68,8 +66,6 @@ fn tls(text: &str) -> Result<Vec<Value>, String> {
 }
 
 fn annotations(text: &str) -> Result<BTreeMap<String, String>, String> {
-    if text.is_empty() {
-        return Ok(BTreeMap::new());
-    }
+    let text = if text.is_empty() { "{}" } else { text };
     serde_json::from_str(text).map_err(|error| format!("{error} (try `{{\"example.com/name\": \"value\"}}`)"))
 }

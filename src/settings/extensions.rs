@@ -24,7 +24,7 @@ trait ExtensionFlags {
     /// # Errors
     ///
     /// When the flags contradict each other: the reason.
-    fn extension(&self) -> Result<Arc<dyn Extension>, String>;
+    fn extension(&self) -> anyhow::Result<Arc<dyn Extension>>;
 
     /// Whether the extension is turned on.
     fn is_on(&self) -> bool;
@@ -47,7 +47,7 @@ impl ExtensionSettings {
     /// # Errors
     ///
     /// When the flags of one contradict each other: the reason.
-    pub fn extensions(&self) -> Result<Extensions, String> {
+    pub fn extensions(&self) -> anyhow::Result<Extensions> {
         self.all().into_iter().map(ExtensionFlags::extension).collect()
     }
 

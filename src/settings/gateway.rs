@@ -1,11 +1,8 @@
 //! The flags of the gateway of SparkConnects that sleep.
 
 use super::{
-    ClusterSettings, LogSettings,
-    installation::namespace,
-    metrics::path,
-    usual,
-    values::{at_least_one, duration, optional_address, port_range},
+    ClusterSettings, LogSettings, at_least_one, duration, installation::namespace, metrics::path,
+    optional_address, usual, values::port_range,
 };
 use clap::Args;
 use connect_gateway::{Limit, SERVER_PORT, Settings};

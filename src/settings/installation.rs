@@ -1,7 +1,7 @@
 //! The flags that the installation depends on, which `run` and `manifests` share.
 
-use super::{ConnectSettings, ExtensionSettings, Half, usual};
-use clap::{Arg, ArgMatches, Args, FromArgMatches};
+use super::{ConnectSettings, ExtensionSettings, Half, given::Given, usual, values::checked};
+use clap::{Arg, Args};
 use plan::namespaces::{Labelled, Namespaces};
 use std::ffi::OsStr;
 
@@ -9,7 +9,6 @@ use std::ffi::OsStr;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run and installation")]
 pub struct InstallationSettings {
-    // Before the others, each of which takes its values out of what clap has parsed.
     #[command(flatten)]
     given: Given,
 
@@ -56,44 +55,6 @@ pub struct InstallationSettings {
     pub half: Option<Half>,
 }
 
-/// The flags of [`InstallationSettings`] as they were given, without those that have their default.
-#[derive(Clone, Debug, Default)]
-struct Given(Vec<String>);
-
-impl Args for Given {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        command
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        command
-    }
-}
-
-impl FromArgMatches for Given {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let flags = InstallationSettings::augment_args(clap::Command::new("run")).mut_args(usual);
-        let given = |flag: &Arg| {
-            let values: Vec<_> = matches.get_raw(flag.get_id().as_str())?.collect();
-            if flag.get_default_values() == values || values.iter().all(|value| value.is_empty()) {
-                return None;
-            }
-            let (long, value) = (flag.get_long()?, values.join(OsStr::new(",")));
-            let may_be_left_out = flag.get_num_args().is_some_and(|number| number.min_values() == 0);
-            Some(match value.to_string_lossy() {
-                value if may_be_left_out && value == "true" => format!("--{long}"),
-                value => format!("--{long}={value}"),
-            })
-        };
-        Ok(Self(flags.get_arguments().filter_map(given).collect()))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
 /// What happens to applications that expose their drivers, of users who may not create Services or Ingresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ExposureCheck {
@@ -138,8 +99,21 @@ impl InstallationSettings {
     }
 
     /// Returns the flags that produce these settings, without those that have their default.
-    pub fn arguments(&self) -> &[String] {
-        &self.given.0
+    pub fn arguments(&self) -> Vec<String> {
+        let flags = Self::augment_args(clap::Command::new("run")).mut_args(usual);
+        let given = |flag: &Arg| {
+            let values: Vec<_> = self.given.0.get_raw(flag.get_id().as_str())?.collect();
+            if flag.get_default_values() == values || values.iter().all(|value| value.is_empty()) {
+                return None;
+            }
+            let (long, value) = (flag.get_long()?, values.join(OsStr::new(",")));
+            let may_be_left_out = flag.get_num_args().is_some_and(|number| number.min_values() == 0);
+            Some(match value.to_string_lossy() {
+                value if may_be_left_out && value == "true" => format!("--{long}"),
+                value => format!("--{long}={value}"),
+            })
+        };
+        flags.get_arguments().filter_map(given).collect()
     }
 }
 
@@ -147,11 +121,8 @@ impl InstallationSettings {
 /// `-webhook-certs`.
 fn installation(text: &str) -> Result<String, String> {
     let is_name = !text.is_empty() && text.len() <= 48 && namespace(text).as_deref() == Ok(text);
-    if is_name {
-        Ok(text.to_owned())
-    } else {
-        Err("must be up to 48 lower-case letters, digits and `-` (try `spark-operator-team-a`)".to_owned())
-    }
+    let complaint = "must be up to 48 lower-case letters, digits and `-` (try `spark-operator-team-a`)";
+    checked(text, is_name, complaint)
 }
 
 /// Parses the name of a namespace. An empty name means all namespaces: the chart of Kubeflow's operator writes that as
@@ -161,11 +132,7 @@ pub(super) fn namespace(text: &str) -> Result<String, String> {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_name =
         name.len() <= 63 && name.bytes().all(is_inner) && !name.starts_with('-') && !name.ends_with('-');
-    if is_name {
-        Ok(name.to_owned())
-    } else {
-        Err("is not the name of a namespace (try `default`)".to_owned())
-    }
+    checked(name, is_name, "is not the name of a namespace (try `default`)")
 }
 
 fn labelled(text: &str) -> Result<Option<Labelled>, String> {
@@ -177,8 +144,7 @@ fn labelled(text: &str) -> Result<Option<Labelled>, String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::settings::{Command, Flags};
-    use clap::Parser;
+    use crate::settings::tests::run;
 
     #[test]
     fn arguments_are_the_flags_that_were_given_and_differ_from_their_defaults() {
@@ -206,11 +172,7 @@ mod tests {
                 ],
             ),
         ] {
-            let flags = ["spark-operator", "run"].iter().chain(given);
-            let Command::Run(settings) = Flags::try_parse_from(flags).unwrap().command else {
-                unreachable!("`run` was asked for")
-            };
-            assert_eq!(settings.installation.arguments(), expected, "{given:?}");
+            assert_eq!(run(given).installation.arguments(), expected, "{given:?}");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The command line of Kubeflow's operator: the commands `controller start` and `webhook start`, and the flags that only
 //! that operator has, so that manifests which were written for it can start this one.
 
-use super::Settings;
-use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
+use super::{Settings, given::Given};
+use anyhow::{Context, ensure};
+use clap::{Arg, Args, Subcommand};
 use std::{collections::BTreeMap, mem};
 
 /// The half of the operator that a process runs, if it does not run both.
@@ -32,15 +33,15 @@ pub struct HalfSettings {
 
 /// The flags that only Kubeflow's operator has.
 #[derive(Debug, Args)]
-#[command(next_help_heading = HEADING)]
+#[command(next_help_heading = HEADING, args(without_effect()))]
 struct KubeflowFlags {
+    #[command(flatten)]
+    given: Given,
+
     /// Gates, with commas between them: DefaultTimeToLive is needed for --default-time-to-live-seconds, PartialRestart is
     /// --partial-restart, LoadSparkDefaults and RestSubmitter have no effect, and AllAlpha stands for all that are not named
     #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',')]
     feature_gates: Vec<String>,
-
-    #[command(flatten)]
-    without_effect: WithoutEffect,
 }
 
 /// The heading of these flags in the help.
@@ -67,7 +68,7 @@ const PARTIAL_RESTART: &str = "PartialRestart";
 const ALL_ALPHA: &str = "AllAlpha";
 
 /// Flags without effect: name, name of the value, and why.
-const WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
+static WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
     ("kube-api-qps", "N", NO_LIMIT),
     ("kube-api-burst", "N", NO_LIMIT),
     ("workqueue-ratelimiter-bucket-qps", "N", NO_LIMIT),
@@ -97,44 +98,17 @@ const WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
 /// Values that turn something off which is off here anyway.
 const OFF: [&str; 3] = ["", "0", "false"];
 
-/// A sentence for each flag of [`WITHOUT_EFFECT`] that was given, unless its value is one of [`OFF`]. Their values are not
-/// parsed.
-#[derive(Debug, Default)]
-struct WithoutEffect(Vec<String>);
-
-impl Args for WithoutEffect {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        // A switch stands alone or has its value after `=`; the others take the next argument too.
-        let args = WITHOUT_EFFECT.iter().map(|(flag, value, why)| {
-            let arg = Arg::new(*flag).long(*flag).value_name(*value).help(format!("No effect: {why}"));
-            if *value == "BOOL" {
-                arg.num_args(0..=1).require_equals(true).default_missing_value("true")
-            } else {
-                arg
-            }
-        });
-        command.args(args)
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for WithoutEffect {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut given = Self::default();
-        given.update_from_arg_matches(matches)?;
-        Ok(given)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.0.extend(WITHOUT_EFFECT.iter().filter_map(|(flag, _, why)| {
-            let value = matches.get_one::<String>(flag)?;
-            (!OFF.contains(&value.as_str())).then(|| format!("--{flag} has no effect: {why}"))
-        }));
-        Ok(())
-    }
+/// Returns the flags of [`WITHOUT_EFFECT`]. A switch stands alone or has its value after `=`; the others take the next
+/// argument too.
+fn without_effect() -> impl Iterator<Item = Arg> {
+    WITHOUT_EFFECT.iter().map(|(flag, value, why)| {
+        let arg = Arg::new(*flag).long(*flag).value_name(*value).help(format!("No effect: {why}"));
+        if *value == "BOOL" {
+            arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+        } else {
+            arg
+        }
+    })
 }
 
 impl HalfSettings {
@@ -143,11 +117,10 @@ impl HalfSettings {
     /// # Errors
     ///
     /// When a flag asks for something that this operator does not do.
-    pub fn of(self, half: Half) -> Result<(Settings, Vec<String>), String> {
+    pub fn of(self, half: Half) -> anyhow::Result<(Settings, Vec<String>)> {
         let Self { mut settings, kubeflow } = self;
-        if half == Half::Webhook && !settings.installation.webhook {
-            return Err("--webhook=false: `webhook start` runs nothing but the webhook".to_owned());
-        }
+        let runs_something = half == Half::Controller || settings.installation.webhook;
+        ensure!(runs_something, "--webhook=false: `webhook start` runs nothing but the webhook");
         let gates = kubeflow.gates()?;
         let of_gate = |(name, why): &Gate| Some(format!("the gate {name} has no effect: {}", (*why)?));
         let mut warnings: Vec<_> = gates.iter().filter_map(of_gate).collect();
@@ -158,27 +131,36 @@ impl HalfSettings {
                 "--default-time-to-live-seconds has no effect: it needs --feature-gates={DEFAULT_TIME_TO_LIVE}=true"
             ));
         }
-        warnings.extend(kubeflow.without_effect.0);
+        warnings.extend(kubeflow.without_effect());
         settings.installation.half = Some(half);
         Ok((settings, warnings))
     }
 }
 
 impl KubeflowFlags {
+    /// Returns a sentence for each flag of [`WITHOUT_EFFECT`] that was given, unless its value is one of [`OFF`]. Their values
+    /// are not parsed.
+    fn without_effect(&self) -> impl Iterator<Item = String> {
+        WITHOUT_EFFECT.iter().filter_map(move |(flag, _, why)| {
+            let value = self.given.0.get_one::<String>(flag)?;
+            (!OFF.contains(&value.as_str())).then(|| format!("--{flag} has no effect: {why}"))
+        })
+    }
+
     /// Returns the gates that are on. As in Kubernetes' `component-base`, the last value of a gate counts, and AllAlpha is the
     /// value of those that are not named. AllBeta would be that of gates in beta, of which there are none.
-    fn gates(&self) -> Result<Vec<Gate>, String> {
+    fn gates(&self) -> anyhow::Result<Vec<Gate>> {
         let mut given = BTreeMap::new();
         for gate in self.feature_gates.iter().map(|gate| gate.trim()).filter(|gate| !gate.is_empty()) {
-            let refused = |why: &str| Err(format!("--feature-gates: {gate}: {why}"));
-            let parts =
-                gate.split_once('=').and_then(|(name, value)| Some((name.trim(), is_on(value.trim())?)));
-            let Some((name, is_on)) = parts else { return refused("must be NAME=true or NAME=false") };
-            if ![ALL_ALPHA, "AllBeta"].contains(&name) && !GATES.iter().any(|(known, _)| *known == name) {
-                return refused(
-                    "unknown (try PartialRestart, LoadSparkDefaults, RestSubmitter or DefaultTimeToLive)",
-                );
-            }
+            let (name, value) = gate.split_once('=').unwrap_or((gate, ""));
+            let (name, is_on) = (name.trim(), is_on(value.trim()));
+            let is_on =
+                is_on.with_context(|| format!("--feature-gates: {gate}: must be NAME=true or NAME=false"))?;
+            let is_known = [ALL_ALPHA, "AllBeta"].contains(&name) || GATES.iter().any(|gate| gate.0 == name);
+            ensure!(
+                is_known,
+                "--feature-gates: {gate}: unknown (try PartialRestart, LoadSparkDefaults, RestSubmitter or DefaultTimeToLive)"
+            );
             given.insert(name, is_on);
         }
         let all = given.get(ALL_ALPHA).copied().unwrap_or_default();
@@ -201,10 +183,10 @@ mod tests {
     use crate::settings::{Command, Flags};
     use clap::Parser;
 
-    fn started(flags: &[&str]) -> Result<(Settings, Vec<String>), String> {
+    fn started(flags: &[&str]) -> anyhow::Result<(Settings, Vec<String>)> {
         let arguments = ["spark-operator", "controller", "start"].iter().chain(flags);
         match Flags::try_parse_from(arguments).unwrap().command {
-            Command::Controller { command: HalfCommand::Start(settings) } => settings.of(Half::Controller),
+            Command::Controller(HalfCommand::Start(settings)) => settings.of(Half::Controller),
             other => panic!("{other:?}"),
         }
     }
@@ -322,7 +304,7 @@ mod tests {
             ("PartialRestart", "PartialRestart: must be NAME=true or NAME=false"),
             ("AllAlpha=maybe", "AllAlpha=maybe: must be NAME=true or NAME=false"),
         ] {
-            let refused = started(&[&format!("--feature-gates={gate}")]).unwrap_err();
+            let refused = started(&[&format!("--feature-gates={gate}")]).unwrap_err().to_string();
             assert!(refused.starts_with("--feature-gates: ") && refused.contains(why), "{refused}");
         }
         let (_, warnings) = started(&["--pprof-bind-address=0"]).unwrap();

@@ -1,6 +1,7 @@
 //! The flags of the operator's metrics.
 
-use super::optional_address;
+use super::values::{checked, optional_address};
+use anyhow::{bail, ensure};
 use application_metrics::{Label, Options, Prefix};
 use clap::Args;
 use rustls::SupportedCipherSuite;
@@ -67,17 +68,15 @@ impl MetricsSettings {
     /// # Errors
     ///
     /// When the probes are served at the same address, `probes`: the kubelet would have to use HTTPS too.
-    pub fn tls(&self, probes: Option<SocketAddr>) -> Result<Option<Tls>, String> {
+    pub fn tls(&self, probes: Option<SocketAddr>) -> anyhow::Result<Option<Tls>> {
         if !self.secure_metrics {
             return Ok(None);
         }
-        if probes.is_some() && self.address() == probes {
-            return Err(
-                "--secure-metrics: the probes are served at the same address, and not over HTTPS; set \
-                        --metrics-bind-address to another one"
-                    .to_owned(),
-            );
-        }
+        ensure!(
+            probes.is_none() || self.address() != probes,
+            "--secure-metrics: the probes are served at the same address, and not over HTTPS; set --metrics-bind-address to \
+             another one"
+        );
         let cipher_suites = self.metric_tls_cipher_suites.clone();
         Ok(Some(Tls { min_version: self.metric_tls_min_version, cipher_suites, client_cas: Vec::new() }))
     }
@@ -87,26 +86,19 @@ impl MetricsSettings {
     /// # Errors
     ///
     /// When the bounds of buckets do not grow, or a label occurs twice.
-    pub fn of_applications(&self) -> Result<Options, String> {
+    pub fn of_applications(&self) -> anyhow::Result<Options> {
         let submit = &self.metrics_job_submit_latency_buckets;
         let start = &self.metrics_job_start_latency_buckets;
-        for (flag, bounds) in
-            [("--metrics-job-submit-latency-buckets", submit), ("--metrics-job-start-latency-buckets", start)]
-        {
+        for (of, bounds) in [("submit", submit), ("start", start)] {
             if let Some(pair) = bounds.windows(2).find(|pair| pair[0] >= pair[1]) {
-                return Err(format!(
-                    "{flag}: {} comes after {}: write the bounds in growing order",
-                    pair[1], pair[0]
-                ));
+                let wrong = format!("{} comes after {}: write the bounds in growing order", pair[1], pair[0]);
+                bail!("--metrics-job-{of}-latency-buckets: {wrong}");
             }
         }
         let labels = &self.metrics_labels;
-        if let Some(twice) = labels.iter().enumerate().find(|(place, label)| labels[..*place].contains(label))
-        {
-            return Err(format!(
-                "--metrics-labels: `{}` stands there twice: leave one out",
-                twice.1.as_str()
-            ));
+        let twice = labels.iter().enumerate().find(|(place, label)| labels[..*place].contains(label));
+        if let Some((_, label)) = twice {
+            bail!("--metrics-labels: `{}` stands there twice: leave one out", label.as_str());
         }
         Ok(Options {
             prefix: self.metrics_prefix.clone(),
@@ -120,7 +112,7 @@ impl MetricsSettings {
 pub(super) fn path(text: &str) -> Result<String, String> {
     let is_path = text.starts_with('/')
         && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"{}*?#".contains(&byte));
-    if is_path { Ok(text.to_owned()) } else { Err("is not a path (try `/metrics`)".to_owned()) }
+    checked(text, is_path, "is not a path (try `/metrics`)")
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -131,22 +123,12 @@ fn seconds(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Command, Flags, Settings};
-    use clap::Parser;
-
-    fn settings(flags: &[&str]) -> Settings {
-        let flags = ["spark-operator", "run"].iter().chain(flags);
-        let Command::Run(settings) = Flags::try_parse_from(flags).unwrap().command else {
-            unreachable!("`run` was asked for")
-        };
-        *settings
-    }
+    use crate::settings::tests::run;
 
     #[test]
     fn metrics_of_applications_are_as_kfs_unless_somebody_says_otherwise() {
-        let default = settings(&[]).metrics.of_applications();
-        assert_eq!(default, Ok(Options::default()));
-        let chosen = settings(&[
+        assert_eq!(run(&[]).metrics.of_applications().unwrap(), Options::default());
+        let chosen = run(&[
             "--metrics-prefix=team-a-",
             "--metrics-labels=app-type,namespace",
             "--metrics-job-submit-latency-buckets=1,2.5",
@@ -157,15 +139,15 @@ mod tests {
             submit_latency_buckets: vec![1.0, 2.5],
             ..Options::default()
         };
-        assert_eq!(chosen.metrics.of_applications(), Ok(expected));
+        assert_eq!(chosen.metrics.of_applications().unwrap(), expected);
     }
 
     #[test]
     fn what_contradicts_itself_is_said_at_the_start() {
         let why = |flags: &[&str]| {
-            let settings = settings(flags);
+            let settings = run(flags);
             let tls = settings.metrics.tls(settings.health_probe_bind_address).map(drop);
-            settings.metrics.of_applications().map(drop).and(tls).unwrap_err()
+            settings.metrics.of_applications().map(drop).and(tls).unwrap_err().to_string()
         };
         let flag = "--metrics-job-start-latency-buckets=60,30";
         let bounds =

@@ -1,6 +1,6 @@
 //! The flags of `spark-operator page`.
 
-use super::{LogSettings, usual};
+use super::{LogSettings, usual, values::checked};
 use clap::Args;
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -38,5 +38,5 @@ pub struct PageSettings {
 
 fn web_address(text: &str) -> Result<String, String> {
     let is_one = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
-    if is_one { Ok(text.to_owned()) } else { Err("has to begin with https:// or http://".to_owned()) }
+    checked(text, is_one, "has to begin with https:// or http://")
 }

@@ -25,25 +25,25 @@ pub(super) fn optional_address(text: &str) -> Result<Option<SocketAddr>, String>
     found.map_err(|error| format!("{error} (try `:8081` or `127.0.0.1:8081`)"))
 }
 
+/// Returns `text` unchanged if it `is_right`, else the complaint.
+pub(super) fn checked(text: &str, is_right: bool, complaint: &str) -> Result<String, String> {
+    if is_right { Ok(text.to_owned()) } else { Err(complaint.to_owned()) }
+}
+
 /// Returns a Kubernetes quantity above zero, unchanged.
 pub(super) fn quantity(text: &str) -> Result<String, String> {
-    match quantity::amount(text) {
-        Some(1..) => Ok(text.to_owned()),
-        _ => Err("is no quantity above zero (try `250m` or `1Gi`)".to_owned()),
-    }
+    let is_positive = matches!(quantity::amount(text), Some(1..));
+    checked(text, is_positive, "is no quantity above zero (try `250m` or `1Gi`)")
 }
 
 pub(super) fn absolute_path(text: &str) -> Result<String, String> {
-    if text.starts_with('/') { Ok(text.to_owned()) } else { Err("must begin with `/`".to_owned()) }
+    checked(text, text.starts_with('/'), "must begin with `/`")
 }
 
 /// Returns the name of a service account, or an empty text, unchanged.
 pub(super) fn account(text: &str) -> Result<String, String> {
-    if text.is_empty() || validation::is_object_name(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("cannot be the name of a service account (try `spark-operator-spark`)".to_owned())
-    }
+    let is_name = text.is_empty() || validation::is_object_name(text);
+    checked(text, is_name, "cannot be the name of a service account (try `spark-operator-spark`)")
 }
 
 pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
@@ -69,12 +69,8 @@ pub(super) fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
 }
 
 pub(super) fn master(text: &str) -> Result<String, String> {
-    let is_master = text.starts_with("k8s://");
-    if is_master {
-        Ok(text.to_owned())
-    } else {
-        Err("does not begin with `k8s://` (try `k8s://https://HOST:PORT`)".to_owned())
-    }
+    let complaint = "does not begin with `k8s://` (try `k8s://https://HOST:PORT`)";
+    checked(text, text.starts_with("k8s://"), complaint)
 }
 
 /// Checks directives for logs. Takes zap's levels too: a number is a verbosity, and the levels above `error` are written
@@ -87,7 +83,6 @@ pub(super) fn log_filter(text: &str) -> Result<String, String> {
         directives => directives,
     };
     let parsed: Result<tracing_subscriber::EnvFilter, _> = text.parse();
-    parsed
-        .map(|_| text.to_owned())
-        .map_err(|error| format!("{error} (try `info` or `info,spark_operator=debug`)"))
+    parsed.map_err(|error| format!("{error} (try `info` or `info,spark_operator=debug`)"))?;
+    Ok(text.to_owned())
 }

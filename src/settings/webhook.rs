@@ -1,6 +1,7 @@
 //! The flags of the webhook and its certificates.
 
 use super::{InstallationName, duration};
+use anyhow::{anyhow, ensure};
 use certificates::{Files, Places, Source, renewal::Waits};
 use clap::Args;
 use rustix::fs::{Access, access};
@@ -111,34 +112,28 @@ pub struct WebhookObjects {
 }
 
 impl WebhookObjects {
-    /// Returns the name of the Secret.
-    pub fn secret(&self, installation: &InstallationName) -> String {
-        self.webhook_secret_name.clone().unwrap_or_else(|| installation.of("webhook-certs"))
-    }
-
-    /// Returns the name of the MutatingWebhookConfiguration.
-    pub fn mutating_configuration(&self, installation: &InstallationName) -> String {
-        self.mutating_webhook_name.clone().unwrap_or_else(|| installation.of("webhook"))
-    }
-
-    /// Returns the name of the ValidatingWebhookConfiguration.
-    pub fn validating_configuration(&self, installation: &InstallationName) -> String {
-        self.validating_webhook_name.clone().unwrap_or_else(|| installation.of("webhook"))
+    /// Returns the names and namespaces of these objects, and what the Service is called unless other flags name it.
+    pub fn places(&self, installation: &InstallationName) -> Places {
+        let name = |given: &Option<String>, suffix| given.clone().unwrap_or_else(|| installation.of(suffix));
+        Places {
+            secret_namespace: self.webhook_secret_namespace.clone(),
+            secret: name(&self.webhook_secret_name, "webhook-certs"),
+            service_namespace: self.webhook_secret_namespace.clone(),
+            service: installation.of("webhook-svc"),
+            mutating_configuration: name(&self.mutating_webhook_name, "webhook"),
+            validating_configuration: name(&self.validating_webhook_name, "webhook"),
+        }
     }
 }
 
 impl WebhookSettings {
     /// Returns the names and namespaces of the objects in which the webhook's certificates are kept.
     pub fn places(&self, installation: &InstallationName) -> Places {
-        let objects = &self.objects;
-        let namespace = &objects.webhook_secret_namespace;
+        let places = self.objects.places(installation);
         Places {
-            secret_namespace: namespace.clone(),
-            secret: objects.secret(installation),
-            service_namespace: self.webhook_svc_namespace.as_ref().unwrap_or(namespace).clone(),
-            service: self.webhook_svc_name.clone().unwrap_or_else(|| installation.of("webhook-svc")),
-            mutating_configuration: objects.mutating_configuration(installation),
-            validating_configuration: objects.validating_configuration(installation),
+            service_namespace: self.webhook_svc_namespace.clone().unwrap_or(places.service_namespace),
+            service: self.webhook_svc_name.clone().unwrap_or(places.service),
+            ..places
         }
     }
 
@@ -149,11 +144,8 @@ impl WebhookSettings {
         if self.enable_cert_manager {
             return Source::CertManager;
         }
-        let files = self.webhook_cert_dir.as_ref().map(|directory| Files {
-            directory: directory.clone(),
-            certificate: self.webhook_cert_name.clone(),
-            key: self.webhook_key_name.clone(),
-        });
+        let (certificate, key) = (self.webhook_cert_name.clone(), self.webhook_key_name.clone());
+        let files = self.webhook_cert_dir.clone().map(|directory| Files { directory, certificate, key });
         let (settle, overlap) = (self.webhook_ca_settle_time, self.webhook_ca_overlap);
         let all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
         let is_filled_by_others = |files: &Files| files.exist() || access(&files.directory, all).is_err();
@@ -161,16 +153,15 @@ impl WebhookSettings {
     }
 
     /// Returns a warning if `source` is not the directory that the admin has set.
-    pub const fn unused_directory(&self, source: &Source) -> Option<&'static str> {
-        match source {
-            Source::Own(_) if self.webhook_cert_dir.is_some() => {
-                Some("--webhook-cert-dir has no files: the operator keeps its own in the Secret")
+    pub fn unused_directory(&self, source: &Source) -> Option<&'static str> {
+        let why = match source {
+            Source::Own(_) => "--webhook-cert-dir has no files: the operator keeps its own in the Secret",
+            Source::CertManager => {
+                "--webhook-cert-dir has no effect: --enable-cert-manager has its certificates in the Secret"
             }
-            Source::CertManager if self.webhook_cert_dir.is_some() => Some(
-                "--webhook-cert-dir has no effect: --enable-cert-manager has its certificates in the Secret",
-            ),
-            _ => None,
-        }
+            Source::Files(_) => return None,
+        };
+        self.webhook_cert_dir.is_some().then_some(why)
     }
 
     /// Returns the limits that decide when the webhook's connections are closed.
@@ -184,39 +175,31 @@ impl WebhookSettings {
     /// # Errors
     ///
     /// When the CAs of API servers cannot be read.
-    pub fn tls(&self) -> Result<Tls, String> {
-        Ok(Tls {
-            min_version: self.webhook_tls_min_version,
-            cipher_suites: self.webhook_tls_cipher_suites.clone(),
-            client_cas: self.webhook_client_ca.as_deref().map(client_cas).transpose()?.unwrap_or_default(),
-        })
+    pub fn tls(&self) -> anyhow::Result<Tls> {
+        let client_cas = self.webhook_client_ca.as_deref().map(client_cas).transpose()?.unwrap_or_default();
+        let (min_version, cipher_suites) = (self.webhook_tls_min_version, &self.webhook_tls_cipher_suites);
+        Ok(Tls { min_version, cipher_suites: cipher_suites.clone(), client_cas })
     }
 }
 
-fn client_cas(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+fn client_cas(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let flag = format!("--webhook-client-ca: {}", file.display());
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
-        Ok(cas) if !cas.is_empty() => Ok(cas),
-        Ok(_) => Err(format!("--webhook-client-ca: {} has no certificate in PEM", file.display())),
-        Err(error) => Err(format!("--webhook-client-ca: {}: {error}", file.display())),
-    }
+    let cas = read.map_err(|error| anyhow!("{flag}: {error}"))?;
+    ensure!(!cas.is_empty(), "{flag} has no certificate in PEM");
+    Ok(cas)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Command, Flags};
-    use clap::Parser;
+    use crate::settings::tests::run;
 
     #[test]
     fn a_directory_is_the_source_of_certificates_unless_the_operator_could_fill_it() {
         let source = |directory: &str, flags: &[&str]| {
             let directory = format!("--webhook-cert-dir={directory}");
-            let given = ["spark-operator", "run", directory.as_str()];
-            let flags = given.iter().chain(flags);
-            let Command::Run(settings) = Flags::try_parse_from(flags).unwrap().command else {
-                unreachable!("`run` was asked for")
-            };
+            let settings = run(&[&[&*directory][..], flags].concat());
             let source = settings.webhook.source();
             // A directory that is not used is warned of.
             assert_eq!(

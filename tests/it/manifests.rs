@@ -85,8 +85,8 @@ fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens
         deployment["spec"]["minReadySeconds"].as_u64() > Some(1),
         "the rollout ends before nodes know the Service's pods"
     );
-    let lock = settings.election.lock_name(&settings.installation.name);
-    assert_eq!(lock.as_deref(), Some("spark-operator-lock"), "the name in the Role");
+    let (_, lock) = settings.election.lock(&settings.installation.name, "ours").unwrap();
+    assert_eq!(lock, "spark-operator-lock", "the name in the Role");
 }
 
 /// The page about certificates patches the Deployment for certificates that the operator does not make itself.
@@ -337,7 +337,7 @@ fn an_installation_with_a_name_shares_no_object_with_another_one() {
     let service = &one("ValidatingWebhookConfiguration")["webhooks"][0]["clientConfig"]["service"];
     assert_eq!((&service["name"], &service["namespace"]), (&json!(places.service), &json!("ours")));
     let granted = json!(team).to_string();
-    let lock = settings.election.lock_name(&settings.installation.name).unwrap();
+    let (_, lock) = settings.election.lock(&settings.installation.name, "ours").unwrap();
     for named in [&places.secret, &places.mutating_configuration, &lock] {
         assert!(granted.contains(&format!(r#""resourceNames":["{named}"]"#)), "{named}: {granted}");
     }

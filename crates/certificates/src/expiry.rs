@@ -1,7 +1,7 @@
 //! Reports until when the certificates that the webhook serves are valid: as metrics, as a condition of readiness, and
 //! as a warning in the log when a tenth of the validity is left.
 
-use super::{renewal::Validity, x509};
+use super::{error::Error, renewal::Validity, x509};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -32,7 +32,7 @@ impl Expiry {
     /// # Errors
     ///
     /// If the leaf, or the CA that has signed it, is not valid at `now`, so that no client accepts it: a sentence.
-    pub(super) fn shown(&self, chain: &str, cas: &str, now: Timestamp) -> Result<(), String> {
+    pub(super) fn shown(&self, chain: &str, cas: &str, now: Timestamp) -> Result<(), Error> {
         // Certificates that cannot be read are skipped here; other code reports them.
         let chain = x509::certificates(chain).unwrap_or_default();
         let cas = x509::certificates(cas).unwrap_or_default();
@@ -46,14 +46,14 @@ impl Expiry {
         result
     }
 
-    fn tell(&self, certificate: &'static str, validity: Validity, now: Timestamp) -> Result<(), String> {
+    fn tell(&self, certificate: &'static str, validity: Validity, now: Timestamp) -> Result<(), Error> {
         let Validity { from, until } = validity;
         self.ends.get_or_create(&[("certificate", certificate)]).set(until.as_second());
         if !validity.includes(now) {
-            return Err(format!(
+            return Err(Error::Unfit(format!(
                 "the webhook's {certificate} is valid from {from} until {until}: have it renewed, or delete the Secret if it is \
                  the operator's own (certs/README.md)"
-            ));
+            )));
         }
         let mut warned = self.warned.lock();
         if validity.nearly_over() <= now && warned.insert(certificate, until) != Some(until) {

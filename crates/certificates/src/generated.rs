@@ -4,16 +4,16 @@
 use super::{
     renewal::{Held, Leaf},
     serving::certified_key,
+    source::PresentedCertificate,
     x509,
 };
 use jiff::Timestamp;
-use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData,
 };
-use rustls::pki_types::CertificateDer;
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a CA is valid: ten years, as in Kubeflow's operator. Only the cluster's own API server trusts the CA, so
@@ -32,19 +32,12 @@ pub struct Certificates {
     pub key: String,
 }
 
-/// The names of the PEM files, which are also the keys of the Secret: the same as in Kubeflow.
-pub(super) mod file {
-    pub(crate) const CA_CERTIFICATE: &str = "ca-cert.pem";
-    pub(crate) const CA_KEY: &str = "ca-key.pem";
-    pub(crate) const CERTIFICATE: &str = "server-cert.pem";
-    pub(crate) const KEY: &str = "server-key.pem";
-}
+/// The names of the PEM files of [`Certificates`], in the order of its fields. They are also the keys of the Secret: the
+/// same as in Kubeflow.
+const FILES: [&str; 4] = ["ca-cert.pem", "ca-key.pem", "server-cert.pem", "server-key.pem"];
 
 /// A certificate and its key in PEM.
-struct Pair {
-    certificate: String,
-    key: String,
-}
+type Pair = (String, String);
 
 impl Certificates {
     /// Creates a new CA and a new leaf for `dns_names`. Both are valid from the day before `now` on, because clocks
@@ -54,14 +47,9 @@ impl Certificates {
     ///
     /// If a name is not a DNS name, or the operating system provides no random numbers.
     pub fn generate(dns_names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
-        let ca = new_ca(dns_names, now)?;
-        let leaf = new_leaf(&ca.certificate, &ca.key, dns_names, now)?;
-        Ok(Self {
-            ca_certificate: ca.certificate,
-            ca_key: ca.key,
-            certificate: leaf.certificate,
-            key: leaf.key,
-        })
+        let (ca_certificate, ca_key) = new_ca(dns_names, now)?;
+        let (certificate, key) = new_leaf(&ca_certificate, &ca_key, dns_names, now)?;
+        Ok(Self { ca_certificate, ca_key, certificate, key })
     }
 
     /// Returns these certificates with a new CA in front of the present CAs. The leaf stays.
@@ -70,9 +58,8 @@ impl Certificates {
     ///
     /// As for [`generate`](Self::generate).
     pub fn with_new_ca(&self, dns_names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
-        let ca = new_ca(dns_names, now)?;
-        let ca_certificate = format!("{}{}", ca.certificate, self.ca_certificate);
-        Ok(Self { ca_certificate, ca_key: ca.key, ..self.clone() })
+        let (newest, ca_key) = new_ca(dns_names, now)?;
+        Ok(Self { ca_certificate: newest + &self.ca_certificate, ca_key, ..self.clone() })
     }
 
     /// Returns these certificates with a new leaf that the newest CA has signed.
@@ -81,8 +68,8 @@ impl Certificates {
     ///
     /// As for [`generate`](Self::generate), and if the operator cannot sign with the CA's key.
     pub fn with_new_leaf(&self, dns_names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
-        let leaf = new_leaf(&self.ca_certificate, &self.ca_key, dns_names, now)?;
-        Ok(Self { certificate: leaf.certificate, key: leaf.key, ..self.clone() })
+        let (certificate, key) = new_leaf(&self.ca_certificate, &self.ca_key, dns_names, now)?;
+        Ok(Self { certificate, key, ..self.clone() })
     }
 
     /// Returns these certificates without any CA but the newest.
@@ -102,7 +89,9 @@ impl Certificates {
         // Certificates that cannot be read count as absent.
         let cas = x509::certificates(&self.ca_certificate).unwrap_or_default();
         let chain = x509::certificates(&self.certificate).unwrap_or_default();
-        let described: Option<Vec<_>> = cas.iter().map(|ca| x509::description(ca).ok()).collect();
+        let validities: Option<Vec<_>> =
+            cas.iter().map(|ca| Some(x509::description(ca).ok()?.validity)).collect();
+        let ca_key = KeyPair::from_pem(&self.ca_key).ok().map(|key| key.subject_public_key_info());
         let has_key = certified_key(chain.clone(), &self.key).is_ok();
         let leaf = chain.first().filter(|_| has_key).and_then(|leaf| {
             Some(Leaf {
@@ -112,46 +101,24 @@ impl Certificates {
             })
         });
         Held {
-            cas: described.unwrap_or_default().into_iter().map(|ca| ca.validity).collect(),
-            can_sign: cas.first().is_some_and(|ca| self.key_is_the_cas(ca)),
+            cas: validities.unwrap_or_default(),
+            can_sign: ca_key.is_some() && ca_key == cas.first().and_then(x509::public_key),
             leaf,
         }
     }
 
-    fn key_is_the_cas(&self, ca: &CertificateDer<'_>) -> bool {
-        KeyPair::from_pem(&self.ca_key)
-            .is_ok_and(|key| x509::public_key(ca) == Some(key.subject_public_key_info()))
-    }
-
     /// Returns the four PEM files: name and content.
-    pub fn files(self) -> [(&'static str, String); 4] {
-        [
-            (file::CA_CERTIFICATE, self.ca_certificate),
-            (file::CA_KEY, self.ca_key),
-            (file::CERTIFICATE, self.certificate),
-            (file::KEY, self.key),
-        ]
+    pub fn files(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        FILES.into_iter().zip([&self.ca_certificate, &self.ca_key, &self.certificate, &self.key])
     }
 
-    /// Returns the certificates and keys as the data of a Secret.
-    pub(super) fn encoded(&self) -> BTreeMap<String, ByteString> {
-        let files = self.clone().files().into_iter();
-        files.map(|(name, pem)| (name.to_owned(), ByteString(pem.into_bytes()))).collect()
-    }
-
-    /// Reads certificates and keys from the data of a Secret; `None` if a certificate or the leaf's key is missing. The
-    /// CA's key may be missing.
-    pub(super) fn decoded(data: &BTreeMap<String, ByteString>) -> Option<Self> {
-        let text = |key: &str| {
-            let bytes = &data.get(key)?.0;
-            String::from_utf8(bytes.clone()).ok().filter(|text| !text.is_empty())
-        };
-        Some(Self {
-            ca_certificate: text(file::CA_CERTIFICATE)?,
-            ca_key: text(file::CA_KEY).unwrap_or_default(),
-            certificate: text(file::CERTIFICATE)?,
-            key: text(file::KEY)?,
-        })
+    /// Reads the certificates in a Secret of the operator's own format; `None` if the Secret has another format, or its CA
+    /// cannot be read. The CA's key may be missing.
+    pub fn of(secret: &Secret) -> Option<Self> {
+        let [ca, ca_key, leaf, key] = FILES.map(|file| PresentedCertificate::text(secret, file));
+        let (ca_certificate, ca_key) = (ca?, ca_key.unwrap_or_default());
+        let found = Self { ca_certificate, ca_key, certificate: leaf?, key: key? };
+        (!found.held(&[]).cas.is_empty()).then_some(found)
     }
 }
 
@@ -161,8 +128,7 @@ fn new_ca(dns_names: &[String], now: Timestamp) -> Result<Pair, rcgen::Error> {
     let mut ca = params(Vec::new(), &common_name, now, CA_LIFE)?;
     ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-    let certificate = ca.self_signed(&key)?.pem();
-    Ok(Pair { certificate, key: key.serialize_pem() })
+    Ok((ca.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
 /// Creates a leaf, signed by the first CA in `ca`.
@@ -173,8 +139,7 @@ fn new_leaf(ca: &str, ca_key: &str, dns_names: &[String], now: Timestamp) -> Res
     leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     leaf.use_authority_key_identifier_extension = true;
-    let certificate = leaf.signed_by(&key, &issuer)?.pem();
-    Ok(Pair { certificate, key: key.serialize_pem() })
+    Ok((leaf.signed_by(&key, &issuer)?.pem(), key.serialize_pem()))
 }
 
 fn common_name(dns_names: &[String]) -> String {

@@ -6,10 +6,9 @@
 //! the webhook configurations ([`Configurations`]), and reports until when they are valid. Certificates that the
 //! operator has not made ([`Source`]) are checked, served and watched in the same way.
 
-mod differences;
+mod error;
 mod expiry;
 mod generated;
-mod presented;
 mod registration;
 pub mod renewal;
 mod secret;
@@ -19,11 +18,11 @@ mod trust;
 mod webhook_configurations;
 pub mod x509;
 
+pub use error::Error;
 pub use generated::Certificates;
-pub use presented::PresentedCertificate;
 pub use registration::Registration;
-pub use secret::{Memory, SharedSecret, certificates as own_certificates};
+pub use secret::{Memory, SharedSecret};
 pub use serving::ServingCertificate;
-pub use source::{Files, Source};
-pub use trust::{Error as TrustError, Places, Trust};
-pub use webhook_configurations::{Configurations, Error as ConfigurationsError, Hook};
+pub use source::{Files, PresentedCertificate, Source};
+pub use trust::{Places, Trust};
+pub use webhook_configurations::{Configurations, Hook};

@@ -7,7 +7,7 @@
 //! the content of the Secret.
 
 use jiff::{SignedDuration, Timestamp};
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 /// The content of the Secret, as far as decisions depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,37 +78,30 @@ pub enum Step {
 }
 
 /// Why a step is taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
+    #[error("there was none")]
     Missing,
+    #[error("leaf or key could not be read, or the key was not the leaf's")]
     LeafUnreadable,
+    #[error("the leaf was not for {}", .0.join(", "))]
     LeafLacks(Vec<String>),
+    #[error("the leaf was not valid at this time")]
     LeafNotValid,
+    #[error("the leaf was not signed by the CA")]
     LeafOfUnknownCa,
+    #[error("the CA was not valid at this time")]
     CaNotValid,
+    #[error("two thirds of the leaf's life were over")]
     LeafDue,
+    #[error("two thirds of the CA's life were over")]
     CaDue,
+    #[error("the CA's key was not there, or not one that can be used here")]
     CaCannotSign,
+    #[error("the new CA is trusted by now")]
     CaTrusted,
+    #[error("somebody asked for it")]
     Asked,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => write!(f, "there was none"),
-            Self::LeafUnreadable => write!(f, "leaf or key could not be read, or the key was not the leaf's"),
-            Self::LeafLacks(names) => write!(f, "the leaf was not for {}", names.join(", ")),
-            Self::LeafNotValid => write!(f, "the leaf was not valid at this time"),
-            Self::LeafOfUnknownCa => write!(f, "the leaf was not signed by the CA"),
-            Self::CaNotValid => write!(f, "the CA was not valid at this time"),
-            Self::LeafDue => write!(f, "two thirds of the leaf's life were over"),
-            Self::CaDue => write!(f, "two thirds of the CA's life were over"),
-            Self::CaCannotSign => write!(f, "the CA's key was not there, or not one that can be used here"),
-            Self::CaTrusted => write!(f, "the new CA is trusted by now"),
-            Self::Asked => write!(f, "somebody asked for it"),
-        }
-    }
 }
 
 impl Validity {
@@ -145,15 +138,13 @@ pub fn next(held: Option<&Held>, wish: Option<Wish>, seen: Seen, now: Timestamp,
         Err(why) => return Step::MakeAll(why),
     };
 
-    let leaf_is_wanted = wish == Some(Wish::Leaf);
-    let leaf_is_due = leaf.validity.due() <= now;
-    if wish == Some(Wish::Ca) {
-        return Step::AddCa(Reason::Asked);
-    }
-    if ca.due() <= now {
-        return Step::AddCa(Reason::CaDue);
-    }
-    if !can_sign && (leaf_is_due || leaf_is_wanted) {
+    let why_leaf = match wish {
+        Some(Wish::Ca) => return Step::AddCa(Reason::Asked),
+        _ if ca.due() <= now => return Step::AddCa(Reason::CaDue),
+        Some(Wish::Leaf) => Some(Reason::Asked),
+        None => (leaf.validity.due() <= now).then_some(Reason::LeafDue),
+    };
+    if !can_sign && why_leaf.is_some() {
         return Step::AddCa(Reason::CaCannotSign);
     }
     if issuer > 0 {
@@ -163,13 +154,11 @@ pub fn next(held: Option<&Held>, wish: Option<Wish>, seen: Seen, now: Timestamp,
             Some(wait) => Step::Keep(wait),
         };
     }
-    if leaf_is_wanted {
-        return Step::SignLeaf(Reason::Asked);
+    if let Some(why) = why_leaf {
+        return Step::SignLeaf(why);
     }
-    if leaf_is_due {
-        return Step::SignLeaf(Reason::LeafDue);
-    }
-    let until_due = until(leaf.validity.due().min(ca.due()), now);
+    let until_due = leaf.validity.due().min(ca.due()).duration_since(now);
+    let until_due = Duration::try_from(until_due).unwrap_or_default();
     if held.cas.len() == 1 {
         return Step::Keep(until_due);
     }
@@ -200,10 +189,6 @@ fn usable(held: &Held, now: Timestamp) -> Result<(&Leaf, usize), Reason> {
 fn remaining(waited: Option<Duration>, wait: Duration) -> Option<Duration> {
     let left = wait.saturating_sub(waited.unwrap_or_default());
     (waited.is_none() || !left.is_zero()).then_some(left)
-}
-
-fn until(time: Timestamp, now: Timestamp) -> Duration {
-    time.duration_since(now).try_into().unwrap_or_default()
 }
 
 #[cfg(test)]

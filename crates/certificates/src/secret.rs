@@ -1,25 +1,23 @@
 //! Creates and renews the operator's own certificates in the Secret that all replicas share. The first replica that
 //! takes a step writes the Secret, and the others use the content of the Secret.
 
-use super::{
-    generated::Certificates,
+use crate::{
+    Certificates, Error, Places,
     renewal::{self, Held, Seen, Step, Waits, Wish},
 };
 use api::Lenient;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Api, Client, api::PostParams};
 use tokio::time::Instant;
 use tracing::info;
 
 /// The Secret with the certificates, which all replicas read and write.
 pub struct SharedSecret {
     api: Api<Lenient<Secret>>,
-    namespace: String,
     name: String,
+    /// Kind, namespace and name, as messages show them.
+    pub title: String,
 }
 
 /// What this process remembers of the certificates.
@@ -33,24 +31,11 @@ pub struct Memory {
     signs_since: Option<Instant>,
 }
 
-/// Why the Secret cannot be read or brought up to date.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("Secret {namespace}/{name}: {source}")]
-    Api { namespace: String, name: String, source: Box<kube::Error> },
-    #[error("Secret {namespace}/{name} cannot be read: {error}")]
-    Unreadable { namespace: String, name: String, error: String },
-    #[error("certificates cannot be made: {0}")]
-    Generate(#[from] rcgen::Error),
-}
-
 impl SharedSecret {
-    pub fn new(client: Client, namespace: &str, name: &str) -> Self {
-        Self {
-            api: Api::namespaced(client, namespace),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
+    pub fn new(client: Client, places: &Places) -> Self {
+        let (namespace, name) = (&places.secret_namespace, places.secret.clone());
+        let title = format!("Secret {namespace}/{name}");
+        Self { api: Api::namespaced(client, namespace), name, title }
     }
 
     /// Reads the Secret; `None` if it does not exist.
@@ -59,11 +44,9 @@ impl SharedSecret {
     ///
     /// If the API server refuses or does not answer, or the Secret cannot be read.
     pub async fn read(&self) -> Result<Option<Secret>, Error> {
-        let found = self.api.get_opt(&self.name).await.map_err(|source| self.failed(source))?;
-        found.map(|secret| secret.0).transpose().map_err(|invalid| {
-            let (namespace, name) = (self.namespace.clone(), self.name.clone());
-            Error::Unreadable { namespace, name, error: invalid.error }
-        })
+        let found = self.api.get_opt(&self.name).await.map_err(|source| Error::api(&self.title, source))?;
+        let unfit = |error: String| Error::Unfit(format!("{} cannot be read: {error}", self.title));
+        found.map(|secret| secret.0).transpose().map_err(|invalid| unfit(invalid.error))
     }
 
     /// Takes the next step of a renewal, if a step is due. Returns the content of the Secret after the step, and the
@@ -83,7 +66,7 @@ impl SharedSecret {
         // Repeated if another replica has written the Secret first: this replica then uses the other's certificates.
         loop {
             let existing = self.read().await?;
-            let (certificates, wish) = match (existing.as_ref().and_then(certificates), &memory.last) {
+            let (certificates, wish) = match (existing.as_ref().and_then(Certificates::of), &memory.last) {
                 (Some(found), _) => (Some(found), wish),
                 // Deleting the Secret asks for new certificates. The old ones are still served and trusted, so a new
                 // CA is added to them as in a rotation, and no review is refused in the meantime.
@@ -100,12 +83,17 @@ impl SharedSecret {
                 (Step::DropOldCas, Some(certificates)) => certificates.with_newest_ca_alone(),
                 (Step::MakeAll(_), _) | (_, None) => Certificates::generate(dns_names, now)?,
             };
-            let written = match existing {
-                Some(mut secret) => {
-                    secret.data.get_or_insert_default().extend(made.encoded());
-                    self.api.replace(&self.name, &PostParams::default(), &Lenient(Ok(secret))).await
-                }
-                None => self.api.create(&PostParams::default(), &Lenient(Ok(self.secret(&made)))).await,
+            let is_new = existing.is_none();
+            let mut secret = existing.unwrap_or_default();
+            secret.metadata.name = Some(self.name.clone());
+            let data =
+                made.files().map(|(name, pem)| (name.to_owned(), ByteString(pem.clone().into_bytes())));
+            secret.data.get_or_insert_default().extend(data);
+            let (secret, parameters) = (Lenient(Ok(secret)), PostParams::default());
+            let written = if is_new {
+                self.api.create(&parameters, &secret).await
+            } else {
+                self.api.replace(&self.name, &parameters, &secret).await
             };
             match written {
                 Ok(_) => {
@@ -113,30 +101,10 @@ impl SharedSecret {
                     return Ok((made, step));
                 }
                 Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {}
-                Err(source) => return Err(self.failed(source)),
+                Err(source) => return Err(Error::api(&self.title, source)),
             }
         }
     }
-
-    fn secret(&self, certificates: &Certificates) -> Secret {
-        Secret {
-            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
-            data: Some(certificates.encoded()),
-            ..Secret::default()
-        }
-    }
-
-    fn failed(&self, source: kube::Error) -> Error {
-        let (namespace, name) = (self.namespace.clone(), self.name.clone());
-        Error::Api { namespace, name, source: Box::new(source) }
-    }
-}
-
-/// Returns the certificates in a Secret of the operator's own format; `None` if the Secret has another format or its CA
-/// cannot be read.
-pub fn certificates(secret: &Secret) -> Option<Certificates> {
-    let found = Certificates::decoded(secret.data.as_ref()?)?;
-    (!found.held(&[]).cas.is_empty()).then_some(found)
 }
 
 fn tell(secret: &str, step: &Step) {

@@ -1,6 +1,7 @@
 //! Holds the certificate that the listener serves. The certificate can be replaced while the listener runs.
 
-use super::x509;
+use super::x509::{self, Error};
+use parking_lot::RwLock;
 use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{ClientHello, ResolvesServerCert},
@@ -10,28 +11,18 @@ use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
-use tokio::sync::watch;
 use tracing::info;
 
 /// The certificate that new connections get. Until the first certificate is [`set`](Self::set) there is none, and
 /// handshakes fail.
 #[derive(Debug, Default)]
-pub struct ServingCertificate(watch::Sender<Option<Shown>>);
+pub struct ServingCertificate(RwLock<Option<Shown>>);
 
 #[derive(Debug)]
 struct Shown {
     certificate: Arc<CertifiedKey>,
     /// How many handshakes have begun with this certificate.
     handshakes: AtomicU64,
-}
-
-/// Why a certificate cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("certificate or key is not PEM: {0}")]
-    NotPem(#[from] rustls::pki_types::pem::Error),
-    #[error("certificate and key cannot be used: {0}")]
-    Unusable(#[from] rustls::Error),
 }
 
 /// Returns `chain` (leaf first) with the key of the leaf, which is in PEM. Fails if the key belongs to another certificate.
@@ -47,36 +38,24 @@ impl ServingCertificate {
     ///
     /// If the certificates or the key are not PEM, or the key does not belong to the leaf.
     pub fn set(&self, certificates: &str, key: &str) -> Result<(), Error> {
-        let chain = CertificateDer::pem_slice_iter(certificates.as_bytes()).collect::<Result<Vec<_>, _>>()?;
-        let certificate = certified_key(chain, key)?;
-        self.0.send_if_modified(|shown| {
-            if shown.as_ref().is_some_and(|shown| shown.certificate.cert == certificate.cert) {
-                return false;
-            }
+        let certificate = certified_key(x509::certificates(certificates)?, key)?;
+        let mut shown = self.0.write();
+        if shown.as_ref().is_none_or(|shown| shown.certificate.cert != certificate.cert) {
             let new = Shown { certificate: Arc::new(certificate), handshakes: AtomicU64::new(0) };
             if let Some(old) = shown.replace(new) {
-                old.tell();
+                let leaf = old.certificate.cert.first().and_then(|leaf| x509::description(leaf).ok());
+                let leaf = leaf.map(|leaf| (leaf.fingerprint, leaf.validity.until.to_string()));
+                let ((fingerprint, until), handshakes) = (leaf.unzip(), old.handshakes.into_inner());
+                info!(fingerprint, until, handshakes, "certificate replaced");
             }
-            true
-        });
+        }
         Ok(())
-    }
-}
-
-impl Shown {
-    /// Logs that this certificate has been replaced by another one.
-    fn tell(&self) {
-        let leaf = self.certificate.cert.first().and_then(|leaf| x509::description(leaf).ok());
-        let (fingerprint, until) =
-            leaf.map(|leaf| (leaf.fingerprint, leaf.validity.until.to_string())).unzip();
-        let handshakes = self.handshakes.load(Ordering::Relaxed);
-        info!(fingerprint, until, handshakes, "certificate replaced");
     }
 }
 
 impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let shown = self.0.borrow();
+        let shown = self.0.read();
         let shown = shown.as_ref()?;
         shown.handshakes.fetch_add(1, Ordering::Relaxed);
         Some(Arc::clone(&shown.certificate))

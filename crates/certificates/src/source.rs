@@ -1,7 +1,7 @@
-//! Reads and checks certificates of the webhook that are not the operator's own: from cert-manager's Secret or from
-//! mounted files.
+//! Reads the certificates that the webhook presents, and checks those that are not the operator's own: from cert-manager's
+//! Secret or from mounted files.
 
-use super::{presented::PresentedCertificate, renewal::Waits, serving::certified_key, x509};
+use super::{generated::Certificates, renewal::Waits, serving::certified_key, x509};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use std::{
@@ -37,31 +37,30 @@ const CA: &str = "ca.crt";
 /// Certificates that the operator has not made itself.
 pub(super) struct Foreign {
     /// The Secret or the path of the certificate file, for messages.
-    place: String,
+    pub place: String,
     pub shown: PresentedCertificate,
     pub key: String,
 }
 
 impl Foreign {
-    /// Reads the certificates that cert-manager has written into `secret`. `name` is the Secret's name for messages.
+    /// Reads the certificates that cert-manager has written into `secret`, which messages call `title`.
     ///
     /// # Errors
     ///
     /// The reason why the certificates are not used; those that were in use stay in use.
-    pub(super) fn in_secret(name: &str, secret: Option<&Secret>) -> Result<Self, String> {
-        let secret = secret.ok_or_else(|| {
-            format!(
-                "Secret {name} does not exist: cert-manager makes it from a Certificate (certs/README.md); without \
+    pub(super) fn in_secret(title: &str, secret: Option<&Secret>) -> Result<Self, String> {
+        let Some(secret) = secret else {
+            return Err(format!(
+                "{title} does not exist: cert-manager makes it from a Certificate (certs/README.md); without \
                  --enable-cert-manager the operator makes its own"
-            )
-        })?;
-        let text = |key: &'static str| {
-            PresentedCertificate::text(secret, key).ok_or_else(|| {
-                format!("Secret {name} has no {key}: cert-manager has not filled it yet, or somebody else has made it")
-            })
+            ));
         };
+        let missing = |key: &str| {
+            format!("{title} has no {key}: cert-manager has not filled it yet, or somebody else has made it")
+        };
+        let text = |key: &str| PresentedCertificate::text(secret, key).ok_or_else(|| missing(key));
         let shown = PresentedCertificate { certificate: text("tls.crt")?, cas: text(CA)? };
-        Ok(Self { place: format!("Secret {name}"), shown, key: text("tls.key")? })
+        Ok(Self { place: title.to_owned(), shown, key: text("tls.key")? })
     }
 
     /// Reads the certificates in `files`. The CA's file may be missing.
@@ -77,32 +76,28 @@ impl Foreign {
         };
         let cas = read(CA, true)?;
         let shown = PresentedCertificate { certificate: read(&files.certificate, false)?, cas };
-        Ok(Self {
-            place: files.directory.join(&files.certificate).display().to_string(),
-            shown,
-            key: read(&files.key, false)?,
-        })
+        let place = files.directory.join(&files.certificate).display().to_string();
+        Ok(Self { place, shown, key: read(&files.key, false)? })
     }
 
-    /// Checks that the API server can accept these certificates from the host `service_name`.
+    /// Checks that the API server can accept these certificates from the host `service_name`. The error is said of
+    /// [`Self::place`].
     pub(super) fn check(&self, service_name: &str, now: Timestamp) -> Result<(), String> {
-        let unfit = |why: String| format!("{}: {why}", self.place);
-        let chain = x509::certificates(&self.shown.certificate).map_err(|error| unfit(error.to_string()))?;
-        let leaf = x509::description(&chain[0]).map_err(|error| unfit(error.to_string()))?;
+        let chain = x509::certificates(&self.shown.certificate).map_err(|error| error.to_string())?;
+        let leaf = x509::description(&chain[0]).map_err(|error| error.to_string())?;
         certified_key(chain.clone(), &self.key).map_err(|error| {
             let why = error.source().map(ToString::to_string).unwrap_or_default();
-            unfit(format!("the key beside it cannot be used with it: {why}"))
+            format!("the key beside it cannot be used with it: {why}")
         })?;
         if !leaf.validity.includes(now) {
             let (from, until) = (leaf.validity.from, leaf.validity.until);
-            return Err(unfit(format!("it is valid from {from} until {until}: have it renewed")));
+            return Err(format!("it is valid from {from} until {until}: have it renewed"));
         }
         if !x509::lacks(&chain[0], &[service_name.to_owned()]).is_empty() {
-            let names = leaf.names.join(", ");
-            return Err(unfit(format!("it is for {names}: have it made for {service_name}")));
+            return Err(format!("it is for {}: have it made for {service_name}", leaf.names.join(", ")));
         }
         if !self.shown.cas.is_empty() && !self.shown.is_trusted_through(&self.shown.cas) {
-            return Err(unfit(format!("it is not signed by the CA in {CA}: replace all of them together")));
+            return Err(format!("it is not signed by the CA in {CA}: replace all of them together"));
         }
         Ok(())
     }
@@ -119,5 +114,37 @@ impl Files {
     pub(super) fn contents(&self) -> Vec<Option<Vec<u8>>> {
         let names = [self.certificate.as_str(), &self.key, CA];
         names.iter().map(|name| fs::read(Path::new(&self.directory).join(name)).ok()).collect()
+    }
+}
+
+/// A certificate and the CAs that have to be trusted for it, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresentedCertificate {
+    /// The leaf, and the intermediate certificates between the leaf and a CA.
+    pub certificate: String,
+    /// The CAs; empty if they are not known.
+    pub cas: String,
+}
+
+impl PresentedCertificate {
+    /// Reads `secret`, in the operator's own format or in cert-manager's; `None` if it contains no certificate.
+    pub fn of(secret: &Secret) -> Option<Self> {
+        if let Some(found) = Certificates::of(secret) {
+            return Some(Self { certificate: found.certificate, cas: found.ca_certificate });
+        }
+        let cas = Self::text(secret, "ca.crt").unwrap_or_default();
+        Some(Self { certificate: Self::text(secret, "tls.crt")?, cas })
+    }
+
+    /// Whether a client that trusts `cas` (PEM) trusts this certificate.
+    pub fn is_trusted_through(&self, cas: &str) -> bool {
+        let read = |pem| x509::certificates(pem).unwrap_or_default();
+        x509::issuer(&read(&self.certificate), &read(cas)).is_some()
+    }
+
+    /// Returns the text under `key` in `secret`; none if it is missing, empty or not UTF-8.
+    pub(super) fn text(secret: &Secret, key: &str) -> Option<String> {
+        let bytes = &secret.data.as_ref()?.get(key)?.0;
+        String::from_utf8(bytes.clone()).ok().filter(|text| !text.is_empty())
     }
 }

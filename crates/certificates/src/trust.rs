@@ -1,15 +1,12 @@
 //! Brings the webhook's certificates to the places that need them: from the Secret or the mounted files to the listener
 //! and to the webhook configurations.
 
-use super::{
+use crate::{
+    Configurations, Error, Files, Hook, Memory, PresentedCertificate, Registration, ServingCertificate,
+    SharedSecret, Source,
     expiry::Expiry,
-    presented::PresentedCertificate,
-    registration::Registration,
     renewal::{Step, Waits},
-    secret::{self, Memory, SharedSecret},
-    serving::{self, ServingCertificate},
-    source::{Files, Foreign, Source},
-    webhook_configurations::{self, Configurations, Hook},
+    source::Foreign,
     x509,
 };
 use api::Lenient;
@@ -64,28 +61,6 @@ pub struct Places {
     pub validating_configuration: String,
 }
 
-/// Why the webhook is not trusted yet.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error(transparent)]
-    Secret(#[from] secret::Error),
-    #[error(transparent)]
-    Configurations(#[from] webhook_configurations::Error),
-    #[error(transparent)]
-    Serve(#[from] serving::Error),
-    #[error("{0}")]
-    Unfit(String),
-    #[error(
-        "{configuration} does not trust the webhook's certificate: annotate it with cert-manager.io/inject-ca-from, or put the \
-         CA beside the certificate as ca.crt (certs/README.md)"
-    )]
-    NotTrusted { configuration: String },
-    #[error("no certificates are there yet")]
-    NoCertificates,
-    #[error("the webhook does not answer a TLS handshake as {name}: {source}")]
-    Handshake { name: String, source: io::Error },
-}
-
 /// Ensures that the webhook serves a valid certificate which the API server trusts.
 pub struct Trust {
     client: Client,
@@ -112,7 +87,7 @@ impl Trust {
         registry: &mut Registry,
     ) -> Self {
         let expiry = Expiry::new(registry);
-        let secret = SharedSecret::new(client.clone(), &places.secret_namespace, &places.secret);
+        let secret = SharedSecret::new(client.clone(), &places);
         let (memory, trusted, shown) = (AsyncMutex::default(), Mutex::default(), Mutex::default());
         Self { client, places, secret, source, serving, expiry, registration, memory, trusted, shown }
     }
@@ -130,11 +105,7 @@ impl Trust {
         let mut tries = 1;
         loop {
             match self.step(&mut memory, now).await {
-                Err(Error::Configurations(webhook_configurations::Error::Changed { .. }))
-                    if tries < TRIES =>
-                {
-                    tries += 1;
-                }
+                Err(Error::Changed { .. }) if tries < TRIES => tries += 1,
                 result => return result,
             }
         }
@@ -143,41 +114,32 @@ impl Trust {
     async fn step(&self, memory: &mut Memory, now: Timestamp) -> Result<Duration, Error> {
         // The configurations are read before the certificates and patched only in the version that was read. So this
         // replica never overwrites the CAs of another replica with older ones.
-        let (mutating, validating) =
-            (&self.places.mutating_configuration, &self.places.validating_configuration);
-        let configurations = Configurations::read(&self.client, mutating, validating).await;
+        let configurations = Configurations::read(&self.client, &self.places).await;
         if let Ok(configurations) = &configurations {
             self.registration.compare(configurations);
         }
-        match &self.source {
-            Source::Own(waits) => self.keep_own(configurations, waits, memory, now).await,
-            Source::CertManager => {
-                let secret = self.secret.read().await?;
-                let place = format!("{}/{}", self.places.secret_namespace, self.places.secret);
-                let found = Foreign::in_secret(&place, secret.as_ref()).map_err(Error::Unfit)?;
-                self.follow(configurations?, found, None, now).await
-            }
-            Source::Files(files) => {
-                let found = Foreign::in_files(files).map_err(Error::Unfit)?;
-                let cas = Some(found.shown.cas.clone()).filter(|cas| !cas.is_empty());
-                self.follow(configurations?, found, cas, now).await
-            }
-        }
+        let found = match &self.source {
+            Source::Own(waits) => return self.keep_own(configurations, waits, memory, now).await,
+            Source::CertManager => Foreign::in_secret(&self.secret.title, self.secret.read().await?.as_ref()),
+            Source::Files(files) => Foreign::in_files(files),
+        };
+        let found = found.map_err(Error::Unfit)?;
+        self.follow(configurations?, found, now).await
     }
 
     async fn keep_own(
         &self,
-        configurations: Result<Configurations, webhook_configurations::Error>,
+        configurations: Result<Configurations, Error>,
         waits: &Waits,
         memory: &mut Memory,
         now: Timestamp,
     ) -> Result<Duration, Error> {
-        let names = self.dns_names();
+        // `localhost` (as in Kubeflow's operator) is for a webhook that runs on the same machine as the API server.
+        let names = [self.service_name(), "localhost".to_owned()];
         let (certificates, step) = self.secret.advance(&names, None, memory, now, waits).await?;
         self.serving.set(&certificates.certificate, &certificates.key)?;
         memory.holds(&certificates, &certificates.held(&names));
-        let shown = self.expiry.shown(&certificates.certificate, &certificates.ca_certificate, now);
-        shown.map_err(Error::Unfit)?;
+        self.expiry.shown(&certificates.certificate, &certificates.ca_certificate, now)?;
         let still = configurations?.publish(&certificates.ca_certificate).await?;
         memory.record_trust(still);
         *self.trusted.lock() = Some(certificates.ca_certificate);
@@ -187,79 +149,70 @@ impl Trust {
         })
     }
 
-    /// Serves certificates that the operator has not made itself (`found`). `cas`, if given, is written into the
-    /// webhook configurations; otherwise another component, such as cert-manager's CA injector, has to write a
+    /// Serves certificates that the operator has not made itself (`found`). The CAs beside mounted files are written into
+    /// the webhook configurations; otherwise another component, such as cert-manager's CA injector, has to write a
     /// `caBundle` that trusts the certificate. A certificate that is not trusted yet does not replace one that still is
     /// trusted.
     async fn follow(
         &self,
         configurations: Configurations,
         found: Foreign,
-        cas: Option<String>,
         now: Timestamp,
     ) -> Result<Duration, Error> {
         let in_use = self.shown.lock().clone();
         if let Err(why) = found.check(&self.service_name(), now) {
             if let (Some(shown), Some(trusted)) = (in_use, self.trusted.lock().clone()) {
-                self.expiry.shown(&shown.certificate, &trusted, now).map_err(Error::Unfit)?;
+                self.expiry.shown(&shown.certificate, &trusted, now)?;
             }
-            return Err(Error::Unfit(why));
+            return Err(Error::Unfit(format!("{}: {why}", found.place)));
         }
         let hooks = configurations.hooks();
         let trusts =
             |hook: &&Hook| found.shown.is_trusted_through(hook.ca_bundle.as_deref().unwrap_or_default());
-        let (trusted, distrusting) = match cas {
-            Some(cas) => {
-                configurations.publish(&cas).await?;
-                (cas, None)
-            }
-            None => {
-                let bundle = hooks.first().and_then(|hook| hook.ca_bundle.clone());
-                (bundle.unwrap_or_default(), hooks.iter().find(|hook| !trusts(hook)))
-            }
+        let cas = found.shown.cas.clone();
+        let (trusted, distrusting) = if matches!(self.source, Source::Files(_)) && !cas.is_empty() {
+            configurations.publish(&cas).await?;
+            (cas, None)
+        } else {
+            let bundle = hooks.first().and_then(|hook| hook.ca_bundle.clone());
+            (bundle.unwrap_or_default(), hooks.iter().find(|hook| !trusts(hook)))
         };
         // If the new certificate is not trusted yet and the old one is still trusted, the old one stays in use.
         let waits = distrusting.is_some() && in_use.is_some_and(|shown| shown.is_trusted_through(&trusted));
         if !waits {
             self.serving.set(&found.shown.certificate, &found.key)?;
-            self.expiry.shown(&found.shown.certificate, &trusted, now).map_err(Error::Unfit)?;
+            self.expiry.shown(&found.shown.certificate, &trusted, now)?;
             *self.shown.lock() = Some(found.shown);
         }
         *self.trusted.lock() = Some(trusted);
         match distrusting {
-            Some(hook) => Err(Error::NotTrusted { configuration: hook.configuration.clone() }),
+            Some(hook) => Err(Error::Unfit(format!(
+                "{} does not trust the webhook's certificate: annotate it with cert-manager.io/inject-ca-from, or put the \
+                 CA beside the certificate as ca.crt (certs/README.md)",
+                hook.configuration
+            ))),
             None => Ok(Duration::MAX),
         }
     }
 
     /// Yields whenever the certificates or a webhook configuration have changed, so that [`establish`](Self::establish)
     /// should be called. Each watch is recorded in `watches`.
-    pub fn changes(&self, watches: &Watches, watch_seconds: u32) -> impl Stream<Item = ()> + Send + use<> {
-        let client = &self.client;
-        let Places { secret_namespace, secret, mutating_configuration, validating_configuration, .. } =
-            &self.places;
+    pub fn changes(&self, watches: &Watches, seconds: u32) -> impl Stream<Item = ()> + Send + use<> {
+        let (client, places) = (&self.client, &self.places);
         let certificates = match &self.source {
             Source::Own(_) | Source::CertManager => {
-                let client = watches.begin(client, Secret::url_path(&(), Some(secret_namespace)));
-                changes::<Secret>(Api::namespaced(client, secret_namespace), secret, watch_seconds)
+                let namespace = &places.secret_namespace;
+                let client = watches.begin(client, Secret::url_path(&(), Some(namespace)));
+                changes::<Secret>(Api::namespaced(client, namespace), &places.secret, seconds)
             }
             Source::Files(files) => changes_of(files.clone()),
         };
-        let mutating = watches.begin(client, MutatingWebhookConfiguration::url_path(&(), None));
-        let validating = watches.begin(client, ValidatingWebhookConfiguration::url_path(&(), None));
-        stream::select_all([
-            certificates,
-            changes::<MutatingWebhookConfiguration>(
-                Api::all(mutating),
-                mutating_configuration,
-                watch_seconds,
-            ),
-            changes::<ValidatingWebhookConfiguration>(
-                Api::all(validating),
-                validating_configuration,
-                watch_seconds,
-            ),
-        ])
+        let (mutating, validating) = (&places.mutating_configuration, &places.validating_configuration);
+        let watched = watches.begin(client, MutatingWebhookConfiguration::url_path(&(), None));
+        let mutating = changes::<MutatingWebhookConfiguration>(Api::all(watched), mutating, seconds);
+        let watched = watches.begin(client, ValidatingWebhookConfiguration::url_path(&(), None));
+        let validating = changes::<ValidatingWebhookConfiguration>(Api::all(watched), validating, seconds);
+        stream::select_all([certificates, mutating, validating])
     }
 
     /// Checks with a TLS handshake that the API server can trust the webhook at `address`: the webhook's certificate
@@ -270,36 +223,29 @@ impl Trust {
     /// If the certificate is not trusted, or the webhook does not answer in time.
     pub async fn handshake(&self, address: SocketAddr) -> Result<(), Error> {
         let trusted = self.trusted.lock().clone();
-        let cas = trusted.ok_or(Error::NoCertificates)?;
+        let cas = trusted.ok_or_else(|| Error::Unfit("no certificates are there yet".to_owned()))?;
         let name = self.service_name();
-        let done = handshake(address, &name, &cas).await;
-        done.map_err(|source| Error::Handshake { name, source })
+        let failed =
+            |error: io::Error| format!("the webhook does not answer a TLS handshake as {name}: {error}");
+        handshake(address, &name, &cas).await.map_err(|error| Error::Unfit(failed(error)))
     }
 
     /// Returns the host name under which the API server calls the Service.
     fn service_name(&self) -> String {
         format!("{}.{}.svc", self.places.service, self.places.service_namespace)
     }
-
-    /// Returns the names that the operator's own leaf is made for. `localhost` (as in Kubeflow's operator) is for a
-    /// webhook that runs on the same machine as the API server.
-    fn dns_names(&self) -> Vec<String> {
-        vec![self.service_name(), "localhost".to_owned()]
-    }
 }
 
 /// Yields whenever the files have changed. The files are read periodically: a mounted volume changes through symbolic
 /// links, and the operator gets no notification of that.
 fn changes_of(files: Files) -> stream::BoxStream<'static, ()> {
-    let changes = stream::unfold(files.contents(), move |before| {
-        let files = files.clone();
-        async move {
-            loop {
-                sleep(BETWEEN_READS).await;
-                let now = files.contents();
-                if now != before {
-                    return Some(((), now));
-                }
+    let begin = files.contents();
+    let changes = stream::unfold((files, begin), |(files, before)| async move {
+        loop {
+            sleep(BETWEEN_READS).await;
+            let now = files.contents();
+            if now != before {
+                return Some(((), (files, now)));
             }
         }
     });
@@ -311,40 +257,31 @@ fn changes_of(files: Files) -> stream::BoxStream<'static, ()> {
 fn changes<K>(
     api: Api<Lenient<PartialObjectMeta<K>>>,
     name: &str,
-    watch_seconds: u32,
+    seconds: u32,
 ) -> stream::BoxStream<'static, ()>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static,
 {
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}")).timeout(watch_seconds);
-    let kind = K::kind(&()).into_owned();
-    let name = name.to_owned();
-    watcher(api, config)
-        .default_backoff()
-        .filter_map(move |event| {
-            let changed = match event {
-                // The beginning and the end of a list are no changes of the object.
-                Ok(watcher::Event::Init | watcher::Event::InitDone) => None,
-                Ok(_) => Some(()),
-                Err(error) => {
-                    warn!(kind, name, %error, "the watch is retried");
-                    None
-                }
-            };
-            std::future::ready(changed)
-        })
-        .boxed()
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}")).timeout(seconds);
+    let (kind, name) = (K::kind(&()).into_owned(), name.to_owned());
+    let changed = watcher(api, config).default_backoff().filter_map(move |event| {
+        if let Err(error) = &event {
+            warn!(kind, name, %error, "the watch is retried");
+        }
+        // The beginning and the end of a list are no changes of the object.
+        let is_change = !matches!(event, Err(_) | Ok(watcher::Event::Init | watcher::Event::InitDone));
+        std::future::ready(is_change.then_some(()))
+    });
+    changed.boxed()
 }
 
 /// Performs a TLS handshake with the server at `address`, whose certificate has to be valid for `name` and signed by
 /// one of `cas` (PEM).
 async fn handshake(address: SocketAddr, name: &str, cas: &str) -> io::Result<()> {
     let roots = x509::roots(cas).map_err(io::Error::other)?;
-    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions().map_err(io::Error::other)?;
+    let config = config.with_root_certificates(roots).with_no_client_auth();
     let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
     let connect = async {
         let stream = TcpStream::connect(address).await?;

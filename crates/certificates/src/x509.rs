@@ -13,10 +13,10 @@ use rustls::{
     server::ParsedCertificate,
 };
 use sha2::{Digest, Sha256};
-use std::{fmt::Write, net::IpAddr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 use x509_parser::{extensions::GeneralName, parse_x509_certificate, time::ASN1Time};
 
-/// Why a PEM text or a certificate cannot be read.
+/// Why a PEM text or a certificate cannot be read, or not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("not PEM: {0}")]
@@ -25,6 +25,8 @@ pub enum Error {
     Empty,
     #[error("not an X.509 certificate: {0}")]
     NotX509(String),
+    #[error("certificate and key cannot be used: {0}")]
+    Unusable(#[from] rustls::Error),
 }
 
 /// The content of a certificate, as far as it is needed.
@@ -61,21 +63,15 @@ pub fn description(certificate: &CertificateDer<'_>) -> Result<Description, Erro
     let time = |time: ASN1Time| {
         Timestamp::from_second(time.timestamp()).map_err(|error| Error::NotX509(error.to_string()))
     };
+    let valid = x509.validity();
     let alternatives = x509.subject_alternative_name().map_err(|error| Error::NotX509(error.to_string()))?;
     let names = alternatives.iter().flat_map(|extension| &extension.value.general_names);
-    let mut fingerprint = String::new();
-    for byte in Sha256::digest(certificate) {
-        write!(fingerprint, "{byte:02x}").expect("writing to a String cannot fail");
-    }
     Ok(Description {
         subject: x509.subject().to_string(),
         issuer: x509.issuer().to_string(),
         names: names.filter_map(name).collect(),
-        validity: Validity {
-            from: time(x509.validity().not_before)?,
-            until: time(x509.validity().not_after)?,
-        },
-        fingerprint,
+        validity: Validity { from: time(valid.not_before)?, until: time(valid.not_after)? },
+        fingerprint: Sha256::digest(certificate).into_iter().map(|byte| format!("{byte:02x}")).collect(),
     })
 }
 
@@ -128,8 +124,7 @@ pub fn lacks(leaf: &CertificateDer<'_>, names: &[String]) -> Vec<String> {
 /// Returns a store that trusts the CAs in `pem`.
 pub(super) fn roots(pem: &str) -> Result<RootCertStore, rustls::Error> {
     let mut roots = RootCertStore::empty();
-    let cas = certificates(pem).map_err(|error| rustls::Error::General(error.to_string()))?;
-    for ca in cas {
+    for ca in certificates(pem).map_err(|error| rustls::Error::General(error.to_string()))? {
         roots.add(ca)?;
     }
     Ok(roots)

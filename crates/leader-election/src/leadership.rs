@@ -1,23 +1,22 @@
 //! Runs the work of the leader only while this process holds the lease. Everything else (the webhook) runs in every
 //! process.
 
-use super::{
-    lease::{self, Step, Timing},
-    lease_object::{Error, LeaseObject},
-};
-use api::version;
+use super::lease::{self, Step, Timing};
+use api::{Lenient, version};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::Client;
+use kube::{Api, Client, api::PostParams};
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
-use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout_at};
+use std::{fmt::Display, time::Duration};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 /// A candidate for the lease.
 pub struct Leadership {
-    lease: LeaseObject,
+    leases: Api<Lenient<Lease>>,
+    /// The name of the lease.
+    name: String,
     /// `<pod>_<uuid>`, as in Kubeflow's operator.
     me: String,
     timing: Timing,
@@ -44,10 +43,9 @@ impl Leadership {
         let leads = Gauge::default();
         let registry = registry.sub_registry_with_label(("name".into(), name.to_owned().into()));
         registry.register("leader_election_master_status", "1 where this process leads", leads.clone());
-        let me = format!("{pod}_{}", drawn());
-        // Half the deadline, so that a second attempt is possible before the deadline.
-        let lease = LeaseObject::new(client, (namespace, name), timing.renew_deadline / 2);
-        Self { lease, me, timing, leads }
+        #[expect(clippy::disallowed_methods, reason = "each process of a pod is a candidate of its own")]
+        let me = format!("{pod}_{}", uuid::Uuid::new_v4());
+        Self { leases: Api::namespaced(client, namespace), name: name.to_owned(), me, timing, leads }
     }
 
     /// Runs `work` whenever this process holds the lease, until `stop`, and then releases the lease. If the lease is
@@ -60,7 +58,7 @@ impl Leadership {
         stop: CancellationToken,
     ) {
         while let Some(mut held) = stop.run_until_cancelled(self.acquired(&stands_by)).await {
-            info!(lease = self.lease.name(), identity = self.me, "leading");
+            info!(lease = self.name, identity = self.me, "leading");
             self.leads.set(1);
             let has_ended = tokio::select! {
                 // `lost` is polled first, so that `work` does not continue after it has blocked the thread for too
@@ -74,7 +72,7 @@ impl Leadership {
                 self.release(held).await;
                 return;
             }
-            warn!(lease = self.lease.name(), "the lease is lost: applications are left to whoever leads now");
+            warn!(lease = self.name, "the lease is lost: applications are left to whoever leads now");
         }
     }
 
@@ -91,14 +89,14 @@ impl Leadership {
                     let found = seen.as_ref().and_then(|(lease, _)| lease.holder_identity.clone());
                     if holder != found {
                         holder = found;
-                        info!(lease = self.lease.name(), holder, "standing by");
+                        info!(lease = self.name, holder, "standing by");
                         stands_by();
                     }
                     pause
                 }
                 Err(found) => {
-                    if error != found.to_string() {
-                        error = found.to_string();
+                    if error != found {
+                        error = found;
                         warn!(error, "the lease cannot be taken yet");
                     }
                     self.timing.retry_period
@@ -109,8 +107,8 @@ impl Leadership {
     }
 
     /// Tries once to take the lease. Returns the lease, or how long to wait before the next attempt.
-    async fn tried(&self, seen: &mut Option<(LeaseSpec, Instant)>) -> Result<Result<Held, Duration>, Error> {
-        let found = self.lease.read().await?;
+    async fn tried(&self, seen: &mut Option<(LeaseSpec, Instant)>) -> Result<Result<Held, Duration>, String> {
+        let found = self.read().await?;
         let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
         if spec.as_ref() != seen.as_ref().map(|(spec, _)| spec) {
             *seen = spec.clone().map(|spec| (spec, Instant::now()));
@@ -154,7 +152,7 @@ impl Leadership {
             let there = match self.write(Some(found.clone()), spec).await {
                 Ok(Some(renewed)) => return Some(renewed),
                 // Another client has written the lease: read it again.
-                Ok(None) => self.lease.read().await,
+                Ok(None) => self.read().await,
                 Err(error) => Err(error),
             };
             match there {
@@ -163,10 +161,7 @@ impl Leadership {
                     // the last version that it has seen, and the API server keeps the watch waiting, without an error,
                     // until versions have reached that number again (kubernetes/kubernetes#107457). So all caches, and
                     // everything remembered of applications, have to be built anew, as after a change of leaders.
-                    warn!(
-                        lease = self.lease.name(),
-                        "resource versions have gone backwards: was etcd restored?"
-                    );
+                    warn!(lease = self.name, "resource versions have gone backwards: was etcd restored?");
                     return None;
                 }
                 Ok(Some(there)) => {
@@ -183,30 +178,65 @@ impl Leadership {
         }
     }
 
+    /// Returns the lease as it is now; none if it does not exist.
+    async fn read(&self) -> Result<Option<Lease>, String> {
+        let found = self.in_time(self.leases.get_opt(&self.name)).await?;
+        let found = found.map_err(|error| self.failed(error))?;
+        found.map(|lease| self.readable(lease)).transpose()
+    }
+
     /// Writes the lease over `found`, or creates it. Returns none if another client has written since.
-    async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Option<Held>, Error> {
-        let renewed = Instant::now();
-        let written = self.lease.write(found, spec).await?;
-        Ok(written.map(|lease| Held { lease, renewed }))
+    async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Option<Held>, String> {
+        let (renewed, is_new) = (Instant::now(), found.is_none());
+        let mut lease = Lease { spec: Some(spec), ..found.unwrap_or_default() };
+        lease.metadata.name = Some(self.name.clone());
+        let (lease, parameters) = (Lenient(Ok(lease)), PostParams::default());
+        let written = if is_new {
+            self.in_time(self.leases.create(&parameters, &lease)).await?
+        } else {
+            self.in_time(self.leases.replace(&self.name, &parameters, &lease)).await?
+        };
+        match written {
+            Err(kube::Error::Api(status))
+                // A creation is answered with 404 if the namespace does not exist, which is an error.
+                if status.is_conflict() || status.is_already_exists() || status.is_not_found() && !is_new =>
+            {
+                Ok(None)
+            }
+            written => {
+                let lease = self.readable(written.map_err(|error| self.failed(error))?)?;
+                Ok(Some(Held { lease, renewed }))
+            }
+        }
+    }
+
+    fn readable(&self, lease: Lenient<Lease>) -> Result<Lease, String> {
+        let name = &self.name;
+        lease.0.map_err(|invalid| format!("Lease {name} cannot be read: {}; delete it", invalid.error))
+    }
+
+    async fn in_time<T>(
+        &self,
+        call: impl Future<Output = kube::Result<T>>,
+    ) -> Result<kube::Result<T>, String> {
+        // Half the deadline, so that a second attempt is possible before the deadline.
+        let patience = self.timing.renew_deadline / 2;
+        timeout(patience, call).await.map_err(|_| self.failed("no answer in time"))
+    }
+
+    fn failed(&self, why: impl Display) -> String {
+        format!("Lease {}: {why}", self.name)
     }
 
     async fn release(&self, held: Held) {
         let spec = lease::released(&held.lease.spec.clone().unwrap_or_default(), now());
         match self.write(Some(held.lease), spec).await {
-            Ok(_) => info!(lease = self.lease.name(), "lease given back"),
+            Ok(_) => info!(lease = self.name, "lease given back"),
             Err(error) => {
                 warn!(%error, "the lease is not given back: the next leader has to wait for its end")
             }
         }
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "two processes of one pod, one after the other, are two candidates"
-)]
-fn drawn() -> uuid::Uuid {
-    uuid::Uuid::new_v4()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the clock of the lease, for whoever reads it")]
@@ -221,7 +251,6 @@ mod tests {
     use kube::client::{Body, ClientBuilder};
     use serde_json::{Value, json};
     use std::sync::{Arc, Mutex};
-    use tokio::time::timeout;
 
     type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

@@ -39,20 +39,15 @@ pub fn next(
 ) -> Step {
     let holder = seen.and_then(|lease| lease.holder_identity.as_deref()).filter(|holder| !holder.is_empty());
     let transitions = seen.and_then(|lease| lease.lease_transitions).unwrap_or_default();
-    match holder {
-        Some(holder) if holder == me => {
-            let acquired = seen.and_then(|lease| lease.acquire_time.clone());
-            Step::Write(held(me, acquired.unwrap_or(MicroTime(now)), transitions, now, timing))
-        }
+    let (acquired, transitions) = match holder {
+        Some(holder) if holder == me => (seen.and_then(|lease| lease.acquire_time.clone()), transitions),
         Some(_) if unchanged < patience(seen, timing) => {
-            Step::Wait((patience(seen, timing) - unchanged).min(timing.retry_period / 2))
+            return Step::Wait((patience(seen, timing) - unchanged).min(timing.retry_period / 2));
         }
         // The lease was released, or its holder is silent.
-        _ => {
-            let transitions = transitions.saturating_add(i32::from(seen.is_some()));
-            Step::Write(held(me, MicroTime(now), transitions, now, timing))
-        }
-    }
+        _ => (None, transitions.saturating_add(i32::from(seen.is_some()))),
+    };
+    Step::Write(held(me, acquired.unwrap_or(MicroTime(now)), transitions, now, timing))
 }
 
 /// Returns the lease after its holder has given it up: the next candidate need not wait.

@@ -5,7 +5,6 @@
 
 mod leadership;
 mod lease;
-mod lease_object;
 
 pub use leadership::Leadership;
 pub use lease::Timing;

@@ -1,6 +1,8 @@
 //! The flags about batch schedulers, which place the pods of an application as one group.
 
 use super::ExtensionFlags;
+use crate::settings::values::checked;
+use anyhow::anyhow;
 use batch_schedulers::BatchSchedulers;
 use clap::Args;
 use plan::extension::Extension;
@@ -37,16 +39,14 @@ impl BatchSchedulerSettings {
 }
 
 impl ExtensionFlags for BatchSchedulerSettings {
-    fn extension(&self) -> Result<Arc<dyn Extension>, String> {
+    fn extension(&self) -> anyhow::Result<Arc<dyn Extension>> {
         if !self.enable_batch_scheduler {
             return Ok(Arc::new(BatchSchedulers::off()));
         }
         let default = Some(&self.default_batch_scheduler).filter(|name| !name.is_empty()).cloned();
         let names = self.kube_scheduler_names().cloned().collect();
-        match BatchSchedulers::new(names, self.enable_kubernetes_gangs, default) {
-            Ok(schedulers) => Ok(Arc::new(schedulers)),
-            Err(why) => Err(format!("--default-batch-scheduler: {why}")),
-        }
+        let schedulers = BatchSchedulers::new(names, self.enable_kubernetes_gangs, default);
+        Ok(Arc::new(schedulers.map_err(|why| anyhow!("--default-batch-scheduler: {why}"))?))
     }
 
     fn is_on(&self) -> bool {
@@ -54,12 +54,10 @@ impl ExtensionFlags for BatchSchedulerSettings {
     }
 
     fn roles(&self) -> Vec<&'static str> {
+        let has_others = self.kube_scheduler_names().next().is_some();
         let all = [
             (true, include_str!("../../../manifests/rbac/batch-scheduler.yaml")),
-            (
-                self.kube_scheduler_names().next().is_some(),
-                include_str!("../../../manifests/rbac/coscheduling.yaml"),
-            ),
+            (has_others, include_str!("../../../manifests/rbac/coscheduling.yaml")),
             (self.enable_kubernetes_gangs, include_str!("../../../manifests/rbac/kubernetes-gangs.yaml")),
         ];
         let is_needed = |(is_needed, _): &(bool, _)| self.enable_batch_scheduler && *is_needed;
@@ -71,9 +69,6 @@ impl ExtensionFlags for BatchSchedulerSettings {
 /// included.
 fn scheduler(text: &str) -> Result<String, String> {
     let name = text.trim().trim_matches('"');
-    if name.is_empty() || validation::is_object_name(name) {
-        Ok(name.to_owned())
-    } else {
-        Err("is not the name of a scheduler (try `volcano`)".to_owned())
-    }
+    let is_name = name.is_empty() || validation::is_object_name(name);
+    checked(name, is_name, "is not the name of a scheduler (try `volcano`)")
 }

@@ -133,8 +133,9 @@ pub(super) fn settings(arguments: &[String]) -> Settings {
     let program = ["spark-operator".to_owned()];
     match Flags::try_parse_from(program.iter().chain(arguments)).unwrap().command {
         Command::Run(settings) => *settings,
-        Command::Controller { command: HalfCommand::Start(half) }
-        | Command::Webhook { command: HalfCommand::Start(half) } => half.settings,
+        Command::Controller(HalfCommand::Start(half)) | Command::Webhook(HalfCommand::Start(half)) => {
+            half.settings
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -19,7 +19,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use serde_json::{Map, Value, json};
-use spark_operator::process_limits;
+use spark_operator::process;
 use std::{
     collections::BTreeMap,
     env,
@@ -195,7 +195,7 @@ fn application_review(spec: &Value) -> Bytes {
 async fn server() {
     let Ok(what) = env::var(SERVE) else { return };
     // The operator process has the same setting.
-    process_limits::take_small_pages().unwrap();
+    process::take_small_pages().unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let certificate = Arc::new(ServingCertificate::default());
     let made = Certificates::generate(&["localhost".to_owned()], now()).unwrap();

@@ -159,7 +159,8 @@ impl Operator {
 
     /// Returns the lines of the log that are about clients of the webhook, and not about the API server.
     pub(super) fn logged_of_clients(&self) -> Vec<String> {
-        let cluster = ["::operator", "::admin", "_certificates::registration", "_certificates::trust"];
+        let cluster =
+            ["::operator", "::process", "::admin", "_certificates::registration", "_certificates::trust"];
         let is_of_clients =
             |line: &&str| !cluster.iter().any(|target| line.contains(&format!("\"spark_operator{target}\"")));
         self.log().lines().filter(is_of_clients).map(str::to_owned).collect()

@@ -1,0 +1,26 @@
+//! Why the webhook is not trusted yet.
+
+use super::x509;
+
+/// Why certificates or webhook configurations cannot be read, made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A request failed. `object` is the kind and the name of the object.
+    #[error("{object}: {source}")]
+    Api { object: String, source: Box<kube::Error> },
+    #[error("{object} has changed since it was read")]
+    Changed { object: String },
+    #[error("certificates cannot be made: {0}")]
+    Generate(#[from] rcgen::Error),
+    #[error(transparent)]
+    Unusable(#[from] x509::Error),
+    /// The certificates or an object are not what they have to be: a sentence.
+    #[error("{0}")]
+    Unfit(String),
+}
+
+impl Error {
+    pub(super) fn api(object: &str, source: kube::Error) -> Self {
+        Self::Api { object: object.to_owned(), source: Box::new(source) }
+    }
+}
