@@ -163,7 +163,7 @@ fn in_words(error: BoxError) -> BoxError {
     if error.is::<kube::Error>() {
         return error;
     }
-    let causes = successors(error.source(), |cause| cause.source()).map(|cause| format!(": {cause}"));
+    let causes = successors(error.source(), |&cause| cause.source()).map(|cause| format!(": {cause}"));
     format!("the API server cannot be reached: {error}{}", causes.collect::<String>()).into()
 }
 

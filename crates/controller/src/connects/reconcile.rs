@@ -1,0 +1,483 @@
+//! Brings a SparkConnect a step further: observes, decides, acts, and records the result.
+
+use super::{
+    super::{
+        Error, FRESH_FACTS, calls,
+        kept::KeptConnect,
+        source::{Reconciler, Source},
+    },
+    Context, KnownGateway,
+    execute::Applied,
+};
+use api::SparkConnect;
+use connect::{Action, Plan, Policy};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use plan::between;
+use std::time::Duration;
+use tracing::{Span, debug, info};
+
+/// The longest time for which a new SparkConnect waits for the end of objects that a deleted one of its name has left:
+/// Kubernetes deletes them in a moment, unless a finalizer keeps them. Then they count as those of somebody else.
+const LEFT: Duration = Duration::from_secs(600);
+/// The pause before an object is applied again that was refused: whatever refuses it may take it later.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+
+impl Reconciler for Context {
+    type Kind = SparkConnect;
+    type Part = KeptConnect;
+
+    fn source(&self) -> &Source<SparkConnect, KeptConnect> {
+        &self.source
+    }
+
+    async fn reconcile(&self, connect: &SparkConnect, now: Timestamp) -> Result<Option<Duration>, Error> {
+        // By the API server's clock as well: if the local one jumped ahead, all servers would seem to be idle.
+        let now = (self.server_time)().map_or(now, |server| server.min(now));
+        let state = connect.state();
+        Span::current().record("state", state.as_str());
+        let policy = Policy { gateway: self.gateway.as_ref().map(KnownGateway::now), ..self.policy.clone() };
+        let mut seen = self.observe(connect, now).await?;
+        let mut plan = connect::next(connect, &seen.facts, now, &policy);
+        if self.look_for(connect, &plan.wanted, &mut seen).await? {
+            plan = connect::next(connect, &seen.facts, now, &policy);
+        }
+        let age = connect.creation_timestamp().map_or(Duration::ZERO, |created| between(created.0, now));
+        if seen.is_left && age < LEFT {
+            debug!("a SparkConnect of this name has left something, which is about to be deleted");
+            return Ok(Some(FRESH_FACTS));
+        }
+        let Plan { actions, wanted, status, events, mut wake } = plan;
+        let is_about_server =
+            |action: &Action| matches!(action, Action::CreateServer(_) | Action::DeleteServer { .. });
+        // A decision on a stale copy may end sessions, or start a server that nobody wants any more.
+        if actions.iter().any(is_about_server)
+            && !calls::is_current(&self.source.cluster.client, connect, "GET of the SparkConnect").await?
+        {
+            return Ok(Some(FRESH_FACTS));
+        }
+        // A server that starts needs its ConfigMap.
+        let is_creation = |action: &Action| matches!(action, Action::CreateServer(_));
+        let (creations, others): (Vec<_>, Vec<_>) = actions.into_iter().partition(is_creation);
+        let is_deleted = others.contains(&Action::DeleteConnect);
+        for action in others {
+            self.execute(connect, action).await?;
+        }
+        let applied = self.apply(connect, wanted, &seen.versions, now).await?;
+        if applied != Applied::All {
+            wake = Some(wake.map_or(REFUSED_PAUSE, |wake| wake.min(REFUSED_PAUSE)));
+        }
+        if applied != Applied::Refused {
+            for action in creations {
+                self.execute(connect, action).await?;
+            }
+        }
+        if !is_deleted && connect.status.clone().unwrap_or_default() != status {
+            let (_, is_outdated) = self.source.write(connect, &connect.status, &status).await?;
+            if status.state != state {
+                info!(from = state.as_str(), to = status.state.as_str(), "state changed");
+            }
+            // What follows from the new status is decided when the watches have reported what was made.
+            let next = if is_outdated { Duration::ZERO } else { FRESH_FACTS };
+            wake = Some(wake.map_or(next, |wake| wake.min(next)));
+        }
+        // Each version of the status is decided on once, and each event tells of a change of it.
+        let occasion = connect.resource_version().unwrap_or_default();
+        for event in &events {
+            self.source.cluster.send_event(connect, &occasion, event, now).await;
+        }
+        Ok(wake)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            super::{Cluster, Setup},
+            ConnectSetup, GatewaySetup,
+        },
+        *,
+    };
+    use api::{ConnectState, names::annotation};
+    use http::{Method, Request, Response};
+    use kube::{
+        client::{Body, ClientBuilder},
+        runtime::reflector,
+    };
+    use parking_lot::Mutex;
+    use serde_json::{Value, from_slice, from_value, json};
+    use std::{collections::BTreeMap, sync::Arc};
+    use submission::exposure::UrlFormat;
+
+    /// An API server with these objects by their paths, which refuses those of one kind if it is to.
+    #[derive(Clone, Default)]
+    struct Server {
+        objects: Arc<Mutex<BTreeMap<String, Value>>>,
+        refuses: Arc<Mutex<Option<&'static str>>>,
+        asked: Arc<Mutex<Vec<String>>>,
+        /// The calls that are still answered before one fails, and how that fails.
+        fault: Arc<Mutex<Option<(usize, Fault)>>>,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Fault {
+        /// The call has no effect.
+        Refused,
+        /// The call has its effect, and nobody hears of it.
+        Lost,
+    }
+
+    const CONNECT: &str = "/apis/sparkoperator.k8s.io/v1alpha1/namespaces/ours/sparkconnects/pi";
+    const POD: &str = "/api/v1/namespaces/ours/pods/pi-server";
+
+    impl Server {
+        async fn answer(self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            self.asked.lock().push(format!("{method} {}", path.rsplit('/').next().unwrap_or_default()));
+            let fault = self.fails();
+            let body = request.into_body().collect_bytes().await?;
+            let sent: Value = from_slice(&body).unwrap_or_default();
+            let mut objects = self.objects.lock();
+            let of_status = path.strip_suffix("/status").map(str::to_owned);
+            let refusal = |code: u16, reason: &str, message: &str| {
+                let status = json!({"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": code});
+                (code, status)
+            };
+            let is_refused = self.refuses.lock().is_some_and(|kind| path.split('/').any(|part| part == kind));
+            let expected = &sent["preconditions"]["resourceVersion"];
+            let there = objects.get(&path).map(|there| &there["metadata"]["resourceVersion"]);
+            let is_outdated = !expected.is_null() && there.is_some_and(|there| there != expected);
+            let failed = || refusal(500, "InternalError", "no answer");
+            let is_there = |name: &str| objects.contains_key(&format!("{path}/{name}"));
+            let is_taken = sent["metadata"]["name"].as_str().is_some_and(is_there);
+            let (code, answer) = match (method, of_status) {
+                _ if fault == Some(Fault::Refused) => failed(),
+                (Method::POST, _) if is_taken => refusal(409, "AlreadyExists", "there is one"),
+                (Method::PATCH, Some(of)) => {
+                    let connect = objects.get_mut(&of).unwrap();
+                    write_status(connect, &sent["status"]);
+                    (200, connect.clone())
+                }
+                (Method::PATCH | Method::POST, None) if is_refused => {
+                    refusal(403, "Forbidden", "exceeded quota")
+                }
+                (Method::PATCH, None) => {
+                    let mut applied = sent;
+                    applied["metadata"]["resourceVersion"] = json!("7");
+                    applied["metadata"]["uid"] = json!(path);
+                    objects.insert(path, applied.clone());
+                    (200, applied)
+                }
+                (Method::POST, _) => {
+                    let name = sent["metadata"]["name"].as_str().unwrap_or_default();
+                    objects.insert(format!("{path}/{name}"), sent.clone());
+                    (201, sent)
+                }
+                (Method::DELETE, _) if is_outdated => refusal(409, "Conflict", "it has changed"),
+                (Method::DELETE, _) => (200, objects.remove(&path).unwrap_or_default()),
+                _ => match objects.get(&path) {
+                    Some(there) => (200, there.clone()),
+                    None => refusal(404, "NotFound", "none"),
+                },
+            };
+            let (code, answer) = if fault.is_some() { failed() } else { (code, answer) };
+            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            Ok(answer.expect("it is well formed"))
+        }
+
+        /// Returns how this call fails, if it does.
+        fn fails(&self) -> Option<Fault> {
+            let mut fault = self.fault.lock();
+            let (left, how) = (*fault)?;
+            *fault = left.checked_sub(1).map(|left| (left, how));
+            (left == 0).then_some(how)
+        }
+
+        /// Has the kubelet say that the server takes connections, if there is one.
+        fn runs(&self) {
+            if let Some(pod) = self.objects.lock().get_mut(POD) {
+                pod["status"] = json!({
+                    "phase": "Running", "podIP": "10.0.0.7", "conditions": [{"type": "Ready", "status": "True"}],
+                });
+            }
+        }
+
+        fn context(&self) -> Context {
+            let server = self.clone();
+            let service = tower::service_fn(move |request| server.clone().answer(request));
+            let setup = Setup::of_tests(ClientBuilder::new(service, "default").build(), "ours");
+            let cluster = Cluster::new(&setup, reflector::store().0);
+            let connect = ConnectSetup { policy: Policy::new("k8s://api"), gateway: None };
+            let metadata = json!({"name": "pi", "namespace": "ours", "uid": "u", "resourceVersion": "1"});
+            let spec = json!({"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}});
+            let kind = ("sparkoperator.k8s.io/v1alpha1", "SparkConnect");
+            let object = json!({"apiVersion": kind.0, "kind": kind.1, "metadata": metadata, "spec": spec});
+            self.objects.lock().entry(CONNECT.to_owned()).or_insert(object);
+            Context::new(cluster, &setup, connect, reflector::store().0)
+        }
+
+        fn context_with_gateway(&self, server_time: Option<Timestamp>) -> Context {
+            let gateway = connect::Gateway { namespace: "ours".to_owned(), ..connect::Gateway::default() };
+            let setup = GatewaySetup { gateway, ports: 1..=2, policy: "ports".to_owned() };
+            let (gateway, server_time) = (Some(KnownGateway::new(setup)), Arc::new(move || server_time));
+            Context { gateway, server_time, ..self.context() }
+        }
+
+        /// Makes a server, and has the kubelet say that it takes connections.
+        async fn is_ready(&self, context: &Context) {
+            self.look(context).await;
+            self.runs();
+            self.look(context).await;
+        }
+
+        /// Lets the operator work on the SparkConnect as it is now. Returns what it has asked.
+        async fn look(&self, context: &Context) -> Vec<String> {
+            let connect = self.objects.lock()[CONNECT].clone();
+            context.reconcile(&from_value(connect).unwrap(), super::super::super::now()).await.unwrap();
+            std::mem::take(&mut *self.asked.lock())
+        }
+    }
+
+    /// Writes a status as the API server does.
+    fn write_status(connect: &mut Value, status: &Value) {
+        let version: u64 = connect["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        connect["metadata"]["resourceVersion"] = json!((version + 1).to_string());
+        for (field, value) in status.as_object().unwrap() {
+            connect["status"][field] = value.clone();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_is_made_after_what_it_needs_and_nothing_is_applied_twice() {
+        let server = Server::default();
+        let context = server.context();
+        let first = server.look(&context).await;
+        let expected = [
+            "GET pi-server",
+            "GET pi-conf",
+            "GET pi-server",
+            "GET pi-server",
+            "GET pi",
+            "PATCH pi-conf",
+            "PATCH pi-server",
+            "PATCH pi-server",
+            "POST pods",
+            "PATCH status",
+            "POST events",
+        ];
+        assert_eq!(first, expected);
+        assert_eq!(server.objects.lock()[POD]["metadata"]["ownerReferences"][0]["uid"], "u");
+        // The pod is there, and no watch has told of anything.
+        let second = server.look(&context).await;
+        assert!(
+            !second.iter().any(|asked| asked.starts_with("PATCH pi") || asked.starts_with("POST pods")),
+            "{second:?}"
+        );
+
+        // Somebody has edited the Service.
+        server.objects.lock().get_mut("/api/v1/namespaces/ours/services/pi-server").unwrap()["metadata"]["resourceVersion"] =
+            json!("8");
+        let third = server.look(&context).await;
+        let patched: Vec<_> = third.iter().filter(|asked| asked.starts_with("PATCH pi")).collect();
+        assert_eq!(patched, ["PATCH pi-server"]);
+    }
+
+    #[tokio::test]
+    async fn a_spark_connect_is_idle_only_if_the_api_servers_clock_says_so() {
+        let time = |seconds| Timestamp::from_second(seconds).ok();
+        for (server_time, is_deleted) in [(time(10), false), (time(61), true), (None, true)] {
+            let server = Server::default();
+            let context = server.context_with_gateway(server_time);
+            {
+                let mut objects = server.objects.lock();
+                let connect = objects.get_mut(CONNECT).unwrap();
+                connect["spec"]["ttlSecondsAfterIdle"] = json!(60);
+                connect["status"]["startTime"] = json!("1970-01-01T00:00:00Z");
+            }
+            server.look(&context).await;
+            assert_eq!(server.objects.lock().contains_key(CONNECT), !is_deleted, "{server_time:?}");
+        }
+    }
+
+    /// The operator that meets the fault goes on, or another one does that has seen nothing.
+    #[tokio::test]
+    async fn a_server_comes_to_what_its_spec_asks_for_whatever_happens_to_a_call() {
+        for edit in [json!({}), json!({"image": "spark:2"}), json!({"suspend": true})] {
+            for (fault, crashes) in [(Fault::Refused, false), (Fault::Lost, false), (Fault::Lost, true)] {
+                for number in 0..20 {
+                    comes_to_what_its_spec_asks_for(&edit, (number, fault), crashes).await;
+                }
+            }
+        }
+    }
+
+    async fn comes_to_what_its_spec_asks_for(edit: &Value, fault: (usize, Fault), crashes: bool) {
+        let server = Server::default();
+        let mut context = server.context();
+        let is_new = *edit == json!({});
+        if !is_new {
+            server.is_ready(&context).await;
+            let mut objects = server.objects.lock();
+            let spec = objects.get_mut(CONNECT).unwrap()["spec"].as_object_mut().unwrap();
+            spec.extend(edit.as_object().unwrap().clone());
+        }
+        *server.fault.lock() = Some(fault);
+        for _ in 0..7 {
+            let connect = from_value(server.objects.lock()[CONNECT].clone()).unwrap();
+            let done = context.reconcile(&connect, super::super::super::now()).await;
+            if crashes && done.is_err() {
+                context = server.context();
+            }
+            server.runs();
+        }
+        let what = format!("{edit} {fault:?} {crashes}");
+        assert_eq!(*server.fault.lock(), None, "{what}: it has not happened");
+        let objects = server.objects.lock();
+        let pod = objects.get(POD);
+        let connect: SparkConnect = from_value(objects[CONNECT].clone()).unwrap();
+        assert_eq!(connect.status.clone().unwrap().last_failure, None, "{what}");
+        if connect.spec.suspend {
+            assert_eq!((connect.state(), pod), (ConnectState::NotReady, None), "{what}");
+        } else {
+            let hash = &pod.expect(&what)["metadata"]["annotations"][annotation::SERVER_HASH];
+            assert_eq!(*hash, connect::server_hash(&connect.spec), "{what}");
+            assert_eq!(connect.state(), ConnectState::Ready, "{what}");
+        }
+        let is_deleted = server.asked.lock().contains(&"DELETE pi-server".to_owned());
+        assert_eq!(is_deleted, !is_new, "{what}");
+    }
+
+    /// The gateway notes a client after the operator has read the SparkConnect.
+    #[tokio::test]
+    async fn a_client_that_connects_at_the_last_moment_keeps_object_and_server() {
+        const LONG_AGO: &str = "2020-01-01T00:00:00Z";
+        for (field, path) in [("ttlSecondsAfterIdle", CONNECT), ("sleepAfterIdleSeconds", POD)] {
+            for is_noted in [true, false] {
+                let server = Server::default();
+                let context = server.context_with_gateway(None);
+                server.is_ready(&context).await;
+                let read = {
+                    let mut objects = server.objects.lock();
+                    let connect = objects.get_mut(CONNECT).unwrap();
+                    connect["spec"][field] = json!(60);
+                    let status = &mut connect["status"];
+                    (status["startTime"], status["lastRestartTime"]) = (json!(LONG_AGO), json!(LONG_AGO));
+                    status["conditions"][0]["lastTransitionTime"] = json!(LONG_AGO);
+                    let read = connect.clone();
+                    if is_noted {
+                        connect["metadata"]["resourceVersion"] = json!("1000");
+                    }
+                    read
+                };
+                let done = context.reconcile(&from_value(read).unwrap(), super::super::super::now()).await;
+                assert_eq!(server.objects.lock().contains_key(path), is_noted, "{field}: {done:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_refused_says_why_until_it_is_made() {
+        let server = Server::default();
+        let context = server.context();
+        *server.refuses.lock() = Some("pods");
+        let reason = || server.objects.lock()[CONNECT]["status"]["conditions"][0]["reason"].clone();
+        server.look(&context).await;
+        assert_eq!(reason(), "Creating");
+        server.look(&context).await;
+        assert_eq!(reason(), "PodRefused");
+        *server.refuses.lock() = None;
+        server.look(&context).await;
+        assert_eq!(context.source.memory.with("u", |note| note.refusal.clone()), None);
+        assert!(server.objects.lock().contains_key(POD));
+    }
+
+    /// Once, nothing but an event said so, and a program that waited for a state waited for ever.
+    #[tokio::test]
+    async fn a_server_whose_service_is_refused_says_so_and_is_made_when_it_is_taken() {
+        let server = Server::default();
+        let context = server.context();
+        *server.refuses.lock() = Some("services");
+        let condition = || server.objects.lock()[CONNECT]["status"]["conditions"][0].clone();
+        server.look(&context).await;
+        server.look(&context).await;
+        let refused = condition();
+        assert_eq!(refused["reason"], "ObjectRefused");
+        let why = refused["message"].as_str().unwrap();
+        assert!(why.ends_with("Service pi-server is refused: exceeded quota"), "{why}");
+        assert!(!server.objects.lock().contains_key(POD));
+        assert_eq!(server.objects.lock()[CONNECT]["status"]["state"], "Provisioning");
+        *server.refuses.lock() = None;
+        server.look(&context).await;
+        assert!(server.objects.lock().contains_key(POD));
+        server.look(&context).await;
+        assert_ne!(condition()["reason"], "ObjectRefused");
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_executors_are_refused_says_so() {
+        let server = Server::default();
+        let context = server.context();
+        server.is_ready(&context).await;
+        let condition = |place: usize| server.objects.lock()[CONNECT]["status"]["conditions"][place].clone();
+        assert_eq!(condition(0)["status"], "True");
+        // It has been ready for years.
+        server.objects.lock().get_mut(CONNECT).unwrap()["status"]["conditions"][0]["lastTransitionTime"] =
+            json!("2020-01-01T00:00:00Z");
+        *server.refuses.lock() = Some("pods");
+        let asked = server.look(&context).await;
+        assert_eq!(asked.iter().filter(|asked| *asked == "POST pods").count(), 1, "{asked:?}");
+        let refused = condition(1);
+        assert_eq!(
+            (&refused["type"], &refused["message"]),
+            (&json!("ExecutorsRefused"), &json!("executors are refused: exceeded quota"))
+        );
+        let asked = server.look(&context).await;
+        assert!(!asked.contains(&"POST pods".to_owned()), "{asked:?}");
+    }
+
+    /// Once, a SparkConnect got no server if ingress-nginx refused the Ingress of its web UI, since an application of the name
+    /// had the address.
+    #[tokio::test]
+    async fn a_server_is_made_although_the_ingress_of_its_web_ui_is_refused() {
+        let server = Server::default();
+        let mut context = server.context();
+        context.policy.exposure.url_format =
+            UrlFormat::parse("ui.example.com/{{$appNamespace}}/{{$appName}}").ok();
+        *server.refuses.lock() = Some("ingresses");
+        let asked = server.look(&context).await;
+        assert!(asked.iter().any(|asked| asked == "PATCH pi-server-ui"), "{asked:?}");
+        let objects = server.objects.lock();
+        assert!(objects.contains_key(POD));
+        assert_eq!(objects[CONNECT]["status"]["state"], "Provisioning");
+    }
+
+    #[tokio::test]
+    async fn what_a_deleted_server_of_the_name_has_left_is_waited_for_and_what_others_have_is_named() {
+        let owned = |kind: &str, uid: &str| {
+            let owner =
+                json!({"apiVersion": "a/v1", "kind": kind, "name": "pi", "uid": uid, "controller": true});
+            json!({"metadata": {"name": "pi-server", "namespace": "ours", "uid": "x", "ownerReferences": [owner]}})
+        };
+        let server = Server::default();
+        let context = server.context();
+        server.objects.lock().insert(POD.to_owned(), owned("SparkConnect", "before"));
+        let asked = server.look(&context).await;
+        assert!(asked.iter().all(|asked| asked.starts_with("GET")), "{asked:?}");
+
+        server.objects.lock().get_mut(CONNECT).unwrap()["metadata"]["creationTimestamp"] =
+            json!("2020-01-01T00:00:00Z");
+        server.look(&context).await;
+        let reason = server.objects.lock()[CONNECT]["status"]["conditions"][0]["reason"].clone();
+        assert_eq!(reason, "NameTaken", "a finalizer keeps it");
+
+        server.objects.lock().insert(POD.to_owned(), owned("ReplicaSet", "r"));
+        let asked = server.look(&context).await;
+        assert!(
+            !asked.iter().any(|asked| ["DELETE pi-server", "POST pods"].contains(&&**asked)),
+            "{asked:?}"
+        );
+        let connect: SparkConnect = from_value(server.objects.lock()[CONNECT].clone()).unwrap();
+        assert_eq!(connect.state(), ConnectState::Failed);
+    }
+}
