@@ -9,6 +9,7 @@
 mod error;
 mod expiry;
 mod generated;
+mod places;
 mod registration;
 pub mod renewal;
 mod secret;
@@ -20,9 +21,10 @@ pub mod x509;
 
 pub use error::Error;
 pub use generated::Certificates;
+pub use places::Places;
 pub use registration::Registration;
 pub use secret::{Memory, SharedSecret};
 pub use serving::ServingCertificate;
 pub use source::{Files, PresentedCertificate, Source};
-pub use trust::{Places, Trust};
+pub use trust::Trust;
 pub use webhook_configurations::{Configurations, Hook};

@@ -2,8 +2,8 @@
 //! and to the webhook configurations.
 
 use crate::{
-    Configurations, Error, Files, Hook, Memory, PresentedCertificate, Registration, ServingCertificate,
-    SharedSecret, Source,
+    Configurations, Error, Files, Hook, Memory, Places, PresentedCertificate, Registration,
+    ServingCertificate, SharedSecret, Source,
     expiry::Expiry,
     renewal::{Step, Waits},
     source::Foreign,
@@ -46,20 +46,6 @@ const BETWEEN_STEPS: Duration = Duration::from_secs(1);
 
 /// The time between two reads of mounted files. A read costs a few system calls.
 const BETWEEN_READS: Duration = Duration::from_secs(2);
-
-/// The names of the objects that contain, serve or trust the webhook's certificates.
-#[derive(Clone, Debug)]
-pub struct Places {
-    pub secret_namespace: String,
-    pub secret: String,
-    pub service_namespace: String,
-    /// The webhook's Service.
-    pub service: String,
-    /// The MutatingWebhookConfiguration whose `caBundle` is kept up to date.
-    pub mutating_configuration: String,
-    /// The ValidatingWebhookConfiguration whose `caBundle` is kept up to date, if it is installed.
-    pub validating_configuration: String,
-}
 
 /// Ensures that the webhook serves a valid certificate which the API server trusts.
 pub struct Trust {

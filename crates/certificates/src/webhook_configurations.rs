@@ -1,6 +1,6 @@
 //! Reads and writes the `caBundle` of each webhook in the webhook configurations.
 
-use super::{error::Error, trust::Places};
+use super::{error::Error, places::Places};
 use api::Lenient;
 use k8s_openapi::{
     ByteString,
