@@ -4,7 +4,6 @@
 use super::{
     renewal::{Held, Leaf},
     serving::certified_key,
-    source::PresentedCertificate,
     x509,
 };
 use jiff::Timestamp;
@@ -115,11 +114,17 @@ impl Certificates {
     /// Reads the certificates in a Secret of the operator's own format; `None` if the Secret has another format, or its CA
     /// cannot be read. The CA's key may be missing.
     pub fn of(secret: &Secret) -> Option<Self> {
-        let [ca, ca_key, leaf, key] = FILES.map(|file| PresentedCertificate::text(secret, file));
+        let [ca, ca_key, leaf, key] = FILES.map(|file| text(secret, file));
         let (ca_certificate, ca_key) = (ca?, ca_key.unwrap_or_default());
         let found = Self { ca_certificate, ca_key, certificate: leaf?, key: key? };
         (!found.held(&[]).cas.is_empty()).then_some(found)
     }
+}
+
+/// Returns the text under `key` in `secret`; none if it is missing, empty or not UTF-8.
+pub(super) fn text(secret: &Secret, key: &str) -> Option<String> {
+    let bytes = &secret.data.as_ref()?.get(key)?.0;
+    String::from_utf8(bytes.clone()).ok().filter(|text| !text.is_empty())
 }
 
 fn new_ca(dns_names: &[String], now: Timestamp) -> Result<Pair, rcgen::Error> {

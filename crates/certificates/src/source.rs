@@ -1,7 +1,12 @@
 //! Reads the certificates that the webhook presents, and checks those that are not the operator's own: from cert-manager's
 //! Secret or from mounted files.
 
-use super::{generated::Certificates, renewal::Waits, serving::certified_key, x509};
+use super::{
+    generated::{Certificates, text},
+    renewal::Waits,
+    serving::certified_key,
+    x509,
+};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use std::{
@@ -58,7 +63,7 @@ impl Foreign {
         let missing = |key: &str| {
             format!("{title} has no {key}: cert-manager has not filled it yet, or somebody else has made it")
         };
-        let text = |key: &str| PresentedCertificate::text(secret, key).ok_or_else(|| missing(key));
+        let text = |key: &str| text(secret, key).ok_or_else(|| missing(key));
         let shown = PresentedCertificate { certificate: text("tls.crt")?, cas: text(CA)? };
         Ok(Self { place: title.to_owned(), shown, key: text("tls.key")? })
     }
@@ -132,19 +137,13 @@ impl PresentedCertificate {
         if let Some(found) = Certificates::of(secret) {
             return Some(Self { certificate: found.certificate, cas: found.ca_certificate });
         }
-        let cas = Self::text(secret, "ca.crt").unwrap_or_default();
-        Some(Self { certificate: Self::text(secret, "tls.crt")?, cas })
+        let cas = text(secret, "ca.crt").unwrap_or_default();
+        Some(Self { certificate: text(secret, "tls.crt")?, cas })
     }
 
     /// Whether a client that trusts `cas` (PEM) trusts this certificate.
     pub fn is_trusted_through(&self, cas: &str) -> bool {
         let read = |pem| x509::certificates(pem).unwrap_or_default();
         x509::issuer(&read(&self.certificate), &read(cas)).is_some()
-    }
-
-    /// Returns the text under `key` in `secret`; none if it is missing, empty or not UTF-8.
-    pub(super) fn text(secret: &Secret, key: &str) -> Option<String> {
-        let bytes = &secret.data.as_ref()?.get(key)?.0;
-        String::from_utf8(bytes.clone()).ok().filter(|text| !text.is_empty())
     }
 }
