@@ -10,55 +10,34 @@ use api::{Bounds, Excess};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// The content of a review with an object that could not be read.
-pub(super) struct Found {
-    /// The new object, if it is read. Null if `excess` is set, or if the review is to be allowed without a check.
-    pub object: Object,
-    /// What in the new object is beyond its bounds, if the object is to be refused for that.
-    pub excess: Option<Excess>,
-}
+/// The fields of an object, as JSON text.
+type Fields<'t> = BTreeMap<Cow<'t, str>, &'t RawValue>;
 
-/// Returns the content of a review with these objects; none if both are within their bounds.
-pub(super) fn found(object: Option<&RawValue>, old: Option<&RawValue>) -> Option<Found> {
+/// Returns what there is of the new object in a review of these objects, and what in it is beyond its bounds if it is to be
+/// refused for that; none if both objects are within their bounds. The new object is null if it is refused, or if the review
+/// is to be allowed without a check.
+pub(super) fn found(object: Option<&RawValue>, old: Option<&RawValue>) -> Option<(Object, Option<Excess>)> {
     let excess = [object, old].map(|object| Bounds::OBJECT.excess(object?.get(), ""));
-    let [new, old] = [object, old].map(|object| object.and_then(Outline::of));
-    let is_kept = new.as_ref().is_some_and(|new| new.is_deleted() || new.has_spec_of(old.as_ref()));
+    let [new, old] = [object, old].map(fields);
+    let spec = new.get("spec").map(|spec| spec.get());
+    let deletion = fields(new.get("metadata").copied()).remove("deletionTimestamp");
+    // As in `applications::decided`: an object is allowed if it is being deleted or if its spec is unchanged. The texts of
+    // specs are compared: the API server writes both in the same way.
+    let is_kept = deletion.is_some_and(|value| value.get() != "null")
+        || spec.is_some() && spec == old.get("spec").map(|spec| spec.get());
     match excess {
         [None, None] => None,
-        // As in `applications::decided`: an object is allowed if it is being deleted or if its spec is unchanged.
-        _ if is_kept => Some(Found { object: Object::default(), excess: None }),
-        [Some(excess), _] => Some(Found { object: Object::default(), excess: Some(excess) }),
+        _ if is_kept => Some((Object::default(), None)),
+        [Some(excess), _] => Some((Object::default(), Some(excess))),
         // The user corrects a stored object.
         [None, Some(_)] => {
             let object = object.map(|object| serde_json::from_str(object.get())).transpose().ok()?;
-            Some(Found { object: object.unwrap_or_default(), excess: None })
+            Some((object.unwrap_or_default(), None))
         }
     }
 }
 
-/// The fields of an object except `metadata`, and the fields of its metadata, as JSON text.
-struct Outline<'t> {
-    fields: Fields<'t>,
-    metadata: Fields<'t>,
-}
-
-type Fields<'t> = BTreeMap<Cow<'t, str>, &'t RawValue>;
-
-impl<'t> Outline<'t> {
-    fn of(object: &'t RawValue) -> Option<Self> {
-        let mut fields: Fields = serde_json::from_str(object.get()).ok()?;
-        let metadata = fields.remove("metadata");
-        let metadata = metadata.and_then(|metadata| serde_json::from_str(metadata.get()).ok());
-        Some(Self { fields, metadata: metadata.unwrap_or_default() })
-    }
-
-    fn is_deleted(&self) -> bool {
-        self.metadata.get("deletionTimestamp").is_some_and(|value| value.get() != "null")
-    }
-
-    /// Whether both objects have the same spec. The texts are compared: the API server writes both in the same way.
-    fn has_spec_of(&self, old: Option<&Self>) -> bool {
-        let spec = |outline: &Self| outline.fields.get("spec").map(|spec| spec.get());
-        old.is_some_and(|old| spec(old).is_some() && spec(old) == spec(self))
-    }
+/// Returns the fields of an object; none of what is no object.
+fn fields(object: Option<&RawValue>) -> Fields<'_> {
+    object.and_then(|object| serde_json::from_str(object.get()).ok()).unwrap_or_default()
 }

@@ -376,7 +376,7 @@ fn read(text: &str) -> serde_json::Result<Review<'_>> {
 fn unread<'t>(review: Review<'t, Option<&'t RawValue>>) -> Option<Review<'t>> {
     let Review { api_version, kind, request } = review;
     let Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, .. } = request;
-    let beyond_bounds::Found { object, excess } = beyond_bounds::found(object, old_object)?;
+    let (object, excess) = beyond_bounds::found(object, old_object)?;
     let old_object = Object::default();
     let request =
         Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, excess };
