@@ -114,20 +114,6 @@ impl Schedule {
         }
         Ok(Self { zone: Some(zone), rhythm: rhythm(rest.trim(), text)? })
     }
-
-    /// Whether the schedule is due on any day at all. A schedule for the 30th of February, for example, is never due.
-    pub fn is_ever_due(&self) -> bool {
-        const LONGEST_MONTHS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-        let Rhythm::At(times) = &self.rhythm else { return true };
-        let fields = [times.minutes, times.hours, times.days_of_month, times.months, times.days_of_week];
-        if fields.iter().any(|values| values.bits == 0) {
-            return false;
-        }
-        let either_day_will_do = !times.days_of_month.is_whole && !times.days_of_week.is_whole;
-        let first = times.days_of_month.bits.trailing_zeros();
-        let mut months = (1..).zip(LONGEST_MONTHS);
-        either_day_will_do || months.any(|(month, days)| times.months.bits >> month & 1 == 1 && first <= days)
-    }
 }
 
 /// The name of a field and the values that it may have.
@@ -155,11 +141,8 @@ const DAY_OF_WEEK: Field = Field {
     names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
 };
 
-/// A mistake, and the slice of the text that contains it.
-struct Mistake<'a> {
-    part: &'a str,
-    why: String,
-}
+/// The slice of the text that contains a mistake, and what is wrong with it.
+type Mistake<'a> = (&'a str, String);
 
 /// Parses a schedule without its time zone. `text` is a slice of `whole`, the complete schedule.
 fn rhythm(text: &str, whole: &str) -> Result<Rhythm, Error> {
@@ -180,7 +163,7 @@ fn rhythm(text: &str, whole: &str) -> Result<Rhythm, Error> {
         return Err(Error::Fields(fields.len()));
     };
     let values = |number: usize, field: Field, text| {
-        field.values(text).map_err(|Mistake { part, why }| {
+        field.values(text).map_err(|(part, why)| {
             let (name, character) = (field.name, character(part, whole));
             Error::Field { number, name, part: part.to_owned(), character, why }
         })
@@ -222,7 +205,7 @@ impl Field {
     /// Parses a part of a field: `*`, `5` or `1-5`, each optionally followed by a step such as `/2`. `5/15` means every
     /// 15th value from 5 to the greatest value of the field.
     fn part<'a>(&self, part: &'a str) -> Result<Values, Mistake<'a>> {
-        let mistake = |why: &str| Mistake { part, why: why.to_owned() };
+        let mistake = |why: &str| (part, why.to_owned());
         let (range, step) = match part.split_once('/') {
             Some((_, step)) if step.contains('/') => return Err(mistake("has more than one `/`")),
             Some((range, step)) => (range, Some(step)),
@@ -254,23 +237,24 @@ impl Field {
     }
 
     fn value<'a>(&self, text: &'a str) -> Result<u32, Mistake<'a>> {
-        let mistake = |why| Mistake { part: text, why };
         let Self { least, most, names, .. } = self;
         let named = names.iter().zip(*least..).find(|(name, _)| text.eq_ignore_ascii_case(name));
         let value = named.map(|(_, value)| value).or_else(|| text.parse().ok());
-        let value = value.ok_or_else(|| {
-            mistake(match names {
+        let Some(value) = value else {
+            let why = match names {
                 [first, .., last] => format!("is neither a number nor a name from `{first}` to `{last}`"),
                 _ => "is not a number".to_owned(),
-            })
-        })?;
+            };
+            return Err((text, why));
+        };
         if (*least..=*most).contains(&value) {
             return Ok(value);
         }
-        Err(mistake(match names {
+        let why = match names {
             [first, .., last] => format!("must be from {least} ({first}) to {most} ({last})"),
             _ => format!("must be from {least} to {most}"),
-        }))
+        };
+        Err((text, why))
     }
 }
 
@@ -393,21 +377,6 @@ mod tests {
                 Err(error.to_owned()),
                 "{text}"
             );
-        }
-    }
-
-    #[test]
-    fn some_schedules_are_never_due() {
-        for (text, is_ever_due) in [
-            ("0 0 30 2 *", false),
-            ("0 0 31 4,6,9,11 ?", false),
-            (", * * * *", false),
-            ("0 0 29 2 *", true),
-            ("0 0 31 2 mon", true),
-            ("0 0 31 4,5 *", true),
-            ("@every 1h", true),
-        ] {
-            assert_eq!(Schedule::parse(text).unwrap().is_ever_due(), is_ever_due, "{text}");
         }
     }
 }

@@ -151,6 +151,15 @@ fn days(span: Range<i64>, offset: i64) -> impl Iterator<Item = Day> {
     })
 }
 
+impl Schedule {
+    /// Whether the schedule is due on any day at all. A schedule for the 30th of February, for example, is never due.
+    pub fn is_ever_due(&self) -> bool {
+        // The five years from 1970 on have every day of a calendar.
+        let slots = Slots { rhythm: self.rhythm.clone(), zone: TimeZone::UTC, start: 0 };
+        slots.after(Timestamp::UNIX_EPOCH).is_some()
+    }
+}
+
 impl Times {
     fn has_day(&self, date: Date) -> bool {
         let of_month = self.days_of_month.has(date.day().into());
@@ -160,7 +169,7 @@ impl Times {
         } else {
             of_month || of_week
         };
-        is_day && self.months.has(date.month().into())
+        is_day && self.months.has(date.month().into()) && self.hours.bits > 0 && self.minutes.bits > 0
     }
 
     fn has_minute(&self, of_day: i64) -> bool {
@@ -233,6 +242,22 @@ mod tests {
             ("1969-12-31T23:58:59.5Z", "1969-12-31T23:59Z"),
         ] {
             assert_eq!(slots("* * * * *").after(at(moment)), Some(at(next)), "{moment}");
+        }
+    }
+
+    #[test]
+    fn some_schedules_are_never_due() {
+        for (text, is_ever_due) in [
+            ("0 0 30 2 *", false),
+            ("0 0 31 4,6,9,11 ?", false),
+            (", * * * *", false),
+            ("0 0 29 2 *", true),
+            ("0 0 31 2 mon", true),
+            ("0 0 31 4,5 *", true),
+            ("@every 1h", true),
+            ("@every 2562047h", true),
+        ] {
+            assert_eq!(Schedule::parse(text).unwrap().is_ever_due(), is_ever_due, "{text}");
         }
     }
 
