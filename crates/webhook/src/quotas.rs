@@ -87,19 +87,15 @@ impl Quotas {
     /// Returns the quotas of a namespace, or the reason why nothing is allowed while the quotas are unknown.
     async fn read(&self, namespace: &str) -> Result<Vec<ResourceQuota>, String> {
         let api = Api::<Lenient<ResourceQuota>>::namespaced(self.client.clone(), namespace);
-        match timeout(PATIENCE, api.list(&ListParams::default())).await {
-            Ok(Ok(list)) => {
-                let quotas = list.items.into_iter().map(|quota| quota.0).collect::<Result<_, _>>();
-                quotas.map_err(|invalid| quota::unreadable(namespace, &invalid.error, false))
-            }
-            Ok(Err(kube::Error::Api(status))) => {
-                Err(quota::unreadable(namespace, &status.message, status.is_forbidden()))
-            }
-            Ok(Err(error)) => Err(quota::unreadable(namespace, &error.to_string(), false)),
-            Err(_) => {
-                let why = format!("the API server has not answered for {} s", PATIENCE.as_secs());
-                Err(quota::unreadable(namespace, &why, false))
-            }
-        }
+        let (why, is_forbidden) = match timeout(PATIENCE, api.list(&ListParams::default())).await {
+            Ok(Ok(list)) => match list.items.into_iter().map(|quota| quota.0).collect::<Result<_, _>>() {
+                Ok(quotas) => return Ok(quotas),
+                Err(invalid) => (invalid.error, false),
+            },
+            Ok(Err(kube::Error::Api(status))) => (status.message.clone(), status.is_forbidden()),
+            Ok(Err(error)) => (error.to_string(), false),
+            Err(_) => (format!("the API server has not answered for {} s", PATIENCE.as_secs()), false),
+        };
+        Err(quota::unreadable(namespace, &why, is_forbidden))
     }
 }

@@ -3,6 +3,7 @@
 use api::excerpt;
 use axum::http::StatusCode;
 use k8s_openapi::ByteString;
+use kube::core::Status;
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -34,21 +35,14 @@ pub(super) struct Verdict<'t> {
     pub warnings: Vec<String>,
 }
 
-#[derive(Serialize)]
-pub(super) struct Status {
-    code: u16,
-    reason: &'static str,
-    message: String,
-}
-
 impl<'t> Verdict<'t> {
     pub(super) const fn allowed(uid: &'t str) -> Self {
         Self { uid, allowed: true, status: None, patch_type: None, patch: None, warnings: Vec::new() }
     }
 
-    pub(super) fn refused(uid: &'t str, code: StatusCode, reason: &'static str, message: String) -> Self {
-        let message = excerpt::beginning(message, LONGEST_MESSAGE);
-        let status = Status { code: code.as_u16(), reason, message };
+    pub(super) fn refused(uid: &'t str, code: StatusCode, reason: &str, message: String) -> Self {
+        let (reason, message) = (reason.to_owned(), excerpt::beginning(message, LONGEST_MESSAGE));
+        let status = Status { code: code.as_u16(), reason, message, ..Status::default() };
         Self { allowed: false, status: Some(status), ..Self::allowed(uid) }
     }
 }
