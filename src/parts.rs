@@ -55,6 +55,8 @@ struct Keep {
     /// The longest pause between two checks that fail for the same reason. The first pause is [`LOOK_AGAIN`], and each
     /// later one is twice as long.
     longest_pause: Duration,
+    /// The conditions without which a check could only fail: the first check waits for them.
+    before: &'static [&'static str],
 }
 
 impl Keep {
@@ -67,6 +69,7 @@ impl Keep {
         E: Display,
     {
         let keep = async {
+            self.readiness.wait_for(self.before).await;
             let mut pause = LOOK_AGAIN;
             loop {
                 let rest = match look().await {
@@ -186,15 +189,10 @@ impl Parts {
             let establish = || async { establishing.establish(now()).await.map(|rest| rest.min(LOOK)) };
             keep.met(establish, changed).await
         });
-        let (knock, shaking) = (self.keep(WEBHOOK), Arc::clone(trust));
+        let (knock, shaking) = (Keep { before: &[CERTIFICATES], ..self.keep(WEBHOOK) }, Arc::clone(trust));
         self.start("handshake with ourselves", async move {
             let handshake = || async { shaking.handshake(webhook).await.map(|()| KNOCK) };
-            // Without certificates, the handshake could only fail.
-            let made = knock.stop.run_until_cancelled(knock.readiness.wait_for(&[CERTIFICATES])).await;
-            match made {
-                Some(()) => knock.met(handshake, Arc::default()).await,
-                None => Ok(()),
-            }
+            knock.met(handshake, Arc::default()).await
         });
     }
 
@@ -233,7 +231,7 @@ impl Parts {
 
     fn keep(&self, condition: &'static str) -> Keep {
         let (readiness, stop) = (self.readiness.clone(), self.stop.clone());
-        Keep { condition, readiness, stop, longest_pause: LOOK_AGAIN }
+        Keep { condition, readiness, stop, longest_pause: LOOK_AGAIN, before: &[] }
     }
 
     /// Waits until all parts have ended. If a part ends without having been asked to, all others are stopped.

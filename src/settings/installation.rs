@@ -1,6 +1,7 @@
 //! The flags that the installation depends on, which `run` and `manifests` share.
 
 use super::{ConnectSettings, ExtensionSettings, Half, given::Given, usual, values::checked};
+use api::{LONGEST_LABEL, is_segment};
 use clap::{Arg, Args};
 use plan::namespaces::{Labelled, Namespaces};
 use std::ffi::OsStr;
@@ -129,9 +130,7 @@ fn installation(text: &str) -> Result<String, String> {
 /// `""`, quotes included.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
     let name = text.trim().trim_matches('"');
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_name =
-        name.len() <= 63 && name.bytes().all(is_inner) && !name.starts_with('-') && !name.ends_with('-');
+    let is_name = name.is_empty() || name.len() <= LONGEST_LABEL && is_segment(name);
     checked(name, is_name, "is not the name of a namespace (try `default`)")
 }
 
