@@ -126,15 +126,11 @@ impl Leadership {
 
     /// Ends when this process does not hold the lease any more, or may not hold it any more.
     async fn lost(&self, held: &mut Held) {
-        loop {
-            // As with client-go's context, a request that is under way ends at the deadline, answered or not. Another
-            // candidate takes the lease no sooner than `lease_duration` after it has seen the renewal, which is later
-            // than `renewed`.
-            let deadline = held.renewed + self.timing.renew_deadline;
-            match timeout_at(deadline, self.renewed(held)).await {
-                Ok(Some(renewed)) => *held = renewed,
-                Ok(None) | Err(_) => return,
-            }
+        // As with client-go's context, a request that is under way ends at the deadline, answered or not. Another candidate
+        // takes the lease no sooner than `lease_duration` after it has seen the renewal, which is later than `renewed`.
+        let deadline = |held: &Held| held.renewed + self.timing.renew_deadline;
+        while let Ok(Some(renewed)) = timeout_at(deadline(held), self.renewed(held)).await {
+            *held = renewed;
         }
     }
 

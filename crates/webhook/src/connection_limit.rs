@@ -135,12 +135,9 @@ impl Place {
 
     /// Waits until the connection has been idle for [`IDLE`].
     pub(super) async fn idle(&self) {
-        loop {
-            let idle = self.used.last.lock().elapsed();
-            match IDLE.checked_sub(idle) {
-                Some(rest) if !rest.is_zero() => sleep(rest).await,
-                _ => return,
-            }
+        let rest = || IDLE.saturating_sub(self.used.last.lock().elapsed());
+        while !rest().is_zero() {
+            sleep(rest()).await;
         }
     }
 }

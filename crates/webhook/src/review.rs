@@ -155,10 +155,8 @@ impl Asked {
         let begun = Instant::now();
         match decode(headers, body) {
             Ok(Review { api_version, kind, request }) => {
-                let decider = self
-                    .kinds
-                    .iter()
-                    .find(|(group, kind, _)| *group == request.kind.group && *kind == request.kind.kind);
+                let Kind { group, kind: name } = &request.kind;
+                let decider = self.kinds.iter().find(|of| of.0 == group && of.1 == name);
                 let known = decider.map(|(_, kind, _)| *kind);
                 let verdict = caught(self.verdict(caller, &request, decider, reviews)).await;
                 let (response, outcome) = verdict.unwrap_or_else(|bug| {
@@ -329,21 +327,20 @@ fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String>
         return Err(format!("not an AdmissionReview of {} but {found}", VERSIONS.join(" or ")));
     }
     let Request { uid, kind, operation, name, namespace, .. } = &review.request;
-    for (field, text) in [
+    let words = [
         ("uid", uid),
         ("kind.group", &kind.group),
         ("kind.kind", &kind.kind),
         ("operation", operation),
         ("name", name),
         ("namespace", namespace),
-    ] {
-        if text.len() > LONGEST_WORD {
-            return Err(format!(
-                "not an AdmissionReview: request.{field} has more than {LONGEST_WORD} bytes"
-            ));
+    ];
+    match words.iter().find(|(_, text)| text.len() > LONGEST_WORD) {
+        Some((field, _)) => {
+            Err(format!("not an AdmissionReview: request.{field} has more than {LONGEST_WORD} bytes"))
         }
+        None => Ok(review),
     }
-    Ok(review)
 }
 
 /// Refuses a review whose object was not reviewed; none if it is not a review.
