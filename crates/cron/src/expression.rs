@@ -128,18 +128,11 @@ struct Field {
 const MINUTE: Field = Field { name: "minute", least: 0, most: 59, names: &[] };
 const HOUR: Field = Field { name: "hour", least: 0, most: 23, names: &[] };
 const DAY_OF_MONTH: Field = Field { name: "day of month", least: 1, most: 31, names: &[] };
-const MONTH: Field = Field {
-    name: "month",
-    least: 1,
-    most: 12,
-    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
-};
-const DAY_OF_WEEK: Field = Field {
-    name: "day of week",
-    least: 0,
-    most: 6,
-    names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
-};
+const MONTH: Field = Field { name: "month", least: 1, most: 12, names: &MONTHS };
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const DAY_OF_WEEK: Field = Field { name: "day of week", least: 0, most: 6, names: &DAYS };
+const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 /// The slice of the text that contains a mistake, and what is wrong with it.
 type Mistake<'a> = (&'a str, String);
