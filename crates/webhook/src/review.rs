@@ -191,8 +191,7 @@ impl Asked {
         // After a DELETE there is no object to change or refuse, and the object of a CONNECT is a request to a pod.
         let is_unread = request.excess.is_some();
         if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() && !is_unread {
-            request.log_admission(Outcome::Allowed, None);
-            return (Verdict::allowed(uid), Outcome::Allowed);
+            return request.admitted(Outcome::Allowed, None);
         }
         let Some((_, kind, decide)) = decider else {
             let Kind { group, kind } = &request.kind;
@@ -231,19 +230,14 @@ impl Asked {
         }
         match decision {
             Decision::Allowed { warnings } => {
-                request.log_admission(Outcome::Allowed, None);
-                (Verdict { warnings, ..Verdict::allowed(uid) }, Outcome::Allowed)
+                let (allowed, outcome) = request.admitted(Outcome::Allowed, None);
+                (Verdict { warnings, ..allowed }, outcome)
             }
+            Decision::Changed(patch) if patch.0.is_empty() => request.admitted(Outcome::Allowed, Some(0)),
             Decision::Changed(patch) => {
-                if patch.0.is_empty() {
-                    request.log_admission(Outcome::Allowed, Some(0));
-                    return (Verdict::allowed(uid), Outcome::Allowed);
-                }
-                request.log_admission(Outcome::Patched, Some(patch.0.len()));
+                let (allowed, outcome) = request.admitted(Outcome::Patched, Some(patch.0.len()));
                 let patch = ByteString(serde_json::to_vec(&patch).expect("a JSON patch is JSON"));
-                let patched =
-                    Verdict { patch_type: Some("JSONPatch"), patch: Some(patch), ..Verdict::allowed(uid) };
-                (patched, Outcome::Patched)
+                (Verdict { patch_type: Some("JSONPatch"), patch: Some(patch), ..allowed }, outcome)
             }
             Decision::Refused { subjects, message, warnings } => {
                 let reasons: BTreeSet<_> = subjects.iter().map(|subject| reason(subject)).collect();
@@ -273,11 +267,12 @@ impl Request<'_> {
         serde_json::from_str(user.get())
     }
 
-    /// Logs that the object was admitted.
-    fn log_admission(&self, outcome: Outcome, operations: Option<usize>) {
+    /// Logs that the object is admitted, and returns the answer without a patch.
+    fn admitted(&self, outcome: Outcome, operations: Option<usize>) -> (Verdict<'_>, Outcome) {
         if enabled!(Level::DEBUG) {
             self.span(outcome, None).in_scope(|| debug!(operations, "admitted"));
         }
+        (Verdict::allowed(&self.uid), outcome)
     }
 
     /// Returns a span that names the object under review, for one line of the log. Called only if a line is logged: the
