@@ -142,10 +142,8 @@ impl Memory {
     /// Records that the newest CA is now in every webhook configuration. `still` is whether the CA was in all of them
     /// already; if not, the time starts again.
     pub(super) fn record_trust(&mut self, still: bool) {
-        if !still {
-            self.trusted_since = None;
-        }
-        self.trusted_since.get_or_insert_with(Instant::now);
+        let since = self.trusted_since.filter(|_| still);
+        self.trusted_since = Some(since.unwrap_or_else(Instant::now));
     }
 
     fn newest_ca(&self) -> Option<&str> {

@@ -188,17 +188,13 @@ impl<'p> Fields<'p> {
             }
         }
         for (field, value) in self.set {
-            match (self.before.get(field), value) {
-                (None, Some(value)) => operations.push(add(path(field), value)),
-                (Some(before), Some(value)) if *before == value => {}
-                (Some(_), Some(value)) => {
-                    operations.push(PatchOperation::Replace(ReplaceOperation { path: path(field), value }));
-                }
-                (Some(_), None) => {
-                    operations.push(PatchOperation::Remove(RemoveOperation { path: path(field) }));
-                }
-                (None, None) => {}
-            }
+            let path = path(field);
+            operations.extend(match (self.before.get(field), value) {
+                (before, value) if before == value.as_ref() => None,
+                (None, Some(value)) => Some(add(path, value)),
+                (Some(_), Some(value)) => Some(PatchOperation::Replace(ReplaceOperation { path, value })),
+                (_, None) => Some(PatchOperation::Remove(RemoveOperation { path })),
+            });
         }
         operations
     }
