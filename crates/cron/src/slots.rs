@@ -251,6 +251,8 @@ mod tests {
             ("0 0 30 2 *", false),
             ("0 0 31 4,6,9,11 ?", false),
             (", * * * *", false),
+            ("0 , * * *", false),
+            ("0 0 , * *", false),
             ("0 0 29 2 *", true),
             ("0 0 31 2 mon", true),
             ("0 0 31 4,5 *", true),
@@ -262,13 +264,9 @@ mod tests {
     }
 
     #[test]
-    fn a_rare_day_is_found_and_one_that_never_comes_is_not() {
+    fn a_rare_day_is_found() {
         let next = |text| slots(text).after(at("2026-01-01T00:00Z"));
         assert_eq!(next("0 0 29 2 *"), Some(at("2028-02-29T00:00Z")));
         assert_eq!(next("0 0 13 11 5"), Some(at("2026-11-06T00:00Z")));
-        assert_eq!(
-            ["0 0 30 2 *", "0 0 31 4,6 ?", ", * * * *", "0 , * * *", "0 0 , * *"].map(next),
-            [None; 5]
-        );
     }
 }
