@@ -52,7 +52,6 @@ pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
         let routes = admin::probes(liveness, readiness.clone()).merge(metrics);
         parts.start("port of the probes", admin::serve(tcp, routes, served.clone()));
     }
-    parts.end_readiness(None);
     // Probes and metrics are served until the last connection has ended.
     let served = served.drop_guard();
     parts.start("gateway", async move {
@@ -60,7 +59,7 @@ pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
         drop(served);
         Ok(())
     });
-    parts.all_ended().await
+    parts.all_ended(None).await
 }
 
 /// Returns how many bytes of memory the container may have; none without a limit, which the file calls `max`. A container

@@ -139,7 +139,6 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         let itself = parts.serve_webhook(tcp, certificate, tls, reviews, closing, served.take())?;
         parts.keep_trusted(&trust, &watches, itself);
     }
-    parts.end_readiness(served);
     let needs = Needs { places, lock, settings: settings.installation };
     parts.keep_installed(client, needs);
     if drives {
@@ -148,7 +147,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
         let before: &[_] = if serves_webhook { &[CERTIFICATES, DEFINITIONS] } else { &[DEFINITIONS] };
         parts.start("controller", drive(setup, leadership, before, readiness, stop));
     }
-    parts.all_ended().await
+    parts.all_ended(served).await
 }
 
 /// Returns the readiness of a process that drives applications, serves the webhook, or both.

@@ -218,28 +218,18 @@ impl Parts {
         });
     }
 
-    /// Starts the part that ends the readiness as soon as the process is asked to stop, and drops `served` then.
-    pub(crate) fn end_readiness(&mut self, served: Option<DropGuard>) {
-        let (stop, readiness) = (self.stop.clone(), self.readiness.clone());
-        self.start("end of readiness", async move {
-            stop.cancelled().await;
-            readiness.waits(RUNNING, "is asked to stop");
-            drop(served);
-            Ok(())
-        });
-    }
-
     fn keep(&self, condition: &'static str) -> Keep {
         let (readiness, stop) = (self.readiness.clone(), self.stop.clone());
         Keep { condition, readiness, stop, longest_pause: LOOK_AGAIN, before: &[] }
     }
 
-    /// Waits until all parts have ended. If a part ends without having been asked to, all others are stopped.
-    pub(crate) async fn all_ended(mut self) -> anyhow::Result<()> {
-        let (stop, drain) = (self.stop.clone(), self.drain);
+    /// Waits until all parts have ended. If a part ends without having been asked to, all others are stopped. As soon as
+    /// the process is asked to stop, it is not ready any more, and `served` is dropped.
+    pub(crate) async fn all_ended(self, served: Option<DropGuard>) -> anyhow::Result<()> {
+        let Self { mut running, readiness, stop, drain } = self;
         let end = async {
             let mut result = Ok(());
-            while let Some(ended) = self.running.join_next().await {
+            while let Some(ended) = running.join_next().await {
                 let failure = match ended {
                     Ok((name, Err(error))) => Some(anyhow!(error).context(format!("the {name} failed"))),
                     Ok((name, Ok(()))) if !stop.is_cancelled() => Some(anyhow!("the {name} has ended early")),
@@ -255,6 +245,8 @@ impl Parts {
         };
         let too_long = async {
             stop.cancelled().await;
+            readiness.waits(RUNNING, "is asked to stop");
+            drop(served);
             sleep(drain).await;
         };
         tokio::select! {
