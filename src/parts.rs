@@ -13,7 +13,6 @@ use jiff::Timestamp;
 use kube::Client;
 use std::{
     fmt::Display,
-    future::Future,
     io,
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,

@@ -9,11 +9,7 @@ use super::{
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use std::{
-    error::Error as _,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{error::Error as _, fs, io, path::PathBuf};
 
 /// Where the webhook's certificates come from.
 #[derive(Clone, Debug)]
@@ -118,7 +114,7 @@ impl Files {
     /// Used to notice changes.
     pub(super) fn contents(&self) -> Vec<Option<Vec<u8>>> {
         let names = [self.certificate.as_str(), &self.key, CA];
-        names.iter().map(|name| fs::read(Path::new(&self.directory).join(name)).ok()).collect()
+        names.iter().map(|name| fs::read(self.directory.join(name)).ok()).collect()
     }
 }
 

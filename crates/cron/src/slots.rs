@@ -8,11 +8,7 @@
 //! due on another day.
 
 use super::{Rhythm, Schedule, Times, Values, Zone};
-use jiff::{
-    SignedDuration, Timestamp,
-    civil::Date,
-    tz::{TimeZone, TimeZoneTransition},
-};
+use jiff::{SignedDuration, Timestamp, civil::Date, tz::TimeZone};
 use std::{iter, ops::Range, time::Duration};
 
 // In this file, a moment is a number of seconds since 1970, and a time of day is a number of minutes since midnight.
@@ -128,8 +124,8 @@ impl Slots {
             let begin = Timestamp::from_second(rest.start).ok().filter(|_| !rest.is_empty())?;
             // The change of a clock may be between two seconds: if a rule's time is outside its year, jiff moves it to
             // the last nanosecond of the year. The change then takes effect from the next second on.
-            let shows = |change: TimeZoneTransition| second(change.timestamp() - NANOSECOND) + 1;
-            let change = self.zone.following(begin).next().map_or(rest.end, shows);
+            let change = self.zone.following(begin).next();
+            let change = change.map_or(rest.end, |change| second(change.timestamp() - NANOSECOND) + 1);
             let even = rest.start..change.min(rest.end);
             rest.start = even.end;
             Some((even, i64::from(self.zone.to_offset(begin).seconds())))

@@ -1,10 +1,7 @@
 //! Reviews applications and schedules: fills in defaults, and refuses objects that cannot be run.
 
 use super::decision::{Change, Decision, Versions};
-use api::{
-    State,
-    defaults::{self, fill_in},
-};
+use api::{State, defaults, fill_in};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use validation::{self, Files, Findings};

@@ -58,9 +58,8 @@ impl Tls {
     }
 
     fn speaks(&self, suite: &SupportedCipherSuite) -> bool {
-        let mut listed =
-            self.cipher_suites.iter().filter(|listed| listed.version() == suite.version()).peekable();
-        listed.peek().is_none() || listed.any(|listed| listed == suite)
+        self.cipher_suites.contains(suite)
+            || !self.cipher_suites.iter().any(|listed| listed.version() == suite.version())
     }
 }
 
