@@ -5,10 +5,7 @@ use crate::{manifests, settings::InstallationSettings};
 use anyhow::{anyhow, bail, ensure};
 use certificates::Places;
 use k8s_openapi::api::{
-    authorization::v1::{
-        ResourceAttributes, ResourceRule, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-        SelfSubjectRulesReview, SelfSubjectRulesReviewSpec,
-    },
+    authorization::v1::{ResourceAttributes, ResourceRule, SelfSubjectAccessReview, SelfSubjectRulesReview},
     rbac::v1::PolicyRule,
 };
 use kube::{Api, Client, api::PostParams};
@@ -113,8 +110,8 @@ async fn lacking(
     let failed = |error: kube::Error| anyhow!("SelfSubjectAccessReview: {error}");
     let parameters = PostParams::default();
     if let Some(namespace) = namespace {
-        let spec = SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) };
-        let review = SelfSubjectRulesReview { spec, ..Default::default() };
+        let mut review = SelfSubjectRulesReview::default();
+        review.spec.namespace = Some(namespace.to_owned());
         let reviews = Api::<SelfSubjectRulesReview>::all(client.clone());
         let answer = reviews.create(&parameters, &review).await.map_err(failed)?;
         let rules = answer.status.map(|status| status.resource_rules).unwrap_or_default();
@@ -124,9 +121,8 @@ async fn lacking(
     let mut lacking = Vec::new();
     for attributes in needed {
         let words = in_words(&attributes);
-        let resource_attributes = Some(attributes);
-        let spec = SelfSubjectAccessReviewSpec { resource_attributes, ..Default::default() };
-        let review = SelfSubjectAccessReview { spec, ..Default::default() };
+        let mut review = SelfSubjectAccessReview::default();
+        review.spec.resource_attributes = Some(attributes);
         let answer = reviews.create(&parameters, &review).await.map_err(failed)?;
         if !answer.status.is_some_and(|status| status.allowed) {
             lacking.push(words);
