@@ -3,11 +3,7 @@
 
 use crate::{manifests, settings::VERSION};
 use anyhow::{anyhow, bail, ensure};
-use api::{
-    Lenient, SparkConnect,
-    crds::{self, StatusSchema},
-    names::annotation,
-};
+use api::{Lenient, SparkConnect, crds, names::annotation};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, CustomResourceExt, Resource, ResourceExt,
@@ -35,9 +31,9 @@ const MOST_NAMED: u32 = 50;
 ///
 /// When a definition or a field is missing, with the command that installs it, or when a definition cannot be read.
 pub async fn check(client: &Client, serves_connect: bool) -> anyhow::Result<()> {
-    static STATUSES: LazyLock<[StatusSchema; 3]> = LazyLock::new(crds::status_schemas);
+    static STATUSES: LazyLock<[crds::StatusSchema; 3]> = LazyLock::new(crds::status_schemas);
     let definitions = Request::new(CustomResourceDefinition::url_path(&(), None));
-    let is_used = |ours: &&StatusSchema| serves_connect || ours.definition != SparkConnect::crd_name();
+    let is_used = |ours: &&crds::StatusSchema| serves_connect || ours.definition != SparkConnect::crd_name();
     for ours in STATUSES.iter().filter(is_used) {
         let name = ours.definition;
         let request = definitions.get(name, &GetParams::default()).expect("the name can be part of a path");

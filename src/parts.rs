@@ -1,10 +1,6 @@
 //! The parts of the operator that run at the same time: the ports, and what is checked again and again.
 
-use crate::{
-    admin::Readiness,
-    api_server, definitions,
-    installation::{self, Needs, permissions},
-};
+use crate::{admin::Readiness, api_server, definitions, installation};
 use anyhow::{Context, anyhow};
 use axum::Router;
 use certificates::{Certificates, ServingCertificate, Trust};
@@ -196,7 +192,7 @@ impl Parts {
     }
 
     /// Starts the checks of the definitions and permissions, which an admin installs.
-    pub(crate) fn keep_installed(&mut self, client: Client, needs: Needs) {
+    pub(crate) fn keep_installed(&mut self, client: Client, needs: installation::Needs) {
         let (serves_webhook, asking) = (needs.settings.serves_webhook(), client.clone());
         let serves_connect = needs.settings.connect.enable_spark_connect;
         let keep = self.keep(DEFINITIONS);
@@ -212,7 +208,8 @@ impl Parts {
         });
         let keep = Keep { longest_pause: LOOK, ..self.keep(PERMISSIONS) };
         self.start("permissions", async move {
-            let check = || async { permissions(&client, &needs).await.map(|()| LOOK_AT_PERMISSIONS) };
+            let check =
+                || async { installation::permissions(&client, &needs).await.map(|()| LOOK_AT_PERMISSIONS) };
             keep.met(check, Arc::default()).await
         });
     }

@@ -106,15 +106,13 @@ fn is_stored_form(there: &Value, wanted: &Value) -> bool {
     };
     match (there, wanted) {
         (Value::Object(there), Value::Object(wanted)) => {
-            let is_filled_in = |name: &str, value: &Value| {
-                FILLED_IN.iter().any(|(field, default)| *field == name && value == default)
-            };
             let is_stated = |(name, value): (&String, &Value)| {
                 there.get(name).map_or_else(|| is_left_out(value), |there| is_stored_form(there, value))
             };
             wanted.iter().all(is_stated)
                 && there.iter().all(|(name, value)| {
-                    wanted.contains_key(name) || is_left_out(value) || is_filled_in(name, value)
+                    let is_filled_in = FILLED_IN.iter().any(|(field, is)| *field == name && value == is);
+                    wanted.contains_key(name) || is_left_out(value) || is_filled_in
                 })
         }
         (Value::Array(there), Value::Array(wanted)) => {
