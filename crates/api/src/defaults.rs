@@ -65,40 +65,26 @@ pub fn fill_in(spec: &mut Map<String, Value>) -> Result<(), serde_json::Error> {
         }
     }
     let read: SparkApplicationSpec = serde_json::from_value(written.clone())?;
-    let object = |spec: &SparkApplicationSpec| match serde_json::to_value(spec) {
-        Ok(Value::Object(spec)) => spec,
-        other => unreachable!("a spec is a JSON object, not {other:?}"),
-    };
-    let (before, after) = (object(&read), object(&with_defaults(read.clone())));
-    let mut missing = additions(&before, &after);
-    // These three fields get their defaults from their types, so they are in both `before` and `after`.
-    missing.extend(["type", "mode", "restartPolicy"].map(|field| (field.to_owned(), after[field].clone())));
-    let Value::Object(mut written) = written else { unreachable!("made from an object above") };
-    complete(&mut written, missing);
-    *spec = written;
+    let specs = [read.clone(), with_defaults(read)];
+    let [before, after] = specs.map(|spec| serde_json::to_value(spec).expect("a spec is JSON"));
+    complete(&mut written, &before, &after);
+    if let Value::Object(written) = written {
+        *spec = written;
+    }
     Ok(())
 }
 
-/// Returns the fields, at any depth, that are in `after` but not in `before`.
-fn additions(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
-    let addition = |(field, after): (&String, &Value)| match (before.get(field), after) {
-        (None, after) => Some((field.clone(), after.clone())),
-        (Some(Value::Object(before)), Value::Object(after)) => {
-            let inside = additions(before, after);
-            (!inside.is_empty()).then(|| (field.clone(), inside.into()))
-        }
-        (Some(_), _) => None,
-    };
-    after.iter().filter_map(addition).collect()
-}
-
-/// Writes the fields of `missing` into `written` where `written` has no value or `null`.
-fn complete(written: &mut Map<String, Value>, missing: Map<String, Value>) {
-    for (field, value) in missing {
-        match (written.get_mut(&field), value) {
-            (Some(Value::Object(written)), Value::Object(missing)) => complete(written, missing),
-            (None | Some(Value::Null), value) => drop(written.insert(field, value)),
-            (Some(_), _) => {}
+/// Writes what `after` has and `before` has not, at any depth, into `written` where that has no value or `null`.
+fn complete(written: &mut Value, before: &Value, after: &Value) {
+    /// These fields get their defaults from their types, so they are in both.
+    const OF_TYPES: [&str; 3] = ["type", "mode", "restartPolicy"];
+    for (field, value) in after.as_object().into_iter().flatten() {
+        match written.get_mut(field) {
+            Some(inner) if inner.is_object() => complete(inner, &before[field], value),
+            None | Some(Value::Null) if before[field] != *value || OF_TYPES.contains(&field.as_str()) => {
+                written[field] = value.clone();
+            }
+            _ => {}
         }
     }
 }
