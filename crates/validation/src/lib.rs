@@ -178,7 +178,7 @@ const LARGEST: usize = 768 << 10;
 pub fn is_bounded(json: &str, root: &str, findings: &mut Findings) -> bool {
     let excess = Bounds::SPEC.excess(json, root);
     if let Some(excess) = &excess {
-        findings.refuse(&excess.path, excess.why());
+        findings.refuse(&excess.path, &excess.why);
     }
     let is_large = json.len() > LARGEST;
     if is_large {
