@@ -28,8 +28,6 @@ use super::{
     group = "sparkoperator.k8s.io",
     version = "v1beta2",
     kind = "SparkApplication",
-    singular = "sparkapplication",
-    plural = "sparkapplications",
     shortname = "sparkapp",
     namespaced,
     status = "SparkApplicationStatus",

@@ -7,7 +7,7 @@
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A value of the Kubernetes type `T` as the user wrote it, including fields that `T` does not know. Two values are
@@ -39,31 +39,8 @@ impl<T> Embedded<Vec<T>> {
     }
 
     /// Returns the entries as the user wrote them; empty if the value is not a list.
-    pub fn entries(&self) -> &[Value] {
-        self.json.as_array().map_or(&[], Vec::as_slice)
-    }
-
-    /// Returns the same entries as [`Self::entries`], by value.
     pub fn into_entries(self) -> Vec<Value> {
         if let Value::Array(entries) = self.json { entries } else { Vec::new() }
-    }
-}
-
-impl<T: DeserializeOwned> Embedded<T> {
-    /// Parses the JSON as `T`. Fields that `T` does not know are ignored.
-    ///
-    /// # Errors
-    ///
-    /// If a field has a value that does not fit `T`; the CRD's schema refuses such objects.
-    pub fn decode(&self) -> Result<T, serde_json::Error> {
-        T::deserialize(&self.json)
-    }
-}
-
-impl<T: Serialize> Embedded<T> {
-    /// Returns the JSON form of `value`.
-    pub fn new(value: &T) -> Self {
-        Self::from(serde_json::to_value(value).expect("types of the Kubernetes API are JSON"))
     }
 }
 
@@ -228,16 +205,7 @@ mod tests {
         let written =
             json!({"name": "scratch", "emptyDir": {"sizeLimit": "1Gi", "tiering": "cold"}, "wormhole": {}});
         let volume: Embedded<Volume> = serde_json::from_value(written.clone()).unwrap();
-        assert_eq!(volume.decode().unwrap().name, "scratch");
         assert_eq!(serde_json::to_value(&volume).unwrap(), written);
-    }
-
-    #[test]
-    fn a_quantity_may_be_a_number() {
-        let container: Embedded<Container> =
-            serde_json::from_value(json!({"name": "sidecar", "resources": {"limits": {"cpu": 1}}})).unwrap();
-        let limits = container.decode().unwrap().resources.unwrap().limits.unwrap();
-        assert_eq!(limits["cpu"].0, "1");
     }
 
     #[test]
