@@ -39,10 +39,8 @@ use submission::{RoleField, spec_hash::spec_hash};
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 38] = [
-    Check::Whole(program::cluster),
-    Check::Whole(program::main_file),
-    Check::Whole(program::main_class),
+const CHECKS: [Check; 36] = [
+    Check::Whole(program::entry_point),
     Check::Whole(program::local_files),
     Check::Whole(program::arguments),
     Check::OfRole(program::java_options),

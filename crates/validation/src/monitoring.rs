@@ -191,8 +191,7 @@ fn declared<'s>(subject: &'s Subject, role: Role) -> Vec<(String, &'s str, i64, 
     let of_spec = pod.ports.iter();
     let of_spec =
         of_spec.map(|port| (field("ports"), &*port.name, i64::from(port.container_port), &*port.protocol));
-    let template = pod.template.as_ref().map(|template| template.json());
-    let containers = template.and_then(|template| template["spec"]["containers"].as_array());
+    let containers = pod.template()["spec"]["containers"].as_array();
     let own = |container: &&Value| container["name"] == role.container();
     let container = containers.and_then(|containers| containers.iter().find(own).or(containers.first()));
     let of_template = container.and_then(|container| container["ports"].as_array()).into_iter().flatten();

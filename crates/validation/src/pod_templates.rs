@@ -5,6 +5,7 @@ use super::Subject;
 use api::{Role, SparkPodSpec};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
+use serde_path_to_error::deserialize;
 
 /// Kubernetes' limit for all values of a ConfigMap together, in bytes.
 const LARGEST_CONFIG_MAP: usize = 1 << 20;
@@ -30,7 +31,7 @@ pub(super) fn form(subject: &Subject, role: Role, pod: &SparkPodSpec) {
         subject.warn(path, "has no effect: write it below template.spec");
     }
     let path = format!("{role}.template");
-    match template(subject, role) {
+    match deserialize::<_, PodTemplateSpec>(stated) {
         Err(error) => subject.refuse(path, format_args!("is not a pod template: {error}")),
         Ok(read) => {
             let read = serde_json::to_value(read).expect("a template is JSON");
@@ -67,7 +68,9 @@ fn unread(stated: &Value, read: &Value, path: &str, found: &impl Fn(String)) {
 /// Checks the size of the executors' template, which Spark passes to the driver in a ConfigMap.
 pub(super) fn size(subject: &Subject) {
     let role = Role::Executor;
-    if !submission::has_templates(&subject.spec.spark_version) || template(subject, role).is_err() {
+    let stated = role.pod(&subject.spec).template();
+    let is_read = stated.is_null() || deserialize::<_, PodTemplateSpec>(stated).is_ok();
+    if !is_read || !submission::has_templates(&subject.spec.spark_version) {
         return;
     }
     let made = submission::pod_templates::template(subject.application, &subject.spec, role);
@@ -79,14 +82,4 @@ pub(super) fn size(subject: &Subject) {
         );
         subject.refuse(role, why);
     }
-}
-
-/// Returns the user's template; none if there is none. The error contains the reason why the object is not a
-/// PodTemplateSpec.
-fn template(
-    subject: &Subject,
-    role: Role,
-) -> Result<Option<PodTemplateSpec>, serde_path_to_error::Error<serde_json::Error>> {
-    let template = role.pod(&subject.spec).template.as_ref();
-    template.map(|template| serde_path_to_error::deserialize(template.json())).transpose()
 }

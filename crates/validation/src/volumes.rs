@@ -98,8 +98,7 @@ fn of_others(subject: &Subject, role: Role) -> BTreeSet<String> {
 
 /// Returns the volumes of the role's pod template.
 pub(super) fn of_template<'s>(subject: &'s Subject, role: Role) -> &'s [Value] {
-    let template = role.pod(&subject.spec).template.as_ref();
-    let volumes = template.and_then(|template| template.json()["spec"]["volumes"].as_array());
+    let volumes = role.pod(&subject.spec).template()["spec"]["volumes"].as_array();
     volumes.map_or(&[], Vec::as_slice)
 }
 
