@@ -11,7 +11,6 @@ use api::{
 use serde_json::Value;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use spark_client::{keys_alone, read_properties};
-use std::collections::BTreeMap;
 
 /// Fields of the exporter, by their paths below the spec.
 const PORT: &str = "monitoring.prometheus.port";
@@ -82,10 +81,7 @@ fn metrics_properties(subject: &Subject, asked: &MonitoringSpec) {
             subject.warn(of_text, what);
         }
     }
-    let properties = read_properties(text).unwrap_or_else(|why| {
-        subject.refuse(of_text, why);
-        BTreeMap::new()
-    });
+    let properties = read_properties(text).map_err(|why| subject.refuse(of_text, why)).unwrap_or_default();
     for key in properties.keys().filter(|key| !has_instance(key)) {
         let what = "begins with no instance, such as `*.` or `driver.`: Spark ignores it";
         subject.warn(of_text, format_args!("`{key}` {what}"));
