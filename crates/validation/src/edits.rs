@@ -3,7 +3,7 @@
 use api::{SparkApplication, State, excerpt};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use submission::spec_hash::{EDITS, canonical, has_elastic_run, has_partial_run, without_template};
+use submission::spec_hash::{AT_ONCE, canonical, has_elastic_run, has_partial_run, without_template};
 
 api::words! {
     /// What an edit of a field does to a run, or to a server.
@@ -42,24 +42,6 @@ pub struct Edit {
 /// The most bytes of a field's path in a warning. `kubectl` prints warnings of up to 160 bytes completely.
 const LONGEST_FIELD: usize = 80;
 
-/// Returns the fields of a spec with the effect of an edit of each, or of what is below it, while a run is on.
-pub fn effects() -> impl Iterator<Item = (&'static str, Effect)> {
-    EDITS.lines().filter_map(|line| {
-        let (field, effect) = line.split_once(' ')?;
-        Some((field, Effect::ALL.into_iter().find(|known| known.as_str() == effect)?))
-    })
-}
-
-/// Returns the effect of an edit of `field`, such as `driver.cores`; none if a spec has no such field. The longest of the
-/// [`effects`] that `field` is, or is below, counts.
-pub fn effect_of(field: &str) -> Option<Effect> {
-    let is_in = |row: &str| {
-        field.strip_prefix(row).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-    };
-    let rows = effects().filter(|(row, _)| is_in(row));
-    rows.max_by_key(|(row, _)| row.len()).map(|(_, effect)| effect)
-}
-
 /// Returns the fields in which the specs of `old` and `new` differ, with what each does in the state of `old`. Specs that
 /// mean the same do not differ: defaults count, and the order of fields does not.
 pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> {
@@ -79,9 +61,9 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
         |field: &str| others.as_ref().is_some_and(|others| others.iter().all(|other| other.field != field));
     for edit in &mut edits {
         let field = edit.field.strip_prefix("spec.").unwrap_or_default();
-        edit.effect = match effect_of(field) {
-            _ if field == "executor.instances" && has_elastic_run(old) => Effect::NextRun,
-            Some(Effect::Now) => Effect::Now,
+        edit.effect = match field {
+            "executor.instances" if has_elastic_run(old) => Effect::NextRun,
+            _ if AT_ONCE.contains(&field) => Effect::Now,
             _ if is_of_template(&edit.field) => of_partial_run,
             _ => of_run,
         };
@@ -165,7 +147,6 @@ mod tests {
             "spec.volumes: [{\"name\":\"a\"}] null ends the run",
         ];
         assert_eq!(edits.collect::<Vec<_>>(), expected);
-        assert_eq!(effect_of("driverless"), None);
     }
 
     #[test]
