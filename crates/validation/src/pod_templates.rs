@@ -73,7 +73,7 @@ pub(super) fn size(subject: &Subject) {
     if !is_read || !submission::has_templates(&subject.spec.spark_version) {
         return;
     }
-    let made = submission::pod_templates::template(subject.application, &subject.spec, role);
+    let made = submission::pod_templates::template(subject.application, role);
     let size = submission::pod_templates::text(&made).len();
     if size > LARGEST_CONFIG_MAP {
         let why = format_args!(

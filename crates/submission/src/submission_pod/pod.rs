@@ -9,7 +9,7 @@ use crate::{
 use api::{
     Role, SparkApplication,
     names::{conf, container, env, volume},
-    quantity, stated, with_defaults,
+    quantity, stated,
 };
 use serde_json::{Value, json};
 use spark_client::existing_volumes;
@@ -59,12 +59,11 @@ pub(super) fn spec(
     mut files: Value,
 ) -> Result<Value, String> {
     let properties = &command.properties;
-    let spec = with_defaults(application.spec.clone());
-    let mut driver = customized(application, &spec, Role::Driver)?;
+    let mut driver = customized(application, Role::Driver)?;
     let sparks = sparks_container(&mut driver["spec"]["containers"], Role::Driver);
     let sparks = &driver["spec"]["containers"][sparks];
 
-    let (mut volumes, mut mounts) = volumes(&driver["spec"], sparks, command, &spec.spark_version)?;
+    let (mut volumes, mut mounts) = volumes(application, &driver["spec"], sparks, command)?;
     files["name"] = FILES.into();
     volumes.push(files);
     mounts.push(json!({"name": FILES, "mountPath": DIRECTORY, "readOnly": true}));
@@ -197,10 +196,10 @@ fn environment(
 /// local files that are to be uploaded, keytabs and credentials. Scratch space and claims that are created for the
 /// driver are left out: only the driver uses them.
 fn volumes(
+    application: &SparkApplication,
     driver: &Value,
     sparks: &Value,
     command: &SparkSubmit,
-    spark_version: &str,
 ) -> Result<(Vec<Value>, Vec<Value>), String> {
     let elements = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let (mut volumes, mut mounts) = (elements(&driver["volumes"]), elements(&sparks["volumeMounts"]));
@@ -209,8 +208,8 @@ fn volumes(
         volumes.push(json!({"name": volume, "secret": {"secretName": name}}));
         mounts.push(json!({"name": volume, "mountPath": path}));
     }
-    let existing = existing_volumes(&command.properties, spark_version).map_err(|why| why.to_string())?;
-    for (volume, mount) in existing {
+    let existing = existing_volumes(&command.properties, &application.spec.spark_version);
+    for (volume, mount) in existing.map_err(|why| why.to_string())? {
         volumes.push(volume);
         mounts.push(mount);
     }
