@@ -2,7 +2,7 @@
 
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
 use crate::{
-    SparkSubmit, SubmissionEnvironment, place,
+    SparkSubmit, place,
     pod_templates::{customized, sparks_container},
     properties::behind,
 };
@@ -12,7 +12,7 @@ use api::{
     quantity, stated,
 };
 use serde_json::{Value, json};
-use spark_client::existing_volumes;
+use spark_client::{Environment, existing_volumes};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The shell script that runs `spark-submit` and writes its exception to the termination message for the operator.
@@ -50,12 +50,13 @@ const SHARED: [&str; 14] = [
 /// `spark-submit` would copy that configuration to the driver, which has it already.
 const OF_DRIVER_ALONE: [&str; 2] = [env::HADOOP_CONF_DIR, env::SPARK_CONF_DIR];
 
-/// Returns the spec of the submission pod. `files` is the volume with the files that `command` names.
+/// Returns the spec of the submission pod. `admins` is the environment that the admin sets for `spark-submit`, and `files` the
+/// volume with the files that `command` names.
 pub(super) fn spec(
     application: &SparkApplication,
     command: &SparkSubmit,
     settings: &Settings,
-    submission_environment: &SubmissionEnvironment,
+    admins: &Environment,
     mut files: Value,
 ) -> Result<Value, String> {
     let properties = &command.properties;
@@ -79,7 +80,7 @@ pub(super) fn spec(
         "image": image(command)?,
         "imagePullPolicy": properties.get(conf::IMAGE_PULL_POLICY).map_or("IfNotPresent", String::as_str),
         "args": args,
-        "env": environment(sparks, properties, submission_environment),
+        "env": environment(sparks, properties, admins),
         "volumeMounts": mounts,
         "resources": resources(settings, properties),
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -151,12 +152,7 @@ fn image(command: &SparkSubmit) -> Result<&str, String> {
 
 /// Returns the environment variables of the driver, followed by the variables by which `spark-submit` finds its files,
 /// which override them.
-fn environment(
-    sparks: &Value,
-    properties: &BTreeMap<String, String>,
-    submission_environment: &SubmissionEnvironment,
-) -> Vec<Value> {
-    let admins = &submission_environment.environment;
+fn environment(sparks: &Value, properties: &BTreeMap<String, String>, admins: &Environment) -> Vec<Value> {
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
     let of_admin = [
         (env::SPARK_USER, &admins.spark_user),
