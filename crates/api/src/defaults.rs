@@ -1,11 +1,9 @@
 //! Fills in the fields of a spec that the user did not set, with the values that the webhook of Kubeflow's operator
 //! writes into the object.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
-use super::{RestartPolicyType, Role, SparkApplicationSpec, SparkPodSpec, names::conf};
+use super::{RestartPolicyType, Role, SparkApplicationSpec, names::conf};
 
 /// Seconds between two retries of a run or of a submission.
 const RETRY_INTERVAL_SECONDS: i64 = 5;
@@ -35,8 +33,14 @@ pub fn with_defaults(mut spec: SparkApplicationSpec) -> SparkApplicationSpec {
         restart.on_submission_failure_retry_interval.get_or_insert(RETRY_INTERVAL_SECONDS);
     }
 
-    pod_defaults(Role::Driver, &mut spec.driver.pod, &spec.spark_conf);
-    pod_defaults(Role::Executor, &mut spec.executor.pod, &spec.spark_conf);
+    for (role, pod) in [(Role::Driver, &mut spec.driver.pod), (Role::Executor, &mut spec.executor.pod)] {
+        if !spec.spark_conf.contains_key(&conf::spark(role, conf::CORES)) {
+            pod.cores.get_or_insert(CORES);
+        }
+        if !spec.spark_conf.contains_key(&conf::spark(role, conf::MEMORY)) {
+            pod.memory.get_or_insert_with(|| MEMORY.to_owned());
+        }
+    }
 
     let said_in_conf = spec.spark_conf.get(conf::EXECUTOR_INSTANCES).is_some_and(|count| !count.is_empty());
     if !said_in_conf && !is_dynamic_allocation_on(&spec) {
@@ -99,15 +103,6 @@ pub fn is_dynamic_allocation_on(spec: &SparkApplicationSpec) -> bool {
     }
     let keys = [conf::DYNAMIC_ALLOCATION, conf::DYNAMIC_ALLOCATION_KUBEFLOW];
     keys.iter().filter_map(|key| spec.spark_conf.get(*key)).any(|value| is_true(value))
-}
-
-fn pod_defaults(role: Role, pod: &mut SparkPodSpec, spark_conf: &BTreeMap<String, String>) {
-    if !spark_conf.contains_key(&conf::spark(role, conf::CORES)) {
-        pod.cores.get_or_insert(CORES);
-    }
-    if !spark_conf.contains_key(&conf::spark(role, conf::MEMORY)) {
-        pod.memory.get_or_insert_with(|| MEMORY.to_owned());
-    }
 }
 
 /// Returns whether Go's `strconv.ParseBool` or Spark would read `value` as true.
