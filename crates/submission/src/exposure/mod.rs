@@ -183,8 +183,8 @@ pub(crate) fn web_ui(context: &Context, properties: &mut Properties) {
 
 /// Whether the path of the web UI contains Spark's application id.
 pub fn has_id_in_ui_path(application: &SparkApplication, admins: &Exposure) -> bool {
-    let format = ui(application, admins).and_then(|exposed| exposed.url_format);
-    format.is_some_and(|format| format.has_id_in_path())
+    // Such a path is not known without the id.
+    ui_path(application, None, admins) != ui_path(application, Some("spark-0"), admins)
 }
 
 /// Returns one sentence for each port of `application` that can have no Ingress because its address is invalid. `id` is
