@@ -39,13 +39,12 @@ use submission::{RoleField, spec_hash::spec_hash};
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 35] = [
+const CHECKS: [Check; 34] = [
     Check::Whole(program::entry_point),
     Check::Whole(program::local_files),
     Check::Whole(program::arguments),
     Check::OfRole(program::java_options),
     Check::Whole(names::driver_pod),
-    Check::OfRole(pod_templates::version),
     Check::OfRole(pod_templates::form),
     Check::OfRole(labels::node_selector),
     Check::Whole(ingress::web_ui),

@@ -13,24 +13,20 @@ const LARGEST_CONFIG_MAP: usize = 1 << 20;
 /// The fields of a template, and those of a whole pod.
 const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
-pub(super) fn version(subject: &Subject, role: Role, pod: &SparkPodSpec) {
-    let version = &subject.spec.spark_version;
-    if pod.template.is_some() && !submission::has_templates(version) {
-        let why = format_args!("pod templates need Spark 3.0.0 or later, and sparkVersion is `{version}`");
-        subject.refuse(format_args!("{role}.template"), why);
-    }
-}
-
-/// Checks that the templates are PodTemplateSpecs: the CRD accepts any object in these fields. Warns of the fields that no
-/// pod has: Kubernetes drops them without a word.
+/// Checks that the version of Spark has templates, and that they are PodTemplateSpecs: the CRD accepts any object in these fields.
+/// Warns of the fields that no pod has: Kubernetes drops them without a word.
 pub(super) fn form(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let Some(stated) = pod.template.as_ref().map(|template| template.json()) else { return };
+    let path = format!("{role}.template");
+    let version = &subject.spec.spark_version;
+    if !submission::has_templates(version) {
+        let why = format_args!("pod templates need Spark 3.0.0 or later, and sparkVersion is `{version}`");
+        subject.refuse(&path, why);
+    }
     let fields = stated.as_object().into_iter().flat_map(Map::keys);
     for field in fields.filter(|field| !FIELDS.contains(&field.as_str())) {
-        let path = format_args!("{role}.template.{field}");
-        subject.warn(path, "has no effect: write it below template.spec");
+        subject.warn(format_args!("{path}.{field}"), "has no effect: write it below template.spec");
     }
-    let path = format!("{role}.template");
     match deserialize::<_, PodTemplateSpec>(stated) {
         Err(error) => subject.refuse(path, format_args!("is not a pod template: {error}")),
         Ok(read) => {
