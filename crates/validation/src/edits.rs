@@ -53,10 +53,10 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
     };
     let of_partial_run = if old.state().is_followed() { Effect::NextExecutor } else { Effect::NextRun };
     let specs = [old, new].map(|application| canonical(&application.spec));
-    let edits_of = |[before, after]: &[Value; 2]| edits_between(before, after, |_| Effect::EndsRun);
-    let mut edits = edits_of(&specs);
+    let compared = |[before, after]: &[Value; 2]| edits_of("spec", before, after, &|_| Effect::EndsRun);
+    let mut edits = compared(&specs);
     // A list of volumes may differ in those of the driver, or in others alone.
-    let others = has_partial_run(old).then(|| edits_of(&specs.map(without_template)));
+    let others = has_partial_run(old).then(|| compared(&specs.map(without_template)));
     let is_of_template =
         |field: &str| others.as_ref().is_some_and(|others| others.iter().all(|other| other.field != field));
     for edit in &mut edits {
@@ -71,12 +71,9 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
     edits
 }
 
-/// Returns the fields in which two specs differ, each with the `effect` that the path of the field has.
-pub fn edits_between(old: &Value, new: &Value, effect: impl Fn(&str) -> Effect) -> Vec<Edit> {
-    compare("spec", old, new, &effect)
-}
-
-fn compare(field: &str, old: &Value, new: &Value, effect: &impl Fn(&str) -> Effect) -> Vec<Edit> {
+/// Returns the fields in which the values `old` and `new` of `field` differ, such as those of `spec`, each with the `effect` that
+/// the path of the field has.
+pub fn edits_of(field: &str, old: &Value, new: &Value, effect: &impl Fn(&str) -> Effect) -> Vec<Edit> {
     if old == new {
         return Vec::new();
     }
@@ -90,7 +87,7 @@ fn compare(field: &str, old: &Value, new: &Value, effect: &impl Fn(&str) -> Effe
         // The keys of maps contain dots.
         let is_field = name.chars().all(char::is_alphanumeric);
         let path = if is_field { format!("{field}.{name}") } else { format!("{field}[{name}]") };
-        compare(&path, &old[name], &new[name], effect)
+        edits_of(&path, &old[name], &new[name], effect)
     };
     names.into_iter().flat_map(of_name).collect()
 }

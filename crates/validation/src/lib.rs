@@ -28,7 +28,7 @@ use api::{
     Bounds, LONGEST_LABEL, Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec,
     SparkPodSpec, with_defaults,
 };
-pub use edits::{Edit, Effect, differences, edits_between, effect_on_run};
+pub use edits::{Edit, Effect, differences, edits_of, effect_on_run};
 pub use names::{check_name, is_label, is_label_value, is_object_name};
 pub use planned::Files;
 pub use schedule::{Precision, shortest_named_run};
