@@ -117,11 +117,6 @@ impl<'a> Validated<'a> {
     pub const fn vouched(application: &'a SparkApplication) -> Self {
         Self(application)
     }
-
-    /// Returns the application with its original lifetime, which `Deref` cannot return.
-    pub const fn get(self) -> &'a SparkApplication {
-        self.0
-    }
 }
 
 impl Deref for Validated<'_> {

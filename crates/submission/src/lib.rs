@@ -174,7 +174,7 @@ pub fn spark_submit(
     settings: &Settings,
     defaults: &str,
 ) -> Result<SparkSubmit, Refusal> {
-    let application = application.get();
+    let application: &SparkApplication = &application;
     let spec = with_defaults(application.spec.clone());
     // A file that cannot be parsed is ignored here: Spark itself refuses it.
     let read = read_properties(defaults).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::{
     run::Run,
 };
 use api::{
-    Role,
+    Role, SparkApplication,
     names::{conf, label, submit_conf},
     stated, with_defaults,
 };
@@ -98,7 +98,7 @@ pub fn native(
     environment: Environment,
     now: Timestamp,
 ) -> Result<Submission, NotNative> {
-    let application = application.get();
+    let application: &SparkApplication = &application;
     let spec = with_defaults(application.spec.clone());
     let ids = run.ids();
     let ui_path = ui_path(application, Some(&ids.application), &settings.exposure);
