@@ -42,7 +42,7 @@ impl ExposureSettings {
     /// Returns these settings as [`Exposure`], which the plan uses.
     pub fn exposure(&self) -> Exposure {
         Exposure {
-            has_ui_service: self.enable_ui_service,
+            has_no_ui_service: !self.enable_ui_service,
             url_format: self.ingress_url_format.clone(),
             ingress_class: Some(self.ingress_class_name.clone()).filter(|class| !class.is_empty()),
             ingress_tls: self.ingress_tls.clone(),

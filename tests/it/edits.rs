@@ -6,8 +6,8 @@ use api::SparkApplicationSpec;
 use serde_json::{Value, json};
 use sparkctl::crds;
 use std::{fs, path::Path};
-use submission::spec_hash::{partial_hash, spec_hash};
-use validation::{Effect, effect_of, effects};
+use submission::spec_hash::{EDITS, partial_hash, spec_hash};
+use validation::Effect;
 
 const PAGE: &str = "docs/user/edits.md";
 /// The heading above the part of the page that a test writes.
@@ -45,6 +45,24 @@ fn the_page_of_edits_has_the_table() {
     let table = format!("{FIELDS}\n| field of `spec` | an edit |\n|---|---|\n{rows}");
     golden.compare(Path::new(PAGE), &format!("{written}{table}"));
     golden.finish();
+}
+
+/// Returns the fields of a spec with the effect of an edit of each, or of what is below it, while a run is on.
+fn effects() -> impl Iterator<Item = (&'static str, Effect)> {
+    EDITS.lines().filter_map(|line| {
+        let (field, effect) = line.split_once(' ')?;
+        Some((field, Effect::ALL.into_iter().find(|known| known.as_str() == effect)?))
+    })
+}
+
+/// Returns the effect of an edit of `field`, such as `driver.cores`; none if a spec has no such field. The longest of the
+/// [`effects`] that `field` is, or is below, counts.
+fn effect_of(field: &str) -> Option<Effect> {
+    let is_in = |row: &str| {
+        field.strip_prefix(row).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let rows = effects().filter(|(row, _)| is_in(row));
+    rows.max_by_key(|(row, _)| row.len()).map(|(_, effect)| effect)
 }
 
 /// Returns the path of every field that has none below it, and an object that has this field alone, with a value that is

@@ -28,8 +28,6 @@ use super::{
     group = "sparkoperator.k8s.io",
     version = "v1beta2",
     kind = "SparkApplication",
-    singular = "sparkapplication",
-    plural = "sparkapplications",
     shortname = "sparkapp",
     namespaced,
     status = "SparkApplicationStatus",
@@ -84,7 +82,7 @@ pub struct SparkApplicationSpec {
     /// The executors: the pods that do the work. `{}` is enough.
     pub executor: ExecutorSpec,
     /// What the program needs beside its main file.
-    #[serde(skip_serializing_if = "Dependencies::is_empty")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub deps: Dependencies,
     /// Whether, how often and how soon the program is run again.
     pub restart_policy: RestartPolicy,
@@ -220,13 +218,6 @@ pub fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReferen
 /// value that is not set. `sparkConf` may then still set the same property.
 pub fn stated(text: &Option<String>) -> Option<&String> {
     text.as_ref().filter(|text| !text.is_empty())
-}
-
-impl Dependencies {
-    /// Returns whether all lists are empty.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// Whether, how often and how soon a program is run again.

@@ -5,7 +5,6 @@
 //! a list of Kubernetes' volumes is 3 bytes and more than 1,000 of their type.
 
 use super::excerpt;
-use std::fmt::Display;
 
 /// The most levels of objects and lists that a spec may have, including the spec itself.
 ///
@@ -20,6 +19,9 @@ const STRUCTURES: usize = 5_000;
 /// The most values that an object may have without `managedFields`. The status of an application has one for each
 /// executor that is tracked, by default 1,000 (`--max-tracked-executor-per-app`).
 const VALUES: usize = 20_000;
+
+const OF_READERS: &str = "and readers of the object end soon after that: write it flatter";
+const OF_OBJECTS: &str = "that an object may have: move what is so long into ConfigMaps or files";
 
 /// The most bytes of a path that are shown to a user: in all longer paths seen so far, the rest only repeats what came
 /// before.
@@ -38,27 +40,12 @@ pub struct Bounds {
 
 /// The first value of a JSON text that is beyond a bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {bound}")]
+#[error("{path}: {why}")]
 pub struct Excess {
     /// Where the value is, or the beginning of that.
     pub path: String,
-    bound: Bound,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum Bound {
-    #[error(
-        "is nested more than {LEVELS} levels deep, and readers of the object end soon after that: write it flatter"
-    )]
-    Levels,
-    #[error(
-        "is beyond the {STRUCTURES} lists and maps that an object may have: move what is so long into ConfigMaps or files"
-    )]
-    Structures,
-    #[error(
-        "is beyond the {VALUES} values that an object may have: move what is so long into ConfigMaps or files"
-    )]
-    Values,
+    /// What is wrong with the value, as the end of a sentence that begins with its path.
+    pub why: String,
 }
 
 impl Bounds {
@@ -97,17 +84,15 @@ impl Bounds {
             let is_structure = matches!(byte, b'{' | b'[');
             structures += usize::from(is_structure);
             values += usize::from(is_structure || *byte == b',');
-            let bound = if is_structure && open.len() == self.levels {
-                Some(Bound::Levels)
-            } else if structures > self.structures {
-                Some(Bound::Structures)
-            } else if values > self.values {
-                Some(Bound::Values)
-            } else {
-                None
-            };
-            if let Some(bound) = bound {
-                return Some(Excess { path: excerpt::beginning(path(&open, root), LONGEST_PATH), bound });
+            let (is_deep, has_many) =
+                (is_structure && open.len() == self.levels, structures > self.structures);
+            if is_deep || has_many || values > self.values {
+                let why = match (is_deep, has_many) {
+                    (true, _) => format!("is nested more than {LEVELS} levels deep, {OF_READERS}"),
+                    (_, true) => format!("is beyond the {STRUCTURES} lists and maps {OF_OBJECTS}"),
+                    _ => format!("is beyond the {VALUES} values {OF_OBJECTS}"),
+                };
+                return Some(Excess { path: excerpt::beginning(path(&open, root), LONGEST_PATH), why });
             }
             match byte {
                 b'"' => {
@@ -132,13 +117,6 @@ impl Bounds {
             at += 1;
         }
         None
-    }
-}
-
-impl Excess {
-    /// Returns what is wrong with the value, as the end of a sentence that begins with its path.
-    pub const fn why(&self) -> impl Display {
-        self.bound
     }
 }
 
@@ -223,12 +201,14 @@ mod tests {
     #[test]
     fn lists_and_maps_and_values_are_counted_and_texts_are_not() {
         let bounds = Bounds { levels: 9, structures: 4, values: 9 };
-        let found = |json: &str| bounds.excess(json, "spec").map(|excess| (excess.path, excess.bound));
+        let found = |json: &str| bounds.excess(json, "spec").map(|excess| (excess.path, excess.why));
+        let many_structures = format!("is beyond the {STRUCTURES} lists and maps {OF_OBJECTS}");
+        let many_values = format!("is beyond the {VALUES} values {OF_OBJECTS}");
         assert_eq!(found(r#"{"a":[{},{}],"b":"{[{[{[,,,,,,,,,,","c":1}"#), None);
-        assert_eq!(found(r#"{"a":[{},{},{}]}"#), Some(("spec.a[2]".to_owned(), Bound::Structures)));
+        assert_eq!(found(r#"{"a":[{},{},{}]}"#), Some(("spec.a[2]".to_owned(), many_structures.clone())));
         let managed = r#"{"metadata":{"managedFields":[{"a":[[[[[[[[[["]"]]]]]]]]]]}],"name":0}}"#;
         assert_eq!(bounds.excess(managed, ""), None);
-        assert_eq!(found(managed).unwrap().1, Bound::Structures);
-        assert_eq!(found("[0,0,0,0,0,0,0,0,0,0]"), Some(("spec[8]".to_owned(), Bound::Values)));
+        assert_eq!(found(managed).unwrap().1, many_structures);
+        assert_eq!(found("[0,0,0,0,0,0,0,0,0,0]"), Some(("spec[8]".to_owned(), many_values)));
     }
 }

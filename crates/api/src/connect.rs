@@ -26,8 +26,6 @@ use super::{
     group = "sparkoperator.k8s.io",
     version = "v1alpha1",
     kind = "SparkConnect",
-    singular = "sparkconnect",
-    plural = "sparkconnects",
     shortname = "sparkconn",
     namespaced,
     status = "SparkConnectStatus",

@@ -1,11 +1,9 @@
 //! Fills in the fields of a spec that the user did not set, with the values that the webhook of Kubeflow's operator
 //! writes into the object.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
-use super::{RestartPolicyType, Role, SparkApplicationSpec, SparkPodSpec, names::conf};
+use super::{RestartPolicyType, Role, SparkApplicationSpec, names::conf};
 
 /// Seconds between two retries of a run or of a submission.
 const RETRY_INTERVAL_SECONDS: i64 = 5;
@@ -35,8 +33,14 @@ pub fn with_defaults(mut spec: SparkApplicationSpec) -> SparkApplicationSpec {
         restart.on_submission_failure_retry_interval.get_or_insert(RETRY_INTERVAL_SECONDS);
     }
 
-    pod_defaults(Role::Driver, &mut spec.driver.pod, &spec.spark_conf);
-    pod_defaults(Role::Executor, &mut spec.executor.pod, &spec.spark_conf);
+    for (role, pod) in [(Role::Driver, &mut spec.driver.pod), (Role::Executor, &mut spec.executor.pod)] {
+        if !spec.spark_conf.contains_key(&conf::spark(role, conf::CORES)) {
+            pod.cores.get_or_insert(CORES);
+        }
+        if !spec.spark_conf.contains_key(&conf::spark(role, conf::MEMORY)) {
+            pod.memory.get_or_insert_with(|| MEMORY.to_owned());
+        }
+    }
 
     let said_in_conf = spec.spark_conf.get(conf::EXECUTOR_INSTANCES).is_some_and(|count| !count.is_empty());
     if !said_in_conf && !is_dynamic_allocation_on(&spec) {
@@ -65,40 +69,26 @@ pub fn fill_in(spec: &mut Map<String, Value>) -> Result<(), serde_json::Error> {
         }
     }
     let read: SparkApplicationSpec = serde_json::from_value(written.clone())?;
-    let object = |spec: &SparkApplicationSpec| match serde_json::to_value(spec) {
-        Ok(Value::Object(spec)) => spec,
-        other => unreachable!("a spec is a JSON object, not {other:?}"),
-    };
-    let (before, after) = (object(&read), object(&with_defaults(read.clone())));
-    let mut missing = additions(&before, &after);
-    // These three fields get their defaults from their types, so they are in both `before` and `after`.
-    missing.extend(["type", "mode", "restartPolicy"].map(|field| (field.to_owned(), after[field].clone())));
-    let Value::Object(mut written) = written else { unreachable!("made from an object above") };
-    complete(&mut written, missing);
-    *spec = written;
+    let specs = [read.clone(), with_defaults(read)];
+    let [before, after] = specs.map(|spec| serde_json::to_value(spec).expect("a spec is JSON"));
+    complete(&mut written, &before, &after);
+    if let Value::Object(written) = written {
+        *spec = written;
+    }
     Ok(())
 }
 
-/// Returns the fields, at any depth, that are in `after` but not in `before`.
-fn additions(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
-    let addition = |(field, after): (&String, &Value)| match (before.get(field), after) {
-        (None, after) => Some((field.clone(), after.clone())),
-        (Some(Value::Object(before)), Value::Object(after)) => {
-            let inside = additions(before, after);
-            (!inside.is_empty()).then(|| (field.clone(), inside.into()))
-        }
-        (Some(_), _) => None,
-    };
-    after.iter().filter_map(addition).collect()
-}
-
-/// Writes the fields of `missing` into `written` where `written` has no value or `null`.
-fn complete(written: &mut Map<String, Value>, missing: Map<String, Value>) {
-    for (field, value) in missing {
-        match (written.get_mut(&field), value) {
-            (Some(Value::Object(written)), Value::Object(missing)) => complete(written, missing),
-            (None | Some(Value::Null), value) => drop(written.insert(field, value)),
-            (Some(_), _) => {}
+/// Writes what `after` has and `before` has not, at any depth, into `written` where that has no value or `null`.
+fn complete(written: &mut Value, before: &Value, after: &Value) {
+    /// These fields get their defaults from their types, so they are in both.
+    const OF_TYPES: [&str; 3] = ["type", "mode", "restartPolicy"];
+    for (field, value) in after.as_object().into_iter().flatten() {
+        match written.get_mut(field) {
+            Some(inner) if inner.is_object() => complete(inner, &before[field], value),
+            None | Some(Value::Null) if before[field] != *value || OF_TYPES.contains(&field.as_str()) => {
+                written[field] = value.clone();
+            }
+            _ => {}
         }
     }
 }
@@ -113,15 +103,6 @@ pub fn is_dynamic_allocation_on(spec: &SparkApplicationSpec) -> bool {
     }
     let keys = [conf::DYNAMIC_ALLOCATION, conf::DYNAMIC_ALLOCATION_KUBEFLOW];
     keys.iter().filter_map(|key| spec.spark_conf.get(*key)).any(|value| is_true(value))
-}
-
-fn pod_defaults(role: Role, pod: &mut SparkPodSpec, spark_conf: &BTreeMap<String, String>) {
-    if !spark_conf.contains_key(&conf::spark(role, conf::CORES)) {
-        pod.cores.get_or_insert(CORES);
-    }
-    if !spark_conf.contains_key(&conf::spark(role, conf::MEMORY)) {
-        pod.memory.get_or_insert_with(|| MEMORY.to_owned());
-    }
 }
 
 /// Returns whether Go's `strconv.ParseBool` or Spark would read `value` as true.

@@ -7,8 +7,8 @@
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// A value of the Kubernetes type `T` as the user wrote it, including fields that `T` does not know. Two values are
 /// equal if their JSON is equal.
@@ -39,31 +39,8 @@ impl<T> Embedded<Vec<T>> {
     }
 
     /// Returns the entries as the user wrote them; empty if the value is not a list.
-    pub fn entries(&self) -> &[Value] {
-        self.json.as_array().map_or(&[], Vec::as_slice)
-    }
-
-    /// Returns the same entries as [`Self::entries`], by value.
     pub fn into_entries(self) -> Vec<Value> {
         if let Value::Array(entries) = self.json { entries } else { Vec::new() }
-    }
-}
-
-impl<T: DeserializeOwned> Embedded<T> {
-    /// Parses the JSON as `T`. Fields that `T` does not know are ignored.
-    ///
-    /// # Errors
-    ///
-    /// If a field has a value that does not fit `T`; the CRD's schema refuses such objects.
-    pub fn decode(&self) -> Result<T, serde_json::Error> {
-        T::deserialize(&self.json)
-    }
-}
-
-impl<T: Serialize> Embedded<T> {
-    /// Returns the JSON form of `value`.
-    pub fn new(value: &T) -> Self {
-        Self::from(serde_json::to_value(value).expect("types of the Kubernetes API are JSON"))
     }
 }
 
@@ -95,8 +72,10 @@ impl<T: JsonSchema> JsonSchema for Embedded<T> {
         let root = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
         let mut definitions = root["$defs"].as_object().cloned().unwrap_or_default();
         definitions.insert(T::schema_name().into_owned(), root);
-        definitions.extend(replacements());
-        let plain = plain(&definitions[&*T::schema_name()], &definitions);
+        let differences: Value = DIFFERENCES.parse().expect("the file is JSON");
+        definitions.extend(differences["replaced"].as_object().cloned().unwrap_or_default());
+        let sources = Sources { definitions, differences };
+        let plain = plain(&sources.definitions[&*T::schema_name()], &sources);
         Schema::try_from(plain).expect("the schema of a Kubernetes type is an object")
     }
 }
@@ -110,82 +89,36 @@ pub fn opaque(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// Returns schemas that are more exact than those of k8s-openapi and replace them, by their names in k8s-openapi.
-fn replacements() -> Map<String, Value> {
-    let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
-    let Value::Object(replacements) = json!({
-        // A quantity can also be a JSON number. The pattern is Kubernetes' own (apimachinery, `resource.Quantity`, as
-        // in controller-gen's output).
-        "io.k8s.apimachinery.pkg.api.resource.Quantity": {
-            "x-kubernetes-int-or-string": true,
-            "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
-        },
-        "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"x-kubernetes-int-or-string": true},
-        // The metadata fields that a volumeClaimTemplate can use and that controller-gen allows. The other fields of
-        // ObjectMeta are set by the API server; if they were listed here, the `creationTimestamp: null` that Go
-        // programs write would be refused instead of pruned.
-        "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {"type": "object", "properties": {
-            "annotations": strings,
-            "finalizers": {"type": "array", "items": {"type": "string"}},
-            "labels": strings,
-            "name": {"type": "string"},
-            "namespace": {"type": "string"},
-        }},
-    }) else {
-        unreachable!("written as an object above")
-    };
-    replacements
+/// Where Kubeflow's definitions differ from the schemas of k8s-openapi.
+///
+/// `replaced` has schemas that are more exact, by their names in k8s-openapi. A quantity can also be a JSON number; its pattern is
+/// Kubernetes' own (apimachinery, `resource.Quantity`, as in controller-gen's output). The metadata are what a volumeClaimTemplate
+/// can use and controller-gen allows: the other fields of ObjectMeta are set by the API server, and if they were listed, the
+/// `creationTimestamp: null` that Go programs write would be refused instead of pruned.
+///
+/// `changed` has what is set in schemas of other types, or taken out if it is null. Server-side apply replaces an `atomic` object
+/// as a whole. The name of a reference may be missing: Kubernetes has the default `""` for it. The API server demands a default of
+/// a key that may be missing.
+///
+/// `keys` has the lists whose entries server-side apply merges, with the fields by which it knows an entry.
+const DIFFERENCES: &str = include_str!("kubeflow.json");
+
+/// What schemas are made from.
+struct Sources {
+    /// The schemas of Kubernetes' types by their names in k8s-openapi.
+    definitions: Map<String, Value>,
+    /// [`DIFFERENCES`].
+    differences: Value,
 }
 
-/// References to other objects, whose name may be missing: Kubernetes has the default `""` for it. Server-side apply
-/// replaces them as a whole.
-const REFERENCES: [&str; 8] = [
-    "ConfigMapEnvSource",
-    "ConfigMapKeySelector",
-    "ConfigMapProjection",
-    "ConfigMapVolumeSource",
-    "LocalObjectReference",
-    "SecretEnvSource",
-    "SecretKeySelector",
-    "SecretProjection",
-];
-
-/// The other objects that server-side apply replaces as a whole.
-const ATOMIC: [&str; 7] = [
-    "FileKeySelector",
-    "LabelSelector",
-    "NodeSelector",
-    "NodeSelectorTerm",
-    "ObjectFieldSelector",
-    "ResourceFieldSelector",
-    "TypedLocalObjectReference",
-];
-
-/// The lists whose entries server-side apply merges, with the fields by which it knows an entry.
-const KEYED: [(&str, &[&str]); 5] = [
-    ("claims", &["name"]),
-    ("env", &["name"]),
-    ("ports", &["containerPort", "protocol"]),
-    ("volumeDevices", &["devicePath"]),
-    ("volumeMounts", &["mountPath"]),
-];
-
-/// Changes the schema of a Kubernetes type to what Kubeflow's definitions have of it.
-fn as_in_kubeflow(kind: &str, schema: &mut Value) {
-    if REFERENCES.contains(&kind) || ATOMIC.contains(&kind) {
-        schema["x-kubernetes-map-type"] = "atomic".into();
-    }
-    match kind {
-        "ConfigMapKeySelector" | "SecretKeySelector" => schema["required"] = json!(["key"]),
-        reference if REFERENCES.contains(&reference) => {
-            schema.as_object_mut().and_then(|keywords| keywords.remove("required"));
+/// Sets in `schema` what `changes` has, at any depth.
+fn change(schema: &mut Value, changes: &Value) {
+    for (keyword, changed) in changes.as_object().into_iter().flatten() {
+        match (changed, schema.as_object_mut()) {
+            (Value::Object(_), _) => change(&mut schema[keyword], changed),
+            (Value::Null, Some(keywords)) => drop(keywords.remove(keyword)),
+            _ => schema[keyword] = changed.clone(),
         }
-        // The API server demands a default of a key that may be missing.
-        "ContainerPort" => schema["properties"]["protocol"]["default"] = "TCP".into(),
-        "ContainerRestartRuleOnExitCodes" => {
-            schema["properties"]["values"]["x-kubernetes-list-type"] = "set".into();
-        }
-        _ => {}
     }
 }
 
@@ -217,14 +150,14 @@ fn first_sentence(field: &str, description: &str) -> String {
 }
 
 /// Returns the schema of a field with what a definition has of it beside the schema of its type.
-fn of_field(field: &str, written: &Value, definitions: &Map<String, Value>) -> Value {
-    let mut schema = plain(written, definitions);
+fn of_field(field: &str, written: &Value, sources: &Sources) -> Value {
+    let mut schema = plain(written, sources);
     // What server-side apply has to know of a list, as Kubeflow's definitions have it. k8s-openapi leaves it out.
     if schema["type"] == "array" && field != "finalizers" {
-        let keys = KEYED.iter().find(|(list, _)| *list == field).map(|(_, keys)| *keys);
-        schema["x-kubernetes-list-type"] = if keys.is_some() { "map" } else { "atomic" }.into();
-        if let Some(keys) = keys {
-            schema["x-kubernetes-list-map-keys"] = keys.into();
+        let keys = &sources.differences["keys"][field];
+        schema["x-kubernetes-list-type"] = if keys.is_null() { "atomic" } else { "map" }.into();
+        if !keys.is_null() {
+            schema["x-kubernetes-list-map-keys"] = keys.clone();
         }
     }
     if let Some(description) = written["description"].as_str() {
@@ -235,11 +168,11 @@ fn of_field(field: &str, written: &Value, definitions: &Map<String, Value>) -> V
 
 /// Returns `schema` with its references replaced by the schemas to which they refer, and with only the keywords that
 /// restrict the allowed values or are for server-side apply, and titles of fields.
-fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
+fn plain(schema: &Value, sources: &Sources) -> Value {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
-        let definition = definitions.get(name).expect("schemars lists what it refers to");
-        let mut schema = plain(definition, definitions);
-        as_in_kubeflow(name.rsplit('.').next().unwrap_or_default(), &mut schema);
+        let definition = sources.definitions.get(name).expect("schemars lists what it refers to");
+        let mut schema = plain(definition, sources);
+        change(&mut schema, &sources.differences["changed"][name.rsplit('.').next().unwrap_or_default()]);
         return schema;
     }
     let Value::Object(keywords) = schema else {
@@ -249,9 +182,9 @@ fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
         let value = match keyword.as_str() {
             "properties" => {
                 let fields = value.as_object().into_iter().flatten();
-                fields.map(|(field, schema)| (field.clone(), of_field(field, schema, definitions))).collect()
+                fields.map(|(field, schema)| (field.clone(), of_field(field, schema, sources))).collect()
             }
-            "items" | "additionalProperties" => plain(value, definitions),
+            "items" | "additionalProperties" => plain(value, sources),
             "type" | "format" | "required" | "enum" | "pattern" => value.clone(),
             extension if extension.starts_with("x-kubernetes-") => value.clone(),
             _ => return None,
@@ -265,22 +198,14 @@ fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::{Container, Volume};
+    use serde_json::json;
 
     #[test]
     fn fields_of_a_newer_kubernetes_survive() {
         let written =
             json!({"name": "scratch", "emptyDir": {"sizeLimit": "1Gi", "tiering": "cold"}, "wormhole": {}});
         let volume: Embedded<Volume> = serde_json::from_value(written.clone()).unwrap();
-        assert_eq!(volume.decode().unwrap().name, "scratch");
         assert_eq!(serde_json::to_value(&volume).unwrap(), written);
-    }
-
-    #[test]
-    fn a_quantity_may_be_a_number() {
-        let container: Embedded<Container> =
-            serde_json::from_value(json!({"name": "sidecar", "resources": {"limits": {"cpu": 1}}})).unwrap();
-        let limits = container.decode().unwrap().resources.unwrap().limits.unwrap();
-        assert_eq!(limits["cpu"].0, "1");
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl<K: DeserializeOwned> Lenient<K> {
     /// nothing if that cannot be told apart.
     pub fn parse(object: &RawValue) -> (Self, Box<str>) {
         let text = without_managed_fields(object);
-        let read = text.as_ref().map_err(Clone::clone).and_then(|object| {
+        let read = text.as_ref().map_err(without_position).and_then(|object| {
             if object.get().len() > LONGEST {
                 return Err(format!("longer than {LONGEST} bytes of JSON"));
             }
@@ -102,17 +102,14 @@ impl<K: Resource> Resource for Lenient<K> {
 /// The fields of a JSON object; the values are not parsed.
 type Fields<'t> = BTreeMap<String, &'t RawValue>;
 
-fn without_managed_fields(object: &RawValue) -> Result<Box<RawValue>, String> {
-    let cut = || {
-        let mut fields: Fields = serde_json::from_str(object.get())?;
-        let Some(metadata) = fields.get("metadata") else { return to_raw_value(&fields) };
-        let mut metadata: Fields = serde_json::from_str(metadata.get())?;
-        metadata.remove("managedFields");
-        let metadata = to_raw_value(&metadata)?;
-        fields.insert("metadata".to_owned(), &metadata);
-        to_raw_value(&fields)
-    };
-    cut().map_err(|error| without_position(&error))
+fn without_managed_fields(object: &RawValue) -> serde_json::Result<Box<RawValue>> {
+    let mut fields: Fields = serde_json::from_str(object.get())?;
+    let Some(metadata) = fields.get("metadata") else { return to_raw_value(&fields) };
+    let mut metadata: Fields = serde_json::from_str(metadata.get())?;
+    metadata.remove("managedFields");
+    let metadata = to_raw_value(&metadata)?;
+    fields.insert("metadata".to_owned(), &metadata);
+    to_raw_value(&fields)
 }
 
 /// Returns the metadata of `object`. A field that cannot be parsed is left out, and so is one that is very long: it

@@ -51,32 +51,20 @@ pub mod quantity;
 mod resource_version;
 /// Enums each of whose variants has a text.
 mod words;
-pub use application::{
-    ApplicationType, BatchSchedulerOptions, Dependencies, DeployMode, DriverIngressOptions,
-    DynamicAllocation, MonitoringSpec, PortExposure, PrometheusSpec, RestartPolicy, RestartPolicyType,
-    SparkApplication, SparkApplicationSpec, owner_reference, stated,
-};
+pub use application::*;
 pub use bounds::{Bounds, Excess};
-pub use connect::{
-    ConnectAccess, ConnectExecutorSpec, ConnectFailure, ConnectGateway, ConnectServerSpec,
-    ConnectServerStatus, ConnectState, SparkConnect, SparkConnectSpec, SparkConnectStatus,
-};
+pub use connect::*;
 pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
 pub use lenient::Lenient;
 pub use names::role::Role;
 pub use object_key::{ObjectKey, ObjectKind};
 pub use object_name::{LONGEST_LABEL, LONGEST_NAME, is_object_name, is_segment};
-pub use pod::{
-    DriverSpec, ExecutorSpec, GpuSpec, NameKey, NamePath, Port, SecretInfo, SecretType, SparkPodSpec,
-};
+pub use pod::*;
 pub use pod_role::{spark_container, spark_container_of};
 pub use resource_version::version;
-pub use scheduled::{
-    ConcurrencyPolicy, ScheduleState, ScheduledSparkApplication, ScheduledSparkApplicationSpec,
-    ScheduledSparkApplicationStatus,
-};
-pub use status::{ApplicationState, DriverInfo, ExecutorState, RunRecord, SparkApplicationStatus, State};
+pub use scheduled::*;
+pub use status::*;
 
 /// Whether a field has its default, so that it need not be written.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

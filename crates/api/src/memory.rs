@@ -1,7 +1,5 @@
 //! Parses memory sizes in Java's notation, such as `512m` or `4g`, by the rules of Spark.
 
-use std::str::FromStr;
-
 /// Java's units and the number of bytes of each.
 const UNITS: [(&str, u64); 6] =
     [("b", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40), ("p", 1 << 50)];
@@ -22,8 +20,8 @@ pub fn bytes(text: &str, with_i: bool) -> Option<u64> {
         unit.strip_suffix('b').unwrap_or(unit).strip_suffix('i').filter(|unit| with_i && *unit != "b");
     let unit = if unit.is_empty() { 1 << 20 } else { unit_bytes(short.unwrap_or(unit))? };
     // The digits are split off first because `u64::from_str` would accept a sign.
-    let number = if digits.is_empty() { None } else { u64::from_str(digits).ok() };
-    number?.checked_mul(unit).filter(|bytes| i64::try_from(*bytes).is_ok())
+    let number: u64 = digits.parse().ok()?;
+    number.checked_mul(unit).filter(|bytes| i64::try_from(*bytes).is_ok())
 }
 
 /// Parses a fraction of the heap by Java's rules for numbers; none if it is negative or not a number.

@@ -3,17 +3,14 @@
 
 use serde_json::Value;
 
-/// Returns `document` without object members that are `null`, at any depth. `null` elements of lists are kept, because
+/// Takes object members that are `null` out of `document`, at any depth. `null` elements of lists are kept, because
 /// removing an element would change the positions of the others.
-pub(super) fn without_nulls(document: Value) -> Value {
-    match document {
-        Value::Object(members) => members
-            .into_iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(|(key, value)| (key, without_nulls(value)))
-            .collect(),
-        Value::Array(elements) => elements.into_iter().map(without_nulls).collect(),
-        scalar => scalar,
+pub(super) fn remove_nulls(document: &mut Value) {
+    if let Value::Object(members) = document {
+        members.retain(|_, value| !value.is_null());
+        members.values_mut().for_each(remove_nulls);
+    } else if let Value::Array(elements) = document {
+        elements.iter_mut().for_each(remove_nulls);
     }
 }
 
@@ -37,8 +34,8 @@ macro_rules! reads_null_as_absent {
     ($($root:literal: $kind:ty),+) => {$(
         impl<'de> ::serde::Deserialize<'de> for $kind {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let document = ::serde_json::Value::deserialize(deserializer)?;
-                let document = $crate::nulls::without_nulls(document);
+                let mut document = ::serde_json::Value::deserialize(deserializer)?;
+                $crate::nulls::remove_nulls(&mut document);
                 // `remote = "Self"` makes the derived function an inherent one: this is not a recursion.
                 <$kind>::deserialize(&document).map_err(|error| {
                     // The path is tracked in a second read, after an error only, so that a successful read does not pay
@@ -67,7 +64,8 @@ mod tests {
 
     #[test]
     fn null_members_go_and_null_elements_stay() {
-        let document = json!({"a": null, "b": {"c": null, "d": [null, {"e": null}]}, "f": false});
-        assert_eq!(without_nulls(document), json!({"b": {"d": [null, {}]}, "f": false}));
+        let mut document = json!({"a": null, "b": {"c": null, "d": [null, {"e": null}]}, "f": false});
+        remove_nulls(&mut document);
+        assert_eq!(document, json!({"b": {"d": [null, {}]}, "f": false}));
     }
 }

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Embedded, embedded};
 
@@ -150,6 +151,13 @@ pub struct SparkPodSpec {
     pub ports: Vec<Port>,
     /// Name of the PriorityClass of the pod.
     pub priority_class_name: Option<String>,
+}
+
+impl SparkPodSpec {
+    /// Returns the user's template; null if there is none.
+    pub fn template(&self) -> &Value {
+        self.template.as_ref().map_or(&Value::Null, Embedded::json)
+    }
 }
 
 /// A ConfigMap and where it is mounted.

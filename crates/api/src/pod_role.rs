@@ -14,24 +14,15 @@ use std::collections::BTreeSet;
 /// first one (`KubernetesUtils.selectSparkContainer`).
 pub fn spark_container<'a>(
     names: &[&str],
-    containers: impl IntoIterator<Item = (Option<&'a str>, Option<&'a str>)>,
+    containers: impl IntoIterator<Item = (Option<&'a str>, Option<&'a str>), IntoIter: Clone>,
     sidecars: &BTreeSet<String>,
 ) -> Option<usize> {
-    let (mut begun, mut only, mut others) = (None, None, 0);
-    for (i, (name, argument)) in containers.into_iter().enumerate() {
-        if name.is_some_and(|name| names.contains(&name)) {
-            return Some(i);
-        }
-        if name.is_some_and(|name| sidecars.contains(name)) {
-            continue;
-        }
-        if begun.is_none() && argument.and_then(Role::from_label).is_some() {
-            begun = Some(i);
-        }
-        only = Some(i);
-        others += 1;
-    }
-    if others == 1 { only } else { begun }
+    let all = containers.into_iter().enumerate();
+    let named = all.clone().find(|(_, (name, _))| name.is_some_and(|name| names.contains(&name)));
+    let mut others = all.filter(|(_, (name, _))| !name.is_some_and(|name| sidecars.contains(name)));
+    let begun = others.clone().find(|(_, (_, argument))| argument.and_then(Role::from_label).is_some());
+    let only = others.next().filter(|_| others.next().is_none());
+    named.or(only).or(begun).map(|(i, _)| i)
 }
 
 /// Returns the container of a pod in which Spark or `spark-submit` runs, as [`spark_container`] does, else the first one.

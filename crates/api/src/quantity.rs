@@ -84,28 +84,19 @@ fn parts(text: &str, digits: i32) -> Option<(i128, Form)> {
     Some((amount.div_euclid(divisor) + i128::from(amount.rem_euclid(divisor) != 0), form))
 }
 
-/// Writes an amount of a resource, in thousandths as [`amount`] returns it: `1408Mi` of `memory`, `1500m` of `cpu`.
+/// Writes an amount of a resource, in thousandths as [`amount`] returns it: bytes in the largest unit in which they are a whole
+/// number, such as `1408Mi` of `memory`, and others as `2` or `1500m` of `cpu`.
 /// `resource` may also be the key of a quota: `requests.memory`.
 pub fn of_resource(resource: &str, amount: i128) -> String {
     let name =
         ["requests.", "limits."].iter().find_map(|prefix| resource.strip_prefix(prefix)).unwrap_or(resource);
     let is_of_bytes = ["memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-");
-    if is_of_bytes { binary(amount) } else { decimal(amount) }
-}
-
-/// Writes an amount of cores, pods and the like, in thousandths as [`amount`] returns it: `2`, `1500m`.
-fn decimal(amount: i128) -> String {
-    if amount % 1000 == 0 { (amount / 1000).to_string() } else { format!("{amount}m") }
-}
-
-/// Formats an amount of bytes, in thousandths as [`amount`] returns it, in the largest unit in which it is a whole
-/// number: `1408Mi`.
-fn binary(amount: i128) -> String {
-    if amount == 0 || amount % 1000 != 0 {
-        return decimal(amount);
+    let is_whole = amount % 1000 == 0;
+    if is_of_bytes && is_whole && amount != 0 {
+        let (number, exponent) = divided(amount / 1000, 1024, BINARY.len() - 1);
+        return format!("{number}{}", BINARY[exponent]);
     }
-    let (number, exponent) = divided(amount / 1000, 1024, BINARY.len() - 1);
-    format!("{number}{}", BINARY[exponent])
+    if is_whole { (amount / 1000).to_string() } else { format!("{amount}m") }
 }
 
 /// Splits a number into its digits without the point and its count of decimals: `1.50` becomes (150, 2).
@@ -182,10 +173,10 @@ mod tests {
         for (text, written) in
             [("1408Mi", "1408Mi"), ("2048Mi", "2Gi"), ("1000", "1000"), ("0", "0"), ("16Ei", "16Ei")]
         {
-            assert_eq!(binary(amount(text).unwrap()), written);
+            assert_eq!(of_resource("memory", amount(text).unwrap()), written);
         }
         for (text, written) in [("2", "2"), ("1.5", "1500m"), ("200m", "200m"), ("-1", "-1")] {
-            assert_eq!(decimal(amount(text).unwrap()), written);
+            assert_eq!(of_resource("cpu", amount(text).unwrap()), written);
         }
     }
 }

@@ -17,8 +17,6 @@ use super::{application::SparkApplicationSpec, nulls::reads_null_as_absent};
     group = "sparkoperator.k8s.io",
     version = "v1beta2",
     kind = "ScheduledSparkApplication",
-    singular = "scheduledsparkapplication",
-    plural = "scheduledsparkapplications",
     shortname = "scheduledsparkapp",
     namespaced,
     status = "ScheduledSparkApplicationStatus",

@@ -112,7 +112,7 @@ crate::words! {
         Unknown = "UNKNOWN",
     }
 
-    name => UnknownState: UnknownState(name.to_owned())
+    name => String: format!("`{name}` is not a state of a SparkApplication")
 }
 
 impl State {
@@ -125,29 +125,10 @@ impl State {
     /// already ended. In the other states, an edit needs no action: the next run uses the spec as it is when that run
     /// starts.
     pub const fn has_a_run_to_edit(self) -> bool {
-        match self {
-            Self::Submitted
-            | Self::Running
-            | Self::Unknown
-            | Self::Succeeding
-            | Self::Failing
-            | Self::SubmissionFailed
-            | Self::Completed
-            | Self::Failed => true,
-            Self::New
-            | Self::PendingRerun
-            | Self::Invalidating
-            | Self::Suspending
-            | Self::Suspended
-            | Self::Resuming => false,
-        }
+        let has_ended = matches!(self, Self::Succeeding | Self::Failing | Self::Completed | Self::Failed);
+        self.is_followed() || has_ended || matches!(self, Self::SubmissionFailed)
     }
 }
-
-/// A string that is not the name of a [`State`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a state of a SparkApplication")]
-pub struct UnknownState(pub String);
 
 /// The driver's pod and where its web UI is.
 #[kubernetes_json]
@@ -246,7 +227,10 @@ mod tests {
             assert_eq!(state.to_string().parse(), Ok(state));
             assert_eq!(serde_json::from_value::<State>(json!(state)).unwrap(), state);
         }
-        assert_eq!("running".parse::<State>(), Err(UnknownState("running".into())));
+        assert_eq!(
+            "running".parse::<State>(),
+            Err("`running` is not a state of a SparkApplication".to_owned())
+        );
         assert_eq!(serde_json::from_value::<State>(json!("PENDING_SUBMISSION")).unwrap(), State::Unknown);
     }
 

@@ -6,6 +6,7 @@ use crate::{
     server_pod::server_pod,
 };
 use api::{LONGEST_LABEL, Role, SparkConnect, SparkConnectSpec, names::submit_conf};
+use k8s_openapi::api::core::v1::Service;
 use spark_client::Line;
 use submission::{
     exposure::ExposureRight,
@@ -145,7 +146,7 @@ fn fields(connect: &SparkConnect, findings: &mut Findings) {
 fn service(connect: &SparkConnect, findings: &mut Findings) {
     const FIELD: &str = "spec.server.service";
     let Some(service) = &connect.spec.server.service else { return };
-    if let Err(error) = service.decode() {
+    if let Err(error) = serde_json::from_value::<Service>(service.json().clone()) {
         return findings.refuse(FIELD, format_args!("is not a Service: {error}"));
     }
     let (name, spec) = (names::service(connect), &service.json()["spec"]);

@@ -1,7 +1,7 @@
 //! Compares two specs of a SparkConnect, and says what the difference does to its server.
 
 use api::SparkConnect;
-use validation::{Edit, Effect, edits_between};
+use validation::{Edit, Effect, edits_of};
 
 /// The fields of which the server is not made: an edit of them leaves it alone, as [`crate::server_hash`] has it.
 const BESIDE: [&str; 5] = [
@@ -21,7 +21,7 @@ pub fn differences(old: &SparkConnect, new: &SparkConnect) -> Vec<Edit> {
     let is_in = |field: &str, beside: &str| {
         field.strip_prefix(beside).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    edits_between(&before, &after, |field| {
+    edits_of("spec", &before, &after, &|field| {
         if BESIDE.iter().any(|beside| is_in(field, beside)) { Effect::Now } else { of_server }
     })
 }

@@ -65,7 +65,7 @@ impl<T: DeserializeOwned + Serialize> AnnotationValue for Json<T> {
 fn parsed(text: &str) -> Result<Value, Problem> {
     if let Some(excess) = Bounds::OBJECT.excess(text, ROOT) {
         let path = excess.path.strip_prefix(ROOT).unwrap_or_default().trim_start_matches('.');
-        return Err(Problem::new(path, excess.why().to_string()));
+        return Err(Problem::new(path, excess.why));
     }
     serde_json::from_str(text).map_err(|error| Problem::new("", format!("is not JSON: {error}")))
 }

@@ -23,8 +23,7 @@ pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
         let mut unused: BTreeMap<_, _> =
             volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
         let mounts = mounts(application, role);
-        let in_template =
-            |list: &str| pod.template.as_ref().and_then(|template| template.json()["spec"][list].as_array());
+        let in_template = |list: &str| pod.template()["spec"][list].as_array();
         let containers = ["containers", "initContainers"].into_iter().filter_map(in_template).flatten();
         let beside = pod.sidecars.iter().chain(&pod.init_containers).map(Embedded::json).chain(containers);
         let beside = beside.flat_map(|container| container["volumeMounts"].as_array().into_iter().flatten());

@@ -9,7 +9,7 @@ use crate::{
     run::Run,
     template,
 };
-use api::{Role, SparkApplication, names::annotation, with_defaults};
+use api::{Role, SparkApplication, names::annotation};
 use serde_json::{Value, json};
 use spark_client::{Objects, TEMPLATE_KEY, template_config_map};
 
@@ -27,10 +27,8 @@ impl ExecutorTemplate {
     ///
     /// When an annotation of the template cannot be carried out.
     pub fn of(application: Validated, run: &Run, settings: &Settings) -> Result<Self, Refusal> {
-        let application = application.get();
-        let spec = with_defaults(application.spec.clone());
-        let template = template(application, &spec, Role::Executor, settings)?;
-        Ok(Self { config_map: config_map(application, run), text: pod_templates::text(&template) })
+        let template = template(&application, Role::Executor, settings)?;
+        Ok(Self { config_map: config_map(&application, run), text: pod_templates::text(&template) })
     }
 
     /// Returns the value of the annotation [`annotation::TEMPLATE`] of a driver that has this template.

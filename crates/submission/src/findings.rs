@@ -24,20 +24,18 @@ pub struct Refusal(pub Vec<Invalid>);
 impl Refusal {
     /// Returns as many mistakes as a status and an event can hold, and the number of the others.
     pub fn brief(&self) -> String {
-        let (mut brief, mut left) = (String::new(), self.0.len());
-        for invalid in &self.0 {
-            let next = invalid.to_string();
-            if left < self.0.len() && brief.len() + next.len() > LONGEST_EXPLANATION {
-                break;
+        let mut all = self.0.iter().map(Invalid::to_string);
+        let mut brief = all.next().unwrap_or_default();
+        while let Some(next) = all.next() {
+            if brief.len() + next.len() > LONGEST_EXPLANATION {
+                // If there are more than `MOST_FINDINGS` entries, the last one stands for all mistakes that are not listed, so
+                // the number is too low.
+                let at_least = if self.0.len() > MOST_FINDINGS { "at least " } else { "" };
+                return format!("{brief}; and {at_least}{} more", all.len() + 1);
             }
-            brief += if brief.is_empty() { "" } else { "; " };
-            brief += &next;
-            left -= 1;
+            brief.extend(["; ", &next]);
         }
-        // If there are more than `MOST_FINDINGS` entries, the last one stands for all mistakes that are not listed, so
-        // `left` is too low.
-        let at_least = if self.0.len() > MOST_FINDINGS { "at least " } else { "" };
-        if left == 0 { brief } else { format!("{brief}; and {at_least}{left} more") }
+        brief
     }
 }
 
@@ -118,11 +116,6 @@ impl<'a> Validated<'a> {
     /// Vouches that there is no mistake in the application. Only the validation may say so.
     pub const fn vouched(application: &'a SparkApplication) -> Self {
         Self(application)
-    }
-
-    /// Returns the application with its original lifetime, which `Deref` cannot return.
-    pub const fn get(self) -> &'a SparkApplication {
-        self.0
     }
 }
 

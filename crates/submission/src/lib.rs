@@ -174,7 +174,7 @@ pub fn spark_submit(
     settings: &Settings,
     defaults: &str,
 ) -> Result<SparkSubmit, Refusal> {
-    let application = application.get();
+    let application: &SparkApplication = &application;
     let spec = with_defaults(application.spec.clone());
     // A file that cannot be parsed is ignored here: Spark itself refuses it.
     let read = read_properties(defaults).unwrap_or_default();
@@ -191,7 +191,7 @@ pub fn spark_submit(
     let mut files = BTreeMap::from([(file::PROPERTIES, text)]);
     if context.has_templates() {
         for role in Role::ALL {
-            let template = template(application, &spec, role, settings)?;
+            let template = template(application, role, settings)?;
             files.insert(file::template(role), pod_templates::text(&template));
         }
     }
@@ -200,17 +200,12 @@ pub fn spark_submit(
 }
 
 /// Returns the template from which Spark creates pods of `role`.
-fn template(
-    application: &SparkApplication,
-    spec: &SparkApplicationSpec,
-    role: Role,
-    settings: &Settings,
-) -> Result<Value, Refusal> {
+fn template(application: &SparkApplication, role: Role, settings: &Settings) -> Result<Value, Refusal> {
     if settings.has_webhook {
-        return Ok(pod_templates::template(application, spec, role));
+        return Ok(pod_templates::template(application, role));
     }
     let refused = |why| Refusal(vec![Invalid { field: format!("spec.{}", role.as_str()), why }]);
-    pod_templates::customized(application, spec, role).map_err(refused)
+    pod_templates::customized(application, role).map_err(refused)
 }
 
 fn properties(context: &Context) -> Properties {
@@ -229,7 +224,7 @@ pub fn starting_point(
     let run = Run::next(application);
     let context = Context { application, spec: &spec, run: &run, defaults: &defaults, ui_path: None };
     let properties = properties(&context);
-    (properties.over(defaults), Role::ALL.map(|role| pod_templates::template(application, &spec, role)))
+    (properties.over(defaults), Role::ALL.map(|role| pod_templates::template(application, role)))
 }
 
 fn arguments(context: &Context, settings: &Settings, properties: &Properties) -> Vec<String> {

@@ -11,7 +11,7 @@ use crate::{
     run::Run,
 };
 use api::{
-    Role,
+    Role, SparkApplication,
     names::{conf, label, submit_conf},
     stated, with_defaults,
 };
@@ -98,7 +98,7 @@ pub fn native(
     environment: Environment,
     now: Timestamp,
 ) -> Result<Submission, NotNative> {
-    let application = application.get();
+    let application: &SparkApplication = &application;
     let spec = with_defaults(application.spec.clone());
     let ids = run.ids();
     let ui_path = ui_path(application, Some(&ids.application), &settings.exposure);
@@ -118,7 +118,7 @@ pub fn native(
     }
     let templates = context.has_templates();
     let refused = |refusal: Refusal| NotNative::refused("the executors' template", refusal.brief());
-    let executors = || template(application, &spec, Role::Executor, settings).map_err(refused);
+    let executors = || template(application, Role::Executor, settings).map_err(refused);
     let executor_template = templates.then(executors).transpose()?;
     Ok(Submission {
         line: Line::nearest(&spec.spark_version).0,
@@ -128,7 +128,7 @@ pub fn native(
         primary_resource: spec.main_application_file.clone(),
         arguments: spec.arguments.clone(),
         proxy_user: stated(&spec.proxy_user).cloned(),
-        driver_template: templates.then(|| pod_templates::template(application, &spec, Role::Driver)),
+        driver_template: templates.then(|| pod_templates::template(application, Role::Driver)),
         executor_template: executor_template.map(|template| pod_templates::text(&template)),
         environment,
         ids,

@@ -4,18 +4,13 @@ use api::{SparkApplication, names::label, owner_reference};
 use serde_json::{Value, json};
 
 /// Returns `object` with `application` as its owner, and with the labels by which the operator finds what it has created
-/// for the run with this submission id. `by` is one of them: [`label::CREATED_BY`] or [`label::LAUNCHED_BY`].
-pub fn owned(
-    mut object: Value,
-    application: &SparkApplication,
-    submission_id: Option<&str>,
-    by: &str,
-) -> Value {
+/// for the run whose submission id is `id`. `by` is one of them: [`label::CREATED_BY`] or [`label::LAUNCHED_BY`].
+pub fn owned(mut object: Value, application: &SparkApplication, id: Option<&str>, by: &str) -> Value {
     let metadata = &mut object["metadata"];
     metadata["ownerReferences"] = json!([owner_reference(application)]);
     metadata["labels"][label::APP_NAME] = application.metadata.name.as_deref().unwrap_or_default().into();
     metadata["labels"][by] = "true".into();
-    if let Some(id) = submission_id {
+    if let Some(id) = id {
         metadata["labels"][label::SUBMISSION_ID] = id.into();
     }
     object

@@ -3,7 +3,7 @@
 //! changes for which the annotations ask.
 
 use api::{
-    Role, SparkApplication, SparkApplicationSpec,
+    Role, SparkApplication,
     monitoring::Monitoring,
     names::{annotation, conf, label},
     owner_reference, spark_container,
@@ -34,8 +34,8 @@ pub fn text(template: &Value) -> String {
 /// Returns the pod template of `role`.
 ///
 /// The user's template has been validated: it contains objects where objects are expected.
-pub fn template(application: &SparkApplication, spec: &SparkApplicationSpec, role: Role) -> Value {
-    let mut template = match &role.pod(spec).template {
+pub fn template(application: &SparkApplication, role: Role) -> Value {
+    let mut template = match &role.pod(&application.spec).template {
         Some(template) => template.json().clone(),
         None => json!({"spec": {"containers": [{"name": role.container()}]}}),
     };
@@ -118,12 +118,8 @@ pub fn as_by_the_webhook(mut template: Value, role: Role, sparks: usize) -> Resu
 /// # Errors
 ///
 /// When an annotation cannot be carried out: the reason.
-pub(super) fn customized(
-    application: &SparkApplication,
-    spec: &SparkApplicationSpec,
-    role: Role,
-) -> Result<Value, String> {
-    let mut template = template(application, spec, role);
+pub(super) fn customized(application: &SparkApplication, role: Role) -> Result<Value, String> {
+    let mut template = template(application, role);
     let sparks = sparks_container(&mut template["spec"]["containers"], role);
     let mut customized = as_by_the_webhook(template, role, sparks)?;
     if let Some(annotations) = customized["metadata"]["annotations"].as_object_mut() {

@@ -16,6 +16,9 @@ const ELASTIC: &str = "v1-elastic";
 /// The version of hashes that leave out what executors have from their template: see [`without_template`].
 const PARTIAL: &str = "v1-partial";
 
+/// The fields that affect the present run at once, and do not require another run: no hash has them.
+pub const AT_ONCE: [&str; 2] = ["suspend", "timeToLiveSeconds"];
+
 /// The fields of a spec with what an edit of each, or of what is below it, does to a run, in the words of `validation::Effect`.
 pub const EDITS: &str = include_str!("edits.txt");
 /// How a line of [`EDITS`] ends whose field only the executors' template has: it is no property of the driver.
@@ -24,7 +27,7 @@ const OF_TEMPLATE: &str = " takes effect for the next executor";
 /// Returns the hash of those fields of a spec that define a run: `v1:` and the SHA-256, in hexadecimal, of the
 /// [canonical] JSON of the spec: no white space, and the members of objects in the order of their keys.
 ///
-/// `suspend` and `timeToLiveSeconds` are left out: they affect the present run, but do not require another run.
+/// The fields of [`AT_ONCE`] are left out.
 pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     hashed(VERSION, canonical(spec))
 }
@@ -118,15 +121,16 @@ fn document(spec: &SparkApplicationSpec) -> Value {
 }
 
 fn hashed(version: &str, mut document: Value) -> String {
-    const LEFT_OUT: [(&str, &str); 3] =
-        [("", "suspend"), ("", "timeToLiveSeconds"), ("/executor", "instances")];
     if version == PARTIAL {
         document = without_template(document);
     }
-    for (section, field) in &LEFT_OUT[..if version == ELASTIC { 3 } else { 2 }] {
-        if let Some(section) = document.pointer_mut(section).and_then(Value::as_object_mut) {
-            section.remove(*field);
-        }
+    if let Some(spec) = document.as_object_mut() {
+        spec.retain(|field, _| !AT_ONCE.contains(&field.as_str()));
+    }
+    if version == ELASTIC
+        && let Some(executor) = document.get_mut("executor").and_then(Value::as_object_mut)
+    {
+        executor.remove("instances");
     }
     // Some crate of a build may ask serde_json to keep the order of insertion.
     document.sort_all_objects();

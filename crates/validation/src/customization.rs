@@ -56,9 +56,7 @@ pub(super) fn size(subject: &Subject, role: Role, pod: &SparkPodSpec) {
 
 /// Returns all annotations of the role's pods except those that Spark itself adds.
 fn all_annotations(subject: &Subject, role: Role, pod: &SparkPodSpec) -> BTreeMap<String, String> {
-    let template =
-        pod.template.as_ref().and_then(|template| template.json()["metadata"]["annotations"].as_object());
-    let template = template.into_iter().flatten();
+    let template = pod.template()["metadata"]["annotations"].as_object().into_iter().flatten();
     let template = template.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
     let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
     let configured = subject.spec.spark_conf.iter();

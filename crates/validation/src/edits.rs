@@ -3,7 +3,7 @@
 use api::{SparkApplication, State, excerpt};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use submission::spec_hash::{EDITS, canonical, has_elastic_run, has_partial_run, without_template};
+use submission::spec_hash::{AT_ONCE, canonical, has_elastic_run, has_partial_run, without_template};
 
 api::words! {
     /// What an edit of a field does to a run, or to a server.
@@ -42,24 +42,6 @@ pub struct Edit {
 /// The most bytes of a field's path in a warning. `kubectl` prints warnings of up to 160 bytes completely.
 const LONGEST_FIELD: usize = 80;
 
-/// Returns the fields of a spec with the effect of an edit of each, or of what is below it, while a run is on.
-pub fn effects() -> impl Iterator<Item = (&'static str, Effect)> {
-    EDITS.lines().filter_map(|line| {
-        let (field, effect) = line.split_once(' ')?;
-        Some((field, Effect::ALL.into_iter().find(|known| known.as_str() == effect)?))
-    })
-}
-
-/// Returns the effect of an edit of `field`, such as `driver.cores`; none if a spec has no such field. The longest of the
-/// [`effects`] that `field` is, or is below, counts.
-pub fn effect_of(field: &str) -> Option<Effect> {
-    let is_in = |row: &str| {
-        field.strip_prefix(row).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-    };
-    let rows = effects().filter(|(row, _)| is_in(row));
-    rows.max_by_key(|(row, _)| row.len()).map(|(_, effect)| effect)
-}
-
 /// Returns the fields in which the specs of `old` and `new` differ, with what each does in the state of `old`. Specs that
 /// mean the same do not differ: defaults count, and the order of fields does not.
 pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> {
@@ -71,17 +53,17 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
     };
     let of_partial_run = if old.state().is_followed() { Effect::NextExecutor } else { Effect::NextRun };
     let specs = [old, new].map(|application| canonical(&application.spec));
-    let edits_of = |[before, after]: &[Value; 2]| edits_between(before, after, |_| Effect::EndsRun);
-    let mut edits = edits_of(&specs);
+    let compared = |[before, after]: &[Value; 2]| edits_of("spec", before, after, &|_| Effect::EndsRun);
+    let mut edits = compared(&specs);
     // A list of volumes may differ in those of the driver, or in others alone.
-    let others = has_partial_run(old).then(|| edits_of(&specs.map(without_template)));
+    let others = has_partial_run(old).then(|| compared(&specs.map(without_template)));
     let is_of_template =
         |field: &str| others.as_ref().is_some_and(|others| others.iter().all(|other| other.field != field));
     for edit in &mut edits {
         let field = edit.field.strip_prefix("spec.").unwrap_or_default();
-        edit.effect = match effect_of(field) {
-            _ if field == "executor.instances" && has_elastic_run(old) => Effect::NextRun,
-            Some(Effect::Now) => Effect::Now,
+        edit.effect = match field {
+            "executor.instances" if has_elastic_run(old) => Effect::NextRun,
+            _ if AT_ONCE.contains(&field) => Effect::Now,
             _ if is_of_template(&edit.field) => of_partial_run,
             _ => of_run,
         };
@@ -89,12 +71,9 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
     edits
 }
 
-/// Returns the fields in which two specs differ, each with the `effect` that the path of the field has.
-pub fn edits_between(old: &Value, new: &Value, effect: impl Fn(&str) -> Effect) -> Vec<Edit> {
-    compare("spec", old, new, &effect)
-}
-
-fn compare(field: &str, old: &Value, new: &Value, effect: &impl Fn(&str) -> Effect) -> Vec<Edit> {
+/// Returns the fields in which the values `old` and `new` of `field` differ, such as those of `spec`, each with the `effect` that
+/// the path of the field has.
+pub fn edits_of(field: &str, old: &Value, new: &Value, effect: &impl Fn(&str) -> Effect) -> Vec<Edit> {
     if old == new {
         return Vec::new();
     }
@@ -108,7 +87,7 @@ fn compare(field: &str, old: &Value, new: &Value, effect: &impl Fn(&str) -> Effe
         // The keys of maps contain dots.
         let is_field = name.chars().all(char::is_alphanumeric);
         let path = if is_field { format!("{field}.{name}") } else { format!("{field}[{name}]") };
-        compare(&path, &old[name], &new[name], effect)
+        edits_of(&path, &old[name], &new[name], effect)
     };
     names.into_iter().flat_map(of_name).collect()
 }
@@ -165,7 +144,6 @@ mod tests {
             "spec.volumes: [{\"name\":\"a\"}] null ends the run",
         ];
         assert_eq!(edits.collect::<Vec<_>>(), expected);
-        assert_eq!(effect_of("driverless"), None);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use api::{
     Bounds, LONGEST_LABEL, Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec,
     SparkPodSpec, with_defaults,
 };
-pub use edits::{Edit, Effect, differences, edits_between, effect_of, effect_on_run, effects};
+pub use edits::{Edit, Effect, differences, edits_of, effect_on_run};
 pub use names::{check_name, is_label, is_label_value, is_object_name};
 pub use planned::Files;
 pub use schedule::{Precision, shortest_named_run};
@@ -39,15 +39,12 @@ use submission::{RoleField, spec_hash::spec_hash};
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 38] = [
-    Check::Whole(program::cluster),
-    Check::Whole(program::main_file),
-    Check::Whole(program::main_class),
+const CHECKS: [Check; 34] = [
+    Check::Whole(program::entry_point),
     Check::Whole(program::local_files),
     Check::Whole(program::arguments),
     Check::OfRole(program::java_options),
     Check::Whole(names::driver_pod),
-    Check::OfRole(pod_templates::version),
     Check::OfRole(pod_templates::form),
     Check::OfRole(labels::node_selector),
     Check::Whole(ingress::web_ui),
@@ -69,7 +66,6 @@ const CHECKS: [Check; 38] = [
     Check::Whole(resources::cores),
     Check::OfRole(resources::limits),
     Check::Whole(resources::bounds),
-    Check::OfRole(volumes::scratch_space),
     Check::Whole(volumes::names),
     Check::OfRole(volumes::mounts),
     Check::Whole(monitoring::exposure),
@@ -178,7 +174,7 @@ const LARGEST: usize = 768 << 10;
 pub fn is_bounded(json: &str, root: &str, findings: &mut Findings) -> bool {
     let excess = Bounds::SPEC.excess(json, root);
     if let Some(excess) = &excess {
-        findings.refuse(&excess.path, excess.why());
+        findings.refuse(&excess.path, &excess.why);
     }
     let is_large = json.len() > LARGEST;
     if is_large {

@@ -16,6 +16,7 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
     // Log4j and Spark replace it in settings of theirs.
     let is_read = value.contains("-Dlog4j") || value.contains("-Dspark.");
     let is_in_cluster = value.starts_with(spark_client::IN_CLUSTER);
+    let is_of_drivers_jvm = || JVM_OPTIONS.iter().any(|suffix| key == conf::spark(Role::Driver, suffix));
     let of_yarn = key.strip_prefix("spark.yarn.").unwrap_or_default();
     let is_of_others = OF_OTHERS.iter().any(|begin| key.starts_with(begin))
         || OF_YARN.iter().any(|begin| of_yarn.starts_with(begin));
@@ -37,7 +38,7 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
         _ if is_of_others => "has no effect on Kubernetes: it is for another cluster manager",
         submit_conf::DRIVER_HOST => "has no effect: executors find the driver by its Service",
         _ if is_of_hadoop && has_variable => "Hadoop does not replace `$(…)`: write `${env.NAME}`",
-        _ if (has_variable || has_reference && !is_read) && is_of_drivers_jvm(key) => {
+        _ if (has_variable || has_reference && !is_read) && is_of_drivers_jvm() => {
             "nobody replaces that there: the driver's JVM gets it as it is"
         }
         _ if has_variable && !is_note(key) && !is_expanded(key) => {
@@ -234,11 +235,6 @@ fn is_expanded(key: &str) -> bool {
         || key.ends_with(".mount.subPathExpr")
 }
 
-/// Whether the value of a property becomes options of the driver's JVM as it is.
-fn is_of_drivers_jvm(key: &str) -> bool {
-    JVM_OPTIONS.iter().any(|suffix| key == conf::spark(Role::Driver, suffix))
-}
-
 /// Whether the value of a property may be any text, for people and other programs.
 fn is_note(key: &str) -> bool {
     Role::ALL.iter().any(|role| key.starts_with(&conf::kubernetes(*role, conf::ANNOTATION_PREFIX)))
@@ -246,20 +242,14 @@ fn is_note(key: &str) -> bool {
 
 /// Whether a text has `$NAME` or `${NAME}`, with a name as variables of the environment have it.
 fn has_shell_variable(text: &str) -> bool {
-    let mut parts = text.split('$');
-    let mut before = parts.next().unwrap_or_default();
-    parts.any(|after| {
-        let before = std::mem::replace(&mut before, after);
-        let ends_word = before.ends_with(|c: char| c.is_alphanumeric());
-        let (name, closes) = match after.strip_prefix('{') {
-            Some(braced) => (braced.split('}').next().unwrap_or_default(), braced.contains('}')),
-            None => (
-                after.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default(),
-                !ends_word,
-            ),
+    text.match_indices('$').any(|(at, _)| {
+        let (before, after) = (&text[..at], text[at + 1..].split('$').next().unwrap_or_default());
+        let name = match after.strip_prefix('{') {
+            Some(braced) => braced.split_once('}').map_or("", |(name, _)| name),
+            None if before.ends_with(char::is_alphanumeric) => "",
+            None => after.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default(),
         };
-        closes
-            && name.starts_with(|c: char| c.is_ascii_uppercase())
+        name.starts_with(|c: char| c.is_ascii_uppercase())
             && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
     })
 }

@@ -8,10 +8,9 @@ use api::{
     names::{conf, submit_conf},
     stated,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use spark_client::{keys_alone, read_properties};
-use std::collections::BTreeMap;
 
 /// Fields of the exporter, by their paths below the spec.
 const PORT: &str = "monitoring.prometheus.port";
@@ -82,10 +81,7 @@ fn metrics_properties(subject: &Subject, asked: &MonitoringSpec) {
             subject.warn(of_text, what);
         }
     }
-    let properties = read_properties(text).unwrap_or_else(|why| {
-        subject.refuse(of_text, why);
-        BTreeMap::new()
-    });
+    let properties = read_properties(text).map_err(|why| subject.refuse(of_text, why)).unwrap_or_default();
     for key in properties.keys().filter(|key| !has_instance(key)) {
         let what = "begins with no instance, such as `*.` or `driver.`: Spark ignores it";
         subject.warn(of_text, format_args!("`{key}` {what}"));
@@ -160,12 +156,22 @@ fn port(subject: &Subject, prometheus: &PrometheusSpec) {
 /// Checks that no other port has the number or the name of the exporter's port.
 fn beside_others(subject: &Subject, prometheus: &PrometheusSpec, role: Role) {
     let (port, name) = (monitoring::port(prometheus), monitoring::port_name(prometheus));
-    for (field, other_name, number, protocol) in declared(subject, role) {
-        if number == i64::from(port) && protocol == "TCP" {
-            subject.warn(PORT, format_args!("{port} is in {field} too: only the exporter can listen on it"));
-        } else if other_name == name {
-            let why = format_args!("`{name}` is the name of another port in {field}: choose another");
-            subject.refuse(PORT_NAME, why);
+    // The ports of the spec, and those of Spark's container in the template.
+    let pod = role.pod(&subject.spec);
+    let containers = pod.template()["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+    let own = containers.iter().find(|container| container["name"] == role.container());
+    let own = own.or(containers.first()).map_or(&Value::Null, |container| &container["ports"]);
+    for (section, ports) in [("ports", &json!(pod.ports)), ("template", own)] {
+        let field = subject.field(format_args!("{role}.{section}"));
+        for other in ports.as_array().into_iter().flatten() {
+            let is_tcp = other["protocol"].as_str().unwrap_or("TCP") == "TCP";
+            if other["containerPort"] == port && is_tcp {
+                subject
+                    .warn(PORT, format_args!("{port} is in {field} too: only the exporter can listen on it"));
+            } else if other["name"] == name {
+                let why = format_args!("`{name}` is the name of another port in {field}: choose another");
+                subject.refuse(PORT_NAME, why);
+            }
         }
     }
     for (spark, key, default) in OF_DRIVER.into_iter().filter(|_| role == Role::Driver) {
@@ -181,25 +187,4 @@ fn beside_others(subject: &Subject, prometheus: &PrometheusSpec, role: Role) {
             subject.refuse(PORT_NAME, why);
         }
     }
-}
-
-/// Returns the ports that the user has declared for Spark's container: of each the field, the name, the number and the
-/// protocol.
-fn declared<'s>(subject: &'s Subject, role: Role) -> Vec<(String, &'s str, i64, &'s str)> {
-    let pod = role.pod(&subject.spec);
-    let field = |name: &str| subject.field(format_args!("{role}.{name}"));
-    let of_spec = pod.ports.iter();
-    let of_spec =
-        of_spec.map(|port| (field("ports"), &*port.name, i64::from(port.container_port), &*port.protocol));
-    let template = pod.template.as_ref().map(|template| template.json());
-    let containers = template.and_then(|template| template["spec"]["containers"].as_array());
-    let own = |container: &&Value| container["name"] == role.container();
-    let container = containers.and_then(|containers| containers.iter().find(own).or(containers.first()));
-    let of_template = container.and_then(|container| container["ports"].as_array()).into_iter().flatten();
-    let of_template = of_template.map(|port| {
-        let text = |name: &str| port[name].as_str();
-        let number = port["containerPort"].as_i64().unwrap_or_default();
-        (field("template"), text("name").unwrap_or_default(), number, text("protocol").unwrap_or("TCP"))
-    });
-    of_spec.chain(of_template).collect()
 }

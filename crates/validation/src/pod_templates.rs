@@ -5,6 +5,7 @@ use super::Subject;
 use api::{Role, SparkPodSpec};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
+use serde_path_to_error::deserialize;
 
 /// Kubernetes' limit for all values of a ConfigMap together, in bytes.
 const LARGEST_CONFIG_MAP: usize = 1 << 20;
@@ -12,25 +13,21 @@ const LARGEST_CONFIG_MAP: usize = 1 << 20;
 /// The fields of a template, and those of a whole pod.
 const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
-pub(super) fn version(subject: &Subject, role: Role, pod: &SparkPodSpec) {
-    let version = &subject.spec.spark_version;
-    if pod.template.is_some() && !submission::has_templates(version) {
-        let why = format_args!("pod templates need Spark 3.0.0 or later, and sparkVersion is `{version}`");
-        subject.refuse(format_args!("{role}.template"), why);
-    }
-}
-
-/// Checks that the templates are PodTemplateSpecs: the CRD accepts any object in these fields. Warns of the fields that no
-/// pod has: Kubernetes drops them without a word.
+/// Checks that the version of Spark has templates, and that they are PodTemplateSpecs: the CRD accepts any object in these fields.
+/// Warns of the fields that no pod has: Kubernetes drops them without a word.
 pub(super) fn form(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let Some(stated) = pod.template.as_ref().map(|template| template.json()) else { return };
+    let path = format!("{role}.template");
+    let version = &subject.spec.spark_version;
+    if !submission::has_templates(version) {
+        let why = format_args!("pod templates need Spark 3.0.0 or later, and sparkVersion is `{version}`");
+        subject.refuse(&path, why);
+    }
     let fields = stated.as_object().into_iter().flat_map(Map::keys);
     for field in fields.filter(|field| !FIELDS.contains(&field.as_str())) {
-        let path = format_args!("{role}.template.{field}");
-        subject.warn(path, "has no effect: write it below template.spec");
+        subject.warn(format_args!("{path}.{field}"), "has no effect: write it below template.spec");
     }
-    let path = format!("{role}.template");
-    match template(subject, role) {
+    match deserialize::<_, PodTemplateSpec>(stated) {
         Err(error) => subject.refuse(path, format_args!("is not a pod template: {error}")),
         Ok(read) => {
             let read = serde_json::to_value(read).expect("a template is JSON");
@@ -67,10 +64,12 @@ fn unread(stated: &Value, read: &Value, path: &str, found: &impl Fn(String)) {
 /// Checks the size of the executors' template, which Spark passes to the driver in a ConfigMap.
 pub(super) fn size(subject: &Subject) {
     let role = Role::Executor;
-    if !submission::has_templates(&subject.spec.spark_version) || template(subject, role).is_err() {
+    let stated = role.pod(&subject.spec).template();
+    let is_read = stated.is_null() || deserialize::<_, PodTemplateSpec>(stated).is_ok();
+    if !is_read || !submission::has_templates(&subject.spec.spark_version) {
         return;
     }
-    let made = submission::pod_templates::template(subject.application, &subject.spec, role);
+    let made = submission::pod_templates::template(subject.application, role);
     let size = submission::pod_templates::text(&made).len();
     if size > LARGEST_CONFIG_MAP {
         let why = format_args!(
@@ -79,14 +78,4 @@ pub(super) fn size(subject: &Subject) {
         );
         subject.refuse(role, why);
     }
-}
-
-/// Returns the user's template; none if there is none. The error contains the reason why the object is not a
-/// PodTemplateSpec.
-fn template(
-    subject: &Subject,
-    role: Role,
-) -> Result<Option<PodTemplateSpec>, serde_path_to_error::Error<serde_json::Error>> {
-    let template = role.pod(&subject.spec).template.as_ref();
-    template.map(|template| serde_path_to_error::deserialize(template.json())).transpose()
 }

@@ -22,12 +22,24 @@ const MIXED: [&str; 5] = [
 /// All options of `spark-submit` (`SparkSubmitOptionParser`), one in each line, and before them the short forms of some.
 const OPTIONS: &str = include_str!("options.txt");
 
-/// Refuses a driver that has no pod of its own.
-pub(super) fn cluster(subject: &Subject) {
+/// Refuses a driver that has no pod of its own, and a program that `spark-submit` takes for an option. Warns of a main class that
+/// no JVM finds by its name.
+pub(super) fn entry_point(subject: &Subject) {
     if subject.spec.mode == DeployMode::Client {
         let why =
             "`client` would run the driver where it is submitted, not in a pod of its own: write `cluster`";
         subject.refuse("mode", why);
+    }
+    let file = &subject.spec.main_application_file;
+    if file.trim_start().starts_with('-') {
+        let why = "begins with `-`, so spark-submit would take it for an option: write the URI of a file, such as \
+                   local:///opt/app.jar";
+        subject.refuse("mainApplicationFile", format_args!("`{file}` {why}"));
+    }
+    let class = subject.spec.main_class.as_deref().unwrap_or_default();
+    if class.contains(|c: char| c == '/' || c.is_whitespace()) {
+        let name = class.trim().replace('/', ".");
+        subject.warn("mainClass", format_args!("`{class}` is no name of a class: write `{name}`"));
     }
 }
 
@@ -41,24 +53,6 @@ pub(super) fn python(subject: &Subject) {
     let takes_2 = matches!((numbers.next(), numbers.next()), (Some("3"), Some("0") | None));
     if version == "2" && !takes_2 {
         subject.refuse(field, "Spark has refused `2` since 3.1: take it out, the image has its Python");
-    }
-}
-
-pub(super) fn main_file(subject: &Subject) {
-    let file = &subject.spec.main_application_file;
-    if file.trim_start().starts_with('-') {
-        let why = "begins with `-`, so spark-submit would take it for an option: write the URI of a file, such as \
-                   local:///opt/app.jar";
-        subject.refuse("mainApplicationFile", format_args!("`{file}` {why}"));
-    }
-}
-
-/// Warns of a main class that no JVM finds by its name.
-pub(super) fn main_class(subject: &Subject) {
-    let class = subject.spec.main_class.as_deref().unwrap_or_default();
-    if class.contains(|c: char| c == '/' || c.is_whitespace()) {
-        let name = class.trim().replace('/', ".");
-        subject.warn("mainClass", format_args!("`{class}` is no name of a class: write `{name}`"));
     }
 }
 

@@ -15,10 +15,7 @@ pub(super) fn memory(subject: &Subject) {
     for role in Role::ALL {
         if let Some((field, text)) = subject.given(role, RoleField::Memory) {
             // The JVM of a driver gets the text as it is, and knows no `Gi`.
-            let bytes = match role {
-                Role::Driver => memory::bytes(&text, false),
-                Role::Executor => line.bytes(&text),
-            };
+            let bytes = if role == Role::Driver { memory::bytes(&text, false) } else { line.bytes(&text) };
             match bytes {
                 None => not_memory(field, &text),
                 // spark-submit refuses 0: "Driver memory must be a positive number".

@@ -17,29 +17,8 @@ use std::{
 };
 use submission::volumes as scratch;
 
-/// Checks the mounts of scratch space: Spark mounts these volumes itself, as its configuration says.
-pub(super) fn scratch_space(subject: &Subject, role: Role, pod: &SparkPodSpec) {
-    let of_spec = scratch::by_name(&subject.spec);
-    for mount in pod.volume_mounts.iter().map(|mount| mount.json()).filter(|mount| is_scratch(mount)) {
-        let name = mount["name"].as_str().unwrap_or_default();
-        match of_spec.get(name) {
-            None => {
-                let why = format!("mounts volume `{name}`, which is not in {}", subject.field("volumes"));
-                subject.refuse(format_args!("{role}.volumeMounts"), why);
-            }
-            Some(volume) if scratch::type_of(volume).is_none() => {
-                let why = "is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
-                     persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in \
-                     sparkConf), or write both into the template";
-                subject.refuse("volumes", format_args!("`{name}` {why}"));
-            }
-            Some(_) => {}
-        }
-    }
-}
-
-/// Checks that each mount has its own path. Warns of different volumes with one name, and of mounts other than scratch space
-/// that have no volume: Kubeflow's operator runs such applications, with the last of the volumes and without these mounts.
+/// Checks that each mount has its own path, and those of scratch space a volume: Spark mounts these itself, as its configuration
+/// says. Warns of other mounts that have no volume: Kubeflow's operator runs such applications without these mounts.
 pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let of_spec = scratch::by_name(&subject.spec);
     // This is computed only when needed: most applications mount only volumes of their spec.
@@ -48,16 +27,29 @@ pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     for (i, mount) in pod.volume_mounts.iter().map(|mount| mount.json()).enumerate() {
         let name = mount["name"].as_str().unwrap_or_default();
         let field = |name: &str| format!("{role}.volumeMounts[{i}].{name}");
-        let of_spec = of_spec.get(name);
-        if !is_scratch(mount) && of_spec.is_none() && !others.contains(name) {
-            let volumes = subject.field("volumes");
-            subject.warn(field("name"), format_args!("is left out: no volume `{name}` is in {volumes}"));
-            continue;
-        }
-        let claim = of_spec.map(|volume| &volume["persistentVolumeClaim"]["claimName"]);
-        if !is_scratch(mount) && claim.is_some_and(|claim| *claim == ON_DEMAND) {
-            let what = "is made for volumes called `spark-local-dir-…` and those in sparkConf alone";
-            subject.warn("volumes", format_args!("{ON_DEMAND} {what}"));
+        let volumes = subject.field("volumes");
+        match of_spec.get(name) {
+            None if is_scratch(mount) => {
+                let why = format_args!("mounts volume `{name}`, which is not in {volumes}");
+                subject.refuse(format_args!("{role}.volumeMounts"), why);
+            }
+            None if !others.contains(name) => {
+                subject.warn(field("name"), format_args!("is left out: no volume `{name}` is in {volumes}"));
+                continue;
+            }
+            Some(volume) if is_scratch(mount) && scratch::type_of(volume).is_none() => {
+                let why = "is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
+                     persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in \
+                     sparkConf), or write both into the template";
+                subject.refuse("volumes", format_args!("`{name}` {why}"));
+            }
+            Some(volume)
+                if !is_scratch(mount) && volume["persistentVolumeClaim"]["claimName"] == ON_DEMAND =>
+            {
+                let what = "is made for volumes called `spark-local-dir-…` and those in sparkConf alone";
+                subject.warn("volumes", format_args!("{ON_DEMAND} {what}"));
+            }
+            _ => {}
         }
         let path = mount["mountPath"].as_str().unwrap_or_default();
         if !taken.insert(path) {
@@ -98,8 +90,7 @@ fn of_others(subject: &Subject, role: Role) -> BTreeSet<String> {
 
 /// Returns the volumes of the role's pod template.
 pub(super) fn of_template<'s>(subject: &'s Subject, role: Role) -> &'s [Value] {
-    let template = role.pod(&subject.spec).template.as_ref();
-    let volumes = template.and_then(|template| template.json()["spec"]["volumes"].as_array());
+    let volumes = role.pod(&subject.spec).template()["spec"]["volumes"].as_array();
     volumes.map_or(&[], Vec::as_slice)
 }
 

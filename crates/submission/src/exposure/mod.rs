@@ -14,10 +14,10 @@ use std::{borrow::Cow, collections::BTreeMap};
 pub use url_format::{Url, UrlFormat, Variables};
 
 /// The admin's settings for the Services and Ingresses of drivers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exposure {
-    /// Whether the web UI has a Service.
-    pub has_ui_service: bool,
+    /// Whether the web UI has no Service.
+    pub has_no_ui_service: bool,
     /// The address format of the web UI's Ingress; without it the web UI has no Ingress.
     pub url_format: Option<UrlFormat>,
     pub ingress_class: Option<String>,
@@ -28,19 +28,6 @@ pub struct Exposure {
     /// Whether Services and Ingresses are deleted as soon as their application has ended, instead of only when the
     /// application is deleted.
     pub ends_with_run: bool,
-}
-
-impl Default for Exposure {
-    fn default() -> Self {
-        Self {
-            has_ui_service: true,
-            url_format: None,
-            ingress_class: None,
-            ingress_tls: Vec::new(),
-            ingress_annotations: BTreeMap::new(),
-            ends_with_run: false,
-        }
-    }
 }
 
 /// A port of the driver that can be reached.
@@ -69,7 +56,7 @@ const HASH: usize = 8;
 
 /// Returns the port of the web UI; none if the web UI is turned off, has no Service, or has a random port.
 pub fn ui<'a>(application: &'a SparkApplication, admins: &'a Exposure) -> Option<ExposedPort<'a>> {
-    if is_ui_off(application) || !admins.has_ui_service {
+    if is_ui_off(application) || admins.has_no_ui_service {
         return None;
     }
     let target_port = ui_port(application)?;
@@ -196,8 +183,8 @@ pub(crate) fn web_ui(context: &Context, properties: &mut Properties) {
 
 /// Whether the path of the web UI contains Spark's application id.
 pub fn has_id_in_ui_path(application: &SparkApplication, admins: &Exposure) -> bool {
-    let format = ui(application, admins).and_then(|exposed| exposed.url_format);
-    format.is_some_and(|format| format.has_id_in_path())
+    // Such a path is not known without the id.
+    ui_path(application, None, admins) != ui_path(application, Some("spark-0"), admins)
 }
 
 /// Returns one sentence for each port of `application` that can have no Ingress because its address is invalid. `id` is

@@ -107,11 +107,6 @@ impl UrlFormat {
     pub fn path(&self, variables: Variables) -> Option<String> {
         filled_in(&self.0.path, variables).filter(|path| !path.is_empty())
     }
-
-    /// Whether the path contains Spark's application id.
-    pub fn has_id_in_path(&self) -> bool {
-        self.0.path.contains(ID)
-    }
 }
 
 impl Url {
@@ -235,7 +230,6 @@ mod tests {
         let unknown = Variables { id: None, ..PI };
         let by_id = UrlFormat::parse("example.com/{{$appId}}").unwrap();
         assert_eq!((by_id.url(unknown), by_id.path(unknown)), (Ok(None), None));
-        assert!(by_id.has_id_in_path() && !joined.has_id_in_path());
     }
 
     /// Once, the web UI of a SparkConnect could have the address of an application of another namespace.

@@ -61,13 +61,12 @@ pub(crate) fn metrics(context: &Context, properties: &mut Properties) {
         };
         properties.set(key, options);
 
-        let of_template = pod.template.as_ref();
-        let of_template = of_template.map(|template| &template.json()["metadata"]["annotations"]);
+        let of_template = &pod.template()["metadata"]["annotations"];
         for (name, value) in exporter.scrape_annotations() {
             let key = conf::kubernetes(role, &format!("{}{name}", conf::ANNOTATION_PREFIX));
             let is_said = properties.get(&key).is_some()
                 || context.defaults.contains_key(&key)
-                || of_template.is_some_and(|annotations| !annotations[name].is_null());
+                || !of_template[name].is_null();
             if !is_said {
                 properties.set(key, value);
             }

@@ -19,7 +19,7 @@ use api::{
     names::{annotation, label, role},
 };
 use serde_json::{Map, Value, json};
-use spark_client::Objects;
+use spark_client::{Environment, Objects};
 pub use state::{State, state};
 use std::time::Duration;
 
@@ -67,7 +67,8 @@ pub fn objects(
 ) -> Result<Objects, String> {
     let command = spark_submit(application, run, settings, &submission_environment.defaults);
     let command = command.map_err(|refusal| refusal.brief())?;
-    let files = files(&command, submission_environment);
+    let environment = &submission_environment.environment;
+    let files = files(&command, environment);
     // The key of a ConfigMap cannot contain a slash.
     let key = |path: &str| path.replace('/', ".");
     let items: Vec<_> = files.iter().map(|(path, _)| json!({"key": key(path), "path": path})).collect();
@@ -79,7 +80,7 @@ pub fn objects(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": pod::spec(&application, &command, &settings.submission_pod, submission_environment, volume)?,
+        "spec": pod::spec(&application, &command, &settings.submission_pod, environment, volume)?,
     });
     pod["metadata"]["labels"][annotation::ISTIO_INJECT] = "false".into();
     // A few requests to the API server need no service mesh, and a sidecar that keeps running would keep the pod from
@@ -112,11 +113,7 @@ pub fn config_map(name: &str) -> ObjectKey {
 }
 
 /// Returns the files that `spark-submit` reads: their paths below [`DIRECTORY`], and their contents.
-fn files<'a>(
-    command: &'a SparkSubmit,
-    submission_environment: &'a SubmissionEnvironment,
-) -> Vec<(String, &'a str)> {
-    let environment = &submission_environment.environment;
+fn files<'a>(command: &'a SparkSubmit, environment: &'a Environment) -> Vec<(String, &'a str)> {
     let of_run = command.files.iter().map(|(name, content)| ((*name).to_owned(), &**content));
     let admins =
         [(SPARK_CONF, Some(&environment.spark_conf)), (HADOOP_CONF, environment.hadoop_conf.as_ref())];

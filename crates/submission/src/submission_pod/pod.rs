@@ -2,17 +2,17 @@
 
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
 use crate::{
-    SparkSubmit, SubmissionEnvironment, place,
+    SparkSubmit, place,
     pod_templates::{customized, sparks_container},
     properties::behind,
 };
 use api::{
     Role, SparkApplication,
     names::{conf, container, env, volume},
-    quantity, stated, with_defaults,
+    quantity, stated,
 };
 use serde_json::{Value, json};
-use spark_client::existing_volumes;
+use spark_client::{Environment, existing_volumes};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The shell script that runs `spark-submit` and writes its exception to the termination message for the operator.
@@ -50,21 +50,21 @@ const SHARED: [&str; 14] = [
 /// `spark-submit` would copy that configuration to the driver, which has it already.
 const OF_DRIVER_ALONE: [&str; 2] = [env::HADOOP_CONF_DIR, env::SPARK_CONF_DIR];
 
-/// Returns the spec of the submission pod. `files` is the volume with the files that `command` names.
+/// Returns the spec of the submission pod. `admins` is the environment that the admin sets for `spark-submit`, and `files` the
+/// volume with the files that `command` names.
 pub(super) fn spec(
     application: &SparkApplication,
     command: &SparkSubmit,
     settings: &Settings,
-    submission_environment: &SubmissionEnvironment,
+    admins: &Environment,
     mut files: Value,
 ) -> Result<Value, String> {
     let properties = &command.properties;
-    let spec = with_defaults(application.spec.clone());
-    let mut driver = customized(application, &spec, Role::Driver)?;
+    let mut driver = customized(application, Role::Driver)?;
     let sparks = sparks_container(&mut driver["spec"]["containers"], Role::Driver);
     let sparks = &driver["spec"]["containers"][sparks];
 
-    let (mut volumes, mut mounts) = volumes(&driver["spec"], sparks, command, &spec.spark_version)?;
+    let (mut volumes, mut mounts) = volumes(application, &driver["spec"], sparks, command)?;
     files["name"] = FILES.into();
     volumes.push(files);
     mounts.push(json!({"name": FILES, "mountPath": DIRECTORY, "readOnly": true}));
@@ -80,7 +80,7 @@ pub(super) fn spec(
         "image": image(command)?,
         "imagePullPolicy": properties.get(conf::IMAGE_PULL_POLICY).map_or("IfNotPresent", String::as_str),
         "args": args,
-        "env": environment(sparks, properties, submission_environment),
+        "env": environment(sparks, properties, admins),
         "volumeMounts": mounts,
         "resources": resources(settings, properties),
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -152,12 +152,7 @@ fn image(command: &SparkSubmit) -> Result<&str, String> {
 
 /// Returns the environment variables of the driver, followed by the variables by which `spark-submit` finds its files,
 /// which override them.
-fn environment(
-    sparks: &Value,
-    properties: &BTreeMap<String, String>,
-    submission_environment: &SubmissionEnvironment,
-) -> Vec<Value> {
-    let admins = &submission_environment.environment;
+fn environment(sparks: &Value, properties: &BTreeMap<String, String>, admins: &Environment) -> Vec<Value> {
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
     let of_admin = [
         (env::SPARK_USER, &admins.spark_user),
@@ -197,10 +192,10 @@ fn environment(
 /// local files that are to be uploaded, keytabs and credentials. Scratch space and claims that are created for the
 /// driver are left out: only the driver uses them.
 fn volumes(
+    application: &SparkApplication,
     driver: &Value,
     sparks: &Value,
     command: &SparkSubmit,
-    spark_version: &str,
 ) -> Result<(Vec<Value>, Vec<Value>), String> {
     let elements = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let (mut volumes, mut mounts) = (elements(&driver["volumes"]), elements(&sparks["volumeMounts"]));
@@ -209,8 +204,8 @@ fn volumes(
         volumes.push(json!({"name": volume, "secret": {"secretName": name}}));
         mounts.push(json!({"name": volume, "mountPath": path}));
     }
-    let existing = existing_volumes(&command.properties, spark_version).map_err(|why| why.to_string())?;
-    for (volume, mount) in existing {
+    let existing = existing_volumes(&command.properties, &application.spec.spark_version);
+    for (volume, mount) in existing.map_err(|why| why.to_string())? {
         volumes.push(volume);
         mounts.push(mount);
     }
