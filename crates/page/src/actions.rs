@@ -1,6 +1,6 @@
 //! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
 
-use super::{Named, Query, Refusal, Result, Right, Session, hidden, lack, now, reads};
+use super::{Named, Query, Refusal, Result, Right, Session, hidden, now, reads};
 use api::names::annotation;
 use axum::{
     body::Bytes,
@@ -66,10 +66,10 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
     if !session.page.settings.allows_actions {
         return Markup::default();
     }
-    let (client, resource) = (&session.caller.client, K::plural(&()));
+    let (reader, resource) = (&session.caller.reader, K::plural(&()));
     let right = |verb| Right { verb, resource: &resource, namespace, name };
     let pause = if is_suspended { Action::Resume } else { Action::Suspend };
-    let (patch, delete) = join(lack(client, right("patch")), lack(client, right("delete"))).await;
+    let (patch, delete) = join(reader.lack(right("patch")), reader.lack(right("delete"))).await;
     html! {
         form method="post" {
             (hidden(&session.visitor.form))
@@ -114,7 +114,7 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
         Some(patch) => objects.patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
         None => objects.delete(&name, &DeleteParams::default()),
     };
-    reads::send(&session.caller.client, request.map_err(kube::Error::BuildRequest)?).await?;
+    session.caller.reader.send(request.map_err(kube::Error::BuildRequest)?).await?;
     // What is deleted leads to the list of its kind: the address without namespace and name.
     let list = uri.path().rsplitn(3, '/').last().filter(|_| action == Action::Delete);
     Ok(Redirect::to(list.unwrap_or(uri.path())).into_response())

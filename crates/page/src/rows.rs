@@ -24,6 +24,9 @@ pub(crate) trait Row: Sized + Send + 'static {
 
     /// Returns the row of an object, which perhaps cannot be read.
     fn of(object: &Lenient<Self::Kind>) -> Self;
+
+    /// Returns the number of bytes of its texts.
+    fn length(&self) -> usize;
 }
 
 /// Reduces an object of a list. Returns its key, its version and its row.
@@ -110,6 +113,10 @@ impl Row for Application {
         let created = time(object.meta().creation_timestamp.as_ref());
         Self { created, owner: owner(object.meta()), ..row }
     }
+
+    fn length(&self) -> usize {
+        self.owner.len() + self.queue.len() + self.why.len() + self.reason.len()
+    }
 }
 
 fn of_application(application: &SparkApplication) -> Application {
@@ -169,6 +176,11 @@ impl Row for Schedule {
             why: sentence(&status.reason.unwrap_or_default()),
         }
     }
+
+    fn length(&self) -> usize {
+        let when = self.when.as_deref().map_or(0, str::len);
+        when + self.zone.len() + self.last_name.len() + self.why.len()
+    }
 }
 
 impl Row for Connect {
@@ -186,6 +198,10 @@ impl Row for Connect {
             last_connection: time(connect.last_connection().as_ref()),
             why: sentence(&connect::summary::why(connect).unwrap_or_default()),
         }
+    }
+
+    fn length(&self) -> usize {
+        self.executors.len() + self.why.len()
     }
 }
 
