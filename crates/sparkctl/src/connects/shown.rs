@@ -23,21 +23,16 @@ pub(super) fn table(
     which: &Selection,
     style: Style,
 ) -> anyhow::Result<String> {
-    let is_wide = which.output == Some(Output::Wide);
-    let row = |namespace: String, cells: [String; 5], wide: [String; 3]| {
-        let namespace = which.all_namespaces.then_some(namespace);
-        namespace.into_iter().chain(cells).chain(wide.into_iter().filter(|_| is_wide)).collect::<Vec<_>>()
-    };
-    let mut rows = vec![row(
-        "NAMESPACE".to_owned(),
+    let mut rows = vec![which.row(
+        "NAMESPACE",
         ["NAME", "STATE", "EXECUTORS", "RESTARTS", "AGE"].map(str::to_owned),
         ["SERVER", "ADDRESS", "LAST CONNECTION"].map(str::to_owned),
     )];
     rows.extend(connects.iter().map(|guarded| {
         let connect = guarded.0.as_ref().ok();
         let status = connect.and_then(|connect| connect.status.as_ref());
-        row(
-            guarded.namespace().unwrap_or_default(),
+        which.row(
+            &guarded.namespace().unwrap_or_default(),
             [
                 guarded.name_any(),
                 connect.map_or_else(|| "UNREADABLE".to_owned(), |connect| coloured(connect, style)),
