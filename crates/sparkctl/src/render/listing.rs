@@ -13,23 +13,17 @@ const SCRIPT: &str = "#$ ";
 /// The mark before each line of the submission pod.
 const POD: &str = "#| ";
 
-/// Returns the objects that the operator itself creates.
-pub(super) fn native(found: &Found, notes: &[&str], objects: &Objects) -> anyhow::Result<String> {
-    let mut text =
-        format!("# {}: the operator creates this itself, without spark-submit.\n", found.heading());
-    text += &remarks(found, notes);
-    let order = objects.children.iter().chain(iter::once(&objects.pod));
-    text += &documents(found, order, &objects.pod, true)?;
-    Ok(text)
-}
-
-/// Returns the objects that a server of Spark Connect consists of, its pod last.
-pub(super) fn server(found: &Found, notes: &[&str], objects: &[&Value]) -> anyhow::Result<String> {
-    let mut text = format!("# {}: the operator creates this, and mends it.\n", found.heading());
-    text += &remarks(found, notes);
+/// Returns the objects that the operator itself creates, the pod of the driver or server last. `how` is the end of the sentence
+/// that says so.
+pub(super) fn created(
+    found: &Found,
+    how: &str,
+    notes: &[&str],
+    objects: &[&Value],
+) -> anyhow::Result<String> {
     let pod = objects.last().copied().unwrap_or(&Value::Null);
-    text += &documents(found, objects.iter().copied(), pod, true)?;
-    Ok(text)
+    let what = format!("# {}: the operator creates this{how}.\n", found.heading());
+    Ok(what + &remarks(found, notes) + &documents(found, objects, pod, true)?)
 }
 
 /// Returns what `spark-submit` is given, the pod in which it runs, and the objects that it creates; or why these
@@ -62,8 +56,8 @@ pub(super) fn spark_submit(
                 writeln!(text, "# But for {kind} {name}, which the operator creates before.")?;
             }
             text += &remarks(found, notes);
-            let order = iter::once(&objects.pod).chain(&objects.children);
-            text += &documents(found, order, &objects.pod, false)?;
+            let order: Vec<_> = iter::once(&objects.pod).chain(&objects.children).collect();
+            text += &documents(found, &order, &objects.pod, false)?;
         }
         Err(why) => {
             let why = format!("What it creates is not known without running it: {why}");
@@ -88,13 +82,7 @@ pub(super) fn remarks(found: &Found, notes: &[&str]) -> String {
 
 /// Returns `objects` as documents, each under a comment that says what the object is. With `with_templates`, the pod
 /// templates in ConfigMaps are shown too.
-fn documents<'a>(
-    found: &Found,
-    objects: impl Iterator<Item = &'a Value>,
-    pod: &Value,
-    with_templates: bool,
-) -> anyhow::Result<String> {
-    let objects: Vec<_> = objects.collect();
+fn documents(found: &Found, objects: &[&Value], pod: &Value, with_templates: bool) -> anyhow::Result<String> {
     let mut text = String::new();
     if !found.has_uid() {
         text += match found.subject {
