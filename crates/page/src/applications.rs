@@ -33,9 +33,6 @@ api::words! {
 impl Column {
     /// Compares two applications by this column.
     fn compare(self, (a_key, a): &Row<'_>, (b_key, b): &Row<'_>, now: Timestamp) -> Ordering {
-        let took = |row: &Application| {
-            row.submitted.map(|submitted| row.ended.unwrap_or(now).duration_since(submitted))
-        };
         match self {
             Self::Name => a_key.1.cmp(&b_key.1),
             Self::Namespace => a_key.cmp(b_key),
@@ -45,7 +42,7 @@ impl Column {
             Self::Attempts => a.attempts.cmp(&b.attempts),
             Self::Executors => (a.running, a.wanted, a.failed).cmp(&(b.running, b.wanted, b.failed)),
             Self::Submitted => a.submitted.cmp(&b.submitted),
-            Self::Took => took(a).cmp(&took(b)),
+            Self::Took => a.took(now).cmp(&b.took(now)),
             Self::Queue => a.queue.cmp(&b.queue),
         }
     }

@@ -7,7 +7,7 @@ use api::{
     printable::{line, lines},
     stated,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use plan::quota::present_sum;
@@ -60,6 +60,13 @@ pub(crate) struct Application {
     pub why: Box<str>,
     /// The reason of its last end, as a word.
     pub reason: Box<str>,
+}
+
+impl Application {
+    /// Returns how long it took, or takes until now; none if it was not submitted.
+    pub(crate) fn took(&self, now: Timestamp) -> Option<SignedDuration> {
+        self.submitted.map(|submitted| self.ended.unwrap_or(now).duration_since(submitted))
+    }
 }
 
 /// A schedule as lists show it.

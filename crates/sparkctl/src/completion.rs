@@ -2,7 +2,7 @@
 
 use super::{
     Flags as Line,
-    cluster::{Cluster, ClusterFlags, Kind},
+    cluster::{Cluster, ClusterFlags},
     is_called,
     show::print,
 };
@@ -112,15 +112,15 @@ fn for_kubectl() -> anyhow::Result<()> {
 }
 
 pub(super) fn applications(begun: &OsStr) -> Vec<CompletionCandidate> {
-    names(begun, async |cluster| in_namespace::<SparkApplication>(&cluster).await)
+    names(begun, async |cluster| listed(&cluster.api::<SparkApplication>()).await)
 }
 
 pub(super) fn schedules(begun: &OsStr) -> Vec<CompletionCandidate> {
-    names(begun, async |cluster| in_namespace::<ScheduledSparkApplication>(&cluster).await)
+    names(begun, async |cluster| listed(&cluster.api::<ScheduledSparkApplication>()).await)
 }
 
 pub(super) fn connects(begun: &OsStr) -> Vec<CompletionCandidate> {
-    names(begun, async |cluster| in_namespace::<SparkConnect>(&cluster).await)
+    names(begun, async |cluster| listed(&cluster.api::<SparkConnect>()).await)
 }
 
 /// Completes names of schedules if the command line has --schedule, else names of applications.
@@ -156,10 +156,6 @@ fn names(
 fn beginning(begun: &OsStr, all: Vec<String>) -> Vec<CompletionCandidate> {
     let begun = begun.to_string_lossy();
     all.into_iter().filter(|name| name.starts_with(&*begun)).map(CompletionCandidate::new).collect()
-}
-
-async fn in_namespace<K: Kind>(cluster: &Cluster) -> kube::Result<Vec<String>> {
-    listed(&cluster.api::<K>()).await
 }
 
 async fn listed<K: Resource + Clone + DeserializeOwned + Debug>(api: &Api<K>) -> kube::Result<Vec<String>> {
