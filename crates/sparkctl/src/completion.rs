@@ -7,11 +7,8 @@ use super::{
     show::print,
 };
 use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
-use clap::{Args, Command, CommandFactory, FromArgMatches, ValueEnum};
-use clap_complete::{
-    ArgValueCompleter, CompletionCandidate,
-    env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh},
-};
+use clap::{Args, Command, CommandFactory, FromArgMatches, builder::PossibleValuesParser};
+use clap_complete::{ArgValueCompleter, CompletionCandidate, env::Shells};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Resource, ResourceExt, api::ListParams};
 use serde::de::DeserializeOwned;
@@ -32,16 +29,8 @@ In a shell's start-up file, it is in each shell that is started afterwards. Wher
 kubectl_complete-spark too: then kubectl's own completion asks it.")]
 pub(super) struct Flags {
     /// The shell
-    shell: Shell,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Shell {
-    Bash,
-    Elvish,
-    Fish,
-    Powershell,
-    Zsh,
+    #[arg(value_parser = PossibleValuesParser::new(Shells::builtins().names()))]
+    shell: String,
 }
 
 /// The environment variable by which the shell's completion script asks this program for candidates.
@@ -60,13 +49,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MOST: u32 = 500;
 
 pub(super) fn print_script(flags: &Flags) -> anyhow::Result<()> {
-    let shell: &dyn EnvCompleter = match flags.shell {
-        Shell::Bash => &Bash,
-        Shell::Elvish => &Elvish,
-        Shell::Fish => &Fish,
-        Shell::Powershell => &Powershell,
-        Shell::Zsh => &Zsh,
-    };
+    let shells = Shells::builtins();
+    let shell = shells.completer(&flags.shell).expect("the flag has the name of one");
     let mut script = Vec::new();
     let program = env::current_exe()?;
     let name = Line::command().get_name().to_owned();
