@@ -208,12 +208,9 @@ impl LocalPort {
 
     /// Opens `port`; without one, `usual` if it is free, else any that is.
     pub(super) async fn usual(port: Option<u16>, usual: u16) -> anyhow::Result<Self> {
-        match port {
-            Some(port) => Self::open(port).await,
-            None => match Self::open(usual).await {
-                Ok(local) => Ok(local),
-                Err(_) => Self::open(0).await,
-            },
+        match Self::open(port.unwrap_or(usual)).await {
+            Err(_) if port.is_none() => Self::open(0).await,
+            opened => opened,
         }
     }
 

@@ -189,13 +189,9 @@ impl Wanted<'_> {
     /// as a warning: its only effect is that the ConfigMap stays.
     pub(super) async fn leave_to(&self, place: &Cluster, owner: &DynamicObject) {
         let types = owner.types.clone().unwrap_or_default();
-        let reference = OwnerReference {
-            api_version: types.api_version,
-            kind: types.kind,
-            name: owner.name_any(),
-            uid: owner.uid().unwrap_or_default(),
-            ..OwnerReference::default()
-        };
+        let (name, uid) = (owner.name_any(), owner.uid().unwrap_or_default());
+        let reference =
+            json!({"apiVersion": types.api_version, "kind": types.kind, "name": name, "uid": uid});
         let patch = json!({"metadata": {"ownerReferences": [reference]}});
         let config_maps: Api<ConfigMap> = place.api();
         let patched = config_maps.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
