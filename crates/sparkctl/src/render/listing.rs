@@ -22,7 +22,7 @@ pub(super) fn created(
     objects: &[&Value],
 ) -> anyhow::Result<String> {
     let pod = objects.last().copied().unwrap_or(&Value::Null);
-    let what = format!("# {}: the operator creates this{how}.\n", found.heading());
+    let what = format!("# {}: the operator creates this{how}.\n", found.heading);
     Ok(what + &remarks(found, notes) + &documents(found, objects, pod, true)?)
 }
 
@@ -36,7 +36,7 @@ pub(super) fn spark_submit(
     submission_pod: &Value,
     objects: Result<&Objects, &NotNative>,
 ) -> anyhow::Result<String> {
-    let mut text = format!("# {}: spark-submit runs in a pod of the application's own:\n", found.heading());
+    let mut text = format!("# {}: spark-submit runs in a pod of the application's own:\n", found.heading);
     text += &yaml::comment(SCRIPT, script);
     text += "# The operator makes a ConfigMap with the files, and this pod, which mounts it:\n";
     let pod = without_unknown_owners(placed(found, submission_pod));
@@ -84,7 +84,7 @@ pub(super) fn remarks(found: &Found, notes: &[&str]) -> String {
 /// templates in ConfigMaps are shown too.
 fn documents(found: &Found, objects: &[&Value], pod: &Value, with_templates: bool) -> anyhow::Result<String> {
     let mut text = String::new();
-    if !found.has_uid() {
+    if !found.has_uid {
         text += match found.subject {
             Subject::Application(_) => {
                 "# It has no uid yet: references to it as owner are left out, and names that follow from it are others there.\n"
@@ -111,7 +111,7 @@ fn documents(found: &Found, objects: &[&Value], pod: &Value, with_templates: boo
 /// Returns `object` with the subject's namespace.
 pub(super) fn placed(found: &Found, object: &Value) -> Value {
     let mut object = found.known(object);
-    object["metadata"]["namespace"] = found.namespace().into();
+    object["metadata"]["namespace"] = found.namespace.as_str().into();
     object
 }
 
