@@ -4,7 +4,7 @@ use crate::{
     cluster::Cluster,
     events,
     list::Selection,
-    show::{Output, Style, columns, or_none, print},
+    show::{self, Output, Style, columns, or_none, print},
     status::for_programs,
     yaml::line,
 };
@@ -65,12 +65,6 @@ pub(super) async fn status(cluster: &Cluster, name: &str, output: Option<Output>
 }
 
 fn text(connect: &SparkConnect, events: &[Event], style: Style) -> anyhow::Result<String> {
-    let mut text = format!("{} is {}", connect.name_any(), coloured(connect, style));
-    if let Some(why) = why(connect) {
-        write!(text, ": {why}")?;
-    }
-    text += "\n\n";
-
     let status = connect.status.clone().unwrap_or_default();
     let ago = |time: Option<&Time>| time.map(|time| format!("{} ago", style.age(Some(time))));
     let is_seen = status.observed_generation == connect.metadata.generation;
@@ -89,9 +83,7 @@ fn text(connect: &SparkConnect, events: &[Event], style: Style) -> anyhow::Resul
         ("No gateway", condition(connect, GATEWAY_MISSING).map(|missing| line(&missing.message))),
         ("No Ingress", condition(connect, INGRESS_MISSING).map(|missing| line(&missing.message))),
     ];
-    let facts: Vec<_> =
-        facts.into_iter().filter_map(|(what, is)| Some(vec![format!("{what}:"), is?])).collect();
-    text += &columns(&facts)?;
+    let mut text = show::status(&connect.name_any(), &coloured(connect, style), why(connect), facts)?;
     if !events.is_empty() {
         write!(text, "\n{}", events::table(events, style)?)?;
     }
