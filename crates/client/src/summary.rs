@@ -116,23 +116,15 @@ pub fn executors(application: &SparkApplication) -> Option<String> {
         let refused = conditions.find(|condition| condition.type_ == EXECUTORS_REFUSED);
         return refused.map(|condition| line(&condition.message));
     }
-    let word = |state| match state {
-        ExecutorState::Pending => "pending",
-        ExecutorState::Running => "running",
-        ExecutorState::Completed => "completed",
-        ExecutorState::Failed => "failed",
-        ExecutorState::Unknown => "unknown",
-    };
     // Executors that work come first.
-    let order = [
-        ExecutorState::Running,
-        ExecutorState::Pending,
-        ExecutorState::Completed,
-        ExecutorState::Failed,
-        ExecutorState::Unknown,
+    let words = [
+        (ExecutorState::Running, "running"),
+        (ExecutorState::Pending, "pending"),
+        (ExecutorState::Completed, "completed"),
+        (ExecutorState::Failed, "failed"),
+        (ExecutorState::Unknown, "unknown"),
     ];
-    let told =
-        order.iter().filter_map(|state| counts.get(state).map(|count| format!("{count} {}", word(*state))));
+    let told = words.iter().filter_map(|(state, word)| Some(format!("{} {word}", counts.get(state)?)));
     Some(told.collect::<Vec<_>>().join(", "))
 }
 

@@ -1,7 +1,6 @@
-//! Builds the events that users see on a SparkConnect, and their wording.
+//! The wording of events that users see on a SparkConnect.
 
 use plan::events::{Event, Severity};
-use std::time::Duration;
 
 pub(super) const PROVISIONING: &str = "SparkConnectProvisioning";
 pub(super) const FAILED: &str = "SparkConnectFailed";
@@ -19,25 +18,7 @@ pub(super) const NO_PORT: (&str, &str) = (
      most half of what others leave (--connect-gateway-port-range)",
 );
 
-/// Returns an event that everything goes its way.
-pub(super) fn normal(reason: &'static str, action: &'static str, note: String) -> Event {
-    Event::new(Severity::Normal, reason, action, note)
-}
-
-/// Returns an event about something that the user may have to mend.
-pub(super) fn warning(reason: &'static str, action: &'static str, note: String) -> Event {
-    Event::new(Severity::Warning, reason, action, note)
-}
-
-pub(super) fn waits(pod: &str, why: &str) -> Event {
-    normal(PROVISIONING, "Follow", format!("server {pod} waits: {why}"))
-}
-
 /// Returns the event for an object beside the server's pod that the API server refuses.
 pub fn not_applied(why: &str) -> Event {
-    warning(FAILED, "Apply", format!("{why}; it is tried again"))
-}
-
-pub(super) fn failed(why: &str, pause: Duration) -> Event {
-    warning(FAILED, "Follow", format!("{why}; it is made anew in {} s", pause.as_secs()))
+    Event::new(Severity::Warning, FAILED, "Apply", format!("{why}; it is tried again"))
 }

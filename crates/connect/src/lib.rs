@@ -7,7 +7,6 @@
 
 mod application;
 mod checks;
-mod conditions;
 mod edits;
 mod events;
 mod executor_trial;

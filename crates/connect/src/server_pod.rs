@@ -94,26 +94,20 @@ fn fill(container: &mut Value, connect: &SparkConnect, policy: &Policy) {
     // Kubernetes makes `$` of `$$`, and looks at nothing else then.
     let arguments: Vec<_> = options(connect, policy).iter().map(|option| option.replace('$', "$$")).collect();
     container["args"] = arguments.into();
-    let tcp = json!({"port": CONNECT_PORT});
-    for (probe, how) in [
-        (
-            "startupProbe",
-            json!({
-                "tcpSocket": tcp, "initialDelaySeconds": 5, "periodSeconds": 10, "timeoutSeconds": 1, "failureThreshold": 30,
-            }),
-        ),
-        (
-            "readinessProbe",
-            json!({"tcpSocket": tcp, "periodSeconds": 10, "timeoutSeconds": 1, "failureThreshold": 3}),
-        ),
+    let ready = json!({
+        "tcpSocket": {"port": CONNECT_PORT}, "periodSeconds": 10, "timeoutSeconds": 1, "failureThreshold": 3,
+    });
+    let mut started = ready.clone();
+    (started["initialDelaySeconds"], started["failureThreshold"]) = (5.into(), 30.into());
+    for (field, default) in [
+        ("startupProbe", started),
+        ("readinessProbe", ready),
+        // The end of the log becomes the message of a server that fails.
+        ("terminationMessagePolicy", "FallbackToLogsOnError".into()),
     ] {
-        if container[probe].is_null() {
-            container[probe] = how;
+        if container[field].is_null() {
+            container[field] = default;
         }
-    }
-    // The end of the log becomes the message of a server that fails.
-    if container["terminationMessagePolicy"].is_null() {
-        container["terminationMessagePolicy"] = "FallbackToLogsOnError".into();
     }
     let address = json!({"fieldRef": {"fieldPath": "status.podIP"}});
     let token = spec.server.token.as_ref();

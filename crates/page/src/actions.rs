@@ -1,6 +1,6 @@
 //! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
 
-use super::{Named, Query, Refusal, Result, Right, Session, hidden, lack, now, reads};
+use super::{Named, Query, Refusal, Result, Right, Session, hidden, now, reads};
 use api::names::annotation;
 use axum::{
     body::Bytes,
@@ -30,26 +30,16 @@ api::words! {
 }
 
 impl Action {
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Suspend => "Suspend",
-            Self::Resume => "Resume",
-            Self::Rerun => "Run again",
-            Self::Trigger => "Run now",
-            Self::Delete => "Delete",
-        }
-    }
-
-    /// Returns the change of the object, as `sparkctl` makes it; none if the object is deleted. The operator acts once for
-    /// each value of an annotation.
-    fn patch(self) -> Option<Value> {
+    /// Returns the title of the button, and the change of the object, as `sparkctl` makes it; none if the object is deleted.
+    /// The operator acts once for each value of an annotation.
+    fn title_and_patch(self) -> (&'static str, Option<Value>) {
         let asked = |annotation: &str| json!({"metadata": {"annotations": {annotation: now().to_string()}}});
         match self {
-            Self::Suspend => Some(json!({"spec": {"suspend": true}})),
-            Self::Resume => Some(json!({"spec": {"suspend": false}})),
-            Self::Rerun => Some(asked(annotation::RERUN)),
-            Self::Trigger => Some(asked(annotation::TRIGGER)),
-            Self::Delete => None,
+            Self::Suspend => ("Suspend", Some(json!({"spec": {"suspend": true}}))),
+            Self::Resume => ("Resume", Some(json!({"spec": {"suspend": false}}))),
+            Self::Rerun => ("Run again", Some(asked(annotation::RERUN))),
+            Self::Trigger => ("Run now", Some(asked(annotation::TRIGGER))),
+            Self::Delete => ("Delete", None),
         }
     }
 }
@@ -66,10 +56,10 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
     if !session.page.settings.allows_actions {
         return Markup::default();
     }
-    let (client, resource) = (&session.caller.client, K::plural(&()));
+    let (reader, resource) = (&session.caller.reader, K::plural(&()));
     let right = |verb| Right { verb, resource: &resource, namespace, name };
     let pause = if is_suspended { Action::Resume } else { Action::Suspend };
-    let (patch, delete) = join(lack(client, right("patch")), lack(client, right("delete"))).await;
+    let (patch, delete) = join(reader.lack(right("patch")), reader.lack(right("delete"))).await;
     html! {
         form method="post" {
             (hidden(&session.visitor.form))
@@ -88,7 +78,7 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
 
 fn button(action: Action, missing: Option<&str>) -> Markup {
     html! {
-        button name="action" value=(action.as_str()) disabled[missing.is_some()] { (action.title()) }
+        button name="action" value=(action.as_str()) disabled[missing.is_some()] { (action.title_and_patch().0) }
         @if let Some(missing) = missing { " " small { (missing) } }
     }
 }
@@ -110,11 +100,11 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
     let action = Action::ALL.into_iter().find(|action| action.as_str() == form.get("action"));
     let action = action.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "There is no such action."))?;
     let objects = Request::new(K::url_path(&(), Some(&namespace)));
-    let request = match action.patch() {
+    let request = match action.title_and_patch().1 {
         Some(patch) => objects.patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
         None => objects.delete(&name, &DeleteParams::default()),
     };
-    reads::send(&session.caller.client, request.map_err(kube::Error::BuildRequest)?).await?;
+    session.caller.reader.send(request.map_err(kube::Error::BuildRequest)?).await?;
     // What is deleted leads to the list of its kind: the address without namespace and name.
     let list = uri.path().rsplitn(3, '/').last().filter(|_| action == Action::Delete);
     Ok(Redirect::to(list.unwrap_or(uri.path())).into_response())
@@ -136,8 +126,11 @@ mod tests {
 
     #[test]
     fn an_action_is_the_change_that_sparkctl_makes() {
-        assert_eq!(Action::Suspend.patch(), Some(json!({"spec": {"suspend": true}})));
-        assert!(Action::Rerun.patch().unwrap()["metadata"]["annotations"][annotation::RERUN].is_string());
-        assert_eq!(Action::Delete.patch(), None);
+        assert_eq!(Action::Suspend.title_and_patch().1, Some(json!({"spec": {"suspend": true}})));
+        assert!(
+            Action::Rerun.title_and_patch().1.unwrap()["metadata"]["annotations"][annotation::RERUN]
+                .is_string()
+        );
+        assert_eq!(Action::Delete.title_and_patch().1, None);
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     Action, Named, PodRow, Result, Session, ago, buttons, duration,
     found::{self, EventRow},
-    logs, now, page, reads, state, table,
+    logs, now, page, state, table,
     timeline::{phase, timeline},
     tone, trouble,
 };
@@ -26,8 +26,7 @@ use spark_operator_client::summary;
 const LONGEST_SPEC: usize = 256 << 10;
 
 pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response> {
-    let client = &session.caller.client;
-    let (application, text) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
+    let (application, text) = session.caller.reader.object::<SparkApplication>(&namespace, &name).await?;
     let application = &application;
     let (is_suspended, rerun) = (application.spec.suspend == Some(true), Some(Action::Rerun));
     let ((pods, traces), words, buttons) = join3(

@@ -13,45 +13,23 @@ use std::cmp::Ordering;
 const ROWS: usize = 100;
 const PATH: &str = "/applications";
 
-api::words! {
-    /// A column, by its word in the address and above the list.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Column {
-        Name = "name",
-        Namespace = "namespace",
-        State = "state",
-        Type = "type",
-        Owner = "owner",
-        Attempts = "attempts",
-        Executors = "executors",
-        Submitted = "submitted",
-        Took = "took",
-        Queue = "queue",
-    }
-}
-
-impl Column {
-    /// Compares two applications by this column.
-    fn compare(self, (a_key, a): &Row<'_>, (b_key, b): &Row<'_>, now: Timestamp) -> Ordering {
-        let took = |row: &Application| {
-            row.submitted.map(|submitted| row.ended.unwrap_or(now).duration_since(submitted))
-        };
-        match self {
-            Self::Name => a_key.1.cmp(&b_key.1),
-            Self::Namespace => a_key.cmp(b_key),
-            Self::State => name_of(a.state).cmp(name_of(b.state)),
-            Self::Type => a.language.cmp(&b.language),
-            Self::Owner => a.owner.cmp(&b.owner),
-            Self::Attempts => a.attempts.cmp(&b.attempts),
-            Self::Executors => (a.running, a.wanted, a.failed).cmp(&(b.running, b.wanted, b.failed)),
-            Self::Submitted => a.submitted.cmp(&b.submitted),
-            Self::Took => took(a).cmp(&took(b)),
-            Self::Queue => a.queue.cmp(&b.queue),
-        }
-    }
-}
-
 type Row<'r> = (&'r Key, &'r Application);
+/// A column: its word in the address and above the list, and how two applications are compared by it.
+type Column = (&'static str, fn(&Row<'_>, &Row<'_>, Timestamp) -> Ordering);
+
+const SUBMITTED: Column = ("submitted", |(_, a), (_, b), _| a.submitted.cmp(&b.submitted));
+const COLUMNS: [Column; 10] = [
+    ("name", |(a, _), (b, _), _| a.1.cmp(&b.1)),
+    ("namespace", |(a, _), (b, _), _| a.cmp(b)),
+    ("state", |(_, a), (_, b), _| name_of(a.state).cmp(name_of(b.state))),
+    ("type", |(_, a), (_, b), _| a.language.cmp(&b.language)),
+    ("owner", |(_, a), (_, b), _| a.owner.cmp(&b.owner)),
+    ("attempts", |(_, a), (_, b), _| a.attempts.cmp(&b.attempts)),
+    ("executors", |(_, a), (_, b), _| (a.running, a.wanted, a.failed).cmp(&(b.running, b.wanted, b.failed))),
+    SUBMITTED,
+    ("took", |(_, a), (_, b), now| a.took(now).cmp(&b.took(now))),
+    ("queue", |(_, a), (_, b), _| a.queue.cmp(&b.queue)),
+];
 
 /// Whether the query wants the row: each of its values has to be that of the row, and its text in one of the row's.
 fn is_wanted(query: &Query, (key, row): &Row<'_>) -> bool {
@@ -74,8 +52,8 @@ fn is_wanted(query: &Query, (key, row): &Row<'_>) -> bool {
 /// Returns the wanted rows in the order that the query asks for.
 fn wanted<'r>(query: &Query, rows: impl Iterator<Item = Row<'r>>, now: Timestamp) -> Vec<Row<'r>> {
     let mut rows: Vec<_> = rows.filter(|row| is_wanted(query, row)).collect();
-    let (column, is_descending) = order(query);
-    rows.sort_by(|a, b| column.compare(a, b, now));
+    let ((_, compare), is_descending) = order(query);
+    rows.sort_by(|a, b| compare(a, b, now));
     if is_descending {
         rows.reverse();
     }
@@ -84,9 +62,8 @@ fn wanted<'r>(query: &Query, rows: impl Iterator<Item = Row<'r>>, now: Timestamp
 
 /// Returns the column that the list is sorted by, and whether it descends: by default, what was submitted last is first.
 fn order(query: &Query) -> (Column, bool) {
-    let asked = Column::ALL.into_iter().find(|column| column.as_str() == query.get("sort"));
-    let column = asked.unwrap_or(Column::Submitted);
-    (column, query.given("order").map_or(column == Column::Submitted, |order| order == "down"))
+    let column = COLUMNS.into_iter().find(|(word, _)| *word == query.get("sort")).unwrap_or(SUBMITTED);
+    (column, query.given("order").map_or(column.0 == SUBMITTED.0, |order| order == "down"))
 }
 
 pub(crate) async fn show(session: Session) -> Response {
@@ -133,22 +110,22 @@ fn filter(query: &Query) -> Markup {
 fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
     let pages = rows.len().div_ceil(ROWS).max(1);
     let number = query.get("page").parse::<usize>().unwrap_or(1).clamp(1, pages);
-    let (column, is_descending) = order(query);
-    let header = |of: Column| {
+    let ((column, _), is_descending) = order(query);
+    let header = |of: &str| {
         let is_sorted = of == column;
         let next = if is_sorted && !is_descending { "down" } else { "up" };
-        let sorted = Query::of(query.with("", "sort", of.as_str()).trim_start_matches('?').as_bytes());
+        let sorted = Query::of(query.with("", "sort", of).trim_start_matches('?').as_bytes());
         let direction = if is_descending { "descending" } else { "ascending" };
         html! {
             th scope="col" aria-sort=[is_sorted.then_some(direction)] {
                 a href=(sorted.with(PATH, "order", next)) {
-                    (of.as_str()) @if is_sorted { @if is_descending { " ↓" } @else { " ↑" } }
+                    (of) @if is_sorted { @if is_descending { " ↓" } @else { " ↑" } }
                 }
             }
         }
     };
     let of_pages = if pages > 1 { format!(", page {number} of {pages}") } else { String::new() };
-    let headers = html! { @for column in Column::ALL { (header(column)) } };
+    let headers = html! { @for (word, _) in COLUMNS { (header(word)) } };
     let shown = html! {
         @for (key, row) in rows.iter().skip((number - 1) * ROWS).take(ROWS) { tr {
             th scope="row" { (link(key)) }
@@ -211,7 +188,7 @@ mod tests {
         assert_eq!(names(&rows, "type=Python"), ["pi-2"]);
         assert_eq!(names(&rows, "sort=type"), ["pi-2", "pi-1", "pi-3"]);
         assert_eq!(names(&rows, "namespace=team-b"), [""; 0]);
-        for column in Column::ALL {
+        for (column, _) in COLUMNS {
             assert_eq!(names(&rows, &format!("sort={column}")).len(), 3, "{column}");
         }
     }

@@ -1,6 +1,6 @@
 //! Knows who is asking, and keeps a client and lists for each caller. Nothing is shared between two tokens.
 
-use super::{CallerId, List, Result, Row, lists::UNUSED};
+use super::{CallerId, List, Reader, Result, Row, lists::UNUSED};
 use http::{HeaderValue, Request, StatusCode, header::AUTHORIZATION};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, Resource, api::PostParams, client::Body};
@@ -21,7 +21,7 @@ pub(crate) struct Caller {
     pub id: CallerId,
     /// The API server's name for the caller.
     pub name: String,
-    pub client: Client,
+    pub reader: Reader,
     /// The lists, each a [`List`] of its kind, by their paths.
     lists: Mutex<HashMap<String, Arc<dyn Any + Send + Sync>>>,
     /// The time at which the API server was asked last whether it knows the caller.
@@ -52,7 +52,7 @@ impl Caller {
         if lists.len() >= MOST_LISTS {
             lists.clear();
         }
-        let list = List::begin(self.client.clone(), path.clone(), party(&self.name));
+        let list = List::begin(self.reader.clone(), path.clone());
         lists.insert(path, list.clone());
         list
     }
@@ -72,16 +72,17 @@ impl Callers {
         {
             return Ok(Arc::clone(caller));
         }
-        let client = known.map_or_else(client, |caller| caller.client.clone());
+        let client = known.map_or_else(client, |caller| caller.reader.client.clone());
         // If the API server is away, the lists are there when it has come back.
         let name = name(&client).await.inspect_err(|refusal| {
             if refusal.status == StatusCode::UNAUTHORIZED {
                 self.forget(&id);
             }
         })?;
+        let reader = Reader { client, party: party(&name).into() };
         let mut known = self.known.lock();
         known.retain(|_, caller| caller.asked.lock().elapsed() < 2 * UNUSED);
-        let is_beside = |caller: &Arc<Caller>| party(&caller.name) == party(&name);
+        let is_beside = |caller: &Arc<Caller>| caller.reader.party == reader.party;
         if !known.contains_key(&id)
             && let Some(silent) = displaced(&known, MOST, is_beside, |caller| *caller.asked.lock())
         {
@@ -89,7 +90,7 @@ impl Callers {
         }
         // Two requests may have asked at once; both have the same caller from then on.
         let (lists, asked) = (Mutex::default(), Mutex::new(Instant::now()));
-        let new = Arc::new(Caller { id, name, client, lists, asked });
+        let new = Arc::new(Caller { id, name, reader, lists, asked });
         let caller = known.entry(id).or_insert(new);
         *caller.asked.lock() = Instant::now();
         Ok(Arc::clone(caller))
@@ -103,7 +104,7 @@ impl Callers {
 
 /// Returns the party to which a caller of this name belongs, and which shares what is scarce with the others. Service accounts of
 /// a namespace are one: a tenant makes any number of them, and of tokens.
-pub(crate) fn party(name: &str) -> &str {
+fn party(name: &str) -> &str {
     let account = name.rsplit_once(':').filter(|(of, _)| of.starts_with("system:serviceaccount:"));
     account.map_or(name, |(of, _)| of)
 }

@@ -1,7 +1,7 @@
 //! The list of servers of Spark Connect, and the page of one.
 
 use super::{
-    Connect, Named, Result, Session, ago, buttons, conditions, log_of, page, reads, scope, spec, traces, word,
+    Connect, Named, Result, Session, ago, buttons, conditions, log_of, page, scope, spec, traces, word,
 };
 use api::{SparkConnect, names::label};
 use axum::{extract::Path, response::Response};
@@ -26,7 +26,7 @@ fn cells(row: &Connect) -> Markup {
 }
 
 pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response> {
-    let (connect, text) = reads::object::<SparkConnect>(&session.caller.client, &namespace, &name).await?;
+    let (connect, text) = session.caller.reader.object::<SparkConnect>(&namespace, &name).await?;
     let ((_, traces), buttons) = join(
         traces(&session, &connect.metadata, label::CONNECT_NAME),
         buttons::<SparkConnect>(&session, &namespace, &name, connect.spec.suspend, None),

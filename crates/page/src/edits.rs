@@ -1,6 +1,6 @@
 //! Shows the effect that an edit of an application would have on its run, and the objects of its next run. Nothing is changed.
 
-use super::{Named, Query, Render, Result, Session, hidden, page, reads, table, trouble};
+use super::{Named, Query, Render, Result, Session, hidden, page, table, trouble};
 use api::{
     Bounds, SparkApplication,
     excerpt::beginning,
@@ -16,7 +16,7 @@ const LONGEST_VALUE: usize = 240;
 
 /// Shows the form for a spec, and what that spec would do: the present one, or the one in the form.
 pub(crate) async fn show(session: Session, Path((namespace, name)): Named, body: Bytes) -> Result<Response> {
-    let (old, text) = reads::object::<SparkApplication>(&session.caller.client, &namespace, &name).await?;
+    let (old, text) = session.caller.reader.object::<SparkApplication>(&namespace, &name).await?;
     let whole: Value = serde_json::from_str(&text).unwrap_or_default();
     let form = Query::of(&body);
     let edited = match form.given("spec") {

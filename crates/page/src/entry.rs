@@ -5,7 +5,7 @@
 //! from elsewhere gets a page that leads to the same address again.
 
 use super::{
-    Caller, CallerId, Credentials, Page, Query, Refusal, Result, Visitor, address, bearer, now, page, party,
+    Caller, CallerId, Credentials, Page, Query, Refusal, Result, Visitor, address, bearer, now, page,
     trouble, with_header,
 };
 use axum::{
@@ -85,7 +85,7 @@ impl FromRequestParts<Arc<Page>> for Session {
             // A form for a token is no help if that of the proxy or of the kubeconfig has expired.
             _ => refusal.into_response(),
         })?;
-        let place = AT_ONCE.one(party(&caller.name)).ok_or_else(|| {
+        let place = AT_ONCE.one(&caller.reader.party).ok_or_else(|| {
             let words = "You ask for too much at once. This page asks again.";
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, words).into_response()
         })?;

@@ -1,7 +1,7 @@
 //! Reads the pods and events of an application or a server, with the caller's rights. Each is reduced to what is shown of it
 //! before the next one is looked at: hundreds of objects that are as large as etcd allows would fill the memory.
 
-use super::{Result, Session, reads};
+use super::{Result, Session};
 use api::{Lenient, excerpt::beginning, names::label, printable::lines, spark_container_of};
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -79,10 +79,13 @@ async fn list<K: Resource<DynamicType = ()> + DeserializeOwned, T>(
 ) -> Result<(Vec<T>, bool)> {
     let mut found = Vec::new();
     let path = K::url_path(&(), of.namespace.as_deref());
-    let (_, is_cut) = reads::list(&session.caller.client, &path, which, MOST, |object| {
-        found.extend(Lenient::<K>::parse(object).0.0.ok().as_ref().map(shown));
-    })
-    .await?;
+    let (_, is_cut) = session
+        .caller
+        .reader
+        .list(&path, which, MOST, |object| {
+            found.extend(Lenient::<K>::parse(object).0.0.ok().as_ref().map(shown));
+        })
+        .await?;
     Ok((found, is_cut))
 }
 

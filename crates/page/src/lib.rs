@@ -53,7 +53,7 @@ use std::sync::Arc;
 // What modules use of each other, so that each imports it from here.
 use actions::{Action, buttons};
 use application::{conditions, log_of, spec, traces};
-use callers::{Caller, Callers, bearer, party, with_header};
+use callers::{Caller, Callers, bearer, with_header};
 use entry::{Session, is_part};
 use found::PodRow;
 use layout::{
@@ -62,7 +62,7 @@ use layout::{
 use lists::List;
 use overview::{link, times};
 use query::{Query, address};
-use reads::{LARGEST, Right, lack};
+use reads::{LARGEST, Reader, Right};
 use refusal::Refusal;
 use rhythm::in_words;
 use rows::{Application, Connect, Key, Row, Schedule, reduced};

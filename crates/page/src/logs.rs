@@ -1,6 +1,6 @@
 //! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
 
-use super::{Named, Query, Result, Session, page, reads};
+use super::{Named, Query, Result, Session, page};
 use api::{excerpt::end, printable::line, spark_container_of};
 use axum::{
     extract::Path,
@@ -85,15 +85,15 @@ async fn read(
     query: &Query,
     which: LogParams,
 ) -> Result<Lines> {
-    let client = &session.caller.client;
-    let (found, _) = reads::object::<Pod>(client, namespace, pod).await?;
+    let reader = &session.caller.reader;
+    let (found, _) = reader.object::<Pod>(namespace, pod).await?;
     let container = spark_container_of(&found).map(|container| container.name.clone());
     let since = which.since_time;
     // kube rounds it to the nearest second, which may be later than lines that are new.
     let since_time = since.and_then(|since| Timestamp::from_second(since.as_second()).ok());
     let previous = query.get("previous") == "true";
     let parameters = LogParams { container, previous, since_time, timestamps: true, ..which };
-    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+    let pods = Api::<Pod>::namespaced(reader.client.clone(), namespace);
     let log = in_time(GRACE, pods.log_stream(pod, &parameters)).await.flatten()?;
     let mut bytes = Vec::new();
     in_time(GRACE, log.take(BYTES).read_to_end(&mut bytes)).await?.map_err(kube::Error::ReadEvents)?;

@@ -1,6 +1,6 @@
 //! The first page: how many applications are in each state, what has failed, what waits longest, and what is asked for.
 
-use super::{Application, Key, Session, address, ago, duration, name_of, now, reads, scope, state, table};
+use super::{Application, Key, Session, address, ago, duration, name_of, now, scope, state, table};
 use api::{State, quantity::of_resource};
 use axum::response::Response;
 use jiff::{SignedDuration, Timestamp};
@@ -28,7 +28,7 @@ pub(crate) async fn show(session: Session) -> Response {
 async fn quotas(session: &Session) -> Quotas {
     let mut quotas = Quotas::new();
     let path = ResourceQuota::url_path(&(), scope::namespace(session));
-    let read = reads::list(&session.caller.client, &path, ListParams::default(), MOST_QUOTAS, |object| {
+    let read = session.caller.reader.list(&path, ListParams::default(), MOST_QUOTAS, |object| {
         let quota = serde_json::from_str::<ResourceQuota>(object.get()).unwrap_or_default();
         let status = quota.status.unwrap_or_default();
         let used = status.used.unwrap_or_default();

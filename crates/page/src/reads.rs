@@ -21,8 +21,8 @@ use kube::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 use spark_operator_client::patience::{GRACE, in_time};
-use std::io;
-use tokio::sync::Semaphore;
+use std::{io, sync::Arc};
+use work::Shares;
 
 /// The most bytes of one answer. An object has up to 1.5 MB, which is etcd's limit, an ordinary application 5 KB, and a page
 /// of Spark's UI with a thousand tasks 2 MB.
@@ -30,8 +30,16 @@ pub(crate) const LARGEST: usize = 8 << 20;
 /// The number of objects that are asked for at once: an answer of some 2 MB if they are ordinary. If it exceeds [`LARGEST`],
 /// fewer are asked for.
 const PAGE: u32 = 500;
-/// The right to have an answer in memory, of all callers together.
-static IN_MEMORY: Semaphore = Semaphore::const_new(4);
+/// The places of answers in memory, of all callers together: a party has at most as many as it leaves free.
+static IN_MEMORY: Shares = Shares::new(4);
+
+/// What reads with the rights of a caller.
+#[derive(Clone)]
+pub(crate) struct Reader {
+    pub client: Client,
+    /// The party to which the caller belongs.
+    pub party: Arc<str>,
+}
 
 #[derive(Deserialize)]
 struct Page<'t> {
@@ -41,65 +49,105 @@ struct Page<'t> {
     items: Vec<&'t RawValue>,
 }
 
-/// Gives each object of a list to `take`, as many as `most`. Returns the version of the list, and whether there are more.
-///
-/// # Errors
-///
-/// If the API server refuses, or does not answer in time.
-pub(crate) async fn list(
-    client: &Client,
-    path: &str,
-    mut which: ListParams,
-    most: usize,
-    mut take: impl FnMut(&RawValue),
-) -> Result<(String, bool), kube::Error> {
-    let (mut size, mut count) = (PAGE, 0);
-    loop {
-        let limited = which.clone().limit(size);
-        let request = Request::new(path).list(&limited).map_err(kube::Error::BuildRequest)?;
-        let Some(body) = send(client, request).await? else {
-            if size == 1 {
-                return Err(too_large());
+impl Reader {
+    /// Gives each object of a list to `take`, as many as `most`. Returns the version of the list, and whether there are more.
+    ///
+    /// # Errors
+    ///
+    /// If the API server refuses, or does not answer in time.
+    pub(crate) async fn list(
+        &self,
+        path: &str,
+        mut which: ListParams,
+        most: usize,
+        mut take: impl FnMut(&RawValue),
+    ) -> Result<(String, bool), kube::Error> {
+        let (mut size, mut count) = (PAGE, 0);
+        loop {
+            let limited = which.clone().limit(size);
+            let request = Request::new(path).list(&limited).map_err(kube::Error::BuildRequest)?;
+            let Some(body) = self.send(request).await? else {
+                if size == 1 {
+                    return Err(too_large());
+                }
+                size = (size / 8).max(1);
+                continue;
+            };
+            let page: Page<'_> = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+            for item in page.items {
+                if count == most {
+                    return Ok((String::new(), true));
+                }
+                count += 1;
+                take(item);
             }
-            size = (size / 8).max(1);
-            continue;
-        };
-        let page: Page<'_> = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
-        for item in page.items {
-            if count == most {
-                return Ok((String::new(), true));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => which = which.continue_token(&token),
+                None => return Ok((page.metadata.resource_version.unwrap_or_default(), false)),
             }
-            count += 1;
-            take(item);
-        }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => which = which.continue_token(&token),
-            None => return Ok((page.metadata.resource_version.unwrap_or_default(), false)),
         }
     }
-}
 
-/// Reads the object `name`. Returns with it the text that was read.
-///
-/// # Errors
-///
-/// If there is none, or if it may not or cannot be read.
-pub(crate) async fn object<K: Resource<DynamicType = ()> + DeserializeOwned>(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-) -> Result<(K, Box<str>)> {
-    named(namespace, name)?;
-    let path = format!("{}/{name}", K::url_path(&(), Some(namespace)));
-    let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-    let body = send(client, request).await?.ok_or_else(too_large)?;
-    let object: &RawValue = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
-    let (read, text) = Lenient::<K>::parse(object);
-    let read = read.0.map_err(|invalid| {
-        let words = format!("The {} cannot be read: {}", K::kind(&()), invalid.error);
-        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, words)
-    })?;
-    Ok((read, text))
+    /// Reads the object `name`. Returns with it the text that was read.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or if it may not or cannot be read.
+    pub(crate) async fn object<K: Resource<DynamicType = ()> + DeserializeOwned>(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(K, Box<str>)> {
+        named(namespace, name)?;
+        let path = format!("{}/{name}", K::url_path(&(), Some(namespace)));
+        let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        let body = self.send(request).await?.ok_or_else(too_large)?;
+        let object: &RawValue = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+        let (read, text) = Lenient::<K>::parse(object);
+        let read = read.0.map_err(|invalid| {
+            let words = format!("The {} cannot be read: {}", K::kind(&()), invalid.error);
+            Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, words)
+        })?;
+        Ok((read, text))
+    }
+
+    /// Sends a request. Returns the body of the answer; none if it is too large.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::list`].
+    pub(crate) async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Option<Bytes>, kube::Error> {
+        let answer = in_time(GRACE, self.client.send(request.map(Body::from))).await??;
+        let code = answer.status();
+        let body = in_time(GRACE, collected(answer.into_body(), IN_MEMORY.next(&self.party))).await?;
+        match body.map_err(kube::Error::Service)? {
+            Some(body) if !code.is_success() => {
+                let status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| Status {
+                    code: code.as_u16(),
+                    message: format!("the answer is {code}"),
+                    ..Status::default()
+                });
+                Err(kube::Error::Api(status.boxed()))
+            }
+            body => Ok(body),
+        }
+    }
+
+    /// Returns the sentence that says why the caller does not have the right; none if the caller has it.
+    pub(crate) async fn lack(&self, right: Right<'_>) -> Option<String> {
+        let Right { verb, resource, namespace, name } = right;
+        let group = SparkApplication::group(&());
+        let of =
+            json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name});
+        let review = json!({"metadata": {}, "spec": {"resourceAttributes": of}});
+        let review = serde_json::from_value(review).expect("these are the fields of a review");
+        let reviews = Api::<SelfSubjectAccessReview>::all(self.client.clone());
+        match in_time(GRACE, reviews.create(&PostParams::default(), &review)).await.flatten() {
+            Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => None,
+            Ok(_) => Some(format!("You lack the right to {verb} {resource} in the namespace {namespace}.")),
+            Err(error) => Some(Refusal::from(error).words),
+        }
+    }
 }
 
 /// Checks that both can be names: they become parts of paths.
@@ -112,31 +160,6 @@ pub(crate) fn named(namespace: &str, name: &str) -> Result<()> {
         return Ok(());
     }
     Err(Refusal::not_found("There is no such object: that cannot be a name."))
-}
-
-/// Sends a request. Returns the body of the answer; none if it is too large.
-///
-/// # Errors
-///
-/// As [`list`].
-pub(crate) async fn send(
-    client: &Client,
-    request: http::Request<Vec<u8>>,
-) -> Result<Option<Bytes>, kube::Error> {
-    let answer = in_time(GRACE, client.send(request.map(Body::from))).await??;
-    let code = answer.status();
-    let body = in_time(GRACE, collected(answer.into_body(), IN_MEMORY.acquire())).await?;
-    match body.map_err(kube::Error::Service)? {
-        Some(body) if !code.is_success() => {
-            let status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| Status {
-                code: code.as_u16(),
-                message: format!("the answer is {code}"),
-                ..Status::default()
-            });
-            Err(kube::Error::Api(status.boxed()))
-        }
-        body => Ok(body),
-    }
 }
 
 /// Returns all of a body, as soon as there is `room` for it; none if it has more than [`LARGEST`] bytes.
@@ -170,25 +193,40 @@ pub(crate) struct Right<'a> {
     pub name: &'a str,
 }
 
-/// Returns the sentence that says why the caller whose client it is does not have the right; none if the caller has it.
-pub(crate) async fn lack(client: &Client, right: Right<'_>) -> Option<String> {
-    let Right { verb, resource, namespace, name } = right;
-    let group = SparkApplication::group(&());
-    let of =
-        json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name});
-    let review = json!({"metadata": {}, "spec": {"resourceAttributes": of}});
-    let review = serde_json::from_value(review).expect("these are the fields of a review");
-    let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
-    match in_time(GRACE, reviews.create(&PostParams::default(), &review)).await.flatten() {
-        Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => None,
-        Ok(_) => Some(format!("You lack the right to {verb} {resource} in the namespace {namespace}.")),
-        Err(error) => Some(Refusal::from(error).words),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::body::Body as Answer;
+    use futures::stream::pending;
+    use std::convert::Infallible;
+    use tokio::task::yield_now;
+
+    /// Once, whoever asked for much had all places of answers in memory, and others waited.
+    #[tokio::test]
+    async fn answers_for_one_party_leave_room_for_another() {
+        let service = tower::service_fn(|request: http::Request<Body>| async move {
+            Ok::<_, Infallible>(http::Response::new(match request.uri().path() {
+                "/slow" => Answer::from_stream(pending::<Result<Bytes, Infallible>>()),
+                _ => Answer::from("{}"),
+            }))
+        });
+        let client = Client::new(service, "default");
+        let reader = |party: &str| Reader { client: client.clone(), party: party.into() };
+        let request = |path: &str| http::Request::get(path).body(Vec::new()).unwrap();
+        let crowd: Vec<_> = (0..8)
+            .map(|_| {
+                let (crowd, slow) = (reader("crowd"), request("/slow"));
+                tokio::spawn(async move { crowd.send(slow).await.map(drop) })
+            })
+            .collect();
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        assert!(reader("other").send(request("/")).await.unwrap().is_some());
+        for task in crowd {
+            task.abort();
+        }
+    }
 
     #[test]
     fn a_name_that_would_lead_elsewhere_is_none() {

@@ -7,7 +7,7 @@ use api::{
     printable::{line, lines},
     stated,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use plan::quota::present_sum;
@@ -24,6 +24,9 @@ pub(crate) trait Row: Sized + Send + 'static {
 
     /// Returns the row of an object, which perhaps cannot be read.
     fn of(object: &Lenient<Self::Kind>) -> Self;
+
+    /// Returns the number of bytes of its texts.
+    fn length(&self) -> usize;
 }
 
 /// Reduces an object of a list. Returns its key, its version and its row.
@@ -57,6 +60,13 @@ pub(crate) struct Application {
     pub why: Box<str>,
     /// The reason of its last end, as a word.
     pub reason: Box<str>,
+}
+
+impl Application {
+    /// Returns how long it took, or takes until now; none if it was not submitted.
+    pub(crate) fn took(&self, now: Timestamp) -> Option<SignedDuration> {
+        self.submitted.map(|submitted| self.ended.unwrap_or(now).duration_since(submitted))
+    }
 }
 
 /// A schedule as lists show it.
@@ -109,6 +119,10 @@ impl Row for Application {
         };
         let created = time(object.meta().creation_timestamp.as_ref());
         Self { created, owner: owner(object.meta()), ..row }
+    }
+
+    fn length(&self) -> usize {
+        self.owner.len() + self.queue.len() + self.why.len() + self.reason.len()
     }
 }
 
@@ -169,6 +183,11 @@ impl Row for Schedule {
             why: sentence(&status.reason.unwrap_or_default()),
         }
     }
+
+    fn length(&self) -> usize {
+        let when = self.when.as_deref().map_or(0, str::len);
+        when + self.zone.len() + self.last_name.len() + self.why.len()
+    }
 }
 
 impl Row for Connect {
@@ -186,6 +205,10 @@ impl Row for Connect {
             last_connection: time(connect.last_connection().as_ref()),
             why: sentence(&connect::summary::why(connect).unwrap_or_default()),
         }
+    }
+
+    fn length(&self) -> usize {
+        self.executors.len() + self.why.len()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Action, Application, Key, Named, Result, Schedule, Session, address, ago, buttons, in_words, now,
-    outcomes, page, reads, scope, trouble, word,
+    outcomes, page, scope, trouble, word,
 };
 use api::{ScheduledSparkApplication, printable::lines};
 use axum::{extract::Path, response::Response};
@@ -43,8 +43,7 @@ fn state(is_suspended: bool, why: &str) -> (Tone, &'static str) {
 }
 
 pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response> {
-    let (schedule, _) =
-        reads::object::<ScheduledSparkApplication>(&session.caller.client, &namespace, &name).await?;
+    let (schedule, _) = session.caller.reader.object::<ScheduledSparkApplication>(&namespace, &name).await?;
     let (is_suspended, trigger) = (schedule.spec.suspend == Some(true), Some(Action::Trigger));
     let (buttons, applications) = join(
         buttons::<ScheduledSparkApplication>(&session, &namespace, &name, is_suspended, trigger),

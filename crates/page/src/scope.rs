@@ -1,12 +1,12 @@
 //! Shows the list that a caller may see: that of all namespaces, else that of the namespace that was chosen. Whoever may
 //! see neither is offered the namespaces in which it is allowed.
 
-use super::{Key, List, Result, Right, Row, Session, address, lack, layout, page, reads, trouble};
+use super::{Key, List, Reader, Result, Right, Row, Session, address, layout, page, trouble};
 use api::{Lenient, is_segment};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, future, stream};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Client, Resource, ResourceExt, api::ListParams, core::PartialObjectMeta};
+use kube::{Resource, ResourceExt, api::ListParams, core::PartialObjectMeta};
 use maud::{Markup, html};
 use std::{iter, sync::Arc};
 
@@ -128,22 +128,23 @@ fn chooser(path: &str, namespace: &str) -> Markup {
 /// Returns the namespaces whose objects of the kind the caller may list, and whether there are more namespaces than were asked
 /// for.
 async fn allowed<R: Row>(session: &Session) -> Result<(Vec<String>, bool)> {
-    let client = &session.caller.client;
+    let reader = &session.caller.reader;
     let mut names = Vec::new();
     let path = Namespace::url_path(&(), None);
-    let (_, is_cut) = reads::list(client, &path, ListParams::default(), MOST, |object| {
-        names.push(Lenient::<PartialObjectMeta>::parse(object).0.name_any());
-    })
-    .await?;
-    let asked: Vec<_> = names.into_iter().map(|name| listable::<R>(client.clone(), name)).collect();
+    let (_, is_cut) = reader
+        .list(&path, ListParams::default(), MOST, |object| {
+            names.push(Lenient::<PartialObjectMeta>::parse(object).0.name_any());
+        })
+        .await?;
+    let asked: Vec<_> = names.into_iter().map(|name| listable::<R>(reader.clone(), name)).collect();
     let allowed = stream::iter(asked).buffered(AT_ONCE).filter_map(future::ready).collect().await;
     Ok((allowed, is_cut))
 }
 
 /// Returns the namespace if the caller may list its objects of the kind.
-async fn listable<R: Row>(client: Client, namespace: String) -> Option<String> {
+async fn listable<R: Row>(reader: Reader, namespace: String) -> Option<String> {
     let resource = R::Kind::plural(&());
     let right = Right { verb: "list", resource: &resource, namespace: &namespace, name: "" };
-    let is_allowed = lack(&client, right).await.is_none();
+    let is_allowed = reader.lack(right).await.is_none();
     is_allowed.then_some(namespace)
 }

@@ -6,7 +6,7 @@
 
 use super::{
     Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Right, Session, Window, hidden, is_part,
-    lack, page, reads,
+    page,
 };
 use api::{SparkApplication, SparkConnect};
 use axum::{
@@ -34,16 +34,14 @@ const STORAGE: &str = "<head><script src=\"/assets/storage.js\"></script>";
 
 /// Shows the UI of the application's driver in a frame, or says why there is none.
 pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response> {
-    let client = &session.caller.client;
-    let (application, _) = reads::object::<SparkApplication>(client, &namespace, &name).await?;
+    let (application, _) = session.caller.reader.object::<SparkApplication>(&namespace, &name).await?;
     let driver = driver(&session, &application).await;
     Ok(framed(&session, &name, &format!("/applications/{namespace}/{name}"), driver))
 }
 
 /// Shows the UI of a server of Spark Connect in a frame, or says why there is none.
 pub(crate) async fn show_server(session: Session, Path((namespace, name)): Named) -> Result<Response> {
-    let client = &session.caller.client;
-    let (connect, _) = reads::object::<SparkConnect>(client, &namespace, &name).await?;
+    let (connect, _) = session.caller.reader.object::<SparkConnect>(&namespace, &name).await?;
     let none = format!("{name} has no server: it is {}", connect::summary::state_and_why(&connect));
     let back = format!("/connects/{namespace}/{name}");
     let pod = connect::names::server(&connect);
@@ -108,7 +106,7 @@ async fn running(
     none: String,
     is_ours: impl Fn(&PodSummary) -> bool,
 ) -> Result<Driver> {
-    let pod = match reads::object::<Pod>(&session.caller.client, &driver.namespace, &driver.pod).await {
+    let pod = match session.caller.reader.object::<Pod>(&driver.namespace, &driver.pod).await {
         Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return Err(Refusal::not_found(none)),
         pod => PodSummary::of(&pod?.0),
     };
@@ -206,7 +204,7 @@ async fn kill(page: &Page, window: &Window, method: &Method, body: &[u8]) -> Res
     }
     let Driver { namespace, resource, name, .. } = &window.driver;
     let right = Right { verb: "patch", resource, namespace, name };
-    if let Some(words) = lack(&window.client, right).await {
+    if let Some(words) = window.reader.lack(right).await {
         return refused(&words);
     }
     let is_form = page.secrets.is_form(window.key.as_bytes(), Query::of(body).get("form"));

@@ -88,10 +88,7 @@ fn of_pod(pod: &PodRow, now: Timestamp) -> Option<Bar> {
 pub(crate) fn outcomes(mut rows: Vec<(&Key, &Application)>, now: Timestamp) -> Markup {
     rows.sort_by_key(|(_, row)| row.created);
     let rows = &rows[rows.len().saturating_sub(MOST)..];
-    let took = |row: &Application| match row.submitted {
-        Some(submitted) => row.ended.unwrap_or(now).duration_since(submitted).as_secs().max(0),
-        None => 0,
-    };
+    let took = |row: &Application| row.took(now).map_or(0, |took| took.as_secs().max(0));
     let (longest, width) =
         (rows.iter().map(|(_, row)| took(row)).max().unwrap_or_default().max(1), WIDTH / 40);
     let failed = rows.iter().filter(|(_, row)| tone(row.state) == "bad").count();

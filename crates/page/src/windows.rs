@@ -5,9 +5,7 @@
 //! and nothing else: see docs/design/decisions/0015-page-without-rights.md.
 
 use super::{
-    Caller, CallerId, LARGEST, Refusal, Result, Secrets,
-    callers::displaced,
-    reads::{self, collected},
+    Caller, CallerId, LARGEST, Reader, Refusal, Result, Secrets, callers::displaced, reads::collected,
 };
 use axum::{
     body::Bytes,
@@ -17,7 +15,7 @@ use http_body_util::Empty;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::HashMap, fmt::Display, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
@@ -65,7 +63,7 @@ pub(crate) struct Driver {
 pub(crate) struct Window {
     pub key: String,
     pub driver: Driver,
-    pub client: Client,
+    pub reader: Reader,
     /// With which path the driver begins all paths, if not with that of the window: `spark.ui.proxyBase`. Learnt from its
     /// first page.
     pub base: Mutex<Option<String>>,
@@ -96,7 +94,7 @@ impl Windows {
         let window = Arc::new(Window {
             key: secrets.unguessable(),
             driver,
-            client: caller.client.clone(),
+            reader: caller.reader.clone(),
             base: Mutex::default(),
             caller: caller.id,
             idle: Mutex::default(),
@@ -168,7 +166,7 @@ impl Window {
             }
         }
         let Driver { namespace, pod, port, .. } = &self.driver;
-        let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
+        let pods = Api::<Pod>::namespaced(self.reader.client.clone(), namespace);
         let (begun, mut forwarder) = (Instant::now(), pods.portforward(pod, &[*port]).await?);
         self.check().await?;
         let stream = forwarder.take_stream(*port).ok_or_else(|| self.silence("no stream"))?;
@@ -190,7 +188,7 @@ impl Window {
     /// If the pod is gone or another one, or may not be read.
     async fn check(&self) -> Result<()> {
         let Driver { namespace, name, pod, uid, .. } = &self.driver;
-        let (found, _) = reads::object::<Pod>(&self.client, namespace, pod).await?;
+        let (found, _) = self.reader.object::<Pod>(namespace, pod).await?;
         if found.uid().as_ref() == Some(uid) {
             return Ok(());
         }
@@ -213,7 +211,7 @@ impl Window {
 mod tests {
     use super::*;
     use crate::callers::Callers;
-    use kube::client::Body;
+    use kube::{Client, client::Body};
     use serde_json::json;
     use std::convert::Infallible;
 

@@ -2,16 +2,13 @@
 
 use super::{
     Flags as Line,
-    cluster::{Cluster, ClusterFlags, Kind},
+    cluster::{Cluster, ClusterFlags},
     is_called,
     show::print,
 };
 use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
-use clap::{Args, Command, CommandFactory, FromArgMatches, ValueEnum};
-use clap_complete::{
-    ArgValueCompleter, CompletionCandidate,
-    env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh},
-};
+use clap::{Args, Command, CommandFactory, FromArgMatches, builder::PossibleValuesParser};
+use clap_complete::{ArgValueCompleter, CompletionCandidate, env::Shells};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Resource, ResourceExt, api::ListParams};
 use serde::de::DeserializeOwned;
@@ -32,16 +29,8 @@ In a shell's start-up file, it is in each shell that is started afterwards. Wher
 kubectl_complete-spark too: then kubectl's own completion asks it.")]
 pub(super) struct Flags {
     /// The shell
-    shell: Shell,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Shell {
-    Bash,
-    Elvish,
-    Fish,
-    Powershell,
-    Zsh,
+    #[arg(value_parser = PossibleValuesParser::new(Shells::builtins().names()))]
+    shell: String,
 }
 
 /// The environment variable by which the shell's completion script asks this program for candidates.
@@ -60,13 +49,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MOST: u32 = 500;
 
 pub(super) fn print_script(flags: &Flags) -> anyhow::Result<()> {
-    let shell: &dyn EnvCompleter = match flags.shell {
-        Shell::Bash => &Bash,
-        Shell::Elvish => &Elvish,
-        Shell::Fish => &Fish,
-        Shell::Powershell => &Powershell,
-        Shell::Zsh => &Zsh,
-    };
+    let shells = Shells::builtins();
+    let shell = shells.completer(&flags.shell).expect("the flag has the name of one");
     let mut script = Vec::new();
     let program = env::current_exe()?;
     let name = Line::command().get_name().to_owned();
@@ -112,15 +96,15 @@ fn for_kubectl() -> anyhow::Result<()> {
 }
 
 pub(super) fn applications(begun: &OsStr) -> Vec<CompletionCandidate> {
-    names(begun, async |cluster| in_namespace::<SparkApplication>(&cluster).await)
+    names(begun, async |cluster| listed(&cluster.api::<SparkApplication>()).await)
 }
 
 pub(super) fn schedules(begun: &OsStr) -> Vec<CompletionCandidate> {
-    names(begun, async |cluster| in_namespace::<ScheduledSparkApplication>(&cluster).await)
+    names(begun, async |cluster| listed(&cluster.api::<ScheduledSparkApplication>()).await)
 }
 
 pub(super) fn connects(begun: &OsStr) -> Vec<CompletionCandidate> {
-    names(begun, async |cluster| in_namespace::<SparkConnect>(&cluster).await)
+    names(begun, async |cluster| listed(&cluster.api::<SparkConnect>()).await)
 }
 
 /// Completes names of schedules if the command line has --schedule, else names of applications.
@@ -156,10 +140,6 @@ fn names(
 fn beginning(begun: &OsStr, all: Vec<String>) -> Vec<CompletionCandidate> {
     let begun = begun.to_string_lossy();
     all.into_iter().filter(|name| name.starts_with(&*begun)).map(CompletionCandidate::new).collect()
-}
-
-async fn in_namespace<K: Kind>(cluster: &Cluster) -> kube::Result<Vec<String>> {
-    listed(&cluster.api::<K>()).await
 }
 
 async fn listed<K: Resource + Clone + DeserializeOwned + Debug>(api: &Api<K>) -> kube::Result<Vec<String>> {

@@ -142,7 +142,13 @@ pub(super) struct PodPort {
 impl PodPort {
     /// Waits until something on the port answers HTTP.
     pub(super) async fn answers(&self) {
-        self.until(async || self.is_answered().await).await;
+        self.until(async || {
+            let mut forwarder = self.pods.portforward(&self.pod, &[self.port]).await.map_err(of_call)?;
+            let mut stream = forwarder.take_stream(self.port).context("no stream")?;
+            stream.write_all(b"HEAD / HTTP/1.0\r\n\r\n").await?;
+            Ok(stream.read(&mut [0]).await? > 0)
+        })
+        .await;
     }
 
     /// Waits until the pod is ready.
@@ -160,13 +166,6 @@ impl PodPort {
             waiting.say(&format!("waiting for {} to listen on port {}", self.pod, self.port));
             sleep(PAUSE).await;
         }
-    }
-
-    async fn is_answered(&self) -> anyhow::Result<bool> {
-        let mut forwarder = self.pods.portforward(&self.pod, &[self.port]).await.map_err(of_call)?;
-        let mut stream = forwarder.take_stream(self.port).context("no stream")?;
-        stream.write_all(b"HEAD / HTTP/1.0\r\n\r\n").await?;
-        Ok(stream.read(&mut [0]).await? > 0)
     }
 
     /// Copies data between a connection of this machine and the port, in both directions.
@@ -209,12 +208,9 @@ impl LocalPort {
 
     /// Opens `port`; without one, `usual` if it is free, else any that is.
     pub(super) async fn usual(port: Option<u16>, usual: u16) -> anyhow::Result<Self> {
-        match port {
-            Some(port) => Self::open(port).await,
-            None => match Self::open(usual).await {
-                Ok(local) => Ok(local),
-                Err(_) => Self::open(0).await,
-            },
+        match Self::open(port.unwrap_or(usual)).await {
+            Err(_) if port.is_none() => Self::open(0).await,
+            opened => opened,
         }
     }
 

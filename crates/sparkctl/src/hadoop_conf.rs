@@ -99,10 +99,6 @@ impl HadoopConf {
     }
 }
 
-fn is_ours(config_map: &impl ResourceExt) -> bool {
-    config_map.labels().get(label::MANAGED_BY).is_some_and(|manager| manager == MANAGER)
-}
-
 /// Returns the plain files of a folder, with their sizes. Fails if a name cannot be a key of a ConfigMap.
 fn plain_files(folder: &Path) -> anyhow::Result<BTreeMap<String, (PathBuf, u64)>> {
     let mut files = BTreeMap::new();
@@ -146,9 +142,10 @@ impl Wanted<'_> {
             (&*owner.kind, &*owner.name) != (manifest::kind(object), &*object.name_any())
         };
         let owners = present.owner_references();
+        let is_ours = present.labels().get(label::MANAGED_BY).is_some_and(|manager| manager == MANAGER);
         let whose = match owners.iter().find(is_another) {
             Some(other) => format!("which is that of {} {}", other.kind, other.name),
-            None if owners.is_empty() && !is_ours(&present) => "which sparkctl has not made".to_owned(),
+            None if owners.is_empty() && !is_ours => "which sparkctl has not made".to_owned(),
             None => return Ok(()),
         };
         bail!(
@@ -192,13 +189,9 @@ impl Wanted<'_> {
     /// as a warning: its only effect is that the ConfigMap stays.
     pub(super) async fn leave_to(&self, place: &Cluster, owner: &DynamicObject) {
         let types = owner.types.clone().unwrap_or_default();
-        let reference = OwnerReference {
-            api_version: types.api_version,
-            kind: types.kind,
-            name: owner.name_any(),
-            uid: owner.uid().unwrap_or_default(),
-            ..OwnerReference::default()
-        };
+        let (name, uid) = (owner.name_any(), owner.uid().unwrap_or_default());
+        let reference =
+            json!({"apiVersion": types.api_version, "kind": types.kind, "name": name, "uid": uid});
         let patch = json!({"metadata": {"ownerReferences": [reference]}});
         let config_maps: Api<ConfigMap> = place.api();
         let patched = config_maps.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await;

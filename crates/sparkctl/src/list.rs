@@ -51,6 +51,20 @@ pub(super) struct Selection {
     pub output: Option<Output>,
 }
 
+impl Selection {
+    /// Returns a row of the table: the cell of the namespace if there are several, then `cells`, then `wide` if it is wide.
+    pub(super) fn row<const N: usize, const WIDE: usize>(
+        &self,
+        namespace: &str,
+        cells: [String; N],
+        wide: [String; WIDE],
+    ) -> Vec<String> {
+        let namespace = self.all_namespaces.then(|| namespace.to_owned());
+        let wide = wide.into_iter().filter(|_| self.output == Some(Output::Wide));
+        namespace.into_iter().chain(cells).chain(wide).collect()
+    }
+}
+
 /// The number of objects in one request: the same as kubectl's.
 const PAGE: u32 = 500;
 
@@ -123,16 +137,13 @@ fn lacking(guarded: &Guarded) -> Vec<String> {
 }
 
 fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Result<String> {
-    let is_wide = flags.which.output == Some(Output::Wide);
-    let row = |namespace: String, cells: [String; 6], wide: [String; 4], lack: String| {
-        let mut row = Vec::from_iter(flags.which.all_namespaces.then_some(namespace));
-        row.extend(cells);
-        row.extend(wide.into_iter().filter(|_| is_wide));
+    let row = |namespace: &str, cells: [String; 6], wide: [String; 4], lack: String| {
+        let mut row = flags.which.row(namespace, cells, wide);
         row.extend(flags.needs_drain.then_some(lack));
         row
     };
     let mut rows = vec![row(
-        "NAMESPACE".to_owned(),
+        "NAMESPACE",
         ["NAME", "STATE", "EXECUTORS", "SUBMITTED", "ENDED", "AGE"].map(str::to_owned),
         ["RUN", "DRIVER", "UI", "SCHEDULER"].map(str::to_owned),
         "EXECUTORS LACK".to_owned(),
@@ -143,7 +154,7 @@ fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Resul
         let status = application.and_then(|application| application.status.as_ref());
         let driver = status.map(|status| &status.driver_info);
         row(
-            guarded.namespace().unwrap_or_default(),
+            &guarded.namespace().unwrap_or_default(),
             [
                 guarded.name_any(),
                 application
@@ -170,13 +181,8 @@ fn schedules(
     which: &Selection,
     style: Style,
 ) -> anyhow::Result<String> {
-    let is_wide = which.output == Some(Output::Wide);
-    let row = |namespace: String, cells: [String; 7], wide: [String; 2]| {
-        let namespace = which.all_namespaces.then_some(namespace);
-        namespace.into_iter().chain(cells).chain(wide.into_iter().filter(|_| is_wide)).collect::<Vec<_>>()
-    };
-    let mut rows = vec![row(
-        "NAMESPACE".to_owned(),
+    let mut rows = vec![which.row(
+        "NAMESPACE",
         ["NAME", "SCHEDULE", "SUSPENDED", "STATE", "LAST", "NEXT", "AGE"].map(str::to_owned),
         ["TIME ZONE", "LAST NAME"].map(str::to_owned),
     )];
@@ -186,8 +192,8 @@ fn schedules(
         let state = spec.map(|_| status.map(|status| status.schedule_state).unwrap_or_default());
         let is_suspended = spec.map(|spec| spec.suspend == Some(true));
         let next = status.and_then(|status| status.next_run.as_ref()).filter(|_| is_suspended != Some(true));
-        row(
-            guarded.namespace().unwrap_or_default(),
+        which.row(
+            &guarded.namespace().unwrap_or_default(),
             [
                 guarded.name_any(),
                 or_none(spec.map(|spec| &spec.schedule)),

@@ -58,6 +58,12 @@ pub(super) struct Found {
     pub subject: Subject,
     /// The kind and the name of the object in the manifest.
     pub title: String,
+    /// The heading of the rendered text: the subject's kind, namespace and name.
+    pub heading: String,
+    /// The subject's namespace.
+    pub namespace: String,
+    /// Whether the subject has a uid from the cluster.
+    pub has_uid: bool,
     /// A remark on the part of the subject's name that only the cluster knows.
     pub remark: Option<&'static str>,
     findings: Findings,
@@ -71,24 +77,11 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    fn metadata(&self) -> &ObjectMeta {
+    /// Returns the metadata and the kind.
+    fn metadata(&mut self) -> (&mut ObjectMeta, Cow<'static, str>) {
         match self {
-            Self::Application(application) => &application.metadata,
-            Self::Connect(connect) => &connect.metadata,
-        }
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        match self {
-            Self::Application(application) => &mut application.metadata,
-            Self::Connect(connect) => &mut connect.metadata,
-        }
-    }
-
-    fn kind(&self) -> Cow<'static, str> {
-        match self {
-            Self::Application(_) => SparkApplication::kind(&()),
-            Self::Connect(_) => SparkConnect::kind(&()),
+            Self::Application(application) => (&mut application.metadata, SparkApplication::kind(&())),
+            Self::Connect(connect) => (&mut connect.metadata, SparkConnect::kind(&())),
         }
     }
 }
@@ -385,7 +378,7 @@ fn found(
     findings.invalid.retain(|invalid| !faults.iter().any(|fault| is_echo(&fault.field, invalid)));
     findings.invalid.splice(..0, faults);
     findings.warnings.extend(unknown.iter().map(ToString::to_string));
-    let ObjectMeta { namespace: given, uid, .. } = subject.metadata_mut();
+    let (ObjectMeta { name, namespace: given, uid, .. }, subjects_kind) = subject.metadata();
     if uid.as_deref().is_none_or(str::is_empty) {
         *uid = Some(NO_UID.to_owned());
     }
@@ -396,7 +389,11 @@ fn found(
         (Some(_), _) => {}
         (None, other) => *given = Some(other.unwrap_or(NAMESPACE).to_owned()),
     }
-    Ok(Found { object: object.clone(), subject, title: title.to_owned(), remark, findings })
+    let has_uid = uid.as_deref().is_some_and(is_known);
+    let (name, namespace) = (name.clone().unwrap_or_default(), given.clone().unwrap_or_default());
+    let heading = yaml::printable(&format!("{subjects_kind} {namespace}/{name}"));
+    let (object, title) = (object.clone(), title.to_owned());
+    Ok(Found { object, subject, title, heading, namespace, has_uid, remark, findings })
 }
 
 impl Found {
@@ -420,27 +417,12 @@ impl Found {
         Err(Refusal(invalid.clone())).with_context(|| format!("{} cannot be {what}", self.title))
     }
 
-    /// Returns the heading of the rendered text: the subject's kind, namespace and name.
-    pub(super) fn heading(&self) -> String {
-        let name = self.subject.metadata().name.as_deref().unwrap_or_default();
-        yaml::printable(&format!("{} {}/{name}", self.subject.kind(), self.namespace()))
-    }
-
-    pub(super) fn namespace(&self) -> &str {
-        self.subject.metadata().namespace.as_deref().unwrap_or_default()
-    }
-
-    /// Whether the subject has a uid from the cluster.
-    pub(super) fn has_uid(&self) -> bool {
-        self.subject.metadata().uid.as_deref().is_some_and(is_known)
-    }
-
     /// Returns a copy of `object`, one of the objects that are created for the subject. If the subject has no uid yet, the
     /// copy lacks the annotation from which the webhook would make the owner reference.
     pub(super) fn known(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
-        if let Some(annotations) = annotations.filter(|_| !self.has_uid()) {
+        if let Some(annotations) = annotations.filter(|_| !self.has_uid) {
             annotations.remove(annotation::OWNER_REFERENCE);
         }
         object

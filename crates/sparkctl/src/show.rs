@@ -77,6 +77,18 @@ pub(super) fn executors(application: &SparkApplication) -> String {
     or_none(summary::executors(application).as_ref())
 }
 
+/// Returns the beginning of a status: how the object `name` is, and why, and those facts that are known.
+pub(super) fn status(
+    name: &str,
+    is: &str,
+    why: Option<String>,
+    facts: impl IntoIterator<Item = (&'static str, Option<String>)>,
+) -> anyhow::Result<String> {
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    let known = facts.into_iter().filter_map(|(what, is)| Some(vec![format!("{what}:"), is?]));
+    Ok(format!("{name} is {is}{why}\n\n{}", columns(&known.collect::<Vec<_>>())?))
+}
+
 /// Formats rows of cells as text in columns.
 pub(super) fn columns(rows: &[Vec<String>]) -> anyhow::Result<String> {
     let mut table = TabWriter::new(Vec::new()).minwidth(0).padding(3).ansi(true);

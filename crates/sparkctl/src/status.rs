@@ -7,7 +7,8 @@ use super::{
     failure::of_call,
     log, names,
     show::{
-        NONE, Output, Style, batch_scheduler, columns, executors, or_none, print, reference, short, ui, whole,
+        self, NONE, Output, Style, batch_scheduler, columns, executors, or_none, print, reference, short, ui,
+        whole,
     },
     yaml::line,
 };
@@ -75,13 +76,6 @@ fn text(
 ) -> anyhow::Result<String> {
     let empty = SparkApplicationStatus::default();
     let status = application.status.as_ref().unwrap_or(&empty);
-    let state = application.state();
-    let mut text = format!("{} is {}", application.name_any(), style.state(state));
-    if let Some(why) = summary::why(application) {
-        write!(text, ": {why}")?;
-    }
-    text += "\n\n";
-
     let driver = &status.driver_info;
     let plural = if status.submission_attempts == 1 { "" } else { "s" };
     let attempts = format!(
@@ -102,9 +96,8 @@ fn text(
         ("Scheduler", batch_scheduler(application).as_deref().map(line)),
         ("Attempts", Some(attempts)),
     ];
-    let facts: Vec<_> =
-        facts.into_iter().filter_map(|(what, is)| Some(vec![format!("{what}:"), is?])).collect();
-    text += &columns(&facts)?;
+    let (is, why) = (style.state(application.state()), summary::why(application));
+    let mut text = show::status(&application.name_any(), &is, why, facts)?;
 
     if !status.runs.is_empty() {
         let header = ["RUN", "CAUSE", "STATE", "SUBMITTED", "TOOK", "WHY"].map(str::to_owned).to_vec();

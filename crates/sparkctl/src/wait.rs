@@ -50,6 +50,13 @@ enum Aim {
     Deleted,
 }
 
+impl Aim {
+    /// Returns the word by which the flag names it.
+    fn word(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
 /// How far an application is from the wanted state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
@@ -66,13 +73,12 @@ pub(super) async fn wait(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     match flags.timeout {
         None => all.await,
         Some(limit) => timeout(limit, all).await.unwrap_or_else(|_| {
-            let aim = flags.aim.to_possible_value().map(|value| value.get_name().to_owned());
             let late = flags.names.iter().filter_map(|name| match seen.borrow().get(name.as_str()) {
                 Some((_, Reach::There)) => None,
                 Some((state, _)) => Some(format!("{name} is {state}")),
                 None => Some(format!("the API server has told nothing of {name}")),
             });
-            let (late, aim) = (late.collect::<Vec<_>>().join(", "), aim.unwrap_or_default());
+            let (late, aim) = (late.collect::<Vec<_>>().join(", "), flags.aim.word());
             Err(Failure::TimedOut(format!("not {aim} within {limit:?}: {late}")).into())
         }),
     }
@@ -120,8 +126,7 @@ async fn one<'a>(
 }
 
 fn reached(name: &str, aim: Aim) -> anyhow::Result<()> {
-    let aim = aim.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-    show::complain(&format!("{name} is {aim}"));
+    show::complain(&format!("{name} is {}", aim.word()));
     Ok(())
 }
 

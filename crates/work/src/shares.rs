@@ -41,7 +41,7 @@ impl Shares {
     /// Returns a share with one place; none if the owner may not have one more now.
     pub fn one(&self, owner: &str) -> Option<Share<'_>> {
         let mut share = self.empty(owner);
-        share.grow().then_some(share)
+        share.grow(1).then_some(share)
     }
 
     /// Waits for a share with one place.
@@ -58,15 +58,15 @@ impl Shares {
 }
 
 impl Share<'_> {
-    /// Adds a place. Returns whether the owner may have one more.
-    pub fn grow(&mut self) -> bool {
+    /// Adds so many places, at least one. Returns whether the owner may have so many more, each after the one before it.
+    pub fn grow(&mut self, places: usize) -> bool {
         let mut taken = self.all.taken.lock();
         let free = self.all.most - taken.values().sum::<usize>();
         let own = taken.get(&self.owner).copied().unwrap_or_default();
-        let may = may_have(own, free);
+        let may = may_have(own + places - 1, (free + 1).saturating_sub(places));
         if may {
-            taken.insert(Arc::clone(&self.owner), own + 1);
-            self.places += 1;
+            taken.insert(Arc::clone(&self.owner), own + places);
+            self.places += places;
         }
         may
     }
@@ -120,10 +120,10 @@ mod tests {
     fn a_share_grows_and_shrinks() {
         let shares = Shares::new(4);
         let (mut a, mut b) = (shares.empty("a"), shares.empty("b"));
-        assert!(a.grow() && a.grow() && !a.grow(), "half of all");
-        assert!(b.grow() && !b.grow(), "half of the rest");
+        assert!(!a.grow(3) && !a.grow(9) && a.grow(2) && !a.grow(1), "half of all");
+        assert!(b.grow(1) && !b.grow(1), "half of the rest");
         a.shrink(2);
-        assert!(b.grow());
+        assert!(b.grow(1));
         drop((a, b));
         assert!(shares.taken.lock().is_empty());
     }

@@ -1,11 +1,12 @@
 //! Decides about one SparkConnect: which objects it has, and whether its server works, rests, or is made anew.
 
+mod record;
 mod rest;
 
 use crate::{
     Action, Found, Gateway, Observed, Plan, Policy, ServerPod,
     checks::validate,
-    conditions, events, executor_trial, names, objects,
+    events, executor_trial, names, objects,
     server_pod::{server_hash, server_pod},
     ui,
 };
@@ -20,6 +21,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::{between, driver, executor_trial::Trial};
 use pods::Phase;
+use record::not_ready;
 use std::time::Duration;
 
 /// The pauses before a server that ended by itself is made anew: the first one, which doubles, and the longest one.
@@ -83,7 +85,7 @@ impl<'a> Pass<'a> {
         self.find_address();
         if self.lifetime_ends() {
             let note = "nobody has connected for ttlSecondsAfterIdle".to_owned();
-            self.plan.events.push(events::normal("SparkConnectDeleted", "Delete", note));
+            self.normal("SparkConnectDeleted", "Delete", note);
             self.plan.actions.push(Action::DeleteConnect);
             return;
         }
@@ -116,31 +118,20 @@ impl<'a> Pass<'a> {
     fn find_gateway(&mut self) {
         let (needed, known) = (self.connect.needs_gateway(), self.policy.gateway.is_some());
         let port = self.seen.gateway_port.filter(|_| needed && known);
-        let status = &mut self.plan.status;
-        status.gateway = port.map(|port| ConnectGateway { port });
-        if !needed || port.is_some() {
-            return conditions::remove(status, GATEWAY_MISSING);
-        }
+        self.plan.status.gateway = port.map(|port| ConnectGateway { port });
+        let is_missing = needed && port.is_none();
         let why = if known { events::NO_PORT } else { events::NO_GATEWAY };
-        if status.true_condition(GATEWAY_MISSING).is_none() {
-            self.plan.events.push(events::warning("SparkConnectGatewayMissing", "Expose", why.1.to_owned()));
-        }
-        conditions::set(status, GATEWAY_MISSING, true, why, self.now);
-        if known {
+        self.note(GATEWAY_MISSING, is_missing.then_some(why), "SparkConnectGatewayMissing", "Expose");
+        if is_missing && known {
             // No watch tells that another SparkConnect has left its port.
             self.wake_in(LONGEST_PAUSE);
         }
     }
 
     fn find_address(&mut self) {
-        let status = &mut self.plan.status;
-        let Some(why) = ui::without_address(self.connect, &self.policy.exposure) else {
-            return conditions::remove(status, INGRESS_MISSING);
-        };
-        if status.true_condition(INGRESS_MISSING).is_none() {
-            self.plan.events.push(events::warning("SparkConnectIngressMissing", "Expose", why.clone()));
-        }
-        conditions::set(status, INGRESS_MISSING, true, ("InvalidAddress", why.as_str()), self.now);
+        let why = ui::without_address(self.connect, &self.policy.exposure);
+        let amiss = why.as_deref().map(|why| ("InvalidAddress", why));
+        self.note(INGRESS_MISSING, amiss, "SparkConnectIngressMissing", "Expose");
     }
 
     /// Whether the SparkConnect controls the pod.
@@ -192,8 +183,8 @@ impl<'a> Pass<'a> {
             return self.suspend();
         }
         let known = self.plan.status.condition(SERVER_POD_READY);
-        if known.is_none_or(|known| known.reason != reason || known.message != conditions::not_ready(why)) {
-            self.plan.events.push(events::warning(events::FAILED, "Validate", why.to_owned()));
+        if known.is_none_or(|known| known.reason != reason || known.message != not_ready(why)) {
+            self.warn(events::FAILED, "Validate", why.to_owned());
         }
         self.enter(ConnectState::Failed, reason, why);
         self.wake_in(2 * LATER);
@@ -239,35 +230,31 @@ impl<'a> Pass<'a> {
         let creating = [reason::CREATING, reason::REFUSED, reason::OBJECT_REFUSED];
         let is_repeated = known.is_some_and(|known| creating.contains(&known));
         let was_refused = known == Some(reason::REFUSED);
+        status.server_hash = Some(hash);
         if !is_repeated {
             status.last_restart_time = Some(Time(self.now));
             let name = names::server(self.connect);
-            self.plan.events.push(if status.restarts > 0 {
-                events::normal("SparkConnectRestarted", "Create", format!("server {name} is made anew"))
-            } else {
-                events::normal(events::PROVISIONING, "Create", format!("server {name} is made"))
-            });
+            match status.restarts {
+                1.. => self.normal("SparkConnectRestarted", "Create", format!("server {name} is made anew")),
+                _ => self.normal(events::PROVISIONING, "Create", format!("server {name} is made")),
+            }
         }
-        status.server_hash = Some(hash);
         self.forget_pod();
         self.plan.actions.push(Action::CreateServer(Box::new(server_pod(self.connect, self.policy))));
         self.wake_in(LATER);
-        if let Some(why) = self.seen.refused_object.as_deref() {
+        let (reason, why) = match (&self.seen.refused_object, &self.seen.refusal) {
             // Whoever has applied the object has sent an event.
-            return self.enter(ConnectState::Provisioning, reason::OBJECT_REFUSED, why);
-        }
-        match self.seen.refusal.as_deref() {
-            Some(why) => {
+            (Some(why), _) => (reason::OBJECT_REFUSED, why.as_str()),
+            (None, Some(why)) => {
                 if !was_refused {
                     let note = format!("the server's pod is refused, and tried again: {why}");
-                    self.plan.events.push(events::warning(events::PROVISIONING, "Create", note));
+                    self.warn(events::PROVISIONING, "Create", note);
                 }
-                self.enter(ConnectState::Provisioning, reason::REFUSED, why);
+                (reason::REFUSED, why.as_str())
             }
-            None => {
-                self.enter(ConnectState::Provisioning, reason::CREATING, "the server's pod is being made")
-            }
-        }
+            (None, None) => (reason::CREATING, "the server's pod is being made"),
+        };
+        self.enter(ConnectState::Provisioning, reason, why);
     }
 
     fn follow(&mut self, pod: &ServerPod) {
@@ -282,7 +269,7 @@ impl<'a> Pass<'a> {
         if is_edited {
             status.restarts = 0;
             let note = "the spec was edited: the server is made anew, which ends its sessions".to_owned();
-            self.plan.events.push(events::normal("SparkConnectEdited", "Replace", note));
+            self.normal("SparkConnectEdited", "Replace", note);
             return self.replace(pod, "the spec was edited");
         }
         status.server_hash = Some(hash);
@@ -320,16 +307,15 @@ impl<'a> Pass<'a> {
         let word = why.and_then(excerpt::reason).unwrap_or(reason::NOT_READY);
         let known = self.plan.status.condition(SERVER_POD_READY);
         if let Some(why) = why.filter(|_| known.is_none_or(|known| known.reason != word)) {
-            self.plan.events.push(events::waits(name, why));
+            self.normal(events::PROVISIONING, "Follow", format!("server {name} waits: {why}"));
         }
         self.enter(ConnectState::Provisioning, word, why.unwrap_or("the server's pod starts"));
     }
 
     fn ready(&mut self, pod: &ServerPod) {
         if self.plan.status.state != ConnectState::Ready {
-            let name = &pod.summary.name;
-            let note = format!("clients can connect to server {name}");
-            self.plan.events.push(events::normal("SparkConnectReady", "Follow", note));
+            let note = format!("clients can connect to server {}", pod.summary.name);
+            self.normal("SparkConnectReady", "Follow", note);
         }
         self.enter(ConnectState::Ready, "ServerPodReady", "Server pod is ready");
         self.note_executors(pod);
@@ -350,30 +336,20 @@ impl<'a> Pass<'a> {
         if is_alone {
             self.wake_in(executor_trial::PAUSE);
         }
-        match &seen.executor_trial {
-            None if is_alone => {}
+        let why = match &seen.executor_trial {
+            None if is_alone => return,
             Some(Trial::Refused { reason, why }) if is_alone => {
-                let why = format!("executors are refused: {why}");
-                if self.plan.status.true_condition(EXECUTORS_REFUSED).is_none() {
-                    let event = events::warning("SparkConnectExecutorsRefused", "Follow", why.clone());
-                    self.plan.events.push(event);
-                }
-                conditions::set(
-                    &mut self.plan.status,
-                    EXECUTORS_REFUSED,
-                    true,
-                    (reason.as_str(), why.as_str()),
-                    self.now,
-                );
+                Some((reason, format!("executors are refused: {why}")))
             }
-            _ => conditions::remove(&mut self.plan.status, EXECUTORS_REFUSED),
-        }
+            _ => None,
+        };
+        let amiss = why.as_ref().map(|(reason, why)| (reason.as_str(), why.as_str()));
+        self.note(EXECUTORS_REFUSED, amiss, "SparkConnectExecutorsRefused", "Follow");
     }
 
     fn unready(&mut self, name: &str, why: &str) {
         if self.plan.status.state != ConnectState::NotReady {
-            let note = format!("server {name} is not ready: {why}");
-            self.plan.events.push(events::warning("SparkConnectNotReady", "Follow", note));
+            self.warn("SparkConnectNotReady", "Follow", format!("server {name} is not ready: {why}"));
         }
         self.enter(ConnectState::NotReady, reason::NOT_READY, why);
     }
@@ -406,7 +382,8 @@ impl<'a> Pass<'a> {
             self.forget_pod();
         }
         let pause = pause(self.plan.status.restarts);
-        self.plan.events.push(events::failed(failure.message.as_deref().unwrap_or_default(), pause));
+        let why = failure.message.as_deref().unwrap_or_default();
+        self.warn(events::FAILED, "Follow", format!("{why}; it is made anew in {} s", pause.as_secs()));
         self.plan.status.last_failure = Some(ConnectFailure { time: Some(Time(self.now)), ..failure });
         self.await_next(pause);
     }
@@ -460,18 +437,12 @@ impl<'a> Pass<'a> {
     /// Sets the state, and the condition that says why.
     fn enter(&mut self, state: ConnectState, reason: &str, why: &str) {
         let is_ready = state == ConnectState::Ready;
-        let message = if is_ready { why.to_owned() } else { conditions::not_ready(why) };
+        let message = if is_ready { why.to_owned() } else { not_ready(why) };
         self.plan.status.state = state;
         if !is_ready {
-            conditions::remove(&mut self.plan.status, EXECUTORS_REFUSED);
+            self.remove(EXECUTORS_REFUSED);
         }
-        conditions::set(
-            &mut self.plan.status,
-            SERVER_POD_READY,
-            is_ready,
-            (reason, message.as_str()),
-            self.now,
-        );
+        self.set(SERVER_POD_READY, is_ready, reason, &message);
     }
 
     fn wake_in(&mut self, rest: Duration) {

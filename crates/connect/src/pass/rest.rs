@@ -1,7 +1,7 @@
 //! Decides whether a server rests: suspended by its spec, asleep since nobody has connected, or at the end of its life for that.
 
 use super::Pass;
-use crate::{conditions, events};
+use crate::events;
 use api::{
     ConnectState,
     names::connect_condition::{SERVER_POD_READY, SLEEPING, SUSPENDED},
@@ -27,25 +27,23 @@ impl Pass<'_> {
 
     /// Returns whether the SparkConnect is to be deleted, since nobody has connected for long.
     pub(super) fn lifetime_ends(&mut self) -> bool {
-        let spec = &self.connect.spec;
-        let Some(limit) = spec.ttl_seconds_after_idle.filter(|_| !spec.suspend && self.gateway().is_some())
-        else {
-            return false;
-        };
-        self.elapses(limit, self.idle())
+        let limit = self.limit(self.connect.spec.ttl_seconds_after_idle);
+        limit.is_some_and(|limit| self.elapses(limit, self.idle()))
+    }
+
+    /// Returns a limit of the spec, if somebody knows of connections and a user has not suspended the server anyway.
+    fn limit(&self, seconds: Option<i64>) -> Option<Duration> {
+        let seconds = seconds.filter(|_| !self.connect.spec.suspend && self.gateway().is_some());
+        seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
 
     /// Returns whether the server is to sleep, or to sleep on.
     pub(super) fn sleeps(&mut self) -> bool {
-        let spec = &self.connect.spec;
-        let Some(limit) = spec.sleep_after_idle_seconds.filter(|_| !spec.suspend && self.gateway().is_some())
-        else {
-            return false;
-        };
-        if self.plan.status.true_condition(SLEEPING).is_some() {
+        let Some(limit) = self.limit(self.connect.spec.sleep_after_idle_seconds) else { return false };
+        if self.is(SLEEPING) {
             // Only a client wakes it: one that has connected while its wait was not over.
             let last = self.connect.last_connection();
-            return last.is_none_or(|last| between(last.0, self.now) >= seconds(limit));
+            return last.is_none_or(|last| between(last.0, self.now) >= limit);
         }
         // A server that starts is waited for: it has had no chance of a connection.
         let has_started = !matches!(self.plan.status.state, ConnectState::New | ConnectState::Provisioning);
@@ -53,8 +51,8 @@ impl Pass<'_> {
     }
 
     /// Returns whether `passed` has come to the limit; otherwise there is another look when it will have.
-    fn elapses(&mut self, limit: i64, passed: Duration) -> bool {
-        match seconds(limit).checked_sub(passed).filter(|rest| !rest.is_zero()) {
+    fn elapses(&mut self, limit: Duration, passed: Duration) -> bool {
+        match limit.checked_sub(passed).filter(|rest| !rest.is_zero()) {
             None => true,
             Some(rest) => {
                 self.wake_in(rest);
@@ -71,12 +69,11 @@ impl Pass<'_> {
 
     /// Deletes the server's pod until `spec` or a client asks for it again.
     pub(super) fn rest(&mut self, condition: &'static str, event: &'static str, why: &str) {
-        let status = &mut self.plan.status;
-        if status.true_condition(condition).is_none() {
+        if !self.is(condition) {
             let note = format!("{why}: the server and its executors are deleted, and everything else stays");
-            self.plan.events.push(events::normal(event, "Rest", note));
+            self.normal(event, "Rest", note);
         }
-        conditions::set(status, condition, true, (condition, why), self.now);
+        self.set(condition, true, condition, why);
         self.forget_pod();
         self.plan.status.restarts = 0;
         if let Some(pod) = self.seen.server.as_deref().filter(|pod| self.is_ours(pod)) {
@@ -86,13 +83,9 @@ impl Pass<'_> {
     }
 
     pub(super) fn leave_rest(&mut self, condition: &'static str, event: &'static str, note: &str) {
-        if self.plan.status.true_condition(condition).is_some() && !note.is_empty() {
-            self.plan.events.push(events::normal(event, "Start", note.to_owned()));
+        if self.is(condition) && !note.is_empty() {
+            self.normal(event, "Start", note.to_owned());
         }
-        conditions::remove(&mut self.plan.status, condition);
+        self.remove(condition);
     }
-}
-
-fn seconds(limit: i64) -> Duration {
-    Duration::from_secs(u64::try_from(limit).unwrap_or(0))
 }

@@ -4,7 +4,7 @@ use crate::{
     cluster::Cluster,
     events,
     list::Selection,
-    show::{Output, Style, columns, or_none, print},
+    show::{self, Output, Style, columns, or_none, print},
     status::for_programs,
     yaml::line,
 };
@@ -23,21 +23,16 @@ pub(super) fn table(
     which: &Selection,
     style: Style,
 ) -> anyhow::Result<String> {
-    let is_wide = which.output == Some(Output::Wide);
-    let row = |namespace: String, cells: [String; 5], wide: [String; 3]| {
-        let namespace = which.all_namespaces.then_some(namespace);
-        namespace.into_iter().chain(cells).chain(wide.into_iter().filter(|_| is_wide)).collect::<Vec<_>>()
-    };
-    let mut rows = vec![row(
-        "NAMESPACE".to_owned(),
+    let mut rows = vec![which.row(
+        "NAMESPACE",
         ["NAME", "STATE", "EXECUTORS", "RESTARTS", "AGE"].map(str::to_owned),
         ["SERVER", "ADDRESS", "LAST CONNECTION"].map(str::to_owned),
     )];
     rows.extend(connects.iter().map(|guarded| {
         let connect = guarded.0.as_ref().ok();
         let status = connect.and_then(|connect| connect.status.as_ref());
-        row(
-            guarded.namespace().unwrap_or_default(),
+        which.row(
+            &guarded.namespace().unwrap_or_default(),
             [
                 guarded.name_any(),
                 connect.map_or_else(|| "UNREADABLE".to_owned(), |connect| coloured(connect, style)),
@@ -70,12 +65,6 @@ pub(super) async fn status(cluster: &Cluster, name: &str, output: Option<Output>
 }
 
 fn text(connect: &SparkConnect, events: &[Event], style: Style) -> anyhow::Result<String> {
-    let mut text = format!("{} is {}", connect.name_any(), coloured(connect, style));
-    if let Some(why) = why(connect) {
-        write!(text, ": {why}")?;
-    }
-    text += "\n\n";
-
     let status = connect.status.clone().unwrap_or_default();
     let ago = |time: Option<&Time>| time.map(|time| format!("{} ago", style.age(Some(time))));
     let is_seen = status.observed_generation == connect.metadata.generation;
@@ -94,9 +83,7 @@ fn text(connect: &SparkConnect, events: &[Event], style: Style) -> anyhow::Resul
         ("No gateway", condition(connect, GATEWAY_MISSING).map(|missing| line(&missing.message))),
         ("No Ingress", condition(connect, INGRESS_MISSING).map(|missing| line(&missing.message))),
     ];
-    let facts: Vec<_> =
-        facts.into_iter().filter_map(|(what, is)| Some(vec![format!("{what}:"), is?])).collect();
-    text += &columns(&facts)?;
+    let mut text = show::status(&connect.name_any(), &coloured(connect, style), why(connect), facts)?;
     if !events.is_empty() {
         write!(text, "\n{}", events::table(events, style)?)?;
     }

@@ -45,7 +45,7 @@ pub(super) fn script(found: &Found, command: &SparkSubmit) -> anyhow::Result<Str
 fn known(found: &Found, properties: &str) -> String {
     let owner = conf::kubernetes(Role::Driver, conf::ANNOTATION_PREFIX) + annotation::OWNER_REFERENCE;
     let lines = properties.split_inclusive('\n');
-    lines.filter(|line| found.has_uid() || !line.starts_with(&owner)).collect()
+    lines.filter(|line| found.has_uid || !line.starts_with(&owner)).collect()
 }
 
 /// Returns Java properties with every unprintable character in Java's notation (`\u0001`).

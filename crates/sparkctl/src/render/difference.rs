@@ -28,7 +28,7 @@ pub(super) fn difference(
     let [theirs, ours] = [shown(found, theirs)?, shown(found, ours)?];
 
     let mut text =
-        format!("# {}: what spark-submit creates (-), and what the operator does (+).\n", found.heading());
+        format!("# {}: what spark-submit creates (-), and what the operator does (+).\n", found.heading);
     text += &listing::remarks(found, notes);
     text += EXPLANATION;
     let order =

@@ -13,23 +13,17 @@ const SCRIPT: &str = "#$ ";
 /// The mark before each line of the submission pod.
 const POD: &str = "#| ";
 
-/// Returns the objects that the operator itself creates.
-pub(super) fn native(found: &Found, notes: &[&str], objects: &Objects) -> anyhow::Result<String> {
-    let mut text =
-        format!("# {}: the operator creates this itself, without spark-submit.\n", found.heading());
-    text += &remarks(found, notes);
-    let order = objects.children.iter().chain(iter::once(&objects.pod));
-    text += &documents(found, order, &objects.pod, true)?;
-    Ok(text)
-}
-
-/// Returns the objects that a server of Spark Connect consists of, its pod last.
-pub(super) fn server(found: &Found, notes: &[&str], objects: &[&Value]) -> anyhow::Result<String> {
-    let mut text = format!("# {}: the operator creates this, and mends it.\n", found.heading());
-    text += &remarks(found, notes);
+/// Returns the objects that the operator itself creates, the pod of the driver or server last. `how` is the end of the sentence
+/// that says so.
+pub(super) fn created(
+    found: &Found,
+    how: &str,
+    notes: &[&str],
+    objects: &[&Value],
+) -> anyhow::Result<String> {
     let pod = objects.last().copied().unwrap_or(&Value::Null);
-    text += &documents(found, objects.iter().copied(), pod, true)?;
-    Ok(text)
+    let what = format!("# {}: the operator creates this{how}.\n", found.heading);
+    Ok(what + &remarks(found, notes) + &documents(found, objects, pod, true)?)
 }
 
 /// Returns what `spark-submit` is given, the pod in which it runs, and the objects that it creates; or why these
@@ -42,7 +36,7 @@ pub(super) fn spark_submit(
     submission_pod: &Value,
     objects: Result<&Objects, &NotNative>,
 ) -> anyhow::Result<String> {
-    let mut text = format!("# {}: spark-submit runs in a pod of the application's own:\n", found.heading());
+    let mut text = format!("# {}: spark-submit runs in a pod of the application's own:\n", found.heading);
     text += &yaml::comment(SCRIPT, script);
     text += "# The operator makes a ConfigMap with the files, and this pod, which mounts it:\n";
     let pod = without_unknown_owners(placed(found, submission_pod));
@@ -62,8 +56,8 @@ pub(super) fn spark_submit(
                 writeln!(text, "# But for {kind} {name}, which the operator creates before.")?;
             }
             text += &remarks(found, notes);
-            let order = iter::once(&objects.pod).chain(&objects.children);
-            text += &documents(found, order, &objects.pod, false)?;
+            let order: Vec<_> = iter::once(&objects.pod).chain(&objects.children).collect();
+            text += &documents(found, &order, &objects.pod, false)?;
         }
         Err(why) => {
             let why = format!("What it creates is not known without running it: {why}");
@@ -88,15 +82,9 @@ pub(super) fn remarks(found: &Found, notes: &[&str]) -> String {
 
 /// Returns `objects` as documents, each under a comment that says what the object is. With `with_templates`, the pod
 /// templates in ConfigMaps are shown too.
-fn documents<'a>(
-    found: &Found,
-    objects: impl Iterator<Item = &'a Value>,
-    pod: &Value,
-    with_templates: bool,
-) -> anyhow::Result<String> {
-    let objects: Vec<_> = objects.collect();
+fn documents(found: &Found, objects: &[&Value], pod: &Value, with_templates: bool) -> anyhow::Result<String> {
     let mut text = String::new();
-    if !found.has_uid() {
+    if !found.has_uid {
         text += match found.subject {
             Subject::Application(_) => {
                 "# It has no uid yet: references to it as owner are left out, and names that follow from it are others there.\n"
@@ -123,7 +111,7 @@ fn documents<'a>(
 /// Returns `object` with the subject's namespace.
 pub(super) fn placed(found: &Found, object: &Value) -> Value {
     let mut object = found.known(object);
-    object["metadata"]["namespace"] = found.namespace().into();
+    object["metadata"]["namespace"] = found.namespace.as_str().into();
     object
 }
 

@@ -153,7 +153,7 @@ impl Flags {
             Action::CreateServer(pod) => Some(&**pod),
             Action::DeleteServer { .. } | Action::Delete { .. } | Action::DeleteConnect => None,
         });
-        listing::server(found, notes, &plan.wanted.iter().chain(pods).collect::<Vec<_>>())
+        listing::created(found, ", and mends it", notes, &plan.wanted.iter().chain(pods).collect::<Vec<_>>())
     }
 
     fn of_application(&self, found: &Found, application: &SparkApplication) -> anyhow::Result<String> {
@@ -185,7 +185,8 @@ impl Flags {
             }
             By::Native(mut objects) => {
                 objects.children.extend(copies.iter());
-                listing::native(found, &notes, &objects)
+                let objects: Vec<_> = objects.children.iter().chain([&objects.pod]).collect();
+                listing::created(found, " itself, without spark-submit", &notes, &objects)
             }
             By::Pod { objects: Objects { pod, .. }, .. } => {
                 let command = spark_submit(application, &run, &policy.submission, "");

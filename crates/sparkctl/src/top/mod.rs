@@ -17,9 +17,10 @@ use kube::{
     Api,
     runtime::{WatchStreamExt, watcher},
 };
-use screen::{Move, Order, Screen};
+use screen::{Order, Screen};
 use std::{
     io::{self, IsTerminal},
+    ops::ControlFlow,
     pin::pin,
     time::Duration,
 };
@@ -111,13 +112,11 @@ async fn live(mut screen: Screen, mut news: impl Stream<Item = News> + Unpin) ->
             _ = tick.tick() => terminal.draw(&mut screen, Style { now: show::now(), ..Style::of_stdout() })?,
             key = keys.next() => match key {
                 Some(Ok(Event::Key(KeyEvent { code, modifiers, kind, .. }))) if kind != KeyEventKind::Release => {
-                    match meaning(code, modifiers) {
-                        Some(Key::End) => return Ok(()),
-                        Some(Key::Sort) => screen.sort_by_next(),
-                        Some(Key::Move(to)) => screen.move_by(to),
-                        None => continue,
+                    match press(&mut screen, code, modifiers) {
+                        ControlFlow::Break(()) => return Ok(()),
+                        ControlFlow::Continue(true) => tick.reset_immediately(),
+                        ControlFlow::Continue(false) => {}
                     }
-                    tick.reset_immediately();
                 }
                 // The terminal was resized, for instance.
                 Some(Ok(_)) => tick.reset_immediately(),
@@ -128,23 +127,20 @@ async fn live(mut screen: Screen, mut news: impl Stream<Item = News> + Unpin) ->
     }
 }
 
-enum Key {
-    End,
-    Sort,
-    Move(Move),
-}
-
-fn meaning(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
-    Some(match code {
-        KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => Key::End,
-        KeyCode::Char('q') | KeyCode::Esc => Key::End,
-        KeyCode::Char('s') => Key::Sort,
-        KeyCode::Up | KeyCode::Char('k') => Key::Move(Move::Up),
-        KeyCode::Down | KeyCode::Char('j') => Key::Move(Move::Down),
-        KeyCode::PageUp => Key::Move(Move::PageUp),
-        KeyCode::PageDown | KeyCode::Char(' ') => Key::Move(Move::PageDown),
-        KeyCode::Home => Key::Move(Move::Home),
-        KeyCode::End => Key::Move(Move::End),
-        _ => return None,
-    })
+/// Does what a key asks for. Returns whether it has a meaning; breaks if it is the one that ends the command.
+fn press(screen: &mut Screen, code: KeyCode, modifiers: KeyModifiers) -> ControlFlow<(), bool> {
+    let page = screen.room.cast_signed();
+    match code {
+        KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => return ControlFlow::Break(()),
+        KeyCode::Char('q') | KeyCode::Esc => return ControlFlow::Break(()),
+        KeyCode::Char('s') => screen.sort_by_next(),
+        KeyCode::Up | KeyCode::Char('k') => screen.move_by(-1),
+        KeyCode::Down | KeyCode::Char('j') => screen.move_by(1),
+        KeyCode::PageUp => screen.move_by(-page),
+        KeyCode::PageDown | KeyCode::Char(' ') => screen.move_by(page),
+        KeyCode::Home => screen.move_by(isize::MIN),
+        KeyCode::End => screen.move_by(isize::MAX),
+        _ => return ControlFlow::Continue(false),
+    }
+    ControlFlow::Continue(true)
 }

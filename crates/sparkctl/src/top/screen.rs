@@ -24,15 +24,6 @@ pub(super) enum Order {
     Restarts,
 }
 
-pub(super) enum Move {
-    Up,
-    Down,
-    PageUp,
-    PageDown,
-    Home,
-    End,
-}
-
 type Key = (String, String);
 
 /// The part of an application that the screen shows. Nothing else of the application is kept in memory.
@@ -61,7 +52,8 @@ pub(super) struct Screen {
     /// The last error of the watch, if no event has arrived since: the rows may be out of date.
     trouble: Option<String>,
     first: usize,
-    room: usize,
+    /// The number of rows for which there is room.
+    pub room: usize,
 }
 
 /// The number of lines that are not rows: the summary, an empty line, the column headers, and the line with the keys.
@@ -124,15 +116,9 @@ impl Screen {
         self.order = all[(at + 1) % all.len()];
     }
 
-    pub(super) fn move_by(&mut self, to: Move) {
-        self.first = match to {
-            Move::Up => self.first.saturating_sub(1),
-            Move::Down => self.first.saturating_add(1),
-            Move::PageUp => self.first.saturating_sub(self.room),
-            Move::PageDown => self.first.saturating_add(self.room),
-            Move::Home => 0,
-            Move::End => usize::MAX,
-        };
+    /// Shows what is so many rows further down; no further than to the first row and the last one.
+    pub(super) fn move_by(&mut self, rows: isize) {
+        self.first = self.first.saturating_add_signed(rows);
     }
 
     /// Returns the summary and all rows, for --once and for output that is not a terminal.
@@ -338,7 +324,7 @@ mod tests {
     #[test]
     fn no_line_is_longer_and_no_more_are_shown_than_there_is_room_for() {
         let mut screen = screen(true);
-        screen.move_by(Move::Down);
+        screen.move_by(1);
         let lines = screen.lines(40, 7, style(false)).unwrap();
         assert_eq!(
             lines,
@@ -352,9 +338,9 @@ mod tests {
                 "q end   s sort   ↑ ↓ PgUp PgDn Home End ",
             ]
         );
-        screen.move_by(Move::End);
-        screen.move_by(Move::PageDown);
-        screen.move_by(Move::Down);
+        screen.move_by(isize::MAX);
+        screen.move_by(screen.room.cast_signed());
+        screen.move_by(1);
         assert_eq!(
             screen.lines(200, 7, style(false)).unwrap().last().unwrap(),
             &format!("{KEYS}   3-5 of 5, by state")

@@ -175,7 +175,7 @@ fn plan(
         *entry = json!(format!("{uri}{fragment}"));
     }
     match planned.get(&key) {
-        Some(other) if !is_same_file(&other.path, &path) => {
+        Some(other) if resolved(&other.path) != resolved(&path) => {
             bail!("{title}: would become the same object as {}: rename one of them", other.title)
         }
         Some(_) => {}
@@ -207,10 +207,6 @@ fn files(object: &DynamicObject) -> Vec<anyhow::Result<Named>> {
     let (name, pointer) = place_of_spec(object);
     let found = object.data.pointer(pointer).map(|spec| local::files(spec, name)).unwrap_or_default();
     found.into_iter().map(|file| file.map_err(anyhow::Error::msg)).collect()
-}
-
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    resolved(one) == resolved(other)
 }
 
 /// Returns the path without symbolic links, or an absolute path if there is no such file.
