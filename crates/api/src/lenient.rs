@@ -94,6 +94,10 @@ impl<K: Resource> Resource for Lenient<K> {
         self.0.as_ref().map_or_else(|invalid| &invalid.metadata, K::meta)
     }
 
+    fn metadata_api() -> bool {
+        K::metadata_api()
+    }
+
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         self.0.as_mut().map_or_else(|invalid| &mut invalid.metadata, K::meta_mut)
     }
