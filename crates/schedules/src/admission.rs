@@ -4,23 +4,12 @@ use super::{Action, Child, Observed, Occasion, Outcome, Pass, Plan, SOON, Skip, 
 use api::ConcurrencyPolicy;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube_core::ResourceExt;
 use plan::between;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
     time::Duration,
 };
-
-/// Whether an application may be created now.
-enum Admission<'a> {
-    Now,
-    /// Not before these applications have ended. If the list is empty, pods of an application that no longer exists
-    /// still run.
-    After(Vec<&'a Child>),
-    /// Not at all: [`MOST_UNFINISHED`] have not ended.
-    TooMany,
-}
 
 /// How many applications of a schedule may be unfinished, so that one that starts faster than its runs end does not make
 /// applications without end: one a minute that takes 50 minutes.
@@ -39,77 +28,55 @@ impl Pass<'_> {
         self.schedule.spec.concurrency_policy == Some(ConcurrencyPolicy::Replace)
     }
 
-    /// Handles the latest slot that is due: starts its run, lets it wait, or counts it as skipped or missed.
-    pub(super) fn admit_slot(&self, slot: Timestamp, seen: &Observed, plan: &mut Plan) {
-        let occasion = Occasion::Slot(slot);
-        if let Some(child) = made(&occasion, seen) {
-            plan.started(&occasion, &child.name, child.created);
-        } else if self.deadline().is_some_and(|deadline| self.now.duration_since(slot) > deadline) {
+    /// Starts the run of `occasion`, lets it wait, or counts it as skipped or missed. Returns whether it is handled. Under
+    /// `Forbid`, a slot waits for the end of other applications, while a run that the user has triggered is skipped.
+    pub(super) fn admit(&self, occasion: &Occasion, seen: &Observed, plan: &mut Plan) -> bool {
+        let running: Vec<_> = seen.children.iter().filter(|child| !child.is_over()).collect();
+        let has_started = plan.actions.iter().any(|action| matches!(action, Action::Start(_)));
+        let name = self.name(occasion);
+        if let Some(child) = seen.children.iter().chain(&seen.departed).find(|child| child.is_for(occasion)) {
+            plan.started(occasion, &child.name, child.created);
+        } else if let Occasion::Slot(slot) = occasion
+            && self.deadline().is_some_and(|deadline| self.now.duration_since(*slot) > deadline)
+        {
             plan.events.push(events::too_late(slot));
             plan.outcomes.push(Outcome::Missed(1));
-        } else if seen.taken.contains(&self.name(&occasion)) {
-            self.skip_taken(&occasion, plan);
-        } else {
-            match self.admission(seen) {
-                Admission::Now => self.start(&occasion, plan),
-                Admission::TooMany => skip_too_many(&occasion, plan),
-                Admission::After(running) => {
-                    if self.is_replacing() {
-                        self.replace(&running, plan);
-                    } else if self.waiting() != Some(slot) {
-                        plan.events.push(events::waiting(slot, events::awaited(&running)));
-                    }
-                    if self.is_replacing() || running.is_empty() {
-                        plan.wake = Some(SOON);
-                    }
-                    plan.status.pending_run = Some(Time(slot));
-                    return;
-                }
-            }
-        }
-        plan.status.handled_until = Some(Time(slot));
-    }
-
-    /// Starts or skips a run that the user has triggered. Under `Forbid`, such a run never waits for another
-    /// application: it is skipped.
-    pub(super) fn admit_trigger(&self, seen: &Observed, plan: &mut Plan) {
-        let Some(asked) = self.asked() else { return };
-        let occasion = Occasion::Trigger(asked.clone());
-        let has_started = plan.actions.iter().any(|action| matches!(action, Action::Start(_)));
-        if let Some(child) = made(&occasion, seen) {
-            plan.started(&occasion, &child.name, child.created);
-        } else if seen.taken.contains(&self.name(&occasion)) {
-            self.skip_taken(&occasion, plan);
-        } else {
-            match self.admission(seen) {
-                Admission::Now if !(has_started && self.runs_alone()) => self.start(&occasion, plan),
-                Admission::TooMany => skip_too_many(&occasion, plan),
-                Admission::After(running) if !self.is_replacing() => {
+        } else if seen.taken.contains(&name) {
+            let why = format!(
+                "there is a SparkApplication {name} that this schedule has not made; delete it if nobody needs it"
+            );
+            plan.skip(occasion, Skip::NameTaken, why);
+        } else if self.runs_alone() && (has_started || seen.has_pods || !running.is_empty()) {
+            let is_replacing = self.is_replacing();
+            match occasion {
+                Occasion::Trigger(_) if !is_replacing && !has_started => {
                     let awaited = events::awaited(&running);
                     let why = format!("concurrencyPolicy is Forbid, and it would have to wait for {awaited}");
-                    plan.skip(&occasion, Skip::Forbid, why);
+                    plan.skip(occasion, Skip::Forbid, why);
+                    return true;
                 }
-                admission @ (Admission::Now | Admission::After(_)) => {
-                    plan.wake = Some(SOON);
-                    if let Admission::After(running) = admission {
-                        self.replace(&running, plan);
-                    }
-                    return;
+                Occasion::Slot(slot) if !is_replacing && self.waiting() != Some(*slot) => {
+                    plan.events.push(events::waiting(slot, events::awaited(&running)));
                 }
+                _ if is_replacing => self.replace(&running, plan),
+                _ => {}
             }
-        }
-        plan.status.last_trigger = Some(asked.clone());
-    }
-
-    fn admission<'a>(&self, seen: &'a Observed) -> Admission<'a> {
-        let running: Vec<_> = seen.children.iter().filter(|child| !child.is_over()).collect();
-        if self.runs_alone() && (seen.has_pods || !running.is_empty()) {
-            Admission::After(running)
+            if let Occasion::Slot(slot) = occasion {
+                plan.status.pending_run = Some(Time(*slot));
+            }
+            // Where nothing is awaited, pods of an application that no longer exists still run, or another run begins now.
+            if is_replacing || running.is_empty() {
+                plan.wake = Some(SOON);
+            }
+            return false;
         } else if running.len() >= MOST_UNFINISHED {
-            Admission::TooMany
+            let why = format!("{MOST_UNFINISHED} applications of the schedule have not ended");
+            plan.skip(occasion, Skip::TooMany, why);
         } else {
-            Admission::Now
+            plan.actions.push(Action::Start(Box::new(self.application(occasion))));
+            plan.started(occasion, &name, self.now);
         }
+        true
     }
 
     /// Records the applications of the slots that `is_passed` selects, if these applications were created but could not
@@ -132,21 +99,6 @@ impl Pass<'_> {
         made.into_keys().collect()
     }
 
-    fn start(&self, occasion: &Occasion, plan: &mut Plan) {
-        let application = self.application(occasion);
-        let name = application.name_any();
-        plan.actions.push(Action::Start(Box::new(application)));
-        plan.started(occasion, &name, self.now);
-    }
-
-    fn skip_taken(&self, occasion: &Occasion, plan: &mut Plan) {
-        let name = self.name(occasion);
-        let why = format!(
-            "there is a SparkApplication {name} that this schedule has not made; delete it if nobody needs it"
-        );
-        plan.skip(occasion, Skip::NameTaken, why);
-    }
-
     /// Deletes the running applications that are not being deleted yet. An application that is not recorded yet is
     /// recorded first, and deleted in the next reconcile.
     fn replace(&self, running: &[&Child], plan: &mut Plan) {
@@ -159,16 +111,6 @@ impl Pass<'_> {
             }
         }
     }
-}
-
-/// Returns the application that was created for the occasion, even if it does not exist any more.
-fn made<'a>(occasion: &Occasion, seen: &'a Observed) -> Option<&'a Child> {
-    seen.children.iter().chain(&seen.departed).find(|child| child.is_for(occasion))
-}
-
-fn skip_too_many(occasion: &Occasion, plan: &mut Plan) {
-    let why = format!("{MOST_UNFINISHED} applications of the schedule have not ended");
-    plan.skip(occasion, Skip::TooMany, why);
 }
 
 impl Plan {
