@@ -5,7 +5,7 @@ use api::{
     BatchSchedulerOptions, LONGEST_NAME, ObjectKey, SparkApplication,
     names::{annotation, batch_scheduler, label, role},
 };
-use batch_schedulers::{BatchSchedulers, GroupApi, PodGroupVersion, excess};
+use batch_schedulers::{BatchSchedulers, KUBERNETES, KUBERNETES_VERSIONS, excess, is_of_groups};
 use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
@@ -161,27 +161,25 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
     let application = application(&spec);
     let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
     let mut golden = Golden::default();
-    for version in PodGroupVersion::ALL {
+    for kind in KUBERNETES_VERSIONS {
         for submitter in [Submitter::Native, Submitter::SparkSubmit] {
             let policy = Policy {
                 submitter,
                 extensions: Extensions::of(schedulers.clone()),
                 ..Policy::new("k8s://https://10.96.0.1:443")
             };
-            let environment = SubmissionEnvironment {
-                served: [GroupApi::Kubernetes(version).kind()].into(),
-                ..SubmissionEnvironment::default()
-            };
+            let environment =
+                SubmissionEnvironment { served: [kind.clone()].into(), ..SubmissionEnvironment::default() };
             let run = Run::next(&application);
             let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
             let placeholders = chosen.request.copies.iter();
             let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
             let group = objects.children[1]["metadata"]["name"].as_str().unwrap();
             for object in &objects.children[..2] {
-                let kind = ObjectKey::of(object).unwrap().kind;
-                assert_eq!(GroupApi::of(&kind), Some(GroupApi::Kubernetes(version)), "{kind}");
+                let made = ObjectKey::of(object).unwrap().kind;
+                assert!(is_of_groups(&made) && made.api_version == kind.api_version, "{made}");
             }
-            let version = version.api_version().rsplit('/').next().unwrap();
+            let version = kind.api_version.rsplit('/').next().unwrap();
             golden.compare_yaml(
                 &data(&format!("gang/kubernetes-{version}.yaml")),
                 &objects.children[..2].iter().cloned().chain(placeholders).collect::<Vec<_>>(),
@@ -480,7 +478,7 @@ fn chosen_for(
     defaults: &str,
 ) -> Result<Chosen, String> {
     let environment = SubmissionEnvironment {
-        served: [GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()].into(),
+        served: [KUBERNETES].into(),
         defaults: defaults.to_owned(),
         ..SubmissionEnvironment::default()
     };

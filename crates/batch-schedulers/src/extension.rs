@@ -1,12 +1,15 @@
 //! Answers the core about batch schedulers.
 
 use super::{
-    BatchScheduler, BatchSchedulers, ExchangeMemory, GroupApi, KINDS, PodGroupVersion, Recalled, group_of,
-    is_gated, is_placeholder,
+    BatchScheduler, BatchSchedulers, COSCHEDULING, ExchangeMemory, KUBERNETES, KUBERNETES_VERSIONS, Recalled,
+    VOLCANO, group_of, is_gated, is_of_groups, is_placeholder,
     kubernetes::{self, Gang, ungate},
     pod_groups, yunikorn,
 };
-use api::{ObjectKey, ObjectKind, Role, SparkApplication, excerpt, names::label};
+use api::{
+    ObjectKey, ObjectKind, Role, SparkApplication, excerpt,
+    names::{batch_scheduler, label},
+};
 use plan::{
     Action, Observed, Plan,
     extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},
@@ -25,8 +28,7 @@ const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no
 impl Extension for BatchSchedulers {
     fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind> {
         let is_needed = matches!(self.of(application), Ok(Some((_, BatchScheduler::Kubernetes))));
-        let versions = PodGroupVersion::ALL.into_iter().filter(|_| is_needed);
-        versions.map(|version| GroupApi::Kubernetes(version).kind()).collect()
+        KUBERNETES_VERSIONS.into_iter().filter(|_| is_needed).collect()
     }
 
     /// Puts the pods of the run into a group, as the batch scheduler wants it. Without a batch scheduler, nothing changes.
@@ -55,12 +57,10 @@ impl Extension for BatchSchedulers {
                 Vec::new()
             }
             BatchScheduler::Kubernetes => {
-                let is_served =
-                    |version: &PodGroupVersion| run.served.contains(&GroupApi::Kubernetes(*version).kind());
-                let version = PodGroupVersion::ALL.into_iter().find(is_served);
-                let version = version.ok_or_else(|| NO_POD_GROUPS.to_owned())?;
+                let served = KUBERNETES_VERSIONS.into_iter().find(|kind| run.served.contains(kind));
+                let version = served.ok_or(NO_POD_GROUPS)?.api_version;
                 let (objects, mut placeholders) =
-                    kubernetes::objects(&mut grouped, &requests, version, run.submission_id)?;
+                    kubernetes::objects(&mut grouped, &requests, &version, run.submission_id)?;
                 placeholders.template = own(placeholders.template);
                 prepared.copies = placeholders;
                 objects
@@ -79,53 +79,53 @@ impl Extension for BatchSchedulers {
         submission_id: &str,
         driver: Option<&PodSummary>,
     ) -> Vec<ObjectKey> {
-        let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
         let name = application.metadata.name.as_deref().unwrap_or_default();
-        let named = |api: GroupApi| match api {
-            GroupApi::Volcano => pod_groups::volcano_name(name),
-            GroupApi::Coscheduling => pod_groups::coscheduling_name(name),
-            GroupApi::Kubernetes(_) => kubernetes::name(name, submission_id),
+        let possible = [
+            VOLCANO.named(pod_groups::volcano_name(name)),
+            COSCHEDULING.named(pod_groups::coscheduling_name(name)),
+            KUBERNETES.named(kubernetes::name(name, submission_id)),
+        ];
+        let is_left = |group: &ObjectKey| match driver.map(group_of) {
+            // Another name is that of a group of the user's own.
+            Some(named) => named.as_ref() == Some(group),
+            None if group.kind == KUBERNETES => self.has_kubernetes,
+            None => self.watched().contains(&group.kind),
         };
-        let apis: Vec<_> = match driver {
-            Some(driver) => {
-                let api = group_of(driver).and_then(|group| Some((GroupApi::of(&group.kind)?, group.name)));
-                // Another name is that of a group of the user's own.
-                api.filter(|(api, name)| *name == named(*api)).map(|(api, _)| api).into_iter().collect()
+        let objects = |group: ObjectKey| {
+            if group.kind != KUBERNETES {
+                return vec![group];
             }
-            None => self.group_apis().chain(self.has_kubernetes.then_some(kubernetes)).collect(),
-        };
-        let objects = |api: GroupApi| match api {
-            GroupApi::Volcano | GroupApi::Coscheduling => vec![api.kind().named(named(api))],
             // The cluster may have been upgraded since.
-            GroupApi::Kubernetes(_) => {
-                let of_version = |version: PodGroupVersion| {
-                    KINDS.map(|kind| ObjectKind::new(version.api_version(), kind).named(named(api)))
-                };
-                PodGroupVersion::ALL.into_iter().flat_map(of_version).collect()
-            }
+            let of_version = |ObjectKind { api_version, kind }| {
+                [kind, "Workload".into()].map(|kind| {
+                    let api_version = api_version.clone();
+                    ObjectKind { api_version, kind }.named(&*group.name)
+                })
+            };
+            KUBERNETES_VERSIONS.into_iter().flat_map(of_version).collect()
         };
-        apis.into_iter().flat_map(objects).collect()
+        possible.into_iter().filter(is_left).flat_map(objects).collect()
     }
 
     /// Returns the PodGroups that are created for applications. Those of Kubernetes' own gangs are not watched: their pods
     /// report what the group waits for.
     fn watched(&self) -> Vec<ObjectKind> {
-        self.group_apis().map(GroupApi::kind).collect()
+        let all = [(!self.is_off, VOLCANO), (!self.kube_schedulers.is_empty(), COSCHEDULING)];
+        all.into_iter().filter(|(is_made, _)| *is_made).map(|(_, kind)| kind).collect()
     }
 
     fn content(&self, kind: &ObjectKind, spec: &Value) -> Option<Value> {
         let fields = ["minMember", "minResources", "queue", "priorityClassName"];
         let content = fields.into_iter().map(|field| (field.to_owned(), spec[field].clone()));
-        GroupApi::of(kind).map(|_| content.collect::<Map<_, _>>().into())
+        is_of_groups(kind).then(|| content.collect::<Map<_, _>>().into())
     }
 
     /// Returns what a PodGroup waits for: its phase, and the reason and the message of the last condition that explains it;
     /// none if its pods run or have run.
     fn pending(&self, kind: &ObjectKind, group: &Value) -> Option<String> {
-        GroupApi::of(kind)?;
         let status = &group["status"];
         let phase = status["phase"].as_str().filter(|phase| !phase.is_empty()).unwrap_or("Pending");
-        if ["Running", "Scheduled", "Completed", "Finished"].contains(&phase) {
+        if !is_of_groups(kind) || ["Running", "Scheduled", "Completed", "Finished"].contains(&phase) {
             return None;
         }
         let is_reason =
@@ -139,17 +139,17 @@ impl Extension for BatchSchedulers {
     }
 
     fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
-        Some(match (obstacle, GroupApi::of(kind)?) {
+        is_of_groups(kind).then(|| match (obstacle, &*kind.api_version) {
             (Obstacle::NoPermission, _) => {
                 "; to permit it: spark-operator manifests rbac, with --enable-batch-scheduler and the operator's other flags"
             }
-            (Obstacle::NoKind, GroupApi::Volcano) => {
+            (Obstacle::NoKind, batch_scheduler::VOLCANO_API) => {
                 "; install Volcano, or take batchScheduler out of the spec"
             }
-            (Obstacle::NoKind, GroupApi::Coscheduling) => {
+            (Obstacle::NoKind, batch_scheduler::COSCHEDULING_API) => {
                 "; install the definitions of scheduler-plugins, or take batchScheduler out of the spec"
             }
-            (Obstacle::NoKind, GroupApi::Kubernetes(_)) => {
+            (Obstacle::NoKind, _) => {
                 "; turn on the feature gate GenericWorkload, or take batchScheduler out of the spec"
             }
         })

@@ -17,15 +17,14 @@ use api::{
     quantity, stated,
 };
 pub use kubernetes::{
-    Blocker, ExchangeMemory, Exchanges, PodGroupVersion, Recalled, Wait, Waits, excess, is_gated,
-    is_placeholder,
+    Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits, excess, is_gated, is_placeholder,
 };
 use plan::{
     copies::Copies,
     extension::{ComingRun, Extension, Prepared, View},
 };
 use pods::{Amounts, PodSummary};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The admin's settings: the batch schedulers that applications may name.
@@ -49,38 +48,20 @@ pub enum BatchScheduler {
     Kubernetes,
 }
 
-/// An API group whose PodGroups the operator creates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupApi {
-    Volcano,
-    Coscheduling,
-    Kubernetes(PodGroupVersion),
-}
+/// Volcano's PodGroups.
+pub const VOLCANO: ObjectKind = ObjectKind::new(batch_scheduler::VOLCANO_API, "PodGroup");
+/// The PodGroups of scheduler-plugins.
+pub const COSCHEDULING: ObjectKind = ObjectKind::new(batch_scheduler::COSCHEDULING_API, "PodGroup");
+/// Kubernetes' own PodGroups since 1.37.
+pub const KUBERNETES: ObjectKind = ObjectKind::new(batch_scheduler::KUBERNETES_BETA_API, "PodGroup");
+/// Kubernetes' own PodGroups in all of their versions, the newest first.
+pub const KUBERNETES_VERSIONS: [ObjectKind; 2] =
+    [KUBERNETES, ObjectKind::new(batch_scheduler::KUBERNETES_ALPHA_API, "PodGroup")];
 
-impl GroupApi {
-    const fn version(self) -> &'static str {
-        match self {
-            Self::Volcano => batch_scheduler::VOLCANO_API,
-            Self::Coscheduling => batch_scheduler::COSCHEDULING_API,
-            Self::Kubernetes(version) => version.api_version(),
-        }
-    }
-
-    /// Returns the kind of its PodGroups.
-    pub const fn kind(self) -> ObjectKind {
-        ObjectKind::new(self.version(), KIND)
-    }
-
-    /// Returns the API group whose PodGroups or Workloads have this kind; none if it is another kind.
-    pub fn of(kind: &ObjectKind) -> Option<Self> {
-        let is_its = |api: &Self| KINDS.contains(&&*kind.kind) && kind.api_version == api.version();
-        let kubernetes = PodGroupVersion::ALL.map(Self::Kubernetes);
-        [Self::Volcano, Self::Coscheduling].into_iter().chain(kubernetes).find(is_its)
-    }
-
-    fn group(self, name: &str, spec: &Value) -> Value {
-        json!({"apiVersion": self.version(), "kind": KIND, "metadata": {"name": name}, "spec": spec})
-    }
+/// Whether the operator creates such objects for the groups of applications: PodGroups, and Kubernetes' own Workloads.
+pub fn is_of_groups(kind: &ObjectKind) -> bool {
+    let mut all = [VOLCANO, COSCHEDULING].into_iter().chain(KUBERNETES_VERSIONS);
+    ["PodGroup", "Workload"].contains(&&*kind.kind) && all.any(|one| one.api_version == kind.api_version)
 }
 
 impl BatchSchedulers {
@@ -114,8 +95,7 @@ impl BatchSchedulers {
         let submission_id = status.submission_id.as_deref()?;
         let named = group_of(view.driver()?)?;
         // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
-        let is_fixed = matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_)));
-        if is_fixed || !status.application_state.state.is_followed() {
+        if named.kind == KUBERNETES || !status.application_state.state.is_followed() {
             return None;
         }
         let objects = self.prepared(view, submission_id)?.objects;
@@ -125,8 +105,8 @@ impl BatchSchedulers {
 
     /// Returns the placeholders of the run with this submission id; empty if the run has none, or if their number is not known.
     fn placeholders(&self, view: &View<'_>, submission_id: &str) -> Copies {
-        let api = view.driver().and_then(group_of).and_then(|group| GroupApi::of(&group.kind));
-        if !matches!(api, Some(GroupApi::Kubernetes(_))) {
+        let group = view.driver().and_then(group_of);
+        if group.is_none_or(|group| group.kind != KUBERNETES) {
             return Copies::default();
         }
         self.prepared(view, submission_id).map(|prepared| prepared.copies).unwrap_or_default()
@@ -136,18 +116,11 @@ impl BatchSchedulers {
     /// admin's `spark-defaults.conf` is not known.
     fn prepared<'a>(&self, view: &View<'a>, submission_id: &str) -> Option<Prepared<'a>> {
         // Placeholders are the same in all versions.
-        let served = &BTreeSet::from([GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()]);
+        let served = &BTreeSet::from([KUBERNETES]);
         let defaults = view.seen.defaults.as_deref()?;
         let mut prepared = Prepared::of(view.submitted());
         let run = ComingRun { submission_id, served, defaults };
         self.prepare(&mut prepared, &run).ok().map(|()| prepared)
-    }
-
-    /// Returns the API groups whose PodGroups are created for applications, without that of Kubernetes' own gangs.
-    fn group_apis(&self) -> impl Iterator<Item = GroupApi> {
-        let volcano = (!self.is_off).then_some(GroupApi::Volcano);
-        let coscheduling = (!self.kube_schedulers.is_empty()).then_some(GroupApi::Coscheduling);
-        volcano.into_iter().chain(coscheduling)
     }
 
     /// Returns the scheduler with this name.
@@ -196,13 +169,12 @@ impl BatchSchedulers {
 /// Returns the PodGroup that the labels and annotations of a driver name. Only the operator sets the annotation of
 /// Kubernetes' own gangs.
 fn group_of(driver: &PodSummary) -> Option<ObjectKey> {
-    let named = |key: &str, api: GroupApi| Some(api.kind().named(driver.mark(key)?));
-    let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
-    if let Some(own) = named(annotation::POD_GROUP, kubernetes) {
+    let named = |key: &str, kind: ObjectKind| Some(kind.named(driver.mark(key)?));
+    if let Some(own) = named(annotation::POD_GROUP, KUBERNETES) {
         return Some(own);
     }
-    let volcano = named(batch_scheduler::VOLCANO_GROUP, GroupApi::Volcano);
-    let coscheduling = named(batch_scheduler::COSCHEDULING_GROUP, GroupApi::Coscheduling);
+    let volcano = named(batch_scheduler::VOLCANO_GROUP, VOLCANO);
+    let coscheduling = named(batch_scheduler::COSCHEDULING_GROUP, COSCHEDULING);
     // A driver can be in the operator's group of one scheduler and have the user's mark of another one.
     let application = driver.application.as_deref();
     let is_operators =
@@ -224,11 +196,6 @@ impl BatchScheduler {
         }
     }
 }
-
-/// The kind of the objects that group pods, in several API groups.
-const KIND: &str = "PodGroup";
-/// The kinds of objects about groups.
-const KINDS: [&str; 2] = [KIND, "Workload"];
 
 /// Changes the fields of each role.
 fn for_roles(application: &mut SparkApplication, mut change: impl FnMut(Role, &mut SparkPodSpec)) {
