@@ -224,9 +224,9 @@ impl Gang<'_> {
         own.add_begun(&self.recalled.waits);
         let holding = placeholders.iter().filter(|pod| !pod.has_ended());
         let by_number = holding.filter_map(|pod| Some((pod.executor_id?, *pod))).collect();
-        let exchanging = Exchanging { gang: self, placeholders: by_number, takers: self.takers(), own };
-        let ungated = exchanging.remove_gates(plan);
-        exchanging.begin(&ungated, plan);
+        let mut exchanging = Exchanging { gang: self, placeholders: by_number, takers: self.takers(), own };
+        let gated = exchanging.remove_gates(plan);
+        exchanging.begin(gated, plan);
         self.delete_useless(placeholders, plan);
     }
 
@@ -269,30 +269,30 @@ impl Gang<'_> {
 }
 
 impl<'a> Exchanging<'a> {
-    /// Removes the gates of executors whose placeholders are gone. Returns the uids of these executors, and the nodes on
-    /// which they are to be placed.
-    fn remove_gates(&self, plan: &mut Plan) -> Ungated<'a> {
-        let mut ungated = Ungated::default();
-        for (executor, own) in self.gang.gated() {
+    /// Removes the gates of executors whose placeholders are gone. Returns the executors that keep theirs.
+    fn remove_gates(&mut self, plan: &mut Plan) -> Vec<(&'a PodSummary, &'a Placement)> {
+        let gang = self.gang;
+        let mut gated = Vec::new();
+        for (executor, own) in gang.gated() {
             let rest = self.rest(executor, LONGEST_EXCHANGE);
             let until_turn = self.rest(executor, LONGEST_TURN);
             let is_in = |exchanges: &Exchanges| {
                 own.nominated.as_ref().is_some_and(|node| exchanges.under_way.contains(node))
             };
             let is_ready = self.placeholder_of(executor, own).is_none() && !is_in(&self.own);
-            let is_its_turn = until_turn.is_none() || !is_in(&self.gang.recalled.of_others);
+            let is_its_turn = until_turn.is_none() || !is_in(&gang.recalled.of_others);
             if rest.is_none() || is_ready && is_its_turn {
                 plan.events.extend(self.too_large(executor, own));
-                ungated.uids.insert(&executor.uid);
-                ungated.nodes.extend(&own.nominated);
+                self.own.to_be_placed.extend(own.nominated.clone());
                 plan.actions.push(ungate(executor));
             } else {
                 // No watch event of this application reports the end of another application's exchange.
                 let soon = is_ready.then_some(A_MOMENT);
                 plan.wake = plan.wake.into_iter().chain(rest).chain(until_turn).chain(soon).min();
+                gated.push((executor, own));
             }
         }
-        ungated
+        gated
     }
 
     /// Returns how long it takes until an executor has waited for `duration`; none if it has.
@@ -302,13 +302,10 @@ impl<'a> Exchanging<'a> {
     }
 
     /// Begins the exchange of each executor whose placeholder holds room on a node where no executor is to be placed.
-    fn begin(&self, ungated: &Ungated, plan: &mut Plan) {
+    fn begin(&self, gated: Vec<(&PodSummary, &Placement)>, plan: &mut Plan) {
         let others = &self.gang.recalled.of_others;
         // Nothing is reserved for an executor that has gates of others too, until they are gone.
-        let is_next = |(pod, own): &(&PodSummary, &Placement)| {
-            !own.has_other_gates && !ungated.uids.contains(&*pod.uid)
-        };
-        for (executor, own) in self.gang.gated().filter(is_next) {
+        for (executor, own) in gated.into_iter().filter(|(_, own)| !own.has_other_gates) {
             let placeholder = self.placeholder_of(executor, own).filter(|pod| !pod.terminating);
             let Some(placeholder) = placeholder else { continue };
             // The driver can run before a placeholder has its node.
@@ -316,7 +313,6 @@ impl<'a> Exchanging<'a> {
             if own.nominated.as_ref() != Some(node) {
                 let is_its_turn = self.rest(executor, LONGEST_TURN).is_none();
                 let is_busy = self.own.to_be_placed.contains(node)
-                    || ungated.nodes.contains(node)
                     || others.to_be_placed.contains(node) && !is_its_turn;
                 // An exchange that has begun goes on: those that wait to be placed wait for its end.
                 let has_begun =
@@ -352,11 +348,4 @@ impl<'a> Exchanging<'a> {
         );
         Some(Event::of_pod(Severity::Warning, "SparkExecutorTooLarge", &executor.name, note))
     }
-}
-
-/// The executors whose gates a plan removes.
-#[derive(Default)]
-struct Ungated<'a> {
-    uids: BTreeSet<&'a str>,
-    nodes: BTreeSet<&'a String>,
 }
