@@ -7,13 +7,13 @@ pub(crate) use built::{extensions, recalled};
 mod built {
     use batch_schedulers::{BatchSchedulers, Exchanges, Recalled, Wait, Waits};
     use jiff::Timestamp;
-    use plan::extension::Extensions;
+    use plan::extension::{Extensions, only};
     use pods::PodSummary;
     use std::{any::Any, sync::Arc};
 
     /// Returns all extensions, turned off but for Kubernetes' own gangs if `has_gangs`.
     pub(crate) fn extensions(has_gangs: bool) -> Extensions {
-        Extensions::of(if has_gangs {
+        only(if has_gangs {
             BatchSchedulers::new(Vec::new(), true, None).unwrap()
         } else {
             BatchSchedulers::off()

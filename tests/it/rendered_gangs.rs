@@ -6,7 +6,7 @@ use batch_schedulers::{BatchSchedulers, KUBERNETES};
 use jiff::Timestamp;
 use plan::{
     By, Policy,
-    extension::Extensions,
+    extension::only,
     submission_plan::{Submitter, choose},
 };
 use serde_json::{Map, Value, json};
@@ -58,7 +58,7 @@ fn submission_files(application: &SparkApplication, scheduler: &str) -> Map<Stri
     let schedulers = BatchSchedulers::new(vec![scheduler.to_owned()], true, None).unwrap();
     let policy = Policy {
         submitter: Submitter::SparkSubmit,
-        extensions: Extensions::of(schedulers),
+        extensions: only(schedulers),
         ..Policy::new("k8s://https://kubernetes.default.svc:443")
     };
     let environment =

@@ -201,53 +201,10 @@ pub struct ComingRun<'a> {
 }
 
 /// The extensions that the operator is built with, also those that the admin has turned off. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct Extensions(Arc<[Arc<dyn Extension>]>);
+pub type Extensions = Arc<[Arc<dyn Extension>]>;
 
-impl Extensions {
-    /// Returns a single extension.
-    pub fn of(extension: impl Extension + 'static) -> Self {
-        let one: Arc<dyn Extension> = Arc::new(extension);
-        Self(Arc::new([one]))
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &(dyn Extension + 'static)> {
-        self.0.iter().map(|extension| &**extension)
-    }
-
-    /// Returns the kinds of objects that all extensions have watched.
-    pub fn watched(&self) -> Vec<ObjectKind> {
-        self.iter().flat_map(Extension::watched).collect()
-    }
-
-    /// Returns the advice of the extension that has this kind: see [`Extension::advice`].
-    pub fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
-        self.iter().find_map(|extension| extension.advice(kind, obstacle))
-    }
-
-    /// Returns the objects that all extensions may have added to a run: see [`Extension::leftovers`].
-    pub fn leftovers(
-        &self,
-        application: &SparkApplication,
-        submission_id: &str,
-        driver: Option<&PodSummary>,
-    ) -> Vec<ObjectKey> {
-        self.iter().flat_map(|extension| extension.leftovers(application, submission_id, driver)).collect()
-    }
-
-    /// Returns the empty memories of all extensions that have one.
-    pub fn memories(&self) -> Vec<Box<dyn ExtensionMemory>> {
-        self.iter().filter_map(Extension::memory).collect()
-    }
-
-    /// Returns the actions of all extensions for pods that go on without the operator: see [`Extension::leave`].
-    pub fn leave(&self, pods: &[&PodSummary]) -> Vec<Action> {
-        self.iter().flat_map(|extension| extension.leave(pods)).collect()
-    }
-}
-
-impl FromIterator<Arc<dyn Extension>> for Extensions {
-    fn from_iter<T: IntoIterator<Item = Arc<dyn Extension>>>(all: T) -> Self {
-        Self(all.into_iter().collect())
-    }
+/// Returns a single extension.
+pub fn only(extension: impl Extension + 'static) -> Extensions {
+    let one: Arc<dyn Extension> = Arc::new(extension);
+    Arc::new([one])
 }

@@ -202,7 +202,8 @@ pub fn children(
 
     let mut named: Vec<_> =
         monitoring::config_map(application, run).iter().filter_map(ObjectKey::of).collect();
-    named.extend(policy.extensions.leftovers(application, run.id.as_str(), driver));
+    let id = run.id.as_str();
+    named.extend(policy.extensions.iter().flat_map(|extension| extension.leftovers(application, id, driver)));
     if by_operator {
         let has_policy = Line::nearest(&application.spec.spark_version).0 >= Line::V4_2;
         let is_known = |child: &ObjectKey| has_policy || child.kind != ObjectKind::NETWORK_POLICY;

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, PodPatch, Policy,
     auxiliary::AuxiliaryObjects,
-    extension::{ExtensionMemory, Extensions},
+    extension::{ExtensionMemory, only},
     lifecycle,
 };
 use pods::{Controller, Particulars, Phase, Placement, PodSummary};
@@ -84,7 +84,7 @@ impl Oracle {
                 "driverInfo": {"podName": "pi-driver"},
             },
         });
-        let extensions = Extensions::of(BatchSchedulers::off());
+        let extensions = only(BatchSchedulers::off());
         Self {
             application: serde_json::from_value(application).unwrap(),
             policy: Policy { extensions, ..Policy::new("k8s://https://10.0.0.1:443") },

@@ -5,6 +5,7 @@ use crate::{Action, Driver, Plan, events, submission_plan};
 use api::{ObjectKind, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pods::PodSummary;
 use std::time::Duration;
 use submission::{monitoring, run::Run, submission_pod};
 
@@ -161,8 +162,13 @@ impl Pass<'_> {
         };
         let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str())).map(|pod| &**pod);
         let around = &self.seen.submission_environment;
-        let of_extensions =
-            |driver| self.policy.extensions.leftovers(self.application, run.id.as_str(), driver);
+        let (extensions, id) = (&self.policy.extensions, run.id.as_str());
+        let of_extensions = |driver: Option<&PodSummary>| -> Vec<_> {
+            extensions
+                .iter()
+                .flat_map(|extension| extension.leftovers(self.application, id, driver))
+                .collect()
+        };
         let files = || submission_pod::config_map(&submission_pod::name(self.application, &run));
         let mut children = submission_plan::children(self.application, &run, self.policy, around, driver);
         let mut before = vec![monitoring.clone()];

@@ -336,7 +336,12 @@ pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
     let own: Vec<_> = pods.iter().filter(is_own).collect();
     let drivers = own.iter().filter(|pod| pod.role == Some(Role::Driver));
     let kept = drivers.filter(|pod| pod.protected || policy.protects_driver_outcome);
-    kept.map(|driver| release(driver)).chain(policy.extensions.leave(&own)).collect()
+    kept.map(|driver| release(driver)).chain(unattended(&own, policy)).collect()
+}
+
+/// Returns the actions of extensions for pods that go on without the operator.
+fn unattended(pods: &[&PodSummary], policy: &Policy) -> impl Iterator<Item = Action> {
+    policy.extensions.iter().flat_map(move |extension| extension.leave(pods))
 }
 
 fn release(driver: &PodSummary) -> Action {
@@ -366,7 +371,7 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &
     // The rest follows when the watch reports the deletion of these.
     let others = others.filter(|pod| !is_of_living(pod)).filter_map(Action::delete).take(AT_ONCE);
     if is_orphaned {
-        return kept.chain(others).chain(policy.extensions.leave(&sparks)).collect();
+        return kept.chain(others).chain(unattended(&sparks, policy)).collect();
     }
     // A driver that was kept goes on creating executors.
     let is_kept = |pod: &&PodSummary| {
@@ -389,5 +394,5 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &
     let submissions = pods.iter().filter(|pod| pod.submits && !is_of_living(pod));
     let left = drivers.iter().copied().chain(submissions).filter(|pod| is_left(pod));
     let actions = left.filter_map(Action::delete).chain(kept).chain(executors).chain(others);
-    actions.chain(policy.extensions.leave(&kept_on)).collect()
+    actions.chain(unattended(&kept_on, policy)).collect()
 }

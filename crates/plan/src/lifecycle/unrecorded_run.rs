@@ -21,7 +21,8 @@ impl Pass<'_> {
         // would lead to the ConfigMap later. The name of the ConfigMap contains the forerunner's ordinal, which `next`
         // has too at this moment.
         let mut left = vec![submission_pod::config_map(&submission_pod::name(self.application, next))];
-        left.extend(self.policy.extensions.leftovers(self.application, id, None));
+        let extensions = self.policy.extensions.iter();
+        left.extend(extensions.flat_map(|extension| extension.leftovers(self.application, id, None)));
         let actions = vec![Action::DeleteChildren(left)];
         Some(Plan { actions, ..self.plan(status, Vec::new(), Some(SOON)) })
     }
