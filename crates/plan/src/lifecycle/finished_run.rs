@@ -42,7 +42,7 @@ impl Pass<'_> {
         let mut status = self.status.clone();
         status.application_state.state = state;
         status.termination_time.get_or_insert(Time(self.now));
-        self.view().note_end(&mut status);
+        self.note_end(&mut status);
         let wake = self.rest_of_life(&status).map(|rest| if rest.is_zero() { SOON } else { rest });
         Plan { actions: self.clean_up(), ..self.with_executors(status, vec![event], wake) }
     }
@@ -58,7 +58,7 @@ impl Pass<'_> {
         // time of its last submission, the latest time that is known of it.
         let last_heard_of = status.last_submission_attempt_time.clone().unwrap_or(Time(self.now));
         status.termination_time.get_or_insert(last_heard_of);
-        self.view().note_end(&mut status);
+        self.note_end(&mut status);
         let rest = self.rest_of_life(&status);
         if rest == Some(Duration::ZERO) {
             return self.acting(vec![Action::DeleteApplication]);
@@ -71,13 +71,13 @@ impl Pass<'_> {
     /// last run, whose submission counts as failed, is deleted together with the objects that belong to it.
     fn without_late_driver(&self) -> Vec<Action> {
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
-        if let Some(earlier) = self.own_driver().filter(|driver| !driver.is_of(Role::Driver, recorded)) {
+        if let Some(earlier) = self.driver().filter(|driver| !driver.is_of(Role::Driver, recorded)) {
             let lives = !earlier.has_ended();
             return Some(earlier).filter(|_| lives).and_then(Action::delete).into_iter().collect();
         }
         let run = history::run(&self.status, self.status.run_ordinal.unwrap_or_default());
         let has_none = run.is_some_and(|run| run.state == Some(State::SubmissionFailed));
-        let late = self.own_driver().filter(|_| has_none).and_then(Action::delete);
+        let late = self.driver().filter(|_| has_none).and_then(Action::delete);
         // The driver is what tells that its objects are to go, so it goes last.
         late.map_or_else(Vec::new, |delete| self.clean_up().into_iter().chain([delete]).collect())
     }
@@ -105,7 +105,7 @@ impl Pass<'_> {
             status.execution_attempts = 0;
             status.submission_attempts = 0;
         }
-        let driver = self.own_driver().and_then(Action::delete);
+        let driver = self.driver().and_then(Action::delete);
         let actions = driver.into_iter().chain(self.clean_up()).collect();
         Plan { actions, ..self.pending_rerun(status, cause) }
     }
@@ -137,7 +137,7 @@ impl Pass<'_> {
             return Some(vec![Action::StopSubmission]);
         }
         let strays = self.strays(None);
-        let driver = self.own_driver();
+        let driver = self.driver();
         let has_others = self.seen.others.iter().any(|pod| pod.is_controlled_by(self.uid()));
         let is_empty = strays.is_empty() && !has_others;
         if driver.is_none() && is_empty && self.seen.driver != Driver::Unseen {

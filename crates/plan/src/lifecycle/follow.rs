@@ -55,7 +55,7 @@ impl Pass<'_> {
                 told.extend(pause.map(|pause| events::restart_backs_off(self.name(), pause.as_secs())));
             }
         } else {
-            self.view().note_ui(&mut status);
+            self.note_ui(&mut status);
         }
         status.application_state = ApplicationState { state, error_message: message };
         let wake = match state {

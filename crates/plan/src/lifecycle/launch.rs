@@ -154,7 +154,7 @@ impl Pass<'_> {
         let mut status = self.with_run(run);
         status.spark_application_id = spark_application_id;
         status.execution_attempts += 1;
-        self.view().note_ui(&mut status);
+        self.note_ui(&mut status);
         self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
     }
 

@@ -29,7 +29,7 @@ use history::{Cause, Outcome};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pods::PodSummary;
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 use submission::{driver_pod_name, exposure::without_address};
 
 /// The pause before the next reconcile when a change is expected: long enough that the watch usually reports the change
@@ -128,9 +128,10 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     let edit = edits::of(application);
     let mut status = application.status.clone().unwrap_or_default();
     edits::take_note(application, edit, &mut status);
-    let pass = Pass { application, edit, status, seen, now, policy };
+    let view = View { application, seen, now, policy };
+    let pass = Pass { view, edit, status };
     let mut plan = pass.decide();
-    plan.status.conditions = conditions::of(pass.view(), &plan.status);
+    plan.status.conditions = conditions::of(view, &plan.status);
     plan.events.extend(pass.taken_over(&plan.status));
     plan.events.extend(pass.submitted_by_another_operator(&plan.status));
     plan.events.extend(pass.without_address(&plan.status));
@@ -138,7 +139,6 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     pass.renew_template(&mut plan);
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
-    let view = pass.view();
     let wanted = policy.extensions.iter().flat_map(|extension| extension.amend(&view, &mut plan)).collect();
     let (auxiliary, due) = view.auxiliary_plan(&plan.status, wanted);
     plan.auxiliary = auxiliary;
@@ -148,13 +148,18 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
 
 /// The input of one decision: the application and everything that is known about it.
 struct Pass<'a> {
-    application: &'a SparkApplication,
+    view: View<'a>,
     edit: Edit,
     /// The recorded status, in which only an edit of the spec has been noted.
     status: SparkApplicationStatus,
-    seen: &'a Observed,
-    now: Timestamp,
-    policy: &'a Policy,
+}
+
+impl<'a> Deref for Pass<'a> {
+    type Target = View<'a>;
+
+    fn deref(&self) -> &View<'a> {
+        &self.view
+    }
 }
 
 impl Pass<'_> {
@@ -188,7 +193,7 @@ impl Pass<'_> {
     ) -> Plan {
         let state = status.application_state.state;
         let executors = &self.seen.executors;
-        let (states, changes) = executors::executor_states(&self.view(), &status.executor_state, state);
+        let (states, changes) = executors::executor_states(self, &status.executor_state, state);
         status.executor_state = states;
         let is_urgent = state != self.application.state() || status == self.status;
         if let Some(rest) = self.collecting().filter(|_| !is_urgent) {
@@ -218,23 +223,6 @@ impl Pass<'_> {
         let mut status = self.status.clone();
         status.application_state = ApplicationState { state, error_message: message };
         status
-    }
-
-    fn name(&self) -> &str {
-        self.view().name()
-    }
-
-    const fn view(&self) -> View<'_> {
-        View { application: self.application, seen: self.seen, now: self.now, policy: self.policy }
-    }
-
-    fn uid(&self) -> &str {
-        self.view().uid()
-    }
-
-    /// Returns the pod with the driver's name, if it belongs to this application.
-    fn own_driver(&self) -> Option<&PodSummary> {
-        self.view().driver()
     }
 
     /// Whether a submission of this application is running, for any run.
@@ -285,7 +273,7 @@ impl Pass<'_> {
     /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, if the admin has turned this on.
     /// Removes the finalizer from a driver whose outcome is recorded or no longer needed.
     fn keep_or_release(&self, plan: &mut Plan) {
-        let Some(pod) = self.own_driver() else { return };
+        let Some(pod) = self.driver() else { return };
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
         let is_followed = self.application.state().is_followed()
             && !suspension::is_leaving(&plan.status)

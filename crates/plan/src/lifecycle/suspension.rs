@@ -31,7 +31,7 @@ impl Pass<'_> {
     pub(super) fn suspend(&self) -> Plan {
         let is_leaving = is_leaving(&self.status);
         let begins = (!is_leaving).then(|| events::application_suspending(self.name()));
-        let pods: Vec<_> = self.own_driver().into_iter().chain(&self.seen.executors).collect();
+        let pods: Vec<_> = self.driver().into_iter().chain(&self.seen.executors).collect();
         let has_pods = !pods.is_empty() || self.seen.driver == Driver::Unseen;
         let is_running = has_pods && self.is_queued() && self.application.state() == State::Running;
         let why = is_running.then(|| "Suspending: its pods are being deleted".to_owned());
@@ -61,7 +61,7 @@ impl Pass<'_> {
             return self.plan(status, vec![events::application_resuming(self.name())], Some(SOON));
         }
         // A submission that was still running when the application was suspended may have created a driver since.
-        let late = self.own_driver().and_then(Action::delete);
+        let late = self.driver().and_then(Action::delete);
         Plan { actions: Vec::from_iter(late), ..self.stay(Some(EVENTUALLY)) }
     }
 }

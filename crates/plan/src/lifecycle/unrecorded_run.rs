@@ -46,7 +46,7 @@ impl Pass<'_> {
         let submitted = self.seen.submission.as_ref().map(|submission| submission.id.as_str());
         let strays = self.strays(None).into_iter().filter(|pod| pod.role == Some(Role::Driver));
         let submissions = self.seen.submission_pods.iter().filter(|pod| pod.is_controlled_by(self.uid()));
-        let drivers = self.own_driver().into_iter().chain(strays).chain(submissions);
+        let drivers = self.driver().into_iter().chain(strays).chain(submissions);
         let mut ids = drivers.filter_map(|pod| pod.submission_id.as_deref()).chain(submitted);
         ids.find(|id| !self.has_recorded(id))
     }
