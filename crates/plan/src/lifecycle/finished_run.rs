@@ -1,6 +1,6 @@
 //! Handles SUCCEEDING, FAILING, COMPLETED, FAILED and INVALIDATING: a run is over, and another run follows or not.
 
-use super::{Cause, Outcome, Pass, SOON, driver_name, history, launch::reset};
+use super::{Cause, Pass, SOON, driver_name, history, launch::reset};
 use crate::{Action, Driver, Plan, events, submission_plan};
 use api::{ObjectKind, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
@@ -120,7 +120,7 @@ impl Pass<'_> {
     /// runs.
     pub(super) fn invalidate(&self) -> Plan {
         let mut status = self.moved(State::Invalidating, None);
-        self.end_early(&mut status, Outcome::new(State::Invalidating, "SpecEdited", None));
+        self.end_early(&mut status, history::outcome(State::Invalidating, "SpecEdited", None));
         self.plan(status, vec![events::spec_edited(self.name())], Some(SOON))
     }
 

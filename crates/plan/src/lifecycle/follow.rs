@@ -1,6 +1,6 @@
 //! Handles SUBMITTED, RUNNING and UNKNOWN: the state of the application follows the state of its driver.
 
-use super::{EVENTUALLY, Outcome, Pass, SOON, driver_name, has_ended, restart};
+use super::{EVENTUALLY, Pass, SOON, driver_name, has_ended, history, restart};
 use crate::{Action, Driver, Plan, auxiliary, between, driver, events, executor_trial, executors};
 use api::{ApplicationState, ExecutorState, RestartPolicyType, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -49,7 +49,7 @@ impl Pass<'_> {
         if has_ended {
             status.termination_time = Some(Time(self.now));
             let outcome = if state == State::Succeeding { State::Completed } else { State::Failed };
-            Self::ended(&mut status, Outcome::of_driver(outcome, pod, message.clone()), self.now);
+            Self::ended(&mut status, history::outcome_of_driver(outcome, pod, message.clone()), self.now);
             if self.application.spec.restart_policy.restart_type == RestartPolicyType::Always {
                 let pause = restart::back_off(&status);
                 told.extend(pause.map(|pause| events::restart_backs_off(self.name(), pause.as_secs())));
@@ -103,7 +103,7 @@ impl Pass<'_> {
         let message = format!("driver pod not found{why}");
         let mut status = self.moved(State::Failing, Some(message.clone()));
         status.termination_time = Some(Time(self.now));
-        Self::ended(&mut status, Outcome::new(State::Failed, OUTCOME_UNKNOWN, Some(message)), self.now);
+        Self::ended(&mut status, history::outcome(State::Failed, OUTCOME_UNKNOWN, Some(message)), self.now);
         self.with_executors(status, vec![events::driver_not_found(driver_name(self))], Some(SOON))
     }
 }

@@ -25,7 +25,7 @@ use crate::{
 };
 use api::{ApplicationState, ExecutorState, Role, SparkApplication, SparkApplicationStatus, State};
 use edits::Edit;
-use history::{Cause, Outcome};
+use history::Cause;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pods::PodSummary;

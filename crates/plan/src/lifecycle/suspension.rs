@@ -1,6 +1,6 @@
 //! Handles SUSPENDING and SUSPENDED: no pod of the application runs while `spec.suspend` is true.
 
-use super::{Cause, EVENTUALLY, Outcome, Pass, SOON, history, launch::reset};
+use super::{Cause, EVENTUALLY, Pass, SOON, history, launch::reset};
 use crate::{Action, Driver, Plan, events, extension::AT_ONCE};
 use api::{SparkApplicationStatus, State, names::label};
 
@@ -38,7 +38,7 @@ impl Pass<'_> {
         let mut status = self.moved(if is_running { State::Running } else { State::Suspending }, why);
         let left = pods.into_iter().filter(|_| is_running && is_leaving);
         let actions = left.filter_map(Action::delete).take(AT_ONCE).collect();
-        self.end_early(&mut status, Outcome::new(State::Suspended, "Suspended", None));
+        self.end_early(&mut status, history::outcome(State::Suspended, "Suspended", None));
         Plan { actions, ..self.plan(status, Vec::from_iter(begins), Some(SOON)) }
     }
 

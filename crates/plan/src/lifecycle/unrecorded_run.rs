@@ -5,9 +5,9 @@
 //! reverted or the application is resumed, a run with the same ordinal would also have the forerunner's submission id,
 //! and the operator would take facts about the forerunner's driver for facts about the driver of that run.
 
-use super::{Cause, Outcome, Pass, SOON, history, questions};
+use super::{Cause, Pass, SOON, history, questions};
 use crate::{Action, Plan};
-use api::{Role, SparkApplicationStatus, State};
+use api::{Role, RunRecord, SparkApplicationStatus, State};
 use submission::{run::Run, submission_pod};
 
 impl Pass<'_> {
@@ -15,7 +15,7 @@ impl Pass<'_> {
     pub(super) fn forerunner_recorded(&self, next: &Run) -> Option<Plan> {
         let id = self.unrecorded_run().filter(|id| next.id.as_str() != *id)?;
         let mut status = self.status.clone();
-        self.record(&mut status, id, Outcome::new(State::Invalidating, "SpecEdited", None));
+        self.record(&mut status, id, history::outcome(State::Invalidating, "SpecEdited", None));
         Self::announce(&mut status, Cause::SpecEdited);
         // The ConfigMap of the forerunner's submission pod is deleted now: if others have deleted that pod, nothing
         // would lead to the ConfigMap later. The name of the ConfigMap contains the forerunner's ordinal, which `next`
@@ -29,7 +29,7 @@ impl Pass<'_> {
 
     /// Records the outcome of the present run. If the next run was submitted but not recorded, records that run with
     /// the same outcome.
-    pub(super) fn end_early(&self, status: &mut SparkApplicationStatus, outcome: Outcome) {
+    pub(super) fn end_early(&self, status: &mut SparkApplicationStatus, outcome: RunRecord) {
         if status.submission_id.is_some() {
             Self::ended(status, outcome.clone(), self.now);
         }
@@ -51,7 +51,7 @@ impl Pass<'_> {
         ids.find(|id| !self.has_recorded(id))
     }
 
-    fn record(&self, status: &mut SparkApplicationStatus, id: &str, outcome: Outcome) {
+    fn record(&self, status: &mut SparkApplicationStatus, id: &str, outcome: RunRecord) {
         let ordinal = status.run_ordinal.unwrap_or_default() + 1;
         if history::run(status, ordinal).is_none() {
             Self::announce(status, self.cause());
