@@ -100,10 +100,8 @@ fn expression(text: &str) -> Option<Expression> {
         let value = value.trim();
         (value.is_empty() || is_word(value)).then(|| value.to_owned())
     };
-    if let Some(begin) = text.find('(') {
-        let (words, list) = text.split_at(begin);
-        let list = list.trim().strip_prefix('(')?.strip_suffix(')')?;
-        let values: BTreeSet<_> = list.split(',').map(value).collect::<Option<_>>()?;
+    if let Some((words, list)) = text.split_once('(') {
+        let values: BTreeSet<_> = list.strip_suffix(')')?.split(',').map(value).collect::<Option<_>>()?;
         return match words.split_whitespace().collect::<Vec<_>>()[..] {
             [name, "in"] => Some(Expression::In(key(name)?, values)),
             [name, "notin"] => Some(Expression::NotIn(key(name)?, values)),

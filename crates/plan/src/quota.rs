@@ -58,9 +58,20 @@ pub fn exceeded(
     says_numbers: bool,
 ) -> Vec<Invalid> {
     let defaults = &submission_environment.defaults;
+    // None if the operator creates the driver itself, and for an application that cannot be submitted at all: the user is
+    // informed when the submission is tried.
+    let submission_pod = || {
+        let mut application = new.clone();
+        // An application that is not stored yet has no uid, but the owner references of its pods need one.
+        application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
+        let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
+        let chosen = choose(&application, &run, submission_environment, policy, now).ok()?;
+        let By::Pod { objects, .. } = chosen.request.by else { return None };
+        serde_json::from_value(objects.pod).ok().map(PodClaim::of)
+    };
     let claim = || {
         let requests = PodRequests::of(new, defaults)?;
-        let submission = submission_pod(new, submission_environment, policy);
+        let submission = submission_pod();
         Ok::<_, Error>(Claim { submission, ..Claim::without_submission(requests) })
     };
     let own = || {
@@ -165,22 +176,6 @@ impl Claim {
     fn of_executors(&self, limit: &Limit) -> i128 {
         limit.of_pod(&self.executor).unwrap_or(0).saturating_mul(self.executors.into())
     }
-}
-
-/// Returns the submission pod; none if the operator creates the driver itself. None is also returned for an application
-/// that cannot be submitted at all: the user is informed when the submission is tried.
-fn submission_pod(
-    application: &SparkApplication,
-    submission_environment: &SubmissionEnvironment,
-    policy: &Policy,
-) -> Option<PodClaim> {
-    let mut application = application.clone();
-    // An application that is not stored yet has no uid, but the owner references of its pods need one.
-    application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
-    let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
-    let chosen = choose(&application, &run, submission_environment, policy, now).ok()?;
-    let By::Pod { objects, .. } = chosen.request.by else { return None };
-    serde_json::from_value(objects.pod).ok().map(PodClaim::of)
 }
 
 impl<'a> Limit<'a> {

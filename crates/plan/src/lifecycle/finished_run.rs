@@ -1,7 +1,7 @@
 //! Handles SUCCEEDING, FAILING, COMPLETED, FAILED and INVALIDATING: a run is over, and another run follows or not.
 
 use super::{Cause, Pass, SOON, driver_name, history, launch::reset};
-use crate::{Action, Driver, Plan, events, submission_plan};
+use crate::{Action, Driver, Plan, events};
 use api::{ObjectKind, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -161,7 +161,6 @@ impl Pass<'_> {
             Driver::Unseen | Driver::Gone => self.seen.departed.as_ref(),
         };
         let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str())).map(|pod| &**pod);
-        let around = &self.seen.submission_environment;
         let (extensions, id) = (&self.policy.extensions, run.id.as_str());
         let of_extensions = |driver: Option<&PodSummary>| -> Vec<_> {
             extensions
@@ -170,7 +169,7 @@ impl Pass<'_> {
                 .collect()
         };
         let files = || submission_pod::config_map(&submission_pod::name(self.application, &run));
-        let mut children = submission_plan::children(self.application, &run, self.policy, around, driver);
+        let mut children = self.children(&run, driver);
         let mut before = vec![monitoring.clone()];
         before.extend(of_extensions(driver));
         if matches!(self.application.state(), State::Invalidating | State::Suspending) {

@@ -101,8 +101,7 @@ fn entry(status: &mut SparkApplicationStatus, ordinal: i64) -> &mut RunRecord {
         runs.push(RunRecord { ordinal, ..RunRecord::default() });
         runs.len() - 1
     });
-    let surplus = runs.len().saturating_sub(REMEMBERED);
-    runs.drain(..surplus.min(position));
-    let position = position - surplus.min(position);
-    &mut runs[position]
+    let surplus = runs.len().saturating_sub(REMEMBERED).min(position);
+    runs.drain(..surplus);
+    &mut runs[position - surplus]
 }

@@ -162,8 +162,7 @@ impl Pass<'_> {
         // The reason may quote a property value of any length.
         let why = excerpt::beginning(why, events::LONGEST_NOTE);
         let event = events::submission_failed(self.name(), &why);
-        let around = &self.seen.submission_environment;
-        let children = submission_plan::children(self.application, &run, self.policy, around, None);
+        let children = self.children(&run, None);
         let mut status = self.with_run(run);
         let outcome = history::outcome(State::SubmissionFailed, "SubmissionFailed", Some(why.clone()));
         Self::ended(&mut status, outcome, self.now);

@@ -278,15 +278,16 @@ impl Pass<'_> {
         let is_followed = self.application.state().is_followed()
             && !suspension::is_leaving(&plan.status)
             && pod.is_of(Role::Driver, recorded);
-        let wanted = self.policy.protects_driver_outcome && !pod.terminating;
-        let protect = match (is_followed, pod.protected) {
-            (true, false) if wanted && plan.status.application_state.state.is_followed() => true,
-            (false, true) => false,
-            // The admin has turned the protection off in the meantime.
-            (true, true) if !self.policy.protects_driver_outcome => false,
-            _ => return,
-        };
-        plan.actions.push(Action::ProtectDriver { name: pod.name.clone(), uid: pod.uid.clone(), protect });
+        // The admin may have turned the protection off in the meantime.
+        let is_wanted = is_followed && self.policy.protects_driver_outcome;
+        let begins = is_wanted
+            && !pod.protected
+            && !pod.terminating
+            && plan.status.application_state.state.is_followed();
+        if begins || pod.protected && !is_wanted {
+            let (name, uid) = (pod.name.clone(), pod.uid.clone());
+            plan.actions.push(Action::ProtectDriver { name, uid, protect: begins });
+        }
     }
 
     /// Deletes the submission pods of recorded runs, whose outcome is no longer needed. If a run is to be submitted, a
