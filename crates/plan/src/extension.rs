@@ -4,6 +4,7 @@
 use crate::{Action, Driver, Observed, Plan, Policy, copies::Copies};
 use api::{ObjectKey, ObjectKind, SparkApplication, names::annotation};
 use jiff::Timestamp;
+use kube_core::ResourceExt;
 use pods::PodSummary;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
@@ -181,10 +182,8 @@ impl<'a> Prepared<'a> {
     pub fn of(mut application: Cow<'a, SparkApplication>) -> Self {
         /// The annotations by which its pods would get a group and a gate: only extensions set them.
         const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
-        let given = application.metadata.annotations.as_ref();
-        if MARKS.iter().any(|mark| given.is_some_and(|given| given.contains_key(*mark))) {
-            let given = application.to_mut().metadata.annotations.get_or_insert_default();
-            given.retain(|key, _| !MARKS.contains(&key.as_str()));
+        if MARKS.iter().any(|mark| application.annotations().contains_key(*mark)) {
+            application.to_mut().annotations_mut().retain(|key, _| !MARKS.contains(&key.as_str()));
         }
         Self { application, objects: Vec::new(), copies: Copies::default() }
     }

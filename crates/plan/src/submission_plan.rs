@@ -10,6 +10,7 @@ use api::{
     names::{annotation, conf, label},
 };
 use jiff::Timestamp;
+use kube_core::ResourceExt;
 use pods::PodSummary;
 use spark_client::{Line, NotNative, possible_children};
 use submission::{
@@ -42,7 +43,7 @@ api::words! {
 /// When the annotation names no submitter, or a submitter that the admin has excluded.
 fn submitter(application: &SparkApplication, policy: &Policy) -> Result<Submitter, String> {
     let refused = |why: String| format!("metadata.annotations[{}]: {why}", annotation::SUBMITTER);
-    let asked = application.metadata.annotations.as_ref().and_then(|all| all.get(annotation::SUBMITTER));
+    let asked = application.annotations().get(annotation::SUBMITTER);
     let asked = asked.map(|text| text.trim().parse::<Submitter>()).transpose().map_err(refused)?;
     match (policy.submitter, asked) {
         (allowed, None | Some(Submitter::Auto)) => Ok(allowed),
@@ -124,13 +125,13 @@ pub fn choose(
 /// text of the admin's `spark-defaults.conf`. Kueue suspends an application after such an edit anyway, and a set of executors
 /// is made from one template for good.
 fn has_partial_restart(application: &SparkApplication, defaults: &str, policy: &Policy) -> bool {
-    let metadata = &application.metadata;
-    let annotated = |key: &str| metadata.annotations.as_ref()?.get(key);
-    let is_queued = metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::QUEUE_NAME));
-    let is_of_kueue = is_queued || annotated(annotation::ELASTIC_JOB).is_some();
+    let annotations = application.annotations();
+    let is_of_kueue = application.labels().contains_key(label::QUEUE_NAME)
+        || annotations.contains_key(annotation::ELASTIC_JOB);
     let names_allocator = application.spec.spark_conf.contains_key(conf::PODS_ALLOCATOR)
         || defaults.contains(conf::PODS_ALLOCATOR);
-    let is_asked = annotated(annotation::PARTIAL_RESTART).map_or(policy.partial_restart, |is| is == "true");
+    let is_asked =
+        annotations.get(annotation::PARTIAL_RESTART).map_or(policy.partial_restart, |is| is == "true");
     is_asked && !is_of_kueue && !names_allocator
 }
 

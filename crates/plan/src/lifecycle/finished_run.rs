@@ -10,25 +10,20 @@ use std::time::Duration;
 use submission::{monitoring, run::Run, submission_pod};
 
 impl Pass<'_> {
-    pub(super) fn after_success(&self) -> Plan {
-        match self.retry_of_success() {
+    /// Handles SUCCEEDING and FAILING: runs the application again, at once or after a pause, or ends it.
+    pub(super) fn after_run(&self) -> Plan {
+        let has_failed = self.application.state() == State::Failing;
+        let (pause, cause) = if has_failed {
+            (self.retry_of_failure(), Cause::FailureRetry)
+        } else {
+            (self.retry_of_success(), Cause::RestartAlways)
+        };
+        match pause {
+            None if has_failed => self.fail(),
             None => self.end(State::Completed, events::application_completed(self.name())),
-            Some(pause) => self.again(pause, Cause::RestartAlways),
+            Some(pause) if pause.is_zero() => self.run_again(cause),
+            Some(pause) => self.with_executors(self.status.clone(), Vec::new(), Some(pause)),
         }
-    }
-
-    pub(super) fn after_failure(&self) -> Plan {
-        match self.retry_of_failure() {
-            None => self.fail(),
-            Some(pause) => self.again(pause, Cause::FailureRetry),
-        }
-    }
-
-    fn again(&self, pause: Duration, cause: Cause) -> Plan {
-        if pause.is_zero() {
-            return self.run_again(cause);
-        }
-        self.with_executors(self.status.clone(), Vec::new(), Some(pause))
     }
 
     pub(super) fn fail(&self) -> Plan {

@@ -172,8 +172,7 @@ impl Pass<'_> {
                 self.follow_driver()
             }
             State::New | State::Submitted | State::Running | State::Unknown => self.launch(),
-            State::Succeeding => self.after_success(),
-            State::Failing => self.after_failure(),
+            State::Succeeding | State::Failing => self.after_run(),
             State::SubmissionFailed => self.after_failed_submission(),
             State::PendingRerun | State::Resuming => self.launch_when_due(),
             State::Invalidating => self.finish_invalidating(),

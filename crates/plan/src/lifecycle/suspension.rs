@@ -3,6 +3,7 @@
 use super::{Cause, EVENTUALLY, Pass, SOON, history, launch::reset};
 use crate::{Action, Driver, Plan, events, extension::AT_ONCE};
 use api::{SparkApplicationStatus, State, names::label};
+use kube_core::ResourceExt;
 
 /// Whether the run was suspended, and its pods go, in RUNNING: see [`Pass::suspend`].
 pub(super) fn is_leaving(status: &SparkApplicationStatus) -> bool {
@@ -14,8 +15,7 @@ pub(super) fn is_leaving(status: &SparkApplicationStatus) -> bool {
 impl Pass<'_> {
     /// Whether the application waits in a queue of Kueue, or has quota from there.
     pub(super) fn is_queued(&self) -> bool {
-        let labels = self.application.metadata.labels.as_ref();
-        labels.is_some_and(|labels| labels.contains_key(label::QUEUE_NAME))
+        self.application.labels().contains_key(label::QUEUE_NAME)
     }
 
     pub(super) fn is_to_be_suspended(&self, state: State) -> bool {
