@@ -390,19 +390,19 @@ impl AskedAddresses {
     }
 }
 
-/// Returns the objects that a reconcile has to create itself once a driver called `driver` exists: the
+/// Returns the object that a reconcile has to create itself once a driver called `driver` exists: the
 /// PodDisruptionBudget that keeps the driver on its node while the node is drained. As in Kubeflow's operator, it has the
 /// name of the driver's pod, and at least one driver must be available.
-pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<Value> {
-    if !policy.has_driver_pdb || application.spec.driver_pod_disruption_budget != Some(true) {
-        return Vec::new();
-    }
-    let labels = json!({label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER});
-    let budget = json!({
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": driver},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
-    });
-    vec![owned(budget, application, None, label::LAUNCHED_BY)]
+pub fn budget(application: &SparkApplication, driver: &str, policy: &Policy) -> Option<Value> {
+    let is_wanted = policy.has_driver_pdb && application.spec.driver_pod_disruption_budget == Some(true);
+    is_wanted.then(|| {
+        let labels = json!({label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER});
+        let budget = json!({
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": driver},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+        });
+        owned(budget, application, None, label::LAUNCHED_BY)
+    })
 }

@@ -14,23 +14,19 @@ use submission::findings::Findings;
 /// makes. Applications with a thousand of them must not keep others waiting.
 pub const AT_ONCE: usize = 100;
 
-/// A feature that changes how applications are run. Each function is pure, and does nothing unless an extension has its own.
-#[expect(unused_variables, reason = "most extensions do without some of the functions")]
+/// A feature that changes how applications are run. Each function is pure. An extension says of each of them what it does, so
+/// that the compiler names those that it has forgotten.
 pub trait Extension: fmt::Debug + Send + Sync {
     /// Returns the kinds of which the cluster has to serve one before `application` is submitted, the preferred one first;
     /// empty if it needs none. They are of named API groups.
-    fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind> {
-        Vec::new()
-    }
+    fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind>;
 
     /// Changes a run that is about to be submitted.
     ///
     /// # Errors
     ///
     /// When the run cannot be submitted: the reason, in words for the user.
-    fn prepare(&self, prepared: &mut Prepared<'_>, run: &ComingRun<'_>) -> Result<(), String> {
-        Ok(())
-    }
+    fn prepare(&self, prepared: &mut Prepared<'_>, run: &ComingRun<'_>) -> Result<(), String>;
 
     /// Returns the objects that [`prepare`](Self::prepare) may have added to the run with this submission id. `driver` is
     /// the run's driver; without it, the spec may have been edited since. The admin may have turned the extension off since.
@@ -39,70 +35,46 @@ pub trait Extension: fmt::Debug + Send + Sync {
         application: &SparkApplication,
         submission_id: &str,
         driver: Option<&PodSummary>,
-    ) -> Vec<ObjectKey> {
-        Vec::new()
-    }
+    ) -> Vec<ObjectKey>;
 
     /// Returns the kinds of objects that are watched, repaired and deleted like Services and Ingresses.
-    fn watched(&self) -> Vec<ObjectKind> {
-        Vec::new()
-    }
+    fn watched(&self) -> Vec<ObjectKind>;
 
     /// Returns those fields of `spec`, the spec of an object of this kind, that the operator sets; none if the kind is not the
     /// extension's.
-    fn content(&self, kind: &ObjectKind, spec: &Value) -> Option<Value> {
-        None
-    }
+    fn content(&self, kind: &ObjectKind, spec: &Value) -> Option<Value>;
 
     /// Returns what `object`, which has this kind, waits for, in words for the user; none if it does not wait, or if the kind
     /// is not the extension's.
-    fn pending(&self, kind: &ObjectKind, object: &Value) -> Option<String> {
-        None
-    }
+    fn pending(&self, kind: &ObjectKind, object: &Value) -> Option<String>;
 
     /// Returns what can be done about `obstacle`, to be written after the API server's own message; none if the kind is not
     /// the extension's.
-    fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
-        None
-    }
+    fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str>;
 
     /// Whether decisions about a run whose driver is `driver` depend on the admin's `spark-defaults.conf`.
-    fn needs_defaults(&self, driver: &PodSummary) -> bool {
-        false
-    }
+    fn needs_defaults(&self, driver: &PodSummary) -> bool;
 
     /// Adds actions, events and the time of the next look to a plan that is complete but for its auxiliary actions. Returns
     /// the objects of [`watched`](Self::watched) kinds that the run in the plan's status should have now.
-    fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value> {
-        Vec::new()
-    }
+    fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value>;
 
     /// Returns what `driver`, which does not run yet, waits for, in words for the user. The reason that its pod reports is
     /// written before it.
-    fn waits_for(&self, driver: &PodSummary, seen: &Observed) -> Option<String> {
-        None
-    }
+    fn waits_for(&self, driver: &PodSummary, seen: &Observed) -> Option<String>;
 
     /// Returns the actions for `pods`, all of one application, that go on without the operator.
-    fn leave(&self, pods: &[&PodSummary]) -> Vec<Action> {
-        Vec::new()
-    }
+    fn leave(&self, pods: &[&PodSummary]) -> Vec<Action>;
 
     /// Returns an empty memory of applications; none if decisions depend on nothing that was decided before.
-    fn memory(&self) -> Option<Box<dyn ExtensionMemory>> {
-        None
-    }
+    fn memory(&self) -> Option<Box<dyn ExtensionMemory>>;
 
     /// Returns the fields of the spec that [`check`](Self::check) reads.
-    fn fields(&self) -> &'static [&'static str] {
-        &[]
-    }
+    fn fields(&self) -> &'static [&'static str];
 
     /// Returns what is wrong with a spec. `fields` is an object with [`fields`](Self::fields), as the user has written them,
     /// and `root` is the path of the spec.
-    fn check(&self, root: &str, fields: &Value) -> Findings {
-        Findings::default()
-    }
+    fn check(&self, root: &str, fields: &Value) -> Findings;
 }
 
 /// The reason why an object cannot be created.

@@ -68,12 +68,12 @@ impl Pass<'_> {
         let is_alone = !has_ended && self.seen.executors.is_empty() && self.policy.tries_executors;
         let next_trial = executor_trial::until_next(pod, self.now).filter(|_| is_alone);
         let mut plan = self.with_executors(status, told, next_trial.into_iter().chain([wake]).min());
-        if !has_ended && !self.seen.made {
-            let objects = auxiliary::of(self.application, name, self.policy);
-            if !objects.is_empty() {
-                plan.actions.push(Action::Make(objects));
-                plan.wake = Some(SOON);
-            }
+        if !has_ended
+            && !self.seen.made
+            && let Some(budget) = auxiliary::budget(self.application, name, self.policy)
+        {
+            plan.actions.push(Action::Make(vec![budget]));
+            plan.wake = Some(SOON);
         }
         plan
     }
