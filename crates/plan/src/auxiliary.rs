@@ -349,14 +349,10 @@ fn kept(
     ui(application, admins).into_iter().chain(others(application, admins)).flat_map(of_exposed).collect()
 }
 
-/// The addresses (see [`addresses`]) of the Ingresses of an application that are made or kept now.
+/// The addresses (see [`addresses`]) of the Ingresses of an application that are made or kept now, and of each whether it is
+/// that of the web UI, which the admin's format makes; `spec.driverIngressOptions` names the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AskedAddresses {
-    /// What the admin's format makes the address of the web UI.
-    pub of_ui: Vec<String>,
-    /// What `spec.driverIngressOptions` names.
-    pub chosen: Vec<String>,
-}
+pub struct AskedAddresses(pub Vec<(String, bool)>);
 
 impl AskedAddresses {
     pub fn of(application: &SparkApplication, admins: &Exposure) -> Self {
@@ -368,25 +364,20 @@ impl AskedAddresses {
         let status = application.status.as_ref().unwrap_or(&unknown);
         let kept = kept(application, status, admins);
         let is_kept = |ingress: &Value| ObjectKey::of(ingress).is_some_and(|it| kept.contains(&it));
-        let of_exposed = |exposed: ExposedPort| {
+        let of_ui = ui(application, admins).map(|exposed| (exposed, true));
+        let chosen = others(application, admins).map(|exposed| (exposed, false));
+        let of_exposed = |(exposed, is_of_ui): (ExposedPort, bool)| {
             let ingress = ingress(application, status, &exposed).filter(is_kept);
-            ingress.as_ref().map(addresses).unwrap_or_default()
+            let addresses = ingress.as_ref().map(addresses).unwrap_or_default();
+            addresses.into_iter().map(move |address| (address, is_of_ui))
         };
-        Self {
-            of_ui: ui(application, admins).map(of_exposed).unwrap_or_default(),
-            chosen: others(application, admins).flat_map(of_exposed).collect(),
-        }
-    }
-
-    pub const fn is_empty(&self) -> bool {
-        self.of_ui.is_empty() && self.chosen.is_empty()
+        Self(of_ui.into_iter().chain(chosen).flat_map(of_exposed).collect())
     }
 
     /// Whether another application cannot have `address`, which is that of its web UI if `is_of_ui`. An address that the
     /// admin's format gives to a web UI is nothing that others may choose.
     pub fn takes(&self, address: &str, is_of_ui: bool) -> bool {
-        let has = |addresses: &[String]| addresses.iter().any(|one| one == address);
-        has(&self.of_ui) || !is_of_ui && has(&self.chosen)
+        self.0.iter().any(|(own, is_own_ui)| own == address && (*is_own_ui || !is_of_ui))
     }
 }
 
