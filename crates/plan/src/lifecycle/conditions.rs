@@ -39,7 +39,7 @@ pub(super) fn of(view: View<'_>, status: &SparkApplicationStatus) -> Vec<Conditi
     let reason = match state {
         State::Failing | State::Failed | State::SubmissionFailed | State::Completed => {
             let reason = run.and_then(|run| run.reason.as_deref());
-            reason.filter(|reason| excerpt::reason(reason) == Some(reason))
+            reason.filter(|reason| excerpt::reason(reason) == Some(*reason))
         }
         _ => None,
     };
@@ -71,7 +71,7 @@ pub(super) fn of(view: View<'_>, status: &SparkApplicationStatus) -> Vec<Conditi
             Some(condition(EXECUTORS_REFUSED, "True", reason.clone(), message))
         }
     };
-    let foreign = known.iter().filter(|condition| !OURS.contains(&&*condition.type_));
+    let foreign = known.iter().filter(|condition| !OURS.contains(&condition.type_.as_str()));
     own.chain(refused.filter(|_| has_no_executors)).chain(foreign.cloned()).collect()
 }
 
