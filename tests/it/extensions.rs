@@ -5,7 +5,7 @@ pub(crate) use built::{extensions, recalled};
 
 #[cfg(feature = "batch-schedulers")]
 mod built {
-    use batch_schedulers::{BatchSchedulers, Exchanges, Recalled, Wait, Waits};
+    use batch_schedulers::{BatchSchedulers, Exchanges, Recalled, Wait};
     use jiff::Timestamp;
     use plan::extension::{Extensions, only};
     use pods::PodSummary;
@@ -27,7 +27,7 @@ mod built {
         waits: impl Iterator<Item = (String, Timestamp, Option<String>)>,
     ) -> Vec<Arc<dyn Any + Send + Sync>> {
         let waits = waits.map(|(uid, since, nominated)| (uid, Wait { since, nominated }));
-        let (of_others, waits) = (Exchanges::of(elsewhere.iter()), Waits(waits.collect()));
+        let (of_others, waits) = (Exchanges::of(elsewhere.iter()), waits.collect());
         vec![Arc::new(Recalled { of_others, waits })]
     }
 }

@@ -159,12 +159,12 @@ fn waits(known: &Known) -> Waits {
         let is_known = nominated.is_some() || known.pairs[number].executor.is_gated();
         is_known.then(|| (pod("executor", number).uid, Wait { since: then(), nominated }))
     };
-    Waits((0..PAIRS).filter_map(wait).collect())
+    (0..PAIRS).filter_map(wait).collect()
 }
 
 fn nominated(waits: &Waits) -> Nominated {
     array::from_fn(|number| {
-        let wait = waits.0.get(&pod("executor", number).uid)?;
+        let wait = waits.get(&pod("executor", number).uid)?;
         wait.nominated.as_deref().map(self::number)
     })
 }

@@ -105,13 +105,12 @@ impl Exchanges {
 
     /// Adds exchanges that have begun and that the watch has not reported yet.
     fn add_begun(&mut self, waits: &Waits) {
-        self.under_way.extend(waits.0.values().filter_map(|wait| wait.nominated.clone()));
+        self.under_way.extend(waits.values().filter_map(|wait| wait.nominated.clone()));
     }
 }
 
 /// The operator's memory of the gated executors of one application, by their uids.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waits(pub BTreeMap<String, Wait>);
+pub type Waits = BTreeMap<String, Wait>;
 
 /// The operator's memory of a gated executor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,22 +119,6 @@ pub struct Wait {
     pub since: Timestamp,
     /// The node to which the executor was nominated, if the watch has not reported that yet.
     pub nominated: Option<String>,
-}
-
-impl Waits {
-    /// Forgets the executors that have no gate any more and the nominations that the watch has reported, and adds the
-    /// executors that are new.
-    fn update(&mut self, executors: &[PodSummary], now: Timestamp) {
-        let gated = executors.iter().filter(|pod| is_gated(pod) && !pod.terminating);
-        let gated: HashMap<_, _> = gated.map(|pod| (&*pod.uid, pod)).collect();
-        self.0.retain(|uid, _| gated.contains_key(&**uid));
-        for (uid, pod) in gated {
-            let wait = self.0.entry(uid.to_owned()).or_insert(Wait { since: now, nominated: None });
-            if pod.placement().and_then(|own| own.nominated.as_ref()) == wait.nominated.as_ref() {
-                wait.nominated = None;
-            }
-        }
-    }
 }
 
 /// The operator's memory of the exchanges of all applications.
@@ -181,13 +164,22 @@ impl ExtensionMemory for ExchangeMemory {
             of_others.add_begun(waits);
         }
         let waits = self.waits.entry(uid.to_owned()).or_default();
-        waits.update(&seen.executors, now);
+        let gated = seen.executors.iter().filter(|pod| is_gated(pod) && !pod.terminating);
+        let gated: HashMap<_, _> = gated.map(|pod| (&*pod.uid, pod)).collect();
+        waits.retain(|uid, _| gated.contains_key(&**uid));
+        for (uid, pod) in gated {
+            let wait = waits.entry(uid.to_owned()).or_insert(Wait { since: now, nominated: None });
+            // The watch has reported the nomination.
+            if pod.placement().and_then(|own| own.nominated.as_ref()) == wait.nominated.as_ref() {
+                wait.nominated = None;
+            }
+        }
         seen.recalled.push(Arc::new(Recalled { of_others, waits: waits.clone() }));
         true
     }
 
     fn note(&mut self, uid: &str, actions: &[Action]) {
-        let Some(Waits(waits)) = self.waits.get_mut(uid) else { return };
+        let Some(waits) = self.waits.get_mut(uid) else { return };
         for (uid, node) in actions.iter().filter_map(nomination) {
             if let Some(wait) = waits.get_mut(uid) {
                 wait.nominated = Some(node.to_owned());
@@ -260,7 +252,7 @@ impl Gang<'_> {
     }
 
     fn wait(&self, executor: &PodSummary) -> Option<&Wait> {
-        self.recalled.waits.0.get(&executor.uid)
+        self.recalled.waits.get(&executor.uid)
     }
 
     fn live_executors(&self) -> impl Iterator<Item = &PodSummary> {
