@@ -123,10 +123,6 @@ impl AuxiliaryObject {
         };
         Some((owner.name.clone(), auxiliary))
     }
-
-    fn content(&self) -> Value {
-        serde_json::from_str(&self.content).expect("it was JSON before")
-    }
 }
 
 /// Returns the application that controls an object, of the `owners` of the object.
@@ -170,7 +166,8 @@ fn certificates(tls: &Value) -> Value {
 /// Labels and annotations that other programs have added are kept as long as the run is the same, because cloud
 /// controllers write some. If the object belongs to another run, they are removed.
 pub fn mend(wanted: &Value, there: &AuxiliaryObject, extensions: &Extensions) -> Option<Value> {
-    let (is, mut should) = (there.content(), content(&there.child.kind, wanted, extensions));
+    let is: Value = serde_json::from_str(&there.content).expect("it was JSON before");
+    let mut should = content(&there.child.kind, wanted, extensions);
     let run = |content: &Value| content["metadata"]["labels"][label::SUBMISSION_ID].clone();
     if run(&is) == run(&should) {
         for field in ["labels", "annotations"] {

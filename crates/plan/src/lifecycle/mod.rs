@@ -195,18 +195,14 @@ impl Pass<'_> {
         let (states, changes) = executors::executor_states(self, &status.executor_state, state);
         status.executor_state = states;
         let is_urgent = state != self.application.state() || status == self.status;
-        if let Some(rest) = self.collecting().filter(|_| !is_urgent) {
+        let rest = self.seen.recorded.and_then(|at| COLLECT.checked_sub(between(at, self.now)));
+        if let Some(rest) = rest.filter(|rest| !rest.is_zero() && !is_urgent) {
             return self.stay(Some(rest));
         }
         events.extend(changes);
         let starting = state.is_followed().then(|| executors::starting(executors, self.now)).flatten();
         let wake = wake.into_iter().chain(starting).min();
         self.plan(status, events, wake)
-    }
-
-    /// Returns how long a change that is not urgent has to wait before it is written; none if it can be written now.
-    fn collecting(&self) -> Option<Duration> {
-        COLLECT.checked_sub(between(self.seen.recorded?, self.now)).filter(|rest| !rest.is_zero())
     }
 
     fn stay(&self, wake: Option<Duration>) -> Plan {
