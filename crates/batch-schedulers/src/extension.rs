@@ -4,7 +4,7 @@ use super::{
     BatchScheduler, BatchSchedulers, COSCHEDULING, ExchangeMemory, KUBERNETES, KUBERNETES_VERSIONS, Recalled,
     VOLCANO, group_of, is_gated, is_of_groups, is_placeholder,
     kubernetes::{self, Gang, ungate},
-    pod_groups, yunikorn,
+    pod_groups, wanted_group, yunikorn,
 };
 use api::{
     ObjectKey, ObjectKind, Role, SparkApplication, excerpt,
@@ -163,8 +163,8 @@ impl Extension for BatchSchedulers {
     fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value> {
         let nothing = Recalled::default();
         let recalled = view.seen.recalled().unwrap_or(&nothing);
-        Gang { schedulers: self, view: *view, recalled }.amend(plan);
-        Vec::from_iter(self.wanted(view, &plan.status))
+        Gang { view: *view, recalled }.amend(plan);
+        Vec::from_iter(wanted_group(view, &plan.status))
     }
 
     /// Returns what the PodGroup waits for. If the driver's pod reports that it is not placed, returns the message of a

@@ -21,7 +21,7 @@ pub use kubernetes::{
 };
 use plan::{
     copies::Copies,
-    extension::{ComingRun, Extension, Prepared, View},
+    extension::{ComingRun, Prepared, View},
 };
 use pods::{Amounts, PodSummary};
 use serde_json::Value;
@@ -88,41 +88,6 @@ impl BatchSchedulers {
         Self { is_off: true, ..Self::default() }
     }
 
-    /// Returns the PodGroup that the run in `status` should have while its driver exists; none if the driver is in no group,
-    /// or in one that the operator has not made, or if its size is not known. The `spark-defaults.conf` of the time when the
-    /// run was submitted is not known any more.
-    fn wanted(&self, view: &View<'_>, status: &SparkApplicationStatus) -> Option<Value> {
-        let submission_id = status.submission_id.as_deref()?;
-        let named = group_of(view.driver()?)?;
-        // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
-        if named.kind == KUBERNETES || !status.application_state.state.is_followed() {
-            return None;
-        }
-        let objects = self.prepared(view, submission_id)?.objects;
-        // An admin may have changed the default since the driver was created.
-        objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
-    }
-
-    /// Returns the placeholders of the run with this submission id; empty if the run has none, or if their number is not known.
-    fn placeholders(&self, view: &View<'_>, submission_id: &str) -> Copies {
-        let group = view.driver().and_then(group_of);
-        if group.is_none_or(|group| group.kind != KUBERNETES) {
-            return Copies::default();
-        }
-        self.prepared(view, submission_id).map(|prepared| prepared.copies).unwrap_or_default()
-    }
-
-    /// Returns the run with this submission id as its batch scheduler wants it; none if it cannot be submitted, or if the
-    /// admin's `spark-defaults.conf` is not known.
-    fn prepared<'a>(&self, view: &View<'a>, submission_id: &str) -> Option<Prepared<'a>> {
-        // Placeholders are the same in all versions.
-        let served = &BTreeSet::from([KUBERNETES]);
-        let defaults = view.seen.defaults.as_deref()?;
-        let mut prepared = Prepared::of(view.submitted());
-        let run = ComingRun { submission_id, served, defaults };
-        self.prepare(&mut prepared, &run).ok().map(|()| prepared)
-    }
-
     /// Returns the scheduler with this name.
     ///
     /// # Errors
@@ -164,6 +129,36 @@ impl BatchSchedulers {
         let scheduler = self.named(name).map_err(|why| format!("spec.batchScheduler: {why}"))?;
         Ok(Some((name.clone(), scheduler)))
     }
+}
+
+/// Returns the PodGroup that the run in `status` should have while its driver exists; none if the driver is in no group,
+/// or in one that the operator has not made, or if its size is not known. The `spark-defaults.conf` of the time when the
+/// run was submitted is not known any more.
+fn wanted_group(view: &View<'_>, status: &SparkApplicationStatus) -> Option<Value> {
+    let submission_id = status.submission_id.as_deref()?;
+    let named = group_of(view.driver()?)?;
+    // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
+    if named.kind == KUBERNETES || !status.application_state.state.is_followed() {
+        return None;
+    }
+    let objects = prepared(view, submission_id)?.objects;
+    // An admin may have changed the default since the driver was created.
+    objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
+}
+
+/// Returns the placeholders of the run with this submission id; none if the run has none, or if their number is not known.
+fn wanted_placeholders(view: &View<'_>, submission_id: &str) -> Option<Copies> {
+    group_of(view.driver()?).filter(|group| group.kind == KUBERNETES)?;
+    Some(prepared(view, submission_id)?.copies)
+}
+
+/// Returns the run with this submission id as its batch scheduler wants it; none if it cannot be submitted, or if the
+/// admin's `spark-defaults.conf` is not known.
+fn prepared<'a>(view: &View<'a>, submission_id: &str) -> Option<Prepared<'a>> {
+    // Placeholders are the same in all versions.
+    let served = &BTreeSet::from([KUBERNETES]);
+    let defaults = view.seen.defaults.as_deref()?;
+    view.policy.prepared(view.application, &ComingRun { submission_id, served, defaults }).ok()
 }
 
 /// Returns the PodGroup that the labels and annotations of a driver name. Only the operator sets the annotation of

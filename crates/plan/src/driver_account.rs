@@ -3,9 +3,15 @@
 
 use crate::{
     Policy,
+    copies::Copies,
     extension::{ComingRun, Prepared},
 };
-use api::{Role, SparkApplication, names::conf, stated};
+use api::{
+    Role, SparkApplication,
+    names::{annotation, conf},
+    stated,
+};
+use kube_core::ResourceExt;
 use std::borrow::Cow;
 
 impl Policy {
@@ -50,7 +56,13 @@ impl Policy {
         application: &'a SparkApplication,
         run: &ComingRun<'_>,
     ) -> Result<Prepared<'a>, String> {
-        let mut prepared = Prepared::of(self.with_default_account(application));
+        /// The annotations by which pods would get a group and a gate: only extensions set them.
+        const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
+        let mut application = self.with_default_account(application);
+        if MARKS.iter().any(|mark| application.annotations().contains_key(*mark)) {
+            application.to_mut().annotations_mut().retain(|key, _| !MARKS.contains(&key.as_str()));
+        }
+        let mut prepared = Prepared { application, objects: Vec::new(), copies: Copies::default() };
         self.extensions.iter().try_for_each(|extension| extension.prepare(&mut prepared, run))?;
         Ok(prepared)
     }

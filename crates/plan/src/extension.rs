@@ -2,9 +2,8 @@
 //! use. The core knows none by its name: it calls those in [`Policy::extensions`](crate::Policy::extensions).
 
 use crate::{Action, Driver, Observed, Plan, Policy, copies::Copies};
-use api::{ObjectKey, ObjectKind, SparkApplication, names::annotation};
+use api::{ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
-use kube_core::ResourceExt;
 use pods::PodSummary;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
@@ -114,11 +113,6 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Returns the application as it is submitted, before extensions change it.
-    pub fn submitted(&self) -> Cow<'a, SparkApplication> {
-        self.policy.with_default_account(self.application)
-    }
-
     /// Returns the name of the application.
     pub fn name(&self) -> &'a str {
         self.application.metadata.name.as_deref().unwrap_or_default()
@@ -147,18 +141,6 @@ pub struct Prepared<'a> {
     pub objects: Vec<Value>,
     /// The pods that are created after them and before the driver. At most one extension has any.
     pub copies: Copies,
-}
-
-impl<'a> Prepared<'a> {
-    /// Returns the run of `application` to which no extension has added anything yet.
-    pub fn of(mut application: Cow<'a, SparkApplication>) -> Self {
-        /// The annotations by which its pods would get a group and a gate: only extensions set them.
-        const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
-        if MARKS.iter().any(|mark| application.annotations().contains_key(*mark)) {
-            application.to_mut().annotations_mut().retain(|key, _| !MARKS.contains(&key.as_str()));
-        }
-        Self { application, objects: Vec::new(), copies: Copies::default() }
-    }
 }
 
 /// The facts about a run that are known before it is submitted.

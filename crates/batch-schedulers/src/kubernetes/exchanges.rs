@@ -22,7 +22,6 @@
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
 
 use super::{excess, is_gated, is_placeholder, nominate, nomination, ungate};
-use crate::BatchSchedulers;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Observed, Plan,
@@ -194,7 +193,6 @@ impl ExtensionMemory for ExchangeMemory {
 
 /// The pods of an application in a gang, while its next steps are decided.
 pub(crate) struct Gang<'a> {
-    pub(crate) schedulers: &'a BatchSchedulers,
     pub(crate) view: View<'a>,
     pub(crate) recalled: &'a Recalled,
 }
