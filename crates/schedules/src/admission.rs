@@ -2,14 +2,11 @@
 
 use super::{Action, Child, Observed, Occasion, Outcome, Pass, Plan, SOON, Skip, events, history};
 use api::ConcurrencyPolicy;
+use cron::Due;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::between;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Display,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt::Display, time::Duration};
 
 /// How many applications of a schedule may be unfinished, so that one that starts faster than its runs end does not make
 /// applications without end: one a minute that takes 50 minutes.
@@ -79,24 +76,37 @@ impl Pass<'_> {
         true
     }
 
-    /// Records the applications of the slots that `is_passed` selects, if these applications were created but could not
-    /// be recorded at that time. Such slots count neither as missed nor as skipped. Returns these slots.
-    pub(super) fn record_made(
-        &self,
-        is_passed: impl Fn(Timestamp) -> bool,
-        seen: &Observed,
-        plan: &mut Plan,
-    ) -> BTreeSet<Timestamp> {
-        let of_slots =
-            seen.children.iter().chain(&seen.departed).filter_map(|child| Some((child.slot?, child)));
+    /// Counts the due slots before the latest one as skipped or missed: if several slots are due, only the latest one
+    /// still gets an application. Those whose applications were created, but could not be recorded at that time, are recorded:
+    /// they count neither as missed nor as skipped.
+    pub(super) fn pass_over(&self, due: Due, seen: &Observed, plan: &mut Plan) {
+        let is_passed = |slot: Timestamp| slot > self.handled_until && slot < due.latest;
         // The user may have edited the times of the schedule since the application was created, so its slot may not be
         // a slot any more.
         let is_slot = |slot: Timestamp| self.slots.after(slot - SignedDuration::from_nanos(1)) == Some(slot);
+        let children = seen.children.iter().chain(&seen.departed);
+        let of_slots = children.filter_map(|child| Some((child.slot?, child)));
         let made: BTreeMap<_, _> = of_slots.filter(|(slot, _)| is_passed(*slot) && is_slot(*slot)).collect();
         for (slot, child) in &made {
             plan.started(&Occasion::Slot(*slot), &child.name, child.created);
         }
-        made.into_keys().collect()
+        let waited = self.waiting().filter(|slot| is_passed(*slot) && !made.contains_key(slot));
+        if let Some(slot) = waited {
+            let (why, said) = if self.is_replacing() {
+                (Skip::Replace, "what it was to replace did not end until the next was due")
+            } else {
+                (Skip::Forbid, "another one ran until the next was due, and concurrencyPolicy is Forbid")
+            };
+            plan.skip(&Occasion::Slot(slot), why, said);
+        }
+        let missed = due.count.saturating_sub(1 + made.len() as u64 + u64::from(waited.is_some()));
+        if missed > 0 {
+            let runs = if missed == 1 { "1 run was".to_owned() } else { format!("{missed} runs were") };
+            plan.events.push(events::missed(runs, due.latest));
+            plan.outcomes.push(Outcome::Missed(missed));
+        }
+        let just_before = due.latest.checked_sub(SignedDuration::from_secs(1)).unwrap_or(due.latest);
+        plan.status.handled_until = Some(Time(just_before.max(self.handled_until)));
     }
 
     /// Deletes the running applications that are not being deleted yet. An application that is not recorded yet is

@@ -303,30 +303,6 @@ impl<'a> Pass<'a> {
         self.schedule.spec.starting_deadline_seconds.map(|late| SignedDuration::from_secs(late.max(0)))
     }
 
-    /// Counts the due slots before the latest one as skipped or missed: if several slots are due, only the latest one
-    /// still gets an application.
-    fn pass_over(&self, due: Due, seen: &Observed, plan: &mut Plan) {
-        let is_passed = |slot: Timestamp| slot > self.handled_until && slot < due.latest;
-        let made = self.record_made(is_passed, seen, plan);
-        let waited = self.waiting().filter(|slot| is_passed(*slot) && !made.contains(slot));
-        if let Some(slot) = waited {
-            let (why, said) = if self.is_replacing() {
-                (Skip::Replace, "what it was to replace did not end until the next was due")
-            } else {
-                (Skip::Forbid, "another one ran until the next was due, and concurrencyPolicy is Forbid")
-            };
-            plan.skip(&Occasion::Slot(slot), why, said);
-        }
-        let missed = due.count.saturating_sub(1 + made.len() as u64 + u64::from(waited.is_some()));
-        if missed > 0 {
-            let runs = if missed == 1 { "1 run was".to_owned() } else { format!("{missed} runs were") };
-            plan.events.push(events::missed(runs, due.latest));
-            plan.outcomes.push(Outcome::Missed(missed));
-        }
-        let just_before = due.latest.checked_sub(SignedDuration::from_secs(1)).unwrap_or(due.latest);
-        plan.status.handled_until = Some(Time(just_before.max(self.handled_until)));
-    }
-
     /// Returns the slot whose run waits, according to the status.
     fn waiting(&self) -> Option<Timestamp> {
         Some(self.schedule.status.as_ref()?.pending_run.as_ref()?.0)
