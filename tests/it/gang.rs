@@ -216,7 +216,7 @@ fn without_the_webhook_too_the_operator_recognises_the_group_and_the_executors_o
 
     // Spark keeps the annotations of the template.
     let driver = PodSummary::of(&serde_json::from_value(template).unwrap());
-    let children = policy.extensions[0].leftovers(&application, run.id.as_str(), Some(&driver));
+    let children = policy.extensions[0].leftovers("pi", run.id.as_str(), Some(&driver));
     assert!(children.contains(&group), "{children:?}");
 }
 
@@ -511,13 +511,12 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
 /// it comes from a label or an annotation, which the user can write too.
 #[test]
 fn only_groups_with_the_operators_own_names_are_deleted_with_a_run() {
-    let application = application(&json!({}));
     let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None).unwrap();
     let policy = Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
     let names = |driver: Option<Value>| {
         let driver = driver
             .map(|metadata| PodSummary::of(&serde_json::from_value(json!({"metadata": metadata})).unwrap()));
-        let all = policy.extensions[0].leftovers(&application, "abcdefgh-run", driver.as_ref()).into_iter();
+        let all = policy.extensions[0].leftovers("pi", "abcdefgh-run", driver.as_ref()).into_iter();
         let names: BTreeSet<_> = all.map(|child| format!("{} {}", child.kind.kind, child.name)).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };

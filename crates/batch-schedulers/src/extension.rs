@@ -73,13 +73,7 @@ impl Extension for BatchSchedulers {
 
     /// Returns the objects of the group that `driver` names; without a driver, those of every scheduler that applications may
     /// name.
-    fn leftovers(
-        &self,
-        application: &SparkApplication,
-        submission_id: &str,
-        driver: Option<&PodSummary>,
-    ) -> Vec<ObjectKey> {
-        let name = application.metadata.name.as_deref().unwrap_or_default();
+    fn leftovers(&self, name: &str, submission_id: &str, driver: Option<&PodSummary>) -> Vec<ObjectKey> {
         let possible = [
             VOLCANO.named(pod_groups::volcano_name(name)),
             COSCHEDULING.named(pod_groups::coscheduling_name(name)),

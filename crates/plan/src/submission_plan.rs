@@ -200,7 +200,7 @@ impl View<'_> {
         let monitoring = monitoring::config_map(self.application, run);
         let mut named: Vec<_> = monitoring.iter().filter_map(ObjectKey::of).collect();
         let extensions = self.policy.extensions.iter();
-        named.extend(extensions.flat_map(|extension| extension.leftovers(self.application, id, driver)));
+        named.extend(extensions.flat_map(|extension| extension.leftovers(self.name(), id, driver)));
         if by_operator {
             let has_policy = Line::nearest(&self.application.spec.spark_version).0 >= Line::V4_2;
             let is_known = |child: &ObjectKey| has_policy || child.kind != ObjectKind::NETWORK_POLICY;

@@ -158,10 +158,7 @@ impl Pass<'_> {
         let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str())).map(|pod| &**pod);
         let (extensions, id) = (&self.policy.extensions, run.id.as_str());
         let of_extensions = |driver: Option<&PodSummary>| -> Vec<_> {
-            extensions
-                .iter()
-                .flat_map(|extension| extension.leftovers(self.application, id, driver))
-                .collect()
+            extensions.iter().flat_map(|extension| extension.leftovers(self.name(), id, driver)).collect()
         };
         let files = || submission_pod::config_map(&submission_pod::name(self.application, &run));
         let mut children = self.children(&run, driver);

@@ -22,7 +22,7 @@ impl Pass<'_> {
         // has too at this moment.
         let mut left = vec![submission_pod::config_map(&submission_pod::name(self.application, next))];
         let extensions = self.policy.extensions.iter();
-        left.extend(extensions.flat_map(|extension| extension.leftovers(self.application, id, None)));
+        left.extend(extensions.flat_map(|extension| extension.leftovers(self.name(), id, None)));
         let actions = vec![Action::DeleteChildren(left)];
         Some(Plan { actions, ..self.plan(status, Vec::new(), Some(SOON)) })
     }
