@@ -119,6 +119,13 @@ impl<'a> View<'a> {
         self.application.metadata.uid.as_deref().unwrap_or_default()
     }
 
+    /// Returns the objects that extensions may have added to the run with this submission id: see
+    /// [`Extension::leftovers`].
+    pub fn of_extensions(&self, submission_id: &str, driver: Option<&PodSummary>) -> Vec<ObjectKey> {
+        let extensions = self.policy.extensions.iter();
+        extensions.flat_map(|extension| extension.leftovers(self.name(), submission_id, driver)).collect()
+    }
+
     /// Returns the pod with the driver's name, if it belongs to the application.
     pub fn driver(&self) -> Option<&'a PodSummary> {
         match &self.seen.driver {

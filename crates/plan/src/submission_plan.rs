@@ -184,7 +184,7 @@ impl View<'_> {
     /// of the submission, otherwise a best guess. Claims whose name the user has chosen are not returned: they may belong to
     /// another user.
     pub fn children(&self, run: &Run, driver: Option<&PodSummary>) -> Vec<ObjectKey> {
-        let (ids, id) = (run.ids(), run.id.as_str());
+        let ids = run.ids();
         let possible = possible_children(self.name(), &ids);
         let config_map = driver.and_then(|driver| driver.driver_config_map.as_ref());
         let is_native = config_map.map(|config_map| possible.iter().any(|child| child.name == *config_map));
@@ -199,8 +199,7 @@ impl View<'_> {
 
         let monitoring = monitoring::config_map(self.application, run);
         let mut named: Vec<_> = monitoring.iter().filter_map(ObjectKey::of).collect();
-        let extensions = self.policy.extensions.iter();
-        named.extend(extensions.flat_map(|extension| extension.leftovers(self.name(), id, driver)));
+        named.extend(self.of_extensions(run.id.as_str(), driver));
         if by_operator {
             let has_policy = Line::nearest(&self.application.spec.spark_version).0 >= Line::V4_2;
             let is_known = |child: &ObjectKey| has_policy || child.kind != ObjectKind::NETWORK_POLICY;

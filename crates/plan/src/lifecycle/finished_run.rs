@@ -5,7 +5,6 @@ use crate::{Action, Driver, Plan, events};
 use api::{ObjectKind, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use pods::PodSummary;
 use std::time::Duration;
 use submission::{monitoring, run::Run, submission_pod};
 
@@ -156,10 +155,7 @@ impl Pass<'_> {
             Driver::Unseen | Driver::Gone => self.seen.departed.as_ref(),
         };
         let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str())).map(|pod| &**pod);
-        let (extensions, id) = (&self.policy.extensions, run.id.as_str());
-        let of_extensions = |driver: Option<&PodSummary>| -> Vec<_> {
-            extensions.iter().flat_map(|extension| extension.leftovers(self.name(), id, driver)).collect()
-        };
+        let of_extensions = |driver| self.of_extensions(run.id.as_str(), driver);
         let files = || submission_pod::config_map(&submission_pod::name(self.application, &run));
         let mut children = self.children(&run, driver);
         let mut before = vec![monitoring.clone()];

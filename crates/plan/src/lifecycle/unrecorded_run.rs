@@ -21,8 +21,7 @@ impl Pass<'_> {
         // would lead to the ConfigMap later. The name of the ConfigMap contains the forerunner's ordinal, which `next`
         // has too at this moment.
         let mut left = vec![submission_pod::config_map(&submission_pod::name(self.application, next))];
-        let extensions = self.policy.extensions.iter();
-        left.extend(extensions.flat_map(|extension| extension.leftovers(self.name(), id, None)));
+        left.extend(self.of_extensions(id, None));
         let actions = vec![Action::DeleteChildren(left)];
         Some(Plan { actions, ..self.plan(status, Vec::new(), Some(SOON)) })
     }
