@@ -7,7 +7,7 @@
 //! never delays the application: it is done in the background, and retried with growing pauses if it fails.
 
 use crate::{
-    Policy, between,
+    Plan, Policy, between,
     extension::{Extensions, View},
     merge_patch,
 };
@@ -203,16 +203,12 @@ impl View<'_> {
         &self.policy.submission.exposure
     }
 
-    /// Returns the actions for the Services and Ingresses of the application and the objects of extensions, and after which
-    /// time to compare them again. `status` is the status that is about to be recorded; `of_extensions` are the objects that
-    /// its run should have for extensions.
-    pub(crate) fn auxiliary_plan(
-        &self,
-        status: &SparkApplicationStatus,
-        of_extensions: Vec<Value>,
-    ) -> (Vec<AuxiliaryAction>, Option<Duration>) {
-        let (state, seen, admins) = (status.application_state.state, &self.seen.auxiliary, self.exposure());
-        let mut wake: Option<Duration> = None;
+    /// Adds the actions for the Services and Ingresses of the application and the objects of extensions to a plan that is
+    /// complete but for them, and the time after which to compare them again. `of_extensions` are the objects that the run in
+    /// the plan's status should have for extensions.
+    pub(crate) fn plan_auxiliary(&self, plan: &mut Plan, of_extensions: Vec<Value>) {
+        let (status, seen, admins) = (&plan.status, &self.seen.auxiliary, self.exposure());
+        let (state, mut wake) = (status.application_state.state, plan.wake);
         let mut is_due = |child: &ObjectKey| {
             let Some(tried) = seen.tries.get(child) else { return true };
             let rest = tried.pause().saturating_sub(between(tried.last, self.now));
@@ -234,16 +230,12 @@ impl View<'_> {
         let unwanted = self.there().filter(|object| !object.terminating).filter(is_unwanted);
         let unwanted = unwanted.map(|object| &object.child).filter(|child| is_due(child)).cloned();
         let mut actions: Vec<_> = unwanted.map(AuxiliaryAction::Delete).collect();
-        if !state.is_followed() {
-            return (actions, wake);
-        }
         let all: BTreeMap<_, _> = self.there().map(|object| (&object.child, object)).collect();
-        let is_watched =
-            |object: &Value| ObjectKey::of(object).is_some_and(|key| !seen.unwatched.contains(&key.kind));
-        let of_extensions = of_extensions.into_iter().filter(is_watched);
-        for object in wanted(self.application, status, admins).into_iter().chain(of_extensions) {
+        let wanted = || wanted(self.application, status, admins).into_iter().chain(of_extensions);
+        for object in state.is_followed().then(wanted).into_iter().flatten() {
             let Some(child) = ObjectKey::of(&object) else { continue };
             let next = match all.get(&child) {
+                _ if !is_of_core(&child.kind) && seen.unwatched.contains(&child.kind) => None,
                 Some(there) if there.terminating => None,
                 Some(there) => mend(&object, there, &self.policy.extensions).map(AuxiliaryAction::Mend),
                 None if seen.has_made(&child, status) => None,
@@ -251,7 +243,7 @@ impl View<'_> {
             };
             actions.extend(next.filter(|_| is_due(&child)));
         }
-        (actions, wake)
+        (plan.auxiliary, plan.wake) = (actions, wake);
     }
 
     /// Returns the Services, Ingresses and objects of extensions of the application.

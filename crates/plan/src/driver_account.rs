@@ -30,10 +30,7 @@ impl Policy {
     /// Returns the application with the driver's default account in a copy of its spec. The stored spec stays as it is, and so
     /// does its hash. Spark gives executors the driver's account even if their template names another, so that this one is in
     /// the copy too.
-    pub(crate) fn with_default_account<'a>(
-        &self,
-        application: &'a SparkApplication,
-    ) -> Cow<'a, SparkApplication> {
+    pub fn with_default_account<'a>(&self, application: &'a SparkApplication) -> Cow<'a, SparkApplication> {
         let Some(account) = self.default_account(application) else { return Cow::Borrowed(application) };
         let mut application = application.clone();
         application.spec.driver.pod.service_account = Some(account.to_owned());

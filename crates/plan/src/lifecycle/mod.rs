@@ -140,9 +140,7 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
     let wanted = policy.extensions.iter().flat_map(|extension| extension.amend(&view, &mut plan)).collect();
-    let (auxiliary, due) = view.auxiliary_plan(&plan.status, wanted);
-    plan.auxiliary = auxiliary;
-    plan.wake = plan.wake.into_iter().chain(due).min();
+    view.plan_auxiliary(&mut plan, wanted);
     plan
 }
 
