@@ -42,7 +42,17 @@ impl Extension for BatchSchedulers {
         let mut grouped = application.clone();
         // Kubernetes' own gangs are placed by the scheduler that the roles name, or the cluster's default.
         grouped.spec.batch_scheduler = Some(name).filter(|_| scheduler != BatchScheduler::Kubernetes);
-        if scheduler.has_own_group(application) {
+        let driver = &application.spec.driver.pod;
+        // The operator leaves a group alone that the user has made.
+        let has_own_group = match scheduler {
+            BatchScheduler::Volcano => driver.annotations.contains_key(batch_scheduler::VOLCANO_GROUP),
+            BatchScheduler::Coscheduling => {
+                let mut labels = application.metadata.labels.iter().chain([&driver.labels]);
+                labels.any(|labels| labels.contains_key(batch_scheduler::COSCHEDULING_GROUP))
+            }
+            BatchScheduler::YuniKorn | BatchScheduler::Kubernetes => false,
+        };
+        if has_own_group {
             prepared.application = Cow::Owned(grouped);
             return Ok(());
         }

@@ -177,21 +177,6 @@ fn group_of(driver: &PodSummary) -> Option<ObjectKey> {
     coscheduling.clone().filter(is_operators).or(volcano).or(coscheduling)
 }
 
-impl BatchScheduler {
-    /// Whether the pods are in a group that the user has made, which the operator leaves alone.
-    fn has_own_group(self, application: &SparkApplication) -> bool {
-        let driver = &application.spec.driver.pod;
-        match self {
-            Self::Volcano => driver.annotations.contains_key(batch_scheduler::VOLCANO_GROUP),
-            Self::Coscheduling => {
-                let mut labels = application.metadata.labels.iter().chain([&driver.labels]);
-                labels.any(|labels| labels.contains_key(batch_scheduler::COSCHEDULING_GROUP))
-            }
-            Self::YuniKorn | Self::Kubernetes => false,
-        }
-    }
-}
-
 /// Changes the fields of each role.
 fn for_roles(application: &mut SparkApplication, mut change: impl FnMut(Role, &mut SparkPodSpec)) {
     change(Role::Driver, &mut application.spec.driver.pod);

@@ -198,8 +198,9 @@ impl Pass<'_> {
             return self.stay(Some(rest));
         }
         events.extend(changes);
-        let starting = state.is_followed().then(|| executors::starting(executors, self.now)).flatten();
-        let wake = wake.into_iter().chain(starting).min();
+        let starting = executors.iter().filter(|_| state.is_followed());
+        let starting = starting.filter_map(|pod| executors::time_to_start(pod, self.now));
+        let wake = starting.chain(wake).min();
         self.plan(status, events, wake)
     }
 
