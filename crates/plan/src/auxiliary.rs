@@ -199,15 +199,11 @@ fn entries(map: &Value) -> Map<String, Value> {
 }
 
 impl View<'_> {
-    const fn exposure(&self) -> &Exposure {
-        &self.policy.submission.exposure
-    }
-
     /// Adds the actions for the Services and Ingresses of the application and the objects of extensions to a plan that is
     /// complete but for them, and the time after which to compare them again. `of_extensions` are the objects that the run in
     /// the plan's status should have for extensions.
     pub(crate) fn plan_auxiliary(&self, plan: &mut Plan, of_extensions: Vec<Value>) {
-        let (status, seen, admins) = (&plan.status, &self.seen.auxiliary, self.exposure());
+        let (status, seen, admins) = (&plan.status, &self.seen.auxiliary, &self.policy.submission.exposure);
         let (state, mut wake) = (status.application_state.state, plan.wake);
         let mut is_due = |child: &ObjectKey| {
             let Some(tried) = seen.tries.get(child) else { return true };
@@ -255,7 +251,7 @@ impl View<'_> {
     /// Removes the web UI's address from the status of an application that has ended, unless the Service and the Ingress of
     /// the web UI are kept.
     pub(crate) fn note_end(&self, status: &mut SparkApplicationStatus) {
-        let admins = self.exposure();
+        let admins = &self.policy.submission.exposure;
         if admins.ends_with_run || ui(self.application, admins).is_none() {
             forget_ui(status);
         }
@@ -263,7 +259,8 @@ impl View<'_> {
 
     /// Writes the addresses of the web UI to the status, as far as the Service and the Ingress of the web UI exist.
     pub(crate) fn note_ui(&self, status: &mut SparkApplicationStatus) {
-        let Some(exposed) = ui(self.application, self.exposure()) else { return forget_ui(status) };
+        let exposed = ui(self.application, &self.policy.submission.exposure);
+        let Some(exposed) = exposed else { return forget_ui(status) };
         let standing = |key: &ObjectKey| self.there().find(|there| there.child == *key);
         let is_made = |key: &ObjectKey| standing(key).is_some() || self.seen.auxiliary.has_made(key, status);
         let service = ObjectKind::SERVICE.named(&*exposed.service);

@@ -134,10 +134,8 @@ pub fn present_sum(application: &SparkApplication) -> Option<Amounts> {
 }
 
 fn has_driver(application: &SparkApplication) -> bool {
-    matches!(
-        application.state(),
-        State::Submitted | State::Running | State::Unknown | State::Invalidating | State::Suspending
-    )
+    let state = application.state();
+    state.is_followed() || matches!(state, State::Invalidating | State::Suspending)
 }
 
 /// Returns the number of executors that have not ended.

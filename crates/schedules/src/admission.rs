@@ -15,10 +15,7 @@ const MOST_UNFINISHED: usize = 50;
 impl Pass<'_> {
     /// Whether at most one application of the schedule may run at a time.
     pub(super) fn runs_alone(&self) -> bool {
-        matches!(
-            self.schedule.spec.concurrency_policy,
-            Some(ConcurrencyPolicy::Forbid | ConcurrencyPolicy::Replace)
-        )
+        self.is_replacing() || self.schedule.spec.concurrency_policy == Some(ConcurrencyPolicy::Forbid)
     }
 
     pub(super) fn is_replacing(&self) -> bool {
