@@ -65,21 +65,17 @@ pub fn selector(text: &str) -> Result<Selector, String> {
         let why = "is not a label selector (try `team=data` or `team in (data, science)`)";
         expression(text).ok_or_else(|| format!("`{text}` {why}"))
     };
-    let mut expressions = requirements(text).map(read).collect::<Result<Vec<_>, _>>()?;
+    // The requirements are separated by commas outside parentheses.
+    let mut depth = 0_i32;
+    let requirements = text.split(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && depth <= 0
+    });
+    let mut expressions = requirements.map(str::trim).map(read).collect::<Result<Vec<_>, _>>()?;
     // The order of requirements has no meaning, so two selectors that differ only in order must be equal.
     expressions.sort();
     expressions.dedup();
     Ok(expressions.into_iter().collect())
-}
-
-/// Splits the text at the commas outside parentheses.
-fn requirements(text: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0_i32;
-    text.split(move |c| {
-        depth += i32::from(c == '(') - i32::from(c == ')');
-        c == ',' && depth <= 0
-    })
-    .map(str::trim)
 }
 
 /// Parses one of `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (value,…)`, `key notin (value,…)`. Returns

@@ -179,13 +179,10 @@ impl Error {
     pub fn findings(self, asker: &str) -> Vec<Invalid> {
         let (field, why) = match self {
             Self::Refused(Refusal(invalid)) => return invalid,
-            Self::Unknown { field, why } => (
-                field,
-                format!(
-                    "{}, and {asker} ask for it before Spark runs: write it out",
-                    excerpt::explanation(why)
-                ),
-            ),
+            Self::Unknown { field, why } => {
+                let why = excerpt::explanation(why);
+                (field, format!("{why}, and {asker} ask for it before Spark runs: write it out"))
+            }
             Self::NoPod { role, why } => (format!("spec.{}", role.as_str()), excerpt::explanation(why)),
         };
         vec![Invalid { field, why }]
