@@ -107,11 +107,11 @@ impl BatchSchedulers {
             _ => {
                 let kubernetes = self.has_kubernetes.then_some(batch_scheduler::KUBERNETES);
                 let own = [batch_scheduler::VOLCANO, batch_scheduler::YUNIKORN].into_iter().chain(kubernetes);
-                let known: Vec<_> = own.chain(self.kube_schedulers.iter().map(String::as_str)).collect();
+                let known =
+                    own.chain(self.kube_schedulers.iter().map(String::as_str)).collect::<Vec<_>>().join(", ");
                 Err(format!(
-                    "the operator knows no batch scheduler `{name}`: write one of {}, or have the administrator add the name to \
-                     --kube-scheduler-names",
-                    known.join(", ")
+                    "the operator knows no batch scheduler `{name}`: write one of {known}, or have the administrator add the name \
+                     to --kube-scheduler-names"
                 ))
             }
         }

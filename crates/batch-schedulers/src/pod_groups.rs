@@ -52,11 +52,10 @@ pub(super) fn coscheduling(
 ) -> Result<Value, String> {
     let name = coscheduling_name(application.metadata.name.as_deref().unwrap_or_default());
     if name.len() > LONGEST_LABEL {
+        let (label, longest) = (batch_scheduler::COSCHEDULING_GROUP, LONGEST_LABEL - "-pg".len());
         return Err(format!(
-            "metadata.name: the pods would have the label {}={name}, and a label has at most {LONGEST_LABEL} characters: take a \
-             name of at most {} characters",
-            batch_scheduler::COSCHEDULING_GROUP,
-            LONGEST_LABEL - "-pg".len()
+            "metadata.name: the pods would have the label {label}={name}, and a label has at most {LONGEST_LABEL} characters: take \
+             a name of at most {longest} characters"
         ));
     }
     for_roles(application, |_, pod| {

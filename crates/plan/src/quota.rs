@@ -210,12 +210,8 @@ impl<'a> Limit<'a> {
             format!("that is more than there is left (`kubectl describe resourcequota {name}`)")
         };
         let wait = if says_numbers && asked > hard { "" } else { ", or wait until others have ended" };
-        let why = format!(
-            "the application asks for {} ({}); {room}: {}{wait}",
-            self.words(asked),
-            self.parts(claim),
-            self.less(claim),
-        );
+        let (asked, parts, less) = (self.words(asked), self.parts(claim), self.less(claim));
+        let why = format!("the application asks for {asked} ({parts}); {room}: {less}{wait}");
         Some(Invalid { field: format!("ResourceQuota {name}: {}", self.key), why })
     }
 

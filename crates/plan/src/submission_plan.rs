@@ -108,10 +108,9 @@ pub fn choose(
             (by_pod(Some(reason))?, Some(note))
         }
         Some(Err(NotNative::Fallback { field, why, .. })) => {
-            return Err(format!(
-                "{}, which only spark-submit can do: change it, or let spark-submit do it (--submitter=auto)",
-                of_field(&field, &why)
-            ));
+            let why = of_field(&field, &why);
+            let help = "change it, or let spark-submit do it (--submitter=auto)";
+            return Err(format!("{why}, which only spark-submit can do: {help}"));
         }
     };
     let (By::Native(objects) | By::Pod { objects, .. }) = &mut by;

@@ -65,12 +65,11 @@ pub(super) fn objects(
              minExecutors), or take another batch scheduler"
         ));
     }
-    if requests.allocator != conf::DIRECT {
+    let (key, allocator) = (conf::PODS_ALLOCATOR, &requests.allocator);
+    if allocator != conf::DIRECT {
         return Err(format!(
-            "spec.batchScheduler: kubernetes: holds room for executors by their numbers, which they do not have with {}: {}: \
-             leave that property out, or take another batch scheduler",
-            conf::PODS_ALLOCATOR,
-            requests.allocator
+            "spec.batchScheduler: kubernetes: holds room for executors by their numbers, which they do not have with {key}: \
+             {allocator}: leave that property out, or take another batch scheduler"
         ));
     }
     let name = name(application.metadata.name.as_deref().unwrap_or_default(), submission_id);
