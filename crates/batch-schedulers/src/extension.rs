@@ -100,13 +100,10 @@ impl Extension for BatchSchedulers {
                 return vec![group];
             }
             // The cluster may have been upgraded since.
-            let of_version = |ObjectKind { api_version, kind }| {
-                [kind, "Workload".into()].map(|kind| {
-                    let api_version = api_version.clone();
-                    ObjectKind { api_version, kind }.named(&*group.name)
-                })
-            };
-            KUBERNETES_VERSIONS.into_iter().flat_map(of_version).collect()
+            let with_workload =
+                |kind: ObjectKind| [kind.clone(), ObjectKind { kind: "Workload".into(), ..kind }];
+            let kinds = KUBERNETES_VERSIONS.into_iter().flat_map(with_workload);
+            kinds.map(|kind| kind.named(&*group.name)).collect()
         };
         possible.into_iter().filter(is_left).flat_map(objects).collect()
     }

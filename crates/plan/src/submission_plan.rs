@@ -70,12 +70,12 @@ pub struct Chosen {
 pub fn choose(
     application: &SparkApplication,
     run: &Run,
-    submission_environment: &SubmissionEnvironment,
+    around: &SubmissionEnvironment,
     policy: &Policy,
     now: Timestamp,
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
-    let SubmissionEnvironment { served, defaults, .. } = submission_environment;
+    let SubmissionEnvironment { served, defaults, .. } = around;
     let coming = ComingRun { submission_id: run.id.as_str(), served, defaults };
     let Prepared { application: prepared, objects: before, copies } =
         policy.prepared(application, &coming)?;
@@ -85,14 +85,13 @@ pub fn choose(
     let application = &*prepared;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
     let by_pod = |fallback| {
-        let mut objects =
-            submission_pod::objects(validated, run, &policy.submission, submission_environment)?;
+        let mut objects = submission_pod::objects(validated, run, &policy.submission, around)?;
         objects.children.splice(0..0, monitoring::config_map(application, run));
         Ok::<_, String>(By::Pod { objects, fallback })
     };
     let of_field = |field: &str, why: &str| format!("{}: {why}", field_of(&application.spec, "spec", field));
     let native = (submitter != Submitter::SparkSubmit)
-        .then(|| submission::objects(validated, run, &policy.submission, submission_environment, now));
+        .then(|| submission::objects(validated, run, &policy.submission, around, now));
     let (mut by, note) = match native {
         None => (by_pod(None)?, None),
         Some(Ok((mut objects, note))) => {
