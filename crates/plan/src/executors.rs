@@ -31,9 +31,6 @@ pub(super) fn time_to_start(pod: &PodSummary, now: Timestamp) -> Option<Duration
     STARTING.checked_sub(driver::age(pod, now)).filter(|rest| !rest.is_zero())
 }
 
-/// The bytes of an entry of `status.executorState` in addition to name and state: quotes, colon, comma.
-const PUNCTUATION: usize = 6;
-
 /// Returns the new `status.executorState` for the present `pods`, and an event for every kind of change.
 ///
 /// An executor that had not ended and whose pod no longer exists counts as completed if the application completed, as
@@ -112,7 +109,7 @@ pub fn newly(state: ExecutorState, before: &States, after: &States, limit: usize
 /// Returns the size of an executor's entry in `status.executorState`. All states count as long as `COMPLETED`, so that
 /// an entry's size does not change with its state.
 fn size(name: &str) -> usize {
-    name.len() + "COMPLETED".len() + PUNCTUATION
+    name.len() + r#""":"COMPLETED","#.len()
 }
 
 /// Returns the number at the end of an executor's name. Spark numbers executors in ascending order.

@@ -6,9 +6,6 @@ use api::{ApplicationState, ExecutorState, RestartPolicyType, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;
 
-/// The reason that is recorded for a run whose driver disappeared before the operator saw how it ended.
-const OUTCOME_UNKNOWN: &str = "DriverOutcomeUnknown";
-
 impl Pass<'_> {
     pub(super) fn follow_driver(&self) -> Plan {
         let submission_id = self.status.submission_id.as_deref().unwrap_or_default();
@@ -103,7 +100,9 @@ impl Pass<'_> {
         let message = format!("driver pod not found{why}");
         let mut status = self.moved(State::Failing, Some(message.clone()));
         status.termination_time = Some(Time(self.now));
-        Self::ended(&mut status, history::outcome(State::Failed, OUTCOME_UNKNOWN, Some(message)), self.now);
+        // The driver has disappeared before the operator saw how it ended.
+        let outcome = history::outcome(State::Failed, "DriverOutcomeUnknown", Some(message));
+        Self::ended(&mut status, outcome, self.now);
         self.with_executors(status, vec![events::driver_not_found(driver_name(self))], Some(SOON))
     }
 }
