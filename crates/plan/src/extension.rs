@@ -28,8 +28,8 @@ pub trait Extension: fmt::Debug + Send + Sync {
     fn prepare(&self, prepared: &mut Prepared<'_>, run: &ComingRun<'_>) -> Result<(), String>;
 
     /// Returns the objects that [`prepare`](Self::prepare) may have added to the run with this submission id of the
-    /// application called `name`. `driver` is
-    /// the run's driver; without it, the spec may have been edited since. The admin may have turned the extension off since.
+    /// application called `name`. `driver` is the run's driver; without it, the spec may have been edited since. The admin may
+    /// have turned the extension off since.
     fn leftovers(&self, name: &str, submission_id: &str, driver: Option<&PodSummary>) -> Vec<ObjectKey>;
 
     /// Returns the kinds of objects that are watched, repaired and deleted like Services and Ingresses.
