@@ -3,7 +3,7 @@
 use super::{ConnectSettings, ExtensionSettings, Half, given::Given, usual, values::checked};
 use api::{LONGEST_LABEL, is_segment};
 use clap::{Arg, Args};
-use plan::namespaces::{Labelled, Namespaces};
+use plan::namespaces::{Namespaces, Selector, selector};
 use std::ffi::OsStr;
 
 /// What `run` does, and what has to be installed for it: given to both, they go together.
@@ -24,7 +24,7 @@ pub struct InstallationSettings {
     /// Those with certain labels, besides those of --namespaces: `team=data`, `team in (data, science)`
     #[arg(long, value_name = "SELECTOR", default_value = "", value_parser = labelled, hide_default_value = true)]
     // With its path: clap reads `Option` as a flag that may be missing, and this one has a default.
-    pub namespace_selector: std::option::Option<Labelled>,
+    pub namespace_selector: std::option::Option<Selector>,
 
     /// Whether an application or a SparkConnect is refused whose pods would exceed a ResourceQuota of its namespace
     #[arg(long)]
@@ -134,10 +134,10 @@ pub(super) fn namespace(text: &str) -> Result<String, String> {
     checked(name, is_name, "is not the name of a namespace (try `default`)")
 }
 
-fn labelled(text: &str) -> Result<Option<Labelled>, String> {
+fn labelled(text: &str) -> Result<Option<Selector>, String> {
     match text.trim().trim_matches('"') {
         "" => Ok(None),
-        text => text.parse().map(Some),
+        text => selector(text).map(Some),
     }
 }
 

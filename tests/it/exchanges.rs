@@ -97,7 +97,7 @@ fn blocker(uid: &str, node: &str) -> PodSummary {
 
 fn waits(uid: &str, since: i64, nominated: Option<&str>) -> Waits {
     let wait = Wait { since: at(since), nominated: nominated.map(str::to_owned) };
-    Waits([(uid.to_owned(), wait)].into())
+    [(uid.to_owned(), wait)].into()
 }
 
 fn at(second: i64) -> Timestamp {

@@ -258,16 +258,13 @@ fn what_the_admins_format_gives_to_a_web_ui_nobody_else_has_by_choosing_it() {
     )
     .unwrap();
     let asked = AskedAddresses::of(&application, &policy.submission.exposure);
-    assert_eq!(
-        (&*asked.of_ui, &*asked.chosen),
-        (&[ui.to_owned()][..], &["ui.example.com/data/other".to_owned()][..])
-    );
+    assert_eq!(asked.0, [(ui.to_owned(), true), ("ui.example.com/data/other".to_owned(), false)]);
     assert!(asked.takes(ui, true) && asked.takes(ui, false), "an address has one web UI");
     assert!(
         asked.takes("ui.example.com/data/other", false) && !asked.takes("ui.example.com/data/other", true)
     );
     application.status.get_or_insert_default().application_state.state = State::Suspended;
-    assert!(AskedAddresses::of(&application, &policy.submission.exposure).is_empty(), "its Ingresses go");
+    assert!(AskedAddresses::of(&application, &policy.submission.exposure).0.is_empty(), "its Ingresses go");
 }
 
 /// The pause between two tries grows, so that the operator does not endlessly repeat a request that the API server

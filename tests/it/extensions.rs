@@ -5,15 +5,15 @@ pub(crate) use built::{extensions, recalled};
 
 #[cfg(feature = "batch-schedulers")]
 mod built {
-    use batch_schedulers::{BatchSchedulers, Exchanges, Recalled, Wait, Waits};
+    use batch_schedulers::{BatchSchedulers, Exchanges, Recalled, Wait};
     use jiff::Timestamp;
-    use plan::extension::Extensions;
+    use plan::extension::{Extensions, only};
     use pods::PodSummary;
     use std::{any::Any, sync::Arc};
 
     /// Returns all extensions, turned off but for Kubernetes' own gangs if `has_gangs`.
     pub(crate) fn extensions(has_gangs: bool) -> Extensions {
-        Extensions::of(if has_gangs {
+        only(if has_gangs {
             BatchSchedulers::new(Vec::new(), true, None).unwrap()
         } else {
             BatchSchedulers::off()
@@ -27,7 +27,7 @@ mod built {
         waits: impl Iterator<Item = (String, Timestamp, Option<String>)>,
     ) -> Vec<Arc<dyn Any + Send + Sync>> {
         let waits = waits.map(|(uid, since, nominated)| (uid, Wait { since, nominated }));
-        let (of_others, waits) = (Exchanges::of(elsewhere.iter()), Waits(waits.collect()));
+        let (of_others, waits) = (Exchanges::of(elsewhere.iter()), waits.collect());
         vec![Arc::new(Recalled { of_others, waits })]
     }
 }

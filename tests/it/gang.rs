@@ -5,11 +5,11 @@ use api::{
     BatchSchedulerOptions, LONGEST_NAME, ObjectKey, SparkApplication,
     names::{annotation, batch_scheduler, label, role},
 };
-use batch_schedulers::{BatchSchedulers, GroupApi, PodGroupVersion, excess};
+use batch_schedulers::{BatchSchedulers, KUBERNETES, KUBERNETES_VERSIONS, excess, is_of_groups};
 use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
-    extension::Extensions,
+    extension::only,
     submission_plan::{Chosen, Submitter, choose},
 };
 use pods::{Placement, PodSummary};
@@ -128,7 +128,7 @@ fn properties(objects: &Objects) -> BTreeMap<String, String> {
 
 fn policy(case: &Case) -> Policy {
     let schedulers = BatchSchedulers::new(case.kube_schedulers.clone(), false, case.default.clone()).unwrap();
-    Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
+    Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
 }
 
 fn application(spec: &Value) -> SparkApplication {
@@ -161,27 +161,25 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
     let application = application(&spec);
     let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
     let mut golden = Golden::default();
-    for version in PodGroupVersion::ALL {
+    for kind in KUBERNETES_VERSIONS {
         for submitter in [Submitter::Native, Submitter::SparkSubmit] {
             let policy = Policy {
                 submitter,
-                extensions: Extensions::of(schedulers.clone()),
+                extensions: only(schedulers.clone()),
                 ..Policy::new("k8s://https://10.96.0.1:443")
             };
-            let environment = SubmissionEnvironment {
-                served: [GroupApi::Kubernetes(version).kind()].into(),
-                ..SubmissionEnvironment::default()
-            };
+            let environment =
+                SubmissionEnvironment { served: [kind.clone()].into(), ..SubmissionEnvironment::default() };
             let run = Run::next(&application);
             let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
             let placeholders = chosen.request.copies.iter();
             let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
             let group = objects.children[1]["metadata"]["name"].as_str().unwrap();
             for object in &objects.children[..2] {
-                let kind = ObjectKey::of(object).unwrap().kind;
-                assert_eq!(GroupApi::of(&kind), Some(GroupApi::Kubernetes(version)), "{kind}");
+                let made = ObjectKey::of(object).unwrap().kind;
+                assert!(is_of_groups(&made) && made.api_version == kind.api_version, "{made}");
             }
-            let version = version.api_version().rsplit('/').next().unwrap();
+            let version = kind.api_version.rsplit('/').next().unwrap();
             golden.compare_yaml(
                 &data(&format!("gang/kubernetes-{version}.yaml")),
                 &objects.children[..2].iter().cloned().chain(placeholders).collect::<Vec<_>>(),
@@ -218,7 +216,7 @@ fn without_the_webhook_too_the_operator_recognises_the_group_and_the_executors_o
 
     // Spark keeps the annotations of the template.
     let driver = PodSummary::of(&serde_json::from_value(template).unwrap());
-    let children = policy.extensions.leftovers(&application, run.id.as_str(), Some(&driver));
+    let children = policy.extensions[0].leftovers("pi", run.id.as_str(), Some(&driver));
     assert!(children.contains(&group), "{children:?}");
 }
 
@@ -257,7 +255,7 @@ fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_sch
         (json!({"batchScheduler": "kubernetes", "driver": own}), Some(gangs), Some("own")),
     ] {
         let application = application(&spec);
-        let extensions = batch_schedulers.map(Extensions::of).unwrap_or_default();
+        let extensions = batch_schedulers.map(only).unwrap_or_default();
         let policy = Policy { submitter: Submitter::SparkSubmit, extensions, ..with_kubernetes() };
         let by = chosen(&application, &policy).unwrap().request.by;
         let (By::Native(objects) | By::Pod { objects, .. }) = by;
@@ -269,8 +267,7 @@ fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_sch
 fn without_pod_groups_in_the_cluster_the_submission_fails_with_what_helps() {
     let application = application(&json!({"batchScheduler": "kubernetes"}));
     let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
-    let policy =
-        Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let policy = Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
     let environment = SubmissionEnvironment::default();
     let run = Run::next(&application);
     let why = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap_err();
@@ -436,8 +433,7 @@ fn the_sums_contain_what_the_admins_defaults_set() {
         .filter(|(key, _)| key != "spark.executor.memory")
         .collect();
     let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None).unwrap();
-    let policy =
-        Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let policy = Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
     for scheduler in ["volcano", "yunikorn", "coscheduler", "kubernetes"] {
         let submitted = |conf: &Value, defaults: &str| {
             let executor = json!({"memory": "512m", "instances": null});
@@ -480,7 +476,7 @@ fn chosen_for(
     defaults: &str,
 ) -> Result<Chosen, String> {
     let environment = SubmissionEnvironment {
-        served: [GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()].into(),
+        served: [KUBERNETES].into(),
         defaults: defaults.to_owned(),
         ..SubmissionEnvironment::default()
     };
@@ -490,7 +486,7 @@ fn chosen_for(
 /// Returns the policy of an operator with Kubernetes' own gangs.
 fn with_kubernetes() -> Policy {
     let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
-    Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
+    Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
 }
 
 #[test]
@@ -499,8 +495,7 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
     let mut why = |length: usize| {
         application.metadata.name = Some("x".repeat(length));
         let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], false, None).unwrap();
-        let policy =
-            Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+        let policy = Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
         let environment = SubmissionEnvironment::default();
         choose(&application, &Run::next(&application), &environment, &policy, Timestamp::UNIX_EPOCH).err()
     };
@@ -516,14 +511,12 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
 /// it comes from a label or an annotation, which the user can write too.
 #[test]
 fn only_groups_with_the_operators_own_names_are_deleted_with_a_run() {
-    let application = application(&json!({}));
     let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None).unwrap();
-    let policy =
-        Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let policy = Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
     let names = |driver: Option<Value>| {
         let driver = driver
             .map(|metadata| PodSummary::of(&serde_json::from_value(json!({"metadata": metadata})).unwrap()));
-        let all = policy.extensions.leftovers(&application, "abcdefgh-run", driver.as_ref()).into_iter();
+        let all = policy.extensions[0].leftovers("pi", "abcdefgh-run", driver.as_ref()).into_iter();
         let names: BTreeSet<_> = all.map(|child| format!("{} {}", child.kind.kind, child.name)).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };

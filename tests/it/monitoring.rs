@@ -5,10 +5,8 @@ use api::{
     ObjectKind, SparkApplication,
     names::{annotation, conf, label},
 };
-use plan::{
-    By, Policy,
-    submission_plan::{children, choose},
-};
+use jiff::Timestamp;
+use plan::{By, Observed, Policy, extension::View, submission_plan::choose};
 use serde_json::{Value, json};
 use spark_client::read_properties;
 use std::collections::BTreeMap;
@@ -60,9 +58,9 @@ fn the_config_map_is_the_runs_own() {
     assert_eq!(metadata["labels"], labels);
     let child = ObjectKind::CONFIG_MAP.named("pi-prom-conf");
     assert_eq!(possible_child(&application), child);
-    assert!(
-        children(&application, &run, &policy(), &SubmissionEnvironment::default(), None).contains(&child)
-    );
+    let (seen, policy) = (Observed::default(), policy());
+    let view = View { application: &application, seen: &seen, now: Timestamp::UNIX_EPOCH, policy: &policy };
+    assert!(view.children(&run, None).contains(&child));
 }
 
 #[test]
@@ -73,13 +71,8 @@ fn whoever_submits_the_pods_find_it() {
             Some([(annotation::SUBMITTER.to_owned(), submitter.to_owned())].into());
         let run = Run::next(&application);
         let made = config_map(&application, &run).unwrap();
-        let by = choose(
-            &application,
-            &run,
-            &SubmissionEnvironment::default(),
-            &policy(),
-            jiff::Timestamp::UNIX_EPOCH,
-        );
+        let by =
+            choose(&application, &run, &SubmissionEnvironment::default(), &policy(), Timestamp::UNIX_EPOCH);
         match by.unwrap().request.by {
             By::Native(objects) => {
                 assert_eq!(objects.children[0], made);
@@ -181,8 +174,7 @@ fn both_ways(
         application.metadata.annotations =
             Some([(annotation::SUBMITTER.to_owned(), submitter.to_owned())].into());
         let run = Run::next(&application);
-        let chosen =
-            choose(&application, &run, submission_environment, &policy(), jiff::Timestamp::UNIX_EPOCH);
+        let chosen = choose(&application, &run, submission_environment, &policy(), Timestamp::UNIX_EPOCH);
         let text = match chosen.unwrap().request.by {
             By::Native(objects) => {
                 let config_map = objects.children.last().unwrap();

@@ -2,11 +2,11 @@
 
 use crate::ctl::{application, rendered};
 use api::SparkApplication;
-use batch_schedulers::{BatchSchedulers, GroupApi, PodGroupVersion};
+use batch_schedulers::{BatchSchedulers, KUBERNETES};
 use jiff::Timestamp;
 use plan::{
     By, Policy,
-    extension::Extensions,
+    extension::only,
     submission_plan::{Submitter, choose},
 };
 use serde_json::{Map, Value, json};
@@ -58,13 +58,11 @@ fn submission_files(application: &SparkApplication, scheduler: &str) -> Map<Stri
     let schedulers = BatchSchedulers::new(vec![scheduler.to_owned()], true, None).unwrap();
     let policy = Policy {
         submitter: Submitter::SparkSubmit,
-        extensions: Extensions::of(schedulers),
+        extensions: only(schedulers),
         ..Policy::new("k8s://https://kubernetes.default.svc:443")
     };
-    let environment = SubmissionEnvironment {
-        served: [GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()].into(),
-        ..SubmissionEnvironment::default()
-    };
+    let environment =
+        SubmissionEnvironment { served: [KUBERNETES].into(), ..SubmissionEnvironment::default() };
     let run = Run::next(application);
     let chosen = choose(application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
     let By::Pod { objects, .. } = chosen.request.by else { panic!("{scheduler}: not by spark-submit") };

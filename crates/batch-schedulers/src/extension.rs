@@ -1,12 +1,15 @@
 //! Answers the core about batch schedulers.
 
 use super::{
-    BatchScheduler, BatchSchedulers, ExchangeMemory, GroupApi, KINDS, PodGroupVersion, Recalled, group_of,
-    is_gated, is_placeholder,
+    BatchScheduler, BatchSchedulers, COSCHEDULING, ExchangeMemory, KUBERNETES, KUBERNETES_VERSIONS, Recalled,
+    VOLCANO, group_of, is_gated, is_of_groups, is_placeholder,
     kubernetes::{self, Gang, ungate},
-    pod_groups, yunikorn,
+    pod_groups, wanted_group, yunikorn,
 };
-use api::{ObjectKey, ObjectKind, Role, SparkApplication, excerpt, names::label};
+use api::{
+    ObjectKey, ObjectKind, Role, SparkApplication, excerpt,
+    names::{batch_scheduler, label},
+};
 use plan::{
     Action, Observed, Plan,
     extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},
@@ -25,8 +28,7 @@ const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no
 impl Extension for BatchSchedulers {
     fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind> {
         let is_needed = matches!(self.of(application), Ok(Some((_, BatchScheduler::Kubernetes))));
-        let versions = PodGroupVersion::ALL.into_iter().filter(|_| is_needed);
-        versions.map(|version| GroupApi::Kubernetes(version).kind()).collect()
+        KUBERNETES_VERSIONS.into_iter().filter(|_| is_needed).collect()
     }
 
     /// Puts the pods of the run into a group, as the batch scheduler wants it. Without a batch scheduler, nothing changes.
@@ -40,7 +42,17 @@ impl Extension for BatchSchedulers {
         let mut grouped = application.clone();
         // Kubernetes' own gangs are placed by the scheduler that the roles name, or the cluster's default.
         grouped.spec.batch_scheduler = Some(name).filter(|_| scheduler != BatchScheduler::Kubernetes);
-        if scheduler.has_own_group(application) {
+        let driver = &application.spec.driver.pod;
+        // The operator leaves a group alone that the user has made.
+        let has_own_group = match scheduler {
+            BatchScheduler::Volcano => driver.annotations.contains_key(batch_scheduler::VOLCANO_GROUP),
+            BatchScheduler::Coscheduling => {
+                let mut labels = application.metadata.labels.iter().chain([&driver.labels]);
+                labels.any(|labels| labels.contains_key(batch_scheduler::COSCHEDULING_GROUP))
+            }
+            BatchScheduler::YuniKorn | BatchScheduler::Kubernetes => false,
+        };
+        if has_own_group {
             prepared.application = Cow::Owned(grouped);
             return Ok(());
         }
@@ -55,12 +67,10 @@ impl Extension for BatchSchedulers {
                 Vec::new()
             }
             BatchScheduler::Kubernetes => {
-                let is_served =
-                    |version: &PodGroupVersion| run.served.contains(&GroupApi::Kubernetes(*version).kind());
-                let version = PodGroupVersion::ALL.into_iter().find(is_served);
-                let version = version.ok_or_else(|| NO_POD_GROUPS.to_owned())?;
+                let served = KUBERNETES_VERSIONS.into_iter().find(|kind| run.served.contains(kind));
+                let version = served.ok_or(NO_POD_GROUPS)?.api_version;
                 let (objects, mut placeholders) =
-                    kubernetes::objects(&mut grouped, &requests, version, run.submission_id)?;
+                    kubernetes::objects(&mut grouped, &requests, &version, run.submission_id)?;
                 placeholders.template = own(placeholders.template);
                 prepared.copies = placeholders;
                 objects
@@ -73,59 +83,50 @@ impl Extension for BatchSchedulers {
 
     /// Returns the objects of the group that `driver` names; without a driver, those of every scheduler that applications may
     /// name.
-    fn leftovers(
-        &self,
-        application: &SparkApplication,
-        submission_id: &str,
-        driver: Option<&PodSummary>,
-    ) -> Vec<ObjectKey> {
-        let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
-        let name = application.metadata.name.as_deref().unwrap_or_default();
-        let named = |api: GroupApi| match api {
-            GroupApi::Volcano => pod_groups::volcano_name(name),
-            GroupApi::Coscheduling => pod_groups::coscheduling_name(name),
-            GroupApi::Kubernetes(_) => kubernetes::name(name, submission_id),
+    fn leftovers(&self, name: &str, submission_id: &str, driver: Option<&PodSummary>) -> Vec<ObjectKey> {
+        let possible = [
+            VOLCANO.named(pod_groups::volcano_name(name)),
+            COSCHEDULING.named(pod_groups::coscheduling_name(name)),
+            KUBERNETES.named(kubernetes::name(name, submission_id)),
+        ];
+        let is_left = |group: &ObjectKey| match driver.map(group_of) {
+            // Another name is that of a group of the user's own.
+            Some(named) => named.as_ref() == Some(group),
+            None if group.kind == KUBERNETES => self.has_kubernetes,
+            None => self.watched().contains(&group.kind),
         };
-        let apis: Vec<_> = match driver {
-            Some(driver) => {
-                let api = group_of(driver).and_then(|group| Some((GroupApi::of(&group.kind)?, group.name)));
-                // Another name is that of a group of the user's own.
-                api.filter(|(api, name)| *name == named(*api)).map(|(api, _)| api).into_iter().collect()
+        let objects = |group: ObjectKey| {
+            if group.kind != KUBERNETES {
+                return vec![group];
             }
-            None => self.group_apis().chain(self.has_kubernetes.then_some(kubernetes)).collect(),
-        };
-        let objects = |api: GroupApi| match api {
-            GroupApi::Volcano | GroupApi::Coscheduling => vec![api.kind().named(named(api))],
             // The cluster may have been upgraded since.
-            GroupApi::Kubernetes(_) => {
-                let of_version = |version: PodGroupVersion| {
-                    KINDS.map(|kind| ObjectKind::new(version.api_version(), kind).named(named(api)))
-                };
-                PodGroupVersion::ALL.into_iter().flat_map(of_version).collect()
-            }
+            let with_workload =
+                |kind: ObjectKind| [kind.clone(), ObjectKind { kind: "Workload".into(), ..kind }];
+            let kinds = KUBERNETES_VERSIONS.into_iter().flat_map(with_workload);
+            kinds.map(|kind| kind.named(&*group.name)).collect()
         };
-        apis.into_iter().flat_map(objects).collect()
+        possible.into_iter().filter(is_left).flat_map(objects).collect()
     }
 
     /// Returns the PodGroups that are created for applications. Those of Kubernetes' own gangs are not watched: their pods
     /// report what the group waits for.
     fn watched(&self) -> Vec<ObjectKind> {
-        self.group_apis().map(GroupApi::kind).collect()
+        let all = [(!self.is_off, VOLCANO), (!self.kube_schedulers.is_empty(), COSCHEDULING)];
+        all.into_iter().filter(|(is_made, _)| *is_made).map(|(_, kind)| kind).collect()
     }
 
     fn content(&self, kind: &ObjectKind, spec: &Value) -> Option<Value> {
         let fields = ["minMember", "minResources", "queue", "priorityClassName"];
         let content = fields.into_iter().map(|field| (field.to_owned(), spec[field].clone()));
-        GroupApi::of(kind).map(|_| content.collect::<Map<_, _>>().into())
+        is_of_groups(kind).then(|| content.collect::<Map<_, _>>().into())
     }
 
     /// Returns what a PodGroup waits for: its phase, and the reason and the message of the last condition that explains it;
     /// none if its pods run or have run.
     fn pending(&self, kind: &ObjectKind, group: &Value) -> Option<String> {
-        GroupApi::of(kind)?;
         let status = &group["status"];
         let phase = status["phase"].as_str().filter(|phase| !phase.is_empty()).unwrap_or("Pending");
-        if ["Running", "Scheduled", "Completed", "Finished"].contains(&phase) {
+        if !is_of_groups(kind) || ["Running", "Scheduled", "Completed", "Finished"].contains(&phase) {
             return None;
         }
         let is_reason =
@@ -139,17 +140,17 @@ impl Extension for BatchSchedulers {
     }
 
     fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
-        Some(match (obstacle, GroupApi::of(kind)?) {
+        is_of_groups(kind).then(|| match (obstacle, &*kind.api_version) {
             (Obstacle::NoPermission, _) => {
                 "; to permit it: spark-operator manifests rbac, with --enable-batch-scheduler and the operator's other flags"
             }
-            (Obstacle::NoKind, GroupApi::Volcano) => {
+            (Obstacle::NoKind, batch_scheduler::VOLCANO_API) => {
                 "; install Volcano, or take batchScheduler out of the spec"
             }
-            (Obstacle::NoKind, GroupApi::Coscheduling) => {
+            (Obstacle::NoKind, batch_scheduler::COSCHEDULING_API) => {
                 "; install the definitions of scheduler-plugins, or take batchScheduler out of the spec"
             }
-            (Obstacle::NoKind, GroupApi::Kubernetes(_)) => {
+            (Obstacle::NoKind, _) => {
                 "; turn on the feature gate GenericWorkload, or take batchScheduler out of the spec"
             }
         })
@@ -163,8 +164,8 @@ impl Extension for BatchSchedulers {
     fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value> {
         let nothing = Recalled::default();
         let recalled = view.seen.recalled().unwrap_or(&nothing);
-        Gang { schedulers: self, view: *view, recalled }.amend(plan);
-        Vec::from_iter(self.wanted(view, &plan.status))
+        Gang { view: *view, recalled }.amend(plan);
+        Vec::from_iter(wanted_group(view, &plan.status))
     }
 
     /// Returns what the PodGroup waits for. If the driver's pod reports that it is not placed, returns the message of a

@@ -17,15 +17,14 @@ use api::{
     quantity, stated,
 };
 pub use kubernetes::{
-    Blocker, ExchangeMemory, Exchanges, PodGroupVersion, Recalled, Wait, Waits, excess, is_gated,
-    is_placeholder,
+    Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits, excess, is_gated, is_placeholder,
 };
 use plan::{
     copies::Copies,
-    extension::{ComingRun, Extension, Prepared, View},
+    extension::{ComingRun, Prepared, View},
 };
 use pods::{Amounts, PodSummary};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The admin's settings: the batch schedulers that applications may name.
@@ -49,38 +48,20 @@ pub enum BatchScheduler {
     Kubernetes,
 }
 
-/// An API group whose PodGroups the operator creates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupApi {
-    Volcano,
-    Coscheduling,
-    Kubernetes(PodGroupVersion),
-}
+/// Volcano's PodGroups.
+pub const VOLCANO: ObjectKind = ObjectKind::new(batch_scheduler::VOLCANO_API, "PodGroup");
+/// The PodGroups of scheduler-plugins.
+pub const COSCHEDULING: ObjectKind = ObjectKind::new(batch_scheduler::COSCHEDULING_API, "PodGroup");
+/// Kubernetes' own PodGroups since 1.37.
+pub const KUBERNETES: ObjectKind = ObjectKind::new(batch_scheduler::KUBERNETES_BETA_API, "PodGroup");
+/// Kubernetes' own PodGroups in all of their versions, the newest first.
+pub const KUBERNETES_VERSIONS: [ObjectKind; 2] =
+    [KUBERNETES, ObjectKind::new(batch_scheduler::KUBERNETES_ALPHA_API, "PodGroup")];
 
-impl GroupApi {
-    const fn version(self) -> &'static str {
-        match self {
-            Self::Volcano => batch_scheduler::VOLCANO_API,
-            Self::Coscheduling => batch_scheduler::COSCHEDULING_API,
-            Self::Kubernetes(version) => version.api_version(),
-        }
-    }
-
-    /// Returns the kind of its PodGroups.
-    pub const fn kind(self) -> ObjectKind {
-        ObjectKind::new(self.version(), KIND)
-    }
-
-    /// Returns the API group whose PodGroups or Workloads have this kind; none if it is another kind.
-    pub fn of(kind: &ObjectKind) -> Option<Self> {
-        let is_its = |api: &Self| KINDS.contains(&&*kind.kind) && kind.api_version == api.version();
-        let kubernetes = PodGroupVersion::ALL.map(Self::Kubernetes);
-        [Self::Volcano, Self::Coscheduling].into_iter().chain(kubernetes).find(is_its)
-    }
-
-    fn group(self, name: &str, spec: &Value) -> Value {
-        json!({"apiVersion": self.version(), "kind": KIND, "metadata": {"name": name}, "spec": spec})
-    }
+/// Whether the operator creates such objects for the groups of applications: PodGroups, and Kubernetes' own Workloads.
+pub fn is_of_groups(kind: &ObjectKind) -> bool {
+    let mut all = [VOLCANO, COSCHEDULING].into_iter().chain(KUBERNETES_VERSIONS);
+    ["PodGroup", "Workload"].contains(&&*kind.kind) && all.any(|one| one.api_version == kind.api_version)
 }
 
 impl BatchSchedulers {
@@ -107,49 +88,6 @@ impl BatchSchedulers {
         Self { is_off: true, ..Self::default() }
     }
 
-    /// Returns the PodGroup that the run in `status` should have while its driver exists; none if the driver is in no group,
-    /// or in one that the operator has not made, or if its size is not known. The `spark-defaults.conf` of the time when the
-    /// run was submitted is not known any more.
-    fn wanted(&self, view: &View<'_>, status: &SparkApplicationStatus) -> Option<Value> {
-        let submission_id = status.submission_id.as_deref()?;
-        let named = group_of(view.driver()?)?;
-        // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
-        let is_fixed = matches!(GroupApi::of(&named.kind), Some(GroupApi::Kubernetes(_)));
-        if is_fixed || !status.application_state.state.is_followed() {
-            return None;
-        }
-        let objects = self.prepared(view, submission_id)?.objects;
-        // An admin may have changed the default since the driver was created.
-        objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
-    }
-
-    /// Returns the placeholders of the run with this submission id; empty if the run has none, or if their number is not known.
-    fn placeholders(&self, view: &View<'_>, submission_id: &str) -> Copies {
-        let api = view.driver().and_then(group_of).and_then(|group| GroupApi::of(&group.kind));
-        if !matches!(api, Some(GroupApi::Kubernetes(_))) {
-            return Copies::default();
-        }
-        self.prepared(view, submission_id).map(|prepared| prepared.copies).unwrap_or_default()
-    }
-
-    /// Returns the run with this submission id as its batch scheduler wants it; none if it cannot be submitted, or if the
-    /// admin's `spark-defaults.conf` is not known.
-    fn prepared<'a>(&self, view: &View<'a>, submission_id: &str) -> Option<Prepared<'a>> {
-        // Placeholders are the same in all versions.
-        let served = &BTreeSet::from([GroupApi::Kubernetes(PodGroupVersion::V1beta1).kind()]);
-        let defaults = view.seen.defaults.as_deref()?;
-        let mut prepared = Prepared::of(view.submitted());
-        let run = ComingRun { submission_id, served, defaults };
-        self.prepare(&mut prepared, &run).ok().map(|()| prepared)
-    }
-
-    /// Returns the API groups whose PodGroups are created for applications, without that of Kubernetes' own gangs.
-    fn group_apis(&self) -> impl Iterator<Item = GroupApi> {
-        let volcano = (!self.is_off).then_some(GroupApi::Volcano);
-        let coscheduling = (!self.kube_schedulers.is_empty()).then_some(GroupApi::Coscheduling);
-        volcano.into_iter().chain(coscheduling)
-    }
-
     /// Returns the scheduler with this name.
     ///
     /// # Errors
@@ -169,11 +107,11 @@ impl BatchSchedulers {
             _ => {
                 let kubernetes = self.has_kubernetes.then_some(batch_scheduler::KUBERNETES);
                 let own = [batch_scheduler::VOLCANO, batch_scheduler::YUNIKORN].into_iter().chain(kubernetes);
-                let known: Vec<_> = own.chain(self.kube_schedulers.iter().map(String::as_str)).collect();
+                let known =
+                    own.chain(self.kube_schedulers.iter().map(String::as_str)).collect::<Vec<_>>().join(", ");
                 Err(format!(
-                    "the operator knows no batch scheduler `{name}`: write one of {}, or have the administrator add the name to \
-                     --kube-scheduler-names",
-                    known.join(", ")
+                    "the operator knows no batch scheduler `{name}`: write one of {known}, or have the administrator add the name \
+                     to --kube-scheduler-names"
                 ))
             }
         }
@@ -193,42 +131,51 @@ impl BatchSchedulers {
     }
 }
 
+/// Returns the PodGroup that the run in `status` should have while its driver exists; none if the driver is in no group,
+/// or in one that the operator has not made, or if its size is not known. The `spark-defaults.conf` of the time when the
+/// run was submitted is not known any more.
+fn wanted_group(view: &View<'_>, status: &SparkApplicationStatus) -> Option<Value> {
+    let submission_id = status.submission_id.as_deref()?;
+    let named = group_of(view.driver()?)?;
+    // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
+    if named.kind == KUBERNETES || !status.application_state.state.is_followed() {
+        return None;
+    }
+    let objects = prepared(view, submission_id)?.objects;
+    // An admin may have changed the default since the driver was created.
+    objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
+}
+
+/// Returns the placeholders of the run with this submission id; none if the run has none, or if their number is not known.
+fn wanted_placeholders(view: &View<'_>, submission_id: &str) -> Option<Copies> {
+    group_of(view.driver()?).filter(|group| group.kind == KUBERNETES)?;
+    Some(prepared(view, submission_id)?.copies)
+}
+
+/// Returns the run with this submission id as its batch scheduler wants it; none if it cannot be submitted, or if the
+/// admin's `spark-defaults.conf` is not known.
+fn prepared<'a>(view: &View<'a>, submission_id: &str) -> Option<Prepared<'a>> {
+    // Placeholders are the same in all versions.
+    let served = &BTreeSet::from([KUBERNETES]);
+    let defaults = view.seen.defaults.as_deref()?;
+    view.policy.prepared(view.application, &ComingRun { submission_id, served, defaults }).ok()
+}
+
 /// Returns the PodGroup that the labels and annotations of a driver name. Only the operator sets the annotation of
 /// Kubernetes' own gangs.
 fn group_of(driver: &PodSummary) -> Option<ObjectKey> {
-    let named = |key: &str, api: GroupApi| Some(api.kind().named(driver.mark(key)?));
-    let kubernetes = GroupApi::Kubernetes(PodGroupVersion::V1beta1);
-    if let Some(own) = named(annotation::POD_GROUP, kubernetes) {
+    let named = |key: &str, kind: ObjectKind| Some(kind.named(driver.mark(key)?));
+    if let Some(own) = named(annotation::POD_GROUP, KUBERNETES) {
         return Some(own);
     }
-    let volcano = named(batch_scheduler::VOLCANO_GROUP, GroupApi::Volcano);
-    let coscheduling = named(batch_scheduler::COSCHEDULING_GROUP, GroupApi::Coscheduling);
+    let volcano = named(batch_scheduler::VOLCANO_GROUP, VOLCANO);
+    let coscheduling = named(batch_scheduler::COSCHEDULING_GROUP, COSCHEDULING);
     // A driver can be in the operator's group of one scheduler and have the user's mark of another one.
     let application = driver.application.as_deref();
     let is_operators =
         |group: &ObjectKey| application.is_some_and(|name| group.name == pod_groups::coscheduling_name(name));
     coscheduling.clone().filter(is_operators).or(volcano).or(coscheduling)
 }
-
-impl BatchScheduler {
-    /// Whether the pods are in a group that the user has made, which the operator leaves alone.
-    fn has_own_group(self, application: &SparkApplication) -> bool {
-        let driver = &application.spec.driver.pod;
-        match self {
-            Self::Volcano => driver.annotations.contains_key(batch_scheduler::VOLCANO_GROUP),
-            Self::Coscheduling => {
-                let mut labels = application.metadata.labels.iter().chain([&driver.labels]);
-                labels.any(|labels| labels.contains_key(batch_scheduler::COSCHEDULING_GROUP))
-            }
-            Self::YuniKorn | Self::Kubernetes => false,
-        }
-    }
-}
-
-/// The kind of the objects that group pods, in several API groups.
-const KIND: &str = "PodGroup";
-/// The kinds of objects about groups.
-const KINDS: [&str; 2] = [KIND, "Workload"];
 
 /// Changes the fields of each role.
 fn for_roles(application: &mut SparkApplication, mut change: impl FnMut(Role, &mut SparkPodSpec)) {

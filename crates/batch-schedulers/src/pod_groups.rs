@@ -4,8 +4,8 @@
 //! `minMember` is 1, because the driver starts before its executors exist. The scheduler lets the group in once the cluster,
 //! and the queue of Volcano, have room for `minResources`, which includes the executors.
 
-use super::{GroupApi, canonical, for_roles, quantities};
-use api::{LONGEST_LABEL, SparkApplication, names::batch_scheduler, stated};
+use super::{COSCHEDULING, VOLCANO, canonical, for_roles, quantities};
+use api::{LONGEST_LABEL, ObjectKind, SparkApplication, names::batch_scheduler, stated};
 use plan::pod_requests::PodRequests;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub(super) fn volcano(application: &mut SparkApplication, requests: &PodRequests
             spec[field] = value.as_str().into();
         }
     }
-    GroupApi::Volcano.group(&name, &spec)
+    group(&VOLCANO, &name, &spec)
 }
 
 /// Puts the pods of `application` into their PodGroup of the plugin, and returns the PodGroup.
@@ -52,16 +52,19 @@ pub(super) fn coscheduling(
 ) -> Result<Value, String> {
     let name = coscheduling_name(application.metadata.name.as_deref().unwrap_or_default());
     if name.len() > LONGEST_LABEL {
+        let (label, longest) = (batch_scheduler::COSCHEDULING_GROUP, LONGEST_LABEL - "-pg".len());
         return Err(format!(
-            "metadata.name: the pods would have the label {}={name}, and a label has at most {LONGEST_LABEL} characters: take a \
-             name of at most {} characters",
-            batch_scheduler::COSCHEDULING_GROUP,
-            LONGEST_LABEL - "-pg".len()
+            "metadata.name: the pods would have the label {label}={name}, and a label has at most {LONGEST_LABEL} characters: take \
+             a name of at most {longest} characters"
         ));
     }
     for_roles(application, |_, pod| {
         pod.labels.insert(batch_scheduler::COSCHEDULING_GROUP.to_owned(), name.clone());
     });
     let resources = quantities(&requests.initial_sum());
-    Ok(GroupApi::Coscheduling.group(&name, &json!({"minMember": 1, "minResources": resources})))
+    Ok(group(&COSCHEDULING, &name, &json!({"minMember": 1, "minResources": resources})))
+}
+
+fn group(ObjectKind { api_version, kind }: &ObjectKind, name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec})
 }

@@ -3,7 +3,7 @@
 
 use super::{for_roles, quantities};
 use api::{Role, SparkApplication, names::batch_scheduler, quantity, stated};
-use plan::pod_requests::{PlannedPod, PodRequests};
+use plan::pod_requests::PodRequests;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -31,6 +31,7 @@ struct TaskGroup<'a> {
 ///
 /// When a `coreRequest` is not a quantity.
 pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) -> Result<(), String> {
+    const MIB: i128 = 1000 << 20;
     let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
     let labelled = Role::ALL.map(|role| !role.pod(&application.spec).labels.is_empty());
     if let Some(queue) = &options.queue {
@@ -44,18 +45,34 @@ pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) 
     let roles = [(Role::Driver, &requests.driver, 1), (Role::Executor, &requests.executor, requests.initial)];
     for ((role, planned, number), is_labelled) in roles.into_iter().zip(labelled) {
         // YuniKorn refuses a group of no members.
-        if number > 0 {
-            groups.push(TaskGroup {
-                name: task_group(role),
-                min_member: number,
-                min_resource: resources(application, role, planned)?,
-                node_selector: &planned.spec["nodeSelector"],
-                tolerations: &planned.spec["tolerations"],
-                affinity: &planned.spec["affinity"],
-                // As in Kubeflow's operator, the label of the queue is here only where there are others.
-                labels: if is_labelled { &role.pod(&application.spec).labels } else { &nothing },
-            });
+        if number == 0 {
+            continue;
         }
+        let pod = role.pod(&application.spec);
+        let request = &pod.core_request;
+        if let Some(text) = request.as_ref().filter(|text| quantity::amount(text).is_none()) {
+            return Err(format!("spec.{role}.coreRequest: `{text}` is not a quantity (try `1` or `500m`)"));
+        }
+        // Memory is written in MiB, and the CPU as the user has written it if no other container asks for any, as Kubeflow's
+        // operator does.
+        let mut resources = quantities(planned.claim.requests());
+        let amount = |name: &str| planned.claim.requests().get(name).copied().unwrap_or(0);
+        if let Some(text) = stated(request).filter(|text| quantity::amount(text) == Some(amount("cpu"))) {
+            resources.insert("cpu".to_owned(), text.clone());
+        }
+        if amount("memory") % MIB == 0 {
+            resources.insert("memory".to_owned(), format!("{}Mi", amount("memory") / MIB));
+        }
+        groups.push(TaskGroup {
+            name: task_group(role),
+            min_member: number,
+            min_resource: resources,
+            node_selector: &planned.spec["nodeSelector"],
+            tolerations: &planned.spec["tolerations"],
+            affinity: &planned.spec["affinity"],
+            // As in Kubeflow's operator, the label of the queue is here only where there are others.
+            labels: if is_labelled { &pod.labels } else { &nothing },
+        });
     }
     let groups = serde_json::to_string(&groups).expect("the groups are JSON");
     for_roles(application, |role, pod| {
@@ -65,29 +82,6 @@ pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) 
         }
     });
     Ok(())
-}
-
-/// Returns what each pod of the role asks for. Memory is written in MiB, and the CPU as the user has written it if no
-/// other container asks for any, as Kubeflow's operator does.
-fn resources(
-    application: &SparkApplication,
-    role: Role,
-    planned: &PlannedPod,
-) -> Result<BTreeMap<String, String>, String> {
-    let request = &role.pod(&application.spec).core_request;
-    if let Some(text) = request.as_ref().filter(|text| quantity::amount(text).is_none()) {
-        return Err(format!("spec.{role}.coreRequest: `{text}` is not a quantity (try `1` or `500m`)"));
-    }
-    let mut resources = quantities(planned.claim.requests());
-    let amount = |name: &str| planned.claim.requests().get(name).copied().unwrap_or(0);
-    if let Some(text) = stated(request).filter(|text| quantity::amount(text) == Some(amount("cpu"))) {
-        resources.insert("cpu".to_owned(), text.clone());
-    }
-    const MIB: i128 = 1000 << 20;
-    if amount("memory") % MIB == 0 {
-        resources.insert("memory".to_owned(), format!("{}Mi", amount("memory") / MIB));
-    }
-    Ok(resources)
 }
 
 fn is_empty(value: &Value) -> bool {

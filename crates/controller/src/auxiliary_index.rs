@@ -57,7 +57,8 @@ enum State {
 impl AuxiliaryIndex {
     /// Creates an empty index of Services and Ingresses, and of the objects of `extensions`.
     pub(super) fn new(extensions: &Extensions) -> Self {
-        let kinds = [ObjectKind::SERVICE, ObjectKind::INGRESS].into_iter().chain(extensions.watched());
+        let of_extensions = extensions.iter().flat_map(|extension| extension.watched());
+        let kinds = [ObjectKind::SERVICE, ObjectKind::INGRESS].into_iter().chain(of_extensions);
         let kinds = kinds.map(|kind| Arc::new(Kind::new(kind, extensions.clone()))).collect();
         Self { kinds, extensions: extensions.clone() }
     }

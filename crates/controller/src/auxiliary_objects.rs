@@ -83,17 +83,13 @@ impl AuxiliaryWorker {
             let taken = {
                 let mut notes = self.applications.memory.lock();
                 let asked = notes.get(&uid).and_then(|note| note.asked.as_ref());
-                let is_of_ui = asked.is_some_and(|asked| wanted.iter().all(|one| asked.of_ui.contains(one)));
+                let is_of_ui = asked.is_some_and(|asked| wanted.iter().all(|one| asked.takes(one, true)));
                 let taken = self.applications.holder(&notes, &wanted, is_of_ui, &uid);
                 let attempts = &mut notes.entry(uid.clone()).or_default().attempts;
                 let (before, told) =
                     attempts.remove(&child).map(|before| (before.tried, before.told)).unzip();
                 let claim = (taken.is_none() && !wanted.is_empty()).then(|| Claim {
-                    addresses: if is_of_ui {
-                        AskedAddresses { of_ui: wanted, ..Default::default() }
-                    } else {
-                        AskedAddresses { chosen: wanted, ..Default::default() }
-                    },
+                    addresses: AskedAddresses(wanted.into_iter().map(|one| (one, is_of_ui)).collect()),
                     application: key(application),
                 });
                 let attempt = Attempt { tried: Try::begun(before, now), told: told.flatten(), claim };
@@ -322,10 +318,7 @@ mod tests {
     }
 
     fn of_ui(addresses: &[&str]) -> AskedAddresses {
-        AskedAddresses {
-            of_ui: addresses.iter().map(|&address| address.to_owned()).collect(),
-            ..AskedAddresses::default()
-        }
+        AskedAddresses(addresses.iter().map(|&address| (address.to_owned(), true)).collect())
     }
 
     /// Once, an application that was deleted while its Ingress was made kept the address from the next one of its name.

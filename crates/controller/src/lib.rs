@@ -180,7 +180,9 @@ impl Context {
         let applications = cluster.applications.clone();
         let source = Source::new(cluster, &setup.workloads.applications, applications);
         Self {
-            extension_memories: Mutex::new(setup.policy.extensions.memories()),
+            extension_memories: Mutex::new(
+                setup.policy.extensions.iter().filter_map(|extension| extension.memory()).collect(),
+            ),
             auxiliary_worker: AuxiliaryWorker::new(source.clone(), stop),
             submitter: Submitter::new(source.clone(), &setup),
             source,

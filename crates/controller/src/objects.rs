@@ -268,7 +268,9 @@ pub(super) fn in_words(
                 404 if !has_name => Some(Obstacle::NoKind),
                 _ => None,
             };
-            let advice = obstacle.and_then(|obstacle| extensions.advice(&child.kind, obstacle));
+            let advice = obstacle.and_then(|obstacle| {
+                extensions.iter().find_map(|extension| extension.advice(&child.kind, obstacle))
+            });
             let advice = advice.unwrap_or_default();
             format!("{}{advice}", status.message.trim_end())
         }

@@ -9,7 +9,7 @@ use super::{
     submission_room::SubmissionRoom,
     webhook_probe::WebhookProbe,
 };
-use api::SparkApplication;
+use api::{SparkApplication, names::label};
 use kube::{Resource, ResourceExt};
 use plan::{
     By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, submission_plan::Submitter as Kind,
@@ -57,10 +57,15 @@ struct Planned {
 
 impl Planned {
     fn of(by: By, copies: Copies) -> Self {
-        let (submitter, done) = (by.submitter(), by.progress());
-        let (objects, fallback) = match by {
-            By::Native(objects) => (objects, None),
-            By::Pod { objects, fallback } => (objects, fallback),
+        let (submitter, done, objects, fallback) = match by {
+            By::Native(objects) => {
+                let id = objects.pod["metadata"]["labels"][label::SPARK_APP_SELECTOR].as_str();
+                let done = SubmissionProgress::Succeeded { spark_application_id: id.map(str::to_owned) };
+                (Kind::Native, done, objects, None)
+            }
+            By::Pod { objects, fallback } => {
+                (Kind::SparkSubmit, SubmissionProgress::PodMade, objects, fallback)
+            }
         };
         let pod = Encoded::of(&objects.pod);
         let children = objects.children.into_iter().map(|child| Encoded::of(&child)).collect();

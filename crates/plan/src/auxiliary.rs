@@ -7,7 +7,7 @@
 //! never delays the application: it is done in the background, and retried with growing pauses if it fails.
 
 use crate::{
-    Policy, between,
+    Plan, Policy, between,
     extension::{Extensions, View},
     merge_patch,
 };
@@ -123,10 +123,6 @@ impl AuxiliaryObject {
         };
         Some((owner.name.clone(), auxiliary))
     }
-
-    fn content(&self) -> Value {
-        serde_json::from_str(&self.content).expect("it was JSON before")
-    }
 }
 
 /// Returns the application that controls an object, of the `owners` of the object.
@@ -170,7 +166,8 @@ fn certificates(tls: &Value) -> Value {
 /// Labels and annotations that other programs have added are kept as long as the run is the same, because cloud
 /// controllers write some. If the object belongs to another run, they are removed.
 pub fn mend(wanted: &Value, there: &AuxiliaryObject, extensions: &Extensions) -> Option<Value> {
-    let (is, mut should) = (there.content(), content(&there.child.kind, wanted, extensions));
+    let is: Value = serde_json::from_str(&there.content).expect("it was JSON before");
+    let mut should = content(&there.child.kind, wanted, extensions);
     let run = |content: &Value| content["metadata"]["labels"][label::SUBMISSION_ID].clone();
     if run(&is) == run(&should) {
         for field in ["labels", "annotations"] {
@@ -202,20 +199,12 @@ fn entries(map: &Value) -> Map<String, Value> {
 }
 
 impl View<'_> {
-    const fn exposure(&self) -> &Exposure {
-        &self.policy.submission.exposure
-    }
-
-    /// Returns the actions for the Services and Ingresses of the application and the objects of extensions, and after which
-    /// time to compare them again. `status` is the status that is about to be recorded; `of_extensions` are the objects that
-    /// its run should have for extensions.
-    pub(crate) fn auxiliary_plan(
-        &self,
-        status: &SparkApplicationStatus,
-        of_extensions: Vec<Value>,
-    ) -> (Vec<AuxiliaryAction>, Option<Duration>) {
-        let (state, seen, admins) = (status.application_state.state, &self.seen.auxiliary, self.exposure());
-        let mut wake: Option<Duration> = None;
+    /// Adds the actions for the Services and Ingresses of the application and the objects of extensions to a plan that is
+    /// complete but for them, and the time after which to compare them again. `of_extensions` are the objects that the run in
+    /// the plan's status should have for extensions.
+    pub(crate) fn plan_auxiliary(&self, plan: &mut Plan, of_extensions: Vec<Value>) {
+        let (status, seen, admins) = (&plan.status, &self.seen.auxiliary, &self.policy.submission.exposure);
+        let (state, mut wake) = (status.application_state.state, plan.wake);
         let mut is_due = |child: &ObjectKey| {
             let Some(tried) = seen.tries.get(child) else { return true };
             let rest = tried.pause().saturating_sub(between(tried.last, self.now));
@@ -237,16 +226,12 @@ impl View<'_> {
         let unwanted = self.there().filter(|object| !object.terminating).filter(is_unwanted);
         let unwanted = unwanted.map(|object| &object.child).filter(|child| is_due(child)).cloned();
         let mut actions: Vec<_> = unwanted.map(AuxiliaryAction::Delete).collect();
-        if !state.is_followed() {
-            return (actions, wake);
-        }
         let all: BTreeMap<_, _> = self.there().map(|object| (&object.child, object)).collect();
-        let is_watched =
-            |object: &Value| ObjectKey::of(object).is_some_and(|key| !seen.unwatched.contains(&key.kind));
-        let of_extensions = of_extensions.into_iter().filter(is_watched);
-        for object in wanted(self.application, status, admins).into_iter().chain(of_extensions) {
+        let wanted = || wanted(self.application, status, admins).into_iter().chain(of_extensions);
+        for object in state.is_followed().then(wanted).into_iter().flatten() {
             let Some(child) = ObjectKey::of(&object) else { continue };
             let next = match all.get(&child) {
+                _ if !is_of_core(&child.kind) && seen.unwatched.contains(&child.kind) => None,
                 Some(there) if there.terminating => None,
                 Some(there) => mend(&object, there, &self.policy.extensions).map(AuxiliaryAction::Mend),
                 None if seen.has_made(&child, status) => None,
@@ -254,7 +239,7 @@ impl View<'_> {
             };
             actions.extend(next.filter(|_| is_due(&child)));
         }
-        (actions, wake)
+        (plan.auxiliary, plan.wake) = (actions, wake);
     }
 
     /// Returns the Services, Ingresses and objects of extensions of the application.
@@ -266,7 +251,7 @@ impl View<'_> {
     /// Removes the web UI's address from the status of an application that has ended, unless the Service and the Ingress of
     /// the web UI are kept.
     pub(crate) fn note_end(&self, status: &mut SparkApplicationStatus) {
-        let admins = self.exposure();
+        let admins = &self.policy.submission.exposure;
         if admins.ends_with_run || ui(self.application, admins).is_none() {
             forget_ui(status);
         }
@@ -274,7 +259,8 @@ impl View<'_> {
 
     /// Writes the addresses of the web UI to the status, as far as the Service and the Ingress of the web UI exist.
     pub(crate) fn note_ui(&self, status: &mut SparkApplicationStatus) {
-        let Some(exposed) = ui(self.application, self.exposure()) else { return forget_ui(status) };
+        let exposed = ui(self.application, &self.policy.submission.exposure);
+        let Some(exposed) = exposed else { return forget_ui(status) };
         let standing = |key: &ObjectKey| self.there().find(|there| there.child == *key);
         let is_made = |key: &ObjectKey| standing(key).is_some() || self.seen.auxiliary.has_made(key, status);
         let service = ObjectKind::SERVICE.named(&*exposed.service);
@@ -349,14 +335,10 @@ fn kept(
     ui(application, admins).into_iter().chain(others(application, admins)).flat_map(of_exposed).collect()
 }
 
-/// The addresses (see [`addresses`]) of the Ingresses of an application that are made or kept now.
+/// The addresses (see [`addresses`]) of the Ingresses of an application that are made or kept now, and of each whether it is
+/// that of the web UI, which the admin's format makes; `spec.driverIngressOptions` names the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AskedAddresses {
-    /// What the admin's format makes the address of the web UI.
-    pub of_ui: Vec<String>,
-    /// What `spec.driverIngressOptions` names.
-    pub chosen: Vec<String>,
-}
+pub struct AskedAddresses(pub Vec<(String, bool)>);
 
 impl AskedAddresses {
     pub fn of(application: &SparkApplication, admins: &Exposure) -> Self {
@@ -368,41 +350,36 @@ impl AskedAddresses {
         let status = application.status.as_ref().unwrap_or(&unknown);
         let kept = kept(application, status, admins);
         let is_kept = |ingress: &Value| ObjectKey::of(ingress).is_some_and(|it| kept.contains(&it));
-        let of_exposed = |exposed: ExposedPort| {
+        let of_ui = ui(application, admins).map(|exposed| (exposed, true));
+        let chosen = others(application, admins).map(|exposed| (exposed, false));
+        let of_exposed = |(exposed, is_of_ui): (ExposedPort, bool)| {
             let ingress = ingress(application, status, &exposed).filter(is_kept);
-            ingress.as_ref().map(addresses).unwrap_or_default()
+            let addresses = ingress.as_ref().map(addresses).unwrap_or_default();
+            addresses.into_iter().map(move |address| (address, is_of_ui))
         };
-        Self {
-            of_ui: ui(application, admins).map(of_exposed).unwrap_or_default(),
-            chosen: others(application, admins).flat_map(of_exposed).collect(),
-        }
-    }
-
-    pub const fn is_empty(&self) -> bool {
-        self.of_ui.is_empty() && self.chosen.is_empty()
+        Self(of_ui.into_iter().chain(chosen).flat_map(of_exposed).collect())
     }
 
     /// Whether another application cannot have `address`, which is that of its web UI if `is_of_ui`. An address that the
     /// admin's format gives to a web UI is nothing that others may choose.
     pub fn takes(&self, address: &str, is_of_ui: bool) -> bool {
-        let has = |addresses: &[String]| addresses.iter().any(|one| one == address);
-        has(&self.of_ui) || !is_of_ui && has(&self.chosen)
+        self.0.iter().any(|(own, is_own_ui)| own == address && (*is_own_ui || !is_of_ui))
     }
 }
 
-/// Returns the objects that a reconcile has to create itself once a driver called `driver` exists: the
+/// Returns the object that a reconcile has to create itself once a driver called `driver` exists: the
 /// PodDisruptionBudget that keeps the driver on its node while the node is drained. As in Kubeflow's operator, it has the
 /// name of the driver's pod, and at least one driver must be available.
-pub fn of(application: &SparkApplication, driver: &str, policy: &Policy) -> Vec<Value> {
-    if !policy.has_driver_pdb || application.spec.driver_pod_disruption_budget != Some(true) {
-        return Vec::new();
-    }
-    let labels = json!({label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER});
-    let budget = json!({
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": driver},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
-    });
-    vec![owned(budget, application, None, label::LAUNCHED_BY)]
+pub fn budget(application: &SparkApplication, driver: &str, policy: &Policy) -> Option<Value> {
+    let is_wanted = policy.has_driver_pdb && application.spec.driver_pod_disruption_budget == Some(true);
+    is_wanted.then(|| {
+        let labels = json!({label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER});
+        let budget = json!({
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": driver},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+        });
+        owned(budget, application, None, label::LAUNCHED_BY)
+    })
 }

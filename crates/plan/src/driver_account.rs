@@ -3,9 +3,15 @@
 
 use crate::{
     Policy,
+    copies::Copies,
     extension::{ComingRun, Prepared},
 };
-use api::{Role, SparkApplication, names::conf, stated};
+use api::{
+    Role, SparkApplication,
+    names::{annotation, conf},
+    stated,
+};
+use kube_core::ResourceExt;
 use std::borrow::Cow;
 
 impl Policy {
@@ -24,10 +30,7 @@ impl Policy {
     /// Returns the application with the driver's default account in a copy of its spec. The stored spec stays as it is, and so
     /// does its hash. Spark gives executors the driver's account even if their template names another, so that this one is in
     /// the copy too.
-    pub(crate) fn with_default_account<'a>(
-        &self,
-        application: &'a SparkApplication,
-    ) -> Cow<'a, SparkApplication> {
+    pub fn with_default_account<'a>(&self, application: &'a SparkApplication) -> Cow<'a, SparkApplication> {
         let Some(account) = self.default_account(application) else { return Cow::Borrowed(application) };
         let mut application = application.clone();
         application.spec.driver.pod.service_account = Some(account.to_owned());
@@ -50,7 +53,13 @@ impl Policy {
         application: &'a SparkApplication,
         run: &ComingRun<'_>,
     ) -> Result<Prepared<'a>, String> {
-        let mut prepared = Prepared::of(self.with_default_account(application));
+        /// The annotations by which pods would get a group and a gate: only extensions set them.
+        const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
+        let mut application = self.with_default_account(application);
+        if MARKS.iter().any(|mark| application.annotations().contains_key(*mark)) {
+            application.to_mut().annotations_mut().retain(|key, _| !MARKS.contains(&key.as_str()));
+        }
+        let mut prepared = Prepared { application, objects: Vec::new(), copies: Copies::default() };
         self.extensions.iter().try_for_each(|extension| extension.prepare(&mut prepared, run))?;
         Ok(prepared)
     }

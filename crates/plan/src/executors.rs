@@ -24,21 +24,12 @@ type States = BTreeMap<String, ExecutorState>;
 /// then cause one status write and one event instead of two.
 const STARTING: Duration = Duration::from_secs(5);
 
-/// Returns the time until the first of the new `pods` has been pending for too long to be left out of the status; none
-/// if no pod is starting.
-pub fn starting(pods: &[PodSummary], now: Timestamp) -> Option<Duration> {
-    pods.iter().filter_map(|pod| time_to_start(pod, now)).min()
-}
-
 /// Returns how long a pod may still be pending before it appears in the status; none if the pod has started or the time
 /// is over.
-fn time_to_start(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
+pub(super) fn time_to_start(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
     pod.created.filter(|_| pod.phase == Phase::Pending)?;
     STARTING.checked_sub(driver::age(pod, now)).filter(|rest| !rest.is_zero())
 }
-
-/// The bytes of an entry of `status.executorState` in addition to name and state: quotes, colon, comma.
-const PUNCTUATION: usize = 6;
 
 /// Returns the new `status.executorState` for the present `pods`, and an event for every kind of change.
 ///
@@ -118,7 +109,7 @@ pub fn newly(state: ExecutorState, before: &States, after: &States, limit: usize
 /// Returns the size of an executor's entry in `status.executorState`. All states count as long as `COMPLETED`, so that
 /// an entry's size does not change with its state.
 fn size(name: &str) -> usize {
-    name.len() + "COMPLETED".len() + PUNCTUATION
+    name.len() + r#""":"COMPLETED","#.len()
 }
 
 /// Returns the number at the end of an executor's name. Spark numbers executors in ascending order.

@@ -2,7 +2,7 @@
 //! use. The core knows none by its name: it calls those in [`Policy::extensions`](crate::Policy::extensions).
 
 use crate::{Action, Driver, Observed, Plan, Policy, copies::Copies};
-use api::{ObjectKey, ObjectKind, SparkApplication, names::annotation};
+use api::{ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
 use pods::PodSummary;
 use serde_json::Value;
@@ -13,95 +13,63 @@ use submission::findings::Findings;
 /// makes. Applications with a thousand of them must not keep others waiting.
 pub const AT_ONCE: usize = 100;
 
-/// A feature that changes how applications are run. Each function is pure, and does nothing unless an extension has its own.
-#[expect(unused_variables, reason = "most extensions do without some of the functions")]
+/// A feature that changes how applications are run. Each function is pure. An extension says of each of them what it does, so
+/// that the compiler names those that it has forgotten.
 pub trait Extension: fmt::Debug + Send + Sync {
     /// Returns the kinds of which the cluster has to serve one before `application` is submitted, the preferred one first;
     /// empty if it needs none. They are of named API groups.
-    fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind> {
-        Vec::new()
-    }
+    fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind>;
 
     /// Changes a run that is about to be submitted.
     ///
     /// # Errors
     ///
     /// When the run cannot be submitted: the reason, in words for the user.
-    fn prepare(&self, prepared: &mut Prepared<'_>, run: &ComingRun<'_>) -> Result<(), String> {
-        Ok(())
-    }
+    fn prepare(&self, prepared: &mut Prepared<'_>, run: &ComingRun<'_>) -> Result<(), String>;
 
-    /// Returns the objects that [`prepare`](Self::prepare) may have added to the run with this submission id. `driver` is
-    /// the run's driver; without it, the spec may have been edited since. The admin may have turned the extension off since.
-    fn leftovers(
-        &self,
-        application: &SparkApplication,
-        submission_id: &str,
-        driver: Option<&PodSummary>,
-    ) -> Vec<ObjectKey> {
-        Vec::new()
-    }
+    /// Returns the objects that [`prepare`](Self::prepare) may have added to the run with this submission id of the
+    /// application called `name`. `driver` is the run's driver; without it, the spec may have been edited since. The admin may
+    /// have turned the extension off since.
+    fn leftovers(&self, name: &str, submission_id: &str, driver: Option<&PodSummary>) -> Vec<ObjectKey>;
 
     /// Returns the kinds of objects that are watched, repaired and deleted like Services and Ingresses.
-    fn watched(&self) -> Vec<ObjectKind> {
-        Vec::new()
-    }
+    fn watched(&self) -> Vec<ObjectKind>;
 
     /// Returns those fields of `spec`, the spec of an object of this kind, that the operator sets; none if the kind is not the
     /// extension's.
-    fn content(&self, kind: &ObjectKind, spec: &Value) -> Option<Value> {
-        None
-    }
+    fn content(&self, kind: &ObjectKind, spec: &Value) -> Option<Value>;
 
     /// Returns what `object`, which has this kind, waits for, in words for the user; none if it does not wait, or if the kind
     /// is not the extension's.
-    fn pending(&self, kind: &ObjectKind, object: &Value) -> Option<String> {
-        None
-    }
+    fn pending(&self, kind: &ObjectKind, object: &Value) -> Option<String>;
 
     /// Returns what can be done about `obstacle`, to be written after the API server's own message; none if the kind is not
     /// the extension's.
-    fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
-        None
-    }
+    fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str>;
 
     /// Whether decisions about a run whose driver is `driver` depend on the admin's `spark-defaults.conf`.
-    fn needs_defaults(&self, driver: &PodSummary) -> bool {
-        false
-    }
+    fn needs_defaults(&self, driver: &PodSummary) -> bool;
 
     /// Adds actions, events and the time of the next look to a plan that is complete but for its auxiliary actions. Returns
     /// the objects of [`watched`](Self::watched) kinds that the run in the plan's status should have now.
-    fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value> {
-        Vec::new()
-    }
+    fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value>;
 
     /// Returns what `driver`, which does not run yet, waits for, in words for the user. The reason that its pod reports is
     /// written before it.
-    fn waits_for(&self, driver: &PodSummary, seen: &Observed) -> Option<String> {
-        None
-    }
+    fn waits_for(&self, driver: &PodSummary, seen: &Observed) -> Option<String>;
 
     /// Returns the actions for `pods`, all of one application, that go on without the operator.
-    fn leave(&self, pods: &[&PodSummary]) -> Vec<Action> {
-        Vec::new()
-    }
+    fn leave(&self, pods: &[&PodSummary]) -> Vec<Action>;
 
     /// Returns an empty memory of applications; none if decisions depend on nothing that was decided before.
-    fn memory(&self) -> Option<Box<dyn ExtensionMemory>> {
-        None
-    }
+    fn memory(&self) -> Option<Box<dyn ExtensionMemory>>;
 
     /// Returns the fields of the spec that [`check`](Self::check) reads.
-    fn fields(&self) -> &'static [&'static str] {
-        &[]
-    }
+    fn fields(&self) -> &'static [&'static str];
 
     /// Returns what is wrong with a spec. `fields` is an object with [`fields`](Self::fields), as the user has written them,
     /// and `root` is the path of the spec.
-    fn check(&self, root: &str, fields: &Value) -> Findings {
-        Findings::default()
-    }
+    fn check(&self, root: &str, fields: &Value) -> Findings;
 }
 
 /// The reason why an object cannot be created.
@@ -141,11 +109,6 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Returns the application as it is submitted, before extensions change it.
-    pub fn submitted(&self) -> Cow<'a, SparkApplication> {
-        self.policy.with_default_account(self.application)
-    }
-
     /// Returns the name of the application.
     pub fn name(&self) -> &'a str {
         self.application.metadata.name.as_deref().unwrap_or_default()
@@ -154,6 +117,13 @@ impl<'a> View<'a> {
     /// Returns the uid of the application.
     pub fn uid(&self) -> &'a str {
         self.application.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the objects that extensions may have added to the run with this submission id: see
+    /// [`Extension::leftovers`].
+    pub fn of_extensions(&self, submission_id: &str, driver: Option<&PodSummary>) -> Vec<ObjectKey> {
+        let extensions = self.policy.extensions.iter();
+        extensions.flat_map(|extension| extension.leftovers(self.name(), submission_id, driver)).collect()
     }
 
     /// Returns the pod with the driver's name, if it belongs to the application.
@@ -176,20 +146,6 @@ pub struct Prepared<'a> {
     pub copies: Copies,
 }
 
-impl<'a> Prepared<'a> {
-    /// Returns the run of `application` to which no extension has added anything yet.
-    pub fn of(mut application: Cow<'a, SparkApplication>) -> Self {
-        /// The annotations by which its pods would get a group and a gate: only extensions set them.
-        const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
-        let given = application.metadata.annotations.as_ref();
-        if MARKS.iter().any(|mark| given.is_some_and(|given| given.contains_key(*mark))) {
-            let given = application.to_mut().metadata.annotations.get_or_insert_default();
-            given.retain(|key, _| !MARKS.contains(&key.as_str()));
-        }
-        Self { application, objects: Vec::new(), copies: Copies::default() }
-    }
-}
-
 /// The facts about a run that are known before it is submitted.
 #[derive(Clone, Copy, Debug)]
 pub struct ComingRun<'a> {
@@ -201,53 +157,10 @@ pub struct ComingRun<'a> {
 }
 
 /// The extensions that the operator is built with, also those that the admin has turned off. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct Extensions(Arc<[Arc<dyn Extension>]>);
+pub type Extensions = Arc<[Arc<dyn Extension>]>;
 
-impl Extensions {
-    /// Returns a single extension.
-    pub fn of(extension: impl Extension + 'static) -> Self {
-        let one: Arc<dyn Extension> = Arc::new(extension);
-        Self(Arc::new([one]))
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &(dyn Extension + 'static)> {
-        self.0.iter().map(|extension| &**extension)
-    }
-
-    /// Returns the kinds of objects that all extensions have watched.
-    pub fn watched(&self) -> Vec<ObjectKind> {
-        self.iter().flat_map(Extension::watched).collect()
-    }
-
-    /// Returns the advice of the extension that has this kind: see [`Extension::advice`].
-    pub fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str> {
-        self.iter().find_map(|extension| extension.advice(kind, obstacle))
-    }
-
-    /// Returns the objects that all extensions may have added to a run: see [`Extension::leftovers`].
-    pub fn leftovers(
-        &self,
-        application: &SparkApplication,
-        submission_id: &str,
-        driver: Option<&PodSummary>,
-    ) -> Vec<ObjectKey> {
-        self.iter().flat_map(|extension| extension.leftovers(application, submission_id, driver)).collect()
-    }
-
-    /// Returns the empty memories of all extensions that have one.
-    pub fn memories(&self) -> Vec<Box<dyn ExtensionMemory>> {
-        self.iter().filter_map(Extension::memory).collect()
-    }
-
-    /// Returns the actions of all extensions for pods that go on without the operator: see [`Extension::leave`].
-    pub fn leave(&self, pods: &[&PodSummary]) -> Vec<Action> {
-        self.iter().flat_map(|extension| extension.leave(pods)).collect()
-    }
-}
-
-impl FromIterator<Arc<dyn Extension>> for Extensions {
-    fn from_iter<T: IntoIterator<Item = Arc<dyn Extension>>>(all: T) -> Self {
-        Self(all.into_iter().collect())
-    }
+/// Returns a single extension.
+pub fn only(extension: impl Extension + 'static) -> Extensions {
+    let one: Arc<dyn Extension> = Arc::new(extension);
+    Arc::new([one])
 }

@@ -17,7 +17,7 @@ pub mod quota;
 pub mod submission_plan;
 pub mod takeover;
 
-use api::{ObjectKey, SparkApplicationStatus, names::label};
+use api::{ObjectKey, SparkApplicationStatus};
 use auxiliary::{AuxiliaryAction, AuxiliaryObjects};
 use copies::Copies;
 use events::Event;
@@ -195,27 +195,6 @@ pub enum By {
         /// Why `spark-submit` is needed; none if the admin or the user has chosen `spark-submit`.
         fallback: Option<Reason>,
     },
-}
-
-impl By {
-    /// Returns the submitter that creates the objects.
-    pub const fn submitter(&self) -> Submitter {
-        match self {
-            Self::Native(_) => Submitter::Native,
-            Self::Pod { .. } => Submitter::SparkSubmit,
-        }
-    }
-
-    /// Returns the progress of the submission after all objects have been created.
-    pub fn progress(&self) -> SubmissionProgress {
-        match self {
-            Self::Native(objects) => {
-                let id = objects.pod["metadata"]["labels"][label::SPARK_APP_SELECTOR].as_str();
-                SubmissionProgress::Succeeded { spark_application_id: id.map(str::to_owned) }
-            }
-            Self::Pod { .. } => SubmissionProgress::PodMade,
-        }
-    }
 }
 
 /// The admin's settings on which decisions depend.

@@ -7,11 +7,9 @@
 
 use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube_core::{Expression, Selector, SelectorExt};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    str::FromStr,
-};
+pub use kube_core::Selector;
+use kube_core::{Expression, SelectorExt};
+use std::collections::{BTreeMap, BTreeSet};
 
 pub type Labels = BTreeMap<String, String>;
 
@@ -19,17 +17,13 @@ pub type Labels = BTreeMap<String, String>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespaces {
     names: BTreeSet<String>,
-    labels: Option<Labelled>,
+    labels: Option<Selector>,
 }
-
-/// A choice of namespaces by their labels, in the syntax of `kubectl get namespaces --selector`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Labelled(Selector);
 
 impl Namespaces {
     /// Chooses the namespaces in `names` and those that match `labelled`. Chooses all if neither is given, or if
     /// `names` contains an empty name, which means all namespaces in Kubeflow's operator.
-    pub fn new(names: impl IntoIterator<Item = String>, labelled: Option<Labelled>) -> Self {
+    pub fn new(names: impl IntoIterator<Item = String>, labelled: Option<Selector>) -> Self {
         let names: BTreeSet<_> = names.into_iter().collect();
         if names.contains("") { Self::default() } else { Self { names, labels: labelled } }
     }
@@ -48,8 +42,7 @@ impl Namespaces {
     /// Whether the namespace `name` is chosen; `labels` returns its labels, if they are known.
     pub fn include(&self, name: &str, labels: impl FnOnce() -> Option<Labels>) -> bool {
         let is_all = self.names.is_empty() && self.labels.is_none();
-        let is_labelled =
-            |Labelled(selector): &Labelled| labels().is_some_and(|labels| selector.matches(&labels));
+        let is_labelled = |selector: &Selector| labels().is_some_and(|labels| selector.matches(&labels));
         is_all || self.names.contains(name) || self.labels.as_ref().is_some_and(is_labelled)
     }
 
@@ -58,35 +51,31 @@ impl Namespaces {
     pub fn selectors(&self) -> Vec<LabelSelector> {
         let named = Expression::In(label::NAMESPACE_NAME.to_owned(), self.names.clone());
         let named = (!self.names.is_empty()).then(|| Selector::from(named));
-        let labelled = self.labels.clone().map(|Labelled(selector)| selector);
-        named.into_iter().chain(labelled).map(LabelSelector::from).collect()
+        named.into_iter().chain(self.labels.clone()).map(LabelSelector::from).collect()
     }
 }
 
-impl FromStr for Labelled {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let read = |text: &str| {
-            let why = "is not a label selector (try `team=data` or `team in (data, science)`)";
-            expression(text).ok_or_else(|| format!("`{text}` {why}"))
-        };
-        let mut expressions = requirements(text).map(read).collect::<Result<Vec<_>, _>>()?;
-        // The order of requirements has no meaning, so two selectors that differ only in order must be equal.
-        expressions.sort();
-        expressions.dedup();
-        Ok(Self(expressions.into_iter().collect()))
-    }
-}
-
-/// Splits the text at the commas outside parentheses.
-fn requirements(text: &str) -> impl Iterator<Item = &str> {
+/// Parses a choice of namespaces by their labels, in the syntax of `kubectl get namespaces --selector`.
+///
+/// # Errors
+///
+/// When a requirement has not that syntax: which one.
+pub fn selector(text: &str) -> Result<Selector, String> {
+    let read = |text: &str| {
+        let why = "is not a label selector (try `team=data` or `team in (data, science)`)";
+        expression(text).ok_or_else(|| format!("`{text}` {why}"))
+    };
+    // The requirements are separated by commas outside parentheses.
     let mut depth = 0_i32;
-    text.split(move |c| {
+    let requirements = text.split(|c| {
         depth += i32::from(c == '(') - i32::from(c == ')');
         c == ',' && depth <= 0
-    })
-    .map(str::trim)
+    });
+    let mut expressions = requirements.map(str::trim).map(read).collect::<Result<Vec<_>, _>>()?;
+    // The order of requirements has no meaning, so two selectors that differ only in order must be equal.
+    expressions.sort();
+    expressions.dedup();
+    Ok(expressions.into_iter().collect())
 }
 
 /// Parses one of `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (value,…)`, `key notin (value,…)`. Returns
@@ -100,10 +89,8 @@ fn expression(text: &str) -> Option<Expression> {
         let value = value.trim();
         (value.is_empty() || is_word(value)).then(|| value.to_owned())
     };
-    if let Some(begin) = text.find('(') {
-        let (words, list) = text.split_at(begin);
-        let list = list.trim().strip_prefix('(')?.strip_suffix(')')?;
-        let values: BTreeSet<_> = list.split(',').map(value).collect::<Option<_>>()?;
+    if let Some((words, list)) = text.split_once('(') {
+        let values: BTreeSet<_> = list.strip_suffix(')')?.split(',').map(value).collect::<Option<_>>()?;
         return match words.split_whitespace().collect::<Vec<_>>()[..] {
             [name, "in"] => Some(Expression::In(key(name)?, values)),
             [name, "notin"] => Some(Expression::NotIn(key(name)?, values)),
@@ -136,7 +123,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn namespaces(names: &[&str], labelled: &str) -> Namespaces {
-        let labelled = (!labelled.is_empty()).then(|| labelled.parse().unwrap());
+        let labelled = (!labelled.is_empty()).then(|| selector(labelled).unwrap());
         Namespaces::new(names.iter().map(|&name| name.to_owned()), labelled)
     }
 
@@ -208,7 +195,7 @@ mod tests {
             let expected = json!([{"matchExpressions": [expected]}]);
             assert_eq!(selectors(&namespaces(&[], text)), expected, "{text}");
         }
-        assert_eq!("b in (x,y),!c,a=1".parse::<Labelled>(), "a==1, b in (y, x) ,!c,!c".parse());
+        assert_eq!(selector("b in (x,y),!c,a=1"), selector("a==1, b in (y, x) ,!c,!c"));
         for text in [
             "",
             "a,",
@@ -223,7 +210,7 @@ mod tests {
             "a=ü",
             "a like (b)",
         ] {
-            assert!(text.parse::<Labelled>().is_err(), "{text}");
+            assert!(selector(text).is_err(), "{text}");
         }
     }
 }

@@ -85,7 +85,22 @@ impl PodRequests {
         let spark = Spark { spec, conf: Conf(properties.into_map(), Line::nearest(&spec.spark_version).0) };
         let driver = planned(&spark, Role::Driver, driver)?;
         let executor = planned(&spark, Role::Executor, executor)?;
-        let (is_dynamic, initial, greatest) = spark.executors()?;
+        let number = |number: i32| u32::try_from(number).unwrap_or(0);
+        let instances = spark.count(conf::EXECUTOR_INSTANCES)?;
+        let is_dynamic =
+            spark.conf.boolean(conf::DYNAMIC_ALLOCATION).map_err(|problem| spark.unknown(problem))?;
+        let is_dynamic = is_dynamic == Some(true);
+        // As Spark's `SchedulerBackendUtils` and `Utils.getDynamicAllocationInitialExecutors`.
+        let (initial, greatest) = if is_dynamic {
+            let least = spark.count(conf::DYNAMIC_ALLOCATION_MIN)?;
+            let initial = [least, spark.count(conf::DYNAMIC_ALLOCATION_INITIAL)?, instances];
+            let initial = number(initial.into_iter().flatten().max().unwrap_or(0));
+            let most = spark.count(conf::DYNAMIC_ALLOCATION_MAX)?;
+            (initial, most.map_or(initial.max(1), number))
+        } else {
+            let instances = number(instances.unwrap_or(INSTANCES));
+            (instances, instances)
+        };
         Ok(Self {
             driver,
             executor,
@@ -138,8 +153,9 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     let mut pod = Pod::deserialize(&customized).map_err(|error| failed(error.to_string()))?;
     let metadata = mem::take(&mut pod.metadata);
     if let Some(container) = pod.spec.as_mut().and_then(|spec| spec.containers.get_mut(sparks)) {
+        let cores = spark.conf.raw(&conf::spark(role, conf::CORES)).unwrap_or("1");
         let limits = container.resources.get_or_insert_default().limits.get_or_insert_default();
-        limits.entry("cpu".to_owned()).or_insert_with(|| Quantity(spark.cores(role).to_owned()));
+        limits.entry("cpu".to_owned()).or_insert_with(|| Quantity(cores.trim().to_owned()));
     }
     let with_properties = |entries: Option<BTreeMap<String, String>>, prefix: &str| {
         let prefix = conf::kubernetes(role, prefix);
@@ -163,13 +179,10 @@ impl Error {
     pub fn findings(self, asker: &str) -> Vec<Invalid> {
         let (field, why) = match self {
             Self::Refused(Refusal(invalid)) => return invalid,
-            Self::Unknown { field, why } => (
-                field,
-                format!(
-                    "{}, and {asker} ask for it before Spark runs: write it out",
-                    excerpt::explanation(why)
-                ),
-            ),
+            Self::Unknown { field, why } => {
+                let why = excerpt::explanation(why);
+                (field, format!("{why}, and {asker} ask for it before Spark runs: write it out"))
+            }
             Self::NoPod { role, why } => (format!("spec.{}", role.as_str()), excerpt::explanation(why)),
         };
         vec![Invalid { field, why }]
@@ -187,30 +200,6 @@ struct Spark<'a> {
 }
 
 impl Spark<'_> {
-    /// Returns the number of cores that Spark uses in the role's container.
-    fn cores(&self, role: Role) -> &str {
-        self.conf.raw(&conf::spark(role, conf::CORES)).unwrap_or("1").trim()
-    }
-
-    /// Returns whether dynamic allocation is on, so that the number of executors follows the work, the number of executors that
-    /// the driver creates at first (as Spark's `SchedulerBackendUtils` and `Utils.getDynamicAllocationInitialExecutors`), and
-    /// the greatest number: see [`PodRequests::greatest`].
-    fn executors(&self) -> Result<(bool, u32, u32), Error> {
-        let number = |number: i32| u32::try_from(number).unwrap_or(0);
-        let instances = self.count(conf::EXECUTOR_INSTANCES)?;
-        let is_dynamic =
-            self.conf.boolean(conf::DYNAMIC_ALLOCATION).map_err(|problem| self.unknown(problem))?;
-        if is_dynamic != Some(true) {
-            let instances = number(instances.unwrap_or(INSTANCES));
-            return Ok((false, instances, instances));
-        }
-        let least = self.count(conf::DYNAMIC_ALLOCATION_MIN)?;
-        let initial = self.count(conf::DYNAMIC_ALLOCATION_INITIAL)?;
-        let initial = number([least, initial, instances].into_iter().flatten().max().unwrap_or(0));
-        let most = self.count(conf::DYNAMIC_ALLOCATION_MAX)?;
-        Ok((true, initial, most.map_or(initial.max(1), number)))
-    }
-
     fn count(&self, key: &str) -> Result<Option<i32>, Error> {
         self.conf.int(key).map_err(|problem| self.unknown(problem))
     }

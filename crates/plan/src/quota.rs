@@ -16,20 +16,15 @@ use pods::{Amounts, PodClaim, is_counted};
 use submission::{SubmissionEnvironment, findings::Invalid, run::Run};
 use validation::is_same_run;
 
-/// Several pods that ask for the same resources.
-#[derive(Clone, Debug)]
-struct Pods {
-    each: PodClaim,
-    number: u32,
-}
-
 /// The pods of an application: driver, executors and, if there is one, the submission pod, which runs before the
 /// executors. The driver of a SparkConnect is its server.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    submission: Option<Pods>,
-    driver: Pods,
-    executors: Pods,
+    submission: Option<PodClaim>,
+    driver: Option<PodClaim>,
+    executor: PodClaim,
+    /// The number of executors.
+    executors: u32,
     /// Whether dynamic allocation changes the number of executors with the work.
     is_dynamic: bool,
 }
@@ -63,10 +58,20 @@ pub fn exceeded(
     says_numbers: bool,
 ) -> Vec<Invalid> {
     let defaults = &submission_environment.defaults;
+    // None if the operator creates the driver itself, and for an application that cannot be submitted at all: the user is
+    // informed when the submission is tried.
+    let submission_pod = || {
+        let mut application = new.clone();
+        // An application that is not stored yet has no uid, but the owner references of its pods need one.
+        application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
+        let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
+        let chosen = choose(&application, &run, submission_environment, policy, now).ok()?;
+        let By::Pod { objects, .. } = chosen.request.by else { return None };
+        serde_json::from_value(objects.pod).ok().map(PodClaim::of)
+    };
     let claim = || {
         let requests = PodRequests::of(new, defaults)?;
-        let submission = submission_pod(new, submission_environment, policy);
-        let submission = submission.map(|each| Pods { each, number: 1 });
+        let submission = submission_pod();
         Ok::<_, Error>(Claim { submission, ..Claim::without_submission(requests) })
     };
     let own = || {
@@ -129,10 +134,8 @@ pub fn present_sum(application: &SparkApplication) -> Option<Amounts> {
 }
 
 fn has_driver(application: &SparkApplication) -> bool {
-    matches!(
-        application.state(),
-        State::Submitted | State::Running | State::Unknown | State::Invalidating | State::Suspending
-    )
+    let state = application.state();
+    state.is_followed() || matches!(state, State::Invalidating | State::Suspending)
 }
 
 /// Returns the number of executors that have not ended.
@@ -148,54 +151,28 @@ impl Claim {
         let PodRequests { driver, executor, greatest, is_dynamic, .. } = requests;
         Self {
             submission: None,
-            driver: Pods { each: driver.claim, number: 1 },
-            executors: Pods { each: executor.claim, number: greatest },
+            driver: Some(driver.claim),
+            executor: executor.claim,
+            executors: greatest,
             is_dynamic,
         }
     }
 
-    /// Reduces the claim to the pods that there are.
-    pub fn at_present(mut self, has_driver: bool, executors: u32) -> Self {
-        self.submission = None;
-        self.driver.number = has_driver.into();
-        self.executors.number = executors;
-        self
+    /// Reduces a claim without a submission pod to the pods that there are.
+    pub fn at_present(self, has_driver: bool, executors: u32) -> Self {
+        Self { driver: self.driver.filter(|_| has_driver), executors, ..self }
     }
 
     /// Returns the largest amount of the limited resource that the pods use at the same time: the submission pod has
     /// ended before executors exist.
     fn amount(&self, limit: &Limit) -> i128 {
-        let submission = self.submission.as_ref().map_or(0, |pods| pods.amount(limit));
-        self.driver.amount(limit).saturating_add(submission.max(self.executors.amount(limit)))
-    }
-}
-
-/// Returns the submission pod; none if the operator creates the driver itself. None is also returned for an application
-/// that cannot be submitted at all: the user is informed when the submission is tried.
-fn submission_pod(
-    application: &SparkApplication,
-    submission_environment: &SubmissionEnvironment,
-    policy: &Policy,
-) -> Option<PodClaim> {
-    let mut application = application.clone();
-    // An application that is not stored yet has no uid, but the owner references of its pods need one.
-    application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
-    let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
-    let chosen = choose(&application, &run, submission_environment, policy, now).ok()?;
-    let By::Pod { objects, .. } = chosen.request.by else { return None };
-    serde_json::from_value(objects.pod).ok().map(PodClaim::of)
-}
-
-impl Pods {
-    /// Returns how much of the limited resource all of these pods use.
-    fn amount(&self, limit: &Limit) -> i128 {
-        self.of_each(limit).unwrap_or(0).saturating_mul(self.number.into())
+        let of = |pod: &Option<PodClaim>| pod.as_ref().and_then(|pod| limit.of_pod(pod)).unwrap_or(0);
+        of(&self.driver).saturating_add(of(&self.submission).max(self.of_executors(limit)))
     }
 
-    /// Returns how much of the limited resource one pod uses; none if the quota does not count these pods.
-    fn of_each(&self, limit: &Limit) -> Option<i128> {
-        let is_counted = limit.quota.spec.as_ref().is_some_and(|quota| self.each.is_counted_by(quota));
-        is_counted.then(|| self.each.amount(limit.key))
+    /// Returns how much of the limited resource all executors use.
+    fn of_executors(&self, limit: &Limit) -> i128 {
+        limit.of_pod(&self.executor).unwrap_or(0).saturating_mul(self.executors.into())
     }
 }
 
@@ -203,6 +180,12 @@ impl<'a> Limit<'a> {
     fn of(quota: &'a ResourceQuota) -> impl Iterator<Item = Self> {
         let hard = quota.spec.iter().flat_map(|spec| spec.hard.iter().flatten());
         hard.map(move |(key, Quantity(hard))| Self { quota, key, hard })
+    }
+
+    /// Returns how much of the limited resource a pod uses; none if the quota does not count it.
+    fn of_pod(&self, pod: &PodClaim) -> Option<i128> {
+        let is_counted = self.quota.spec.as_ref().is_some_and(|quota| pod.is_counted_by(quota));
+        is_counted.then(|| pod.amount(self.key))
     }
 
     /// Returns a finding if `claim` exceeds the limit. The amounts that `own`, the present pods of the same
@@ -227,28 +210,27 @@ impl<'a> Limit<'a> {
             format!("that is more than there is left (`kubectl describe resourcequota {name}`)")
         };
         let wait = if says_numbers && asked > hard { "" } else { ", or wait until others have ended" };
-        let why = format!(
-            "the application asks for {} ({}); {room}: {}{wait}",
-            self.words(asked),
-            self.parts(claim),
-            self.less(claim),
-        );
+        let (asked, parts, less) = (self.words(asked), self.parts(claim), self.less(claim));
+        let why = format!("the application asks for {asked} ({parts}); {room}: {less}{wait}");
         Some(Invalid { field: format!("ResourceQuota {name}: {}", self.key), why })
     }
 
     /// Returns a text with the amounts of the driver and of the executors, or of the driver and of the submission pod
     /// if that pod asks for more than the executors.
     fn parts(&self, claim: &Claim) -> String {
-        let all = |pods: &Pods| self.words(pods.amount(self));
-        let is_larger = |pods: &&Pods| pods.amount(self) > claim.executors.amount(self);
-        if let Some(submission) = claim.submission.as_ref().filter(is_larger) {
-            return format!("driver {}, submission pod {}", all(&claim.driver), all(submission));
+        let amount = |pod: &PodClaim| Some(self.words(self.of_pod(pod)?));
+        let driver = claim.driver.as_ref().and_then(amount);
+        let submission = claim.submission.as_ref();
+        let is_larger = |pod: &&PodClaim| self.of_pod(pod) > Some(claim.of_executors(self));
+        if let Some(submission) = submission.filter(is_larger).and_then(amount) {
+            let driver = driver.unwrap_or_else(|| self.words(0));
+            return format!("driver {driver}, submission pod {submission}");
         }
-        let driver = claim.driver.of_each(self).map(|each| format!("driver {}", self.words(each)));
-        let number = claim.executors.number;
-        let executors = claim.executors.of_each(self).filter(|_| number > 0).map(|each| {
+        let driver = driver.map(|driver| format!("driver {driver}"));
+        let number = claim.executors;
+        let executors = amount(&claim.executor).filter(|_| number > 0).map(|each| {
             let (noun, of_each) = if number == 1 { ("executor", "") } else { ("executors", " each") };
-            format!("{number} {noun} {}{of_each}", self.words(each))
+            format!("{number} {noun} {each}{of_each}")
         });
         [driver, executors].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }

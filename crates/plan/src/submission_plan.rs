@@ -1,12 +1,16 @@
 //! Plans the submission of a run: who submits it, the operator itself or Spark's own `spark-submit` in a submission pod, with
 //! which objects, and which objects it may leave behind, which are deleted after its end.
 
-use crate::{By, Policy, SubmitRequest, events, extension};
+use crate::{
+    By, Policy, SubmitRequest, events,
+    extension::{ComingRun, Prepared, View},
+};
 use api::{
     ObjectKey, ObjectKind, SparkApplication,
     names::{annotation, conf, label},
 };
 use jiff::Timestamp;
+use kube_core::ResourceExt;
 use pods::PodSummary;
 use spark_client::{Line, NotNative, possible_children};
 use submission::{
@@ -39,7 +43,7 @@ api::words! {
 /// When the annotation names no submitter, or a submitter that the admin has excluded.
 fn submitter(application: &SparkApplication, policy: &Policy) -> Result<Submitter, String> {
     let refused = |why: String| format!("metadata.annotations[{}]: {why}", annotation::SUBMITTER);
-    let asked = application.metadata.annotations.as_ref().and_then(|all| all.get(annotation::SUBMITTER));
+    let asked = application.annotations().get(annotation::SUBMITTER);
     let asked = asked.map(|text| text.trim().parse::<Submitter>()).transpose().map_err(refused)?;
     match (policy.submitter, asked) {
         (allowed, None | Some(Submitter::Auto)) => Ok(allowed),
@@ -66,69 +70,66 @@ pub struct Chosen {
 pub fn choose(
     application: &SparkApplication,
     run: &Run,
-    submission_environment: &SubmissionEnvironment,
+    around: &SubmissionEnvironment,
     policy: &Policy,
     now: Timestamp,
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
-    let SubmissionEnvironment { served, defaults, .. } = submission_environment;
-    let coming = extension::ComingRun { submission_id: run.id.as_str(), served, defaults };
-    let extension::Prepared { application: prepared, objects: before, copies } =
+    let SubmissionEnvironment { served, defaults, .. } = around;
+    let coming = ComingRun { submission_id: run.id.as_str(), served, defaults };
+    let Prepared { application: prepared, objects: before, copies } =
         policy.prepared(application, &coming)?;
     // The change of an extension was made for these executors, not for others.
     let is_renewable = has_partial_restart(application, defaults, policy)
         && *prepared == *policy.with_default_account(application);
     let application = &*prepared;
     let validated = validate(application).map_err(|refusal| refusal.brief())?;
-    let chosen = |mut by: By, mut notes: Vec<String>| {
-        let (By::Native(objects) | By::Pod { objects, .. }) = &mut by;
-        objects.children.splice(0..0, before);
-        notes.extend(without_webhook(application, policy));
-        notes.extend(without_path(application, &by, policy));
-        let request = SubmitRequest { run: run.clone(), by, copies };
-        Chosen { request, events: notes.into_iter().map(events::submission_note).collect() }
-    };
     let by_pod = |fallback| {
-        let mut objects =
-            submission_pod::objects(validated, run, &policy.submission, submission_environment)?;
+        let mut objects = submission_pod::objects(validated, run, &policy.submission, around)?;
         objects.children.splice(0..0, monitoring::config_map(application, run));
         Ok::<_, String>(By::Pod { objects, fallback })
     };
     let of_field = |field: &str, why: &str| format!("{}: {why}", field_of(&application.spec, "spec", field));
-    if submitter == Submitter::SparkSubmit {
-        return Ok(chosen(by_pod(None)?, Vec::new()));
-    }
-    match submission::objects(validated, run, &policy.submission, submission_environment, now) {
-        Ok((mut objects, note)) => {
+    let native = (submitter != Submitter::SparkSubmit)
+        .then(|| submission::objects(validated, run, &policy.submission, around, now));
+    let (mut by, note) = match native {
+        None => (by_pod(None)?, None),
+        Some(Ok((mut objects, note))) => {
             if is_renewable {
                 executor_template::make_renewable(&mut objects, application, run);
             }
-            Ok(chosen(By::Native(objects), Vec::from_iter(note)))
+            (By::Native(objects), note)
         }
-        Err(NotNative::Refused { field, why }) => Err(of_field(&field, &why)),
-        Err(NotNative::Fallback { reason, field, why }) if submitter == Submitter::Auto => {
+        Some(Err(NotNative::Refused { field, why })) => return Err(of_field(&field, &why)),
+        Some(Err(NotNative::Fallback { reason, field, why })) if submitter == Submitter::Auto => {
             let why = of_field(&field, &why);
             let note = format!("submitted by spark-submit in a pod, since only that can do this: {why}");
-            Ok(chosen(by_pod(Some(reason))?, vec![note]))
+            (by_pod(Some(reason))?, Some(note))
         }
-        Err(NotNative::Fallback { field, why, .. }) => Err(format!(
-            "{}, which only spark-submit can do: change it, or let spark-submit do it (--submitter=auto)",
-            of_field(&field, &why)
-        )),
-    }
+        Some(Err(NotNative::Fallback { field, why, .. })) => {
+            let why = of_field(&field, &why);
+            let help = "change it, or let spark-submit do it (--submitter=auto)";
+            return Err(format!("{why}, which only spark-submit can do: {help}"));
+        }
+    };
+    let (By::Native(objects) | By::Pod { objects, .. }) = &mut by;
+    objects.children.splice(0..0, before);
+    let notes = [note, without_webhook(application, policy), without_path(application, &by, policy)];
+    let events = notes.into_iter().flatten().map(events::submission_note).collect();
+    Ok(Chosen { request: SubmitRequest { run: run.clone(), by, copies }, events })
 }
 
 /// Whether edits of what executors have from their template are to leave the next run of `application` alone. `defaults` is the
 /// text of the admin's `spark-defaults.conf`. Kueue suspends an application after such an edit anyway, and a set of executors
 /// is made from one template for good.
 fn has_partial_restart(application: &SparkApplication, defaults: &str, policy: &Policy) -> bool {
-    let metadata = &application.metadata;
-    let annotated = |key: &str| metadata.annotations.as_ref()?.get(key);
-    let is_queued = metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::QUEUE_NAME));
-    let is_of_kueue = is_queued || annotated(annotation::ELASTIC_JOB).is_some();
+    let annotations = application.annotations();
+    let is_of_kueue = application.labels().contains_key(label::QUEUE_NAME)
+        || annotations.contains_key(annotation::ELASTIC_JOB);
     let names_allocator = application.spec.spark_conf.contains_key(conf::PODS_ALLOCATOR)
         || defaults.contains(conf::PODS_ALLOCATOR);
-    let is_asked = annotated(annotation::PARTIAL_RESTART).map_or(policy.partial_restart, |is| is == "true");
+    let is_asked =
+        annotations.get(annotation::PARTIAL_RESTART).map_or(policy.partial_restart, |is| is == "true");
     is_asked && !is_of_kueue && !names_allocator
 }
 
@@ -166,75 +167,63 @@ fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<St
     })
 }
 
-/// Returns the objects that the operator may have created for `run` in addition to pods: those that
-/// [`objects`](submission::objects) returns in addition to the driver's pod, or the ConfigMap of the submission
-/// pod; the ConfigMap of monitoring; and what extensions have added.
-///
-/// The objects are found by their names. The names follow from the application and the run, not from the admin's
-/// configuration, which may have changed since. (To find the objects by label, the operator would need the right to
-/// list all ConfigMaps and claims, and would have to list those of the namespace for every run that ends.) Before an
-/// object is deleted, the caller has to check its owner.
-///
-/// The names of claims depend on all volumes of the driver. They are taken from `driver`, the pod of the run's driver.
-/// Without `driver`, the names are computed from `submission_environment`: they are exact if it equals that of the
-/// submission, otherwise a best guess. Claims whose name the user has chosen are not returned: they may belong to
-/// another user.
-pub fn children(
-    application: &SparkApplication,
-    run: &Run,
-    policy: &Policy,
-    submission_environment: &SubmissionEnvironment,
-    driver: Option<&PodSummary>,
-) -> Vec<ObjectKey> {
-    let name = application.metadata.name.as_deref().unwrap_or_default();
-    let ids = run.ids();
-    let possible = possible_children(name, &ids);
-    let config_map = driver.and_then(|driver| driver.driver_config_map.as_ref());
-    let is_native = config_map.map(|config_map| possible.iter().any(|child| child.name == *config_map));
-    let (by_operator, by_pod) = match (is_native, submitter(application, policy)) {
-        (Some(is_native), _) => (is_native, !is_native),
-        (None, Ok(Submitter::Native)) => (true, false),
-        (None, Ok(Submitter::SparkSubmit)) => (false, true),
-        // With `auto`, either the operator or a submission pod may have submitted the run, so the objects of both are
-        // possible.
-        (None, Ok(Submitter::Auto) | Err(_)) => (true, true),
-    };
-
-    let mut named: Vec<_> =
-        monitoring::config_map(application, run).iter().filter_map(ObjectKey::of).collect();
-    named.extend(policy.extensions.leftovers(application, run.id.as_str(), driver));
-    if by_operator {
-        let has_policy = Line::nearest(&application.spec.spark_version).0 >= Line::V4_2;
-        let is_known = |child: &ObjectKey| has_policy || child.kind != ObjectKind::NETWORK_POLICY;
-        named.extend(possible.into_iter().filter(is_known));
-        let is_ours = |claim: &ObjectKey| claim.name.contains(&ids.prefix);
-        let claims = match driver.filter(|_| is_native.is_some()) {
-            Some(driver) => {
-                driver.claims.iter().map(|name| ObjectKind::PERSISTENT_VOLUME_CLAIM.named(name)).collect()
-            }
-            None => planned_claims(application, run, policy, submission_environment),
+impl View<'_> {
+    /// Returns the objects that the operator may have created for `run` in addition to pods: those that
+    /// [`objects`](submission::objects) returns in addition to the driver's pod, or the ConfigMap of the submission
+    /// pod; the ConfigMap of monitoring; and what extensions have added.
+    ///
+    /// The objects are found by their names. The names follow from the application and the run, not from the admin's
+    /// configuration, which may have changed since. (To find the objects by label, the operator would need the right to
+    /// list all ConfigMaps and claims, and would have to list those of the namespace for every run that ends.) Before an
+    /// object is deleted, the caller has to check its owner.
+    ///
+    /// The names of claims depend on all volumes of the driver. They are taken from `driver`, the pod of the run's driver.
+    /// Without `driver`, the names are computed from the present submission environment: they are exact if it equals that
+    /// of the submission, otherwise a best guess. Claims whose name the user has chosen are not returned: they may belong to
+    /// another user.
+    pub fn children(&self, run: &Run, driver: Option<&PodSummary>) -> Vec<ObjectKey> {
+        let ids = run.ids();
+        let possible = possible_children(self.name(), &ids);
+        let config_map = driver.and_then(|driver| driver.driver_config_map.as_ref());
+        let is_native = config_map.map(|config_map| possible.iter().any(|child| child.name == *config_map));
+        let (by_operator, by_pod) = match (is_native, submitter(self.application, self.policy)) {
+            (Some(is_native), _) => (is_native, !is_native),
+            (None, Ok(Submitter::Native)) => (true, false),
+            (None, Ok(Submitter::SparkSubmit)) => (false, true),
+            // With `auto`, either the operator or a submission pod may have submitted the run, so the objects of both are
+            // possible.
+            (None, Ok(Submitter::Auto) | Err(_)) => (true, true),
         };
-        named.extend(claims.into_iter().filter(is_ours));
-    }
-    if by_pod {
-        named.push(submission_pod::config_map(&submission_pod::name(application, run)));
-    }
-    named
-}
 
-/// Returns the claims that are created for the driver of `run`; empty if its submission cannot be planned.
-fn planned_claims(
-    application: &SparkApplication,
-    run: &Run,
-    policy: &Policy,
-    submission_environment: &SubmissionEnvironment,
-) -> Vec<ObjectKey> {
-    let SubmissionEnvironment { defaults, environment, .. } = submission_environment;
-    let Ok(application) = validate(application) else { return Vec::new() };
-    let planned =
-        native(application, run, &policy.submission, defaults, environment.clone(), Timestamp::UNIX_EPOCH)
-            .and_then(|submission| spark_client::objects(&submission));
-    let children = planned.map(|objects| objects.children).unwrap_or_default();
-    let is_claim = |child: &ObjectKey| child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM;
-    children.iter().filter_map(ObjectKey::of).filter(is_claim).collect()
+        let monitoring = monitoring::config_map(self.application, run);
+        let mut named: Vec<_> = monitoring.iter().filter_map(ObjectKey::of).collect();
+        named.extend(self.of_extensions(run.id.as_str(), driver));
+        if by_operator {
+            let has_policy = Line::nearest(&self.application.spec.spark_version).0 >= Line::V4_2;
+            let is_known = |child: &ObjectKey| has_policy || child.kind != ObjectKind::NETWORK_POLICY;
+            named.extend(possible.into_iter().filter(is_known));
+            let claims = match driver.filter(|_| is_native.is_some()) {
+                Some(driver) => driver.claims.clone(),
+                None => self.planned_claims(run).unwrap_or_default(),
+            };
+            let claims = claims.into_iter().filter(|claim| claim.contains(&ids.prefix));
+            named.extend(claims.map(|claim| ObjectKind::PERSISTENT_VOLUME_CLAIM.named(claim)));
+        }
+        if by_pod {
+            named.push(submission_pod::config_map(&submission_pod::name(self.application, run)));
+        }
+        named
+    }
+
+    /// Returns the names of the claims that are created for the driver of `run`; none if its submission cannot be planned.
+    fn planned_claims(&self, run: &Run) -> Option<Vec<String>> {
+        let SubmissionEnvironment { defaults, environment, .. } = &self.seen.submission_environment;
+        let (application, settings) = (validate(self.application).ok()?, &self.policy.submission);
+        let submission =
+            native(application, run, settings, defaults, environment.clone(), Timestamp::UNIX_EPOCH).ok()?;
+        let children = spark_client::objects(&submission).ok()?.children;
+        let claims = children.iter().filter_map(ObjectKey::of);
+        let claims = claims.filter(|child| child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM);
+        Some(claims.map(|child| child.name).collect())
+    }
 }

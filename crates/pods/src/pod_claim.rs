@@ -15,11 +15,10 @@ const COUNTS: [&str; 2] = ["pods", "count/pods"];
 
 /// Whether pods use the resource that has the key `key` in a quota.
 pub fn is_counted(key: &str) -> bool {
-    let is_of_claims = key == "requests.storage";
+    let of_containers = ["cpu", "memory", "ephemeral-storage"];
     let prefixes = ["requests.", "limits.", "hugepages-"];
-    let is_of_containers = ["cpu", "memory", "ephemeral-storage"].contains(&key)
-        || prefixes.iter().any(|prefix| key.starts_with(prefix));
-    COUNTS.contains(&key) || is_of_containers && !is_of_claims
+    let is_prefixed = key != "requests.storage" && prefixes.iter().any(|prefix| key.starts_with(prefix));
+    COUNTS.contains(&key) || of_containers.contains(&key) || is_prefixed
 }
 
 /// The resources that a pod asks for, and the properties that decide which quotas count the pod.

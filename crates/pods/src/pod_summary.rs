@@ -126,6 +126,9 @@ impl PodSummary {
         let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         let conf = volumes.iter().find(|volume| volume.name == volume::SPARK_CONF_DRIVER);
         let config_map = conf.and_then(|conf| Some(conf.config_map.as_ref()?.name.clone()));
+        let phase = |text: &str| {
+            Phase::ALL.into_iter().find(|known| known.as_str() == text).unwrap_or(Phase::Unknown)
+        };
         // The complete output of `spark-submit` is kept: it contains the exception and its causes. If the end of the log of
         // another container serves as the message, the error is usually in its last lines.
         let longest = if submits { usize::MAX } else { LONGEST_EXPLANATION };
@@ -147,7 +150,7 @@ impl PodSummary {
             controller: controller(pod),
             created,
             assigned: status.filter(|_| is_placed).and_then(|status| assigned(status, created)),
-            phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, Phase::of),
+            phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, phase),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {
                 exit_code: terminated.exit_code,
@@ -247,12 +250,6 @@ impl PodSummary {
     /// Whether the application with this uid controls the pod.
     pub fn is_controlled_by(&self, uid: &str) -> bool {
         self.controller.as_ref().is_some_and(|controller| controller.uid == uid)
-    }
-}
-
-impl Phase {
-    fn of(phase: &str) -> Self {
-        Self::ALL.into_iter().find(|known| known.as_str() == phase).unwrap_or(Self::Unknown)
     }
 }
 

@@ -2,25 +2,11 @@
 
 use super::{Action, Child, Observed, Occasion, Outcome, Pass, Plan, SOON, Skip, events, history};
 use api::ConcurrencyPolicy;
+use cron::Due;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube_core::ResourceExt;
 use plan::between;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Display,
-    time::Duration,
-};
-
-/// Whether an application may be created now.
-enum Admission<'a> {
-    Now,
-    /// Not before these applications have ended. If the list is empty, pods of an application that no longer exists
-    /// still run.
-    After(Vec<&'a Child>),
-    /// Not at all: [`MOST_UNFINISHED`] have not ended.
-    TooMany,
-}
+use std::{collections::BTreeMap, fmt::Display, time::Duration};
 
 /// How many applications of a schedule may be unfinished, so that one that starts faster than its runs end does not make
 /// applications without end: one a minute that takes 50 minutes.
@@ -29,122 +15,95 @@ const MOST_UNFINISHED: usize = 50;
 impl Pass<'_> {
     /// Whether at most one application of the schedule may run at a time.
     pub(super) fn runs_alone(&self) -> bool {
-        matches!(
-            self.schedule.spec.concurrency_policy,
-            Some(ConcurrencyPolicy::Forbid | ConcurrencyPolicy::Replace)
-        )
+        self.is_replacing() || self.schedule.spec.concurrency_policy == Some(ConcurrencyPolicy::Forbid)
     }
 
     pub(super) fn is_replacing(&self) -> bool {
         self.schedule.spec.concurrency_policy == Some(ConcurrencyPolicy::Replace)
     }
 
-    /// Handles the latest slot that is due: starts its run, lets it wait, or counts it as skipped or missed.
-    pub(super) fn admit_slot(&self, slot: Timestamp, seen: &Observed, plan: &mut Plan) {
-        let occasion = Occasion::Slot(slot);
-        if let Some(child) = made(&occasion, seen) {
-            plan.started(&occasion, &child.name, child.created);
-        } else if self.deadline().is_some_and(|deadline| self.now.duration_since(slot) > deadline) {
+    /// Starts the run of `occasion`, lets it wait, or counts it as skipped or missed. Returns whether it is handled. Under
+    /// `Forbid`, a slot waits for the end of other applications, while a run that the user has triggered is skipped.
+    pub(super) fn admit(&self, occasion: &Occasion, seen: &Observed, plan: &mut Plan) -> bool {
+        let running: Vec<_> = seen.children.iter().filter(|child| !child.is_over()).collect();
+        let has_started = plan.actions.iter().any(|action| matches!(action, Action::Start(_)));
+        let name = self.name(occasion);
+        if let Some(child) = seen.children.iter().chain(&seen.departed).find(|child| child.is_for(occasion)) {
+            plan.started(occasion, &child.name, child.created);
+        } else if let Occasion::Slot(slot) = occasion
+            && self.deadline().is_some_and(|deadline| self.now.duration_since(*slot) > deadline)
+        {
             plan.events.push(events::too_late(slot));
             plan.outcomes.push(Outcome::Missed(1));
-        } else if seen.taken.contains(&self.name(&occasion)) {
-            self.skip_taken(&occasion, plan);
-        } else {
-            match self.admission(seen) {
-                Admission::Now => self.start(&occasion, plan),
-                Admission::TooMany => skip_too_many(&occasion, plan),
-                Admission::After(running) => {
-                    if self.is_replacing() {
-                        self.replace(&running, plan);
-                    } else if self.waiting() != Some(slot) {
-                        plan.events.push(events::waiting(slot, events::awaited(&running)));
-                    }
-                    if self.is_replacing() || running.is_empty() {
-                        plan.wake = Some(SOON);
-                    }
-                    plan.status.pending_run = Some(Time(slot));
-                    return;
-                }
-            }
-        }
-        plan.status.handled_until = Some(Time(slot));
-    }
-
-    /// Starts or skips a run that the user has triggered. Under `Forbid`, such a run never waits for another
-    /// application: it is skipped.
-    pub(super) fn admit_trigger(&self, seen: &Observed, plan: &mut Plan) {
-        let Some(asked) = self.asked() else { return };
-        let occasion = Occasion::Trigger(asked.clone());
-        let has_started = plan.actions.iter().any(|action| matches!(action, Action::Start(_)));
-        if let Some(child) = made(&occasion, seen) {
-            plan.started(&occasion, &child.name, child.created);
-        } else if seen.taken.contains(&self.name(&occasion)) {
-            self.skip_taken(&occasion, plan);
-        } else {
-            match self.admission(seen) {
-                Admission::Now if !(has_started && self.runs_alone()) => self.start(&occasion, plan),
-                Admission::TooMany => skip_too_many(&occasion, plan),
-                Admission::After(running) if !self.is_replacing() => {
+        } else if seen.taken.contains(&name) {
+            let why = format!(
+                "there is a SparkApplication {name} that this schedule has not made; delete it if nobody needs it"
+            );
+            plan.skip(occasion, Skip::NameTaken, why);
+        } else if self.runs_alone() && (has_started || seen.has_pods || !running.is_empty()) {
+            let is_replacing = self.is_replacing();
+            match occasion {
+                Occasion::Trigger(_) if !is_replacing && !has_started => {
                     let awaited = events::awaited(&running);
                     let why = format!("concurrencyPolicy is Forbid, and it would have to wait for {awaited}");
-                    plan.skip(&occasion, Skip::Forbid, why);
+                    plan.skip(occasion, Skip::Forbid, why);
+                    return true;
                 }
-                admission @ (Admission::Now | Admission::After(_)) => {
-                    plan.wake = Some(SOON);
-                    if let Admission::After(running) = admission {
-                        self.replace(&running, plan);
-                    }
-                    return;
+                Occasion::Slot(slot) if !is_replacing && self.waiting() != Some(*slot) => {
+                    plan.events.push(events::waiting(slot, events::awaited(&running)));
                 }
+                _ if is_replacing => self.replace(&running, plan),
+                _ => {}
             }
-        }
-        plan.status.last_trigger = Some(asked.clone());
-    }
-
-    fn admission<'a>(&self, seen: &'a Observed) -> Admission<'a> {
-        let running: Vec<_> = seen.children.iter().filter(|child| !child.is_over()).collect();
-        if self.runs_alone() && (seen.has_pods || !running.is_empty()) {
-            Admission::After(running)
+            if let Occasion::Slot(slot) = occasion {
+                plan.status.pending_run = Some(Time(*slot));
+            }
+            // Where nothing is awaited, pods of an application that no longer exists still run, or another run begins now.
+            if is_replacing || running.is_empty() {
+                plan.wake = Some(SOON);
+            }
+            return false;
         } else if running.len() >= MOST_UNFINISHED {
-            Admission::TooMany
+            let why = format!("{MOST_UNFINISHED} applications of the schedule have not ended");
+            plan.skip(occasion, Skip::TooMany, why);
         } else {
-            Admission::Now
+            plan.actions.push(Action::Start(Box::new(self.application(occasion))));
+            plan.started(occasion, &name, self.now);
         }
+        true
     }
 
-    /// Records the applications of the slots that `is_passed` selects, if these applications were created but could not
-    /// be recorded at that time. Such slots count neither as missed nor as skipped. Returns these slots.
-    pub(super) fn record_made(
-        &self,
-        is_passed: impl Fn(Timestamp) -> bool,
-        seen: &Observed,
-        plan: &mut Plan,
-    ) -> BTreeSet<Timestamp> {
-        let of_slots =
-            seen.children.iter().chain(&seen.departed).filter_map(|child| Some((child.slot?, child)));
+    /// Counts the due slots before the latest one as skipped or missed: if several slots are due, only the latest one
+    /// still gets an application. Those whose applications were created, but could not be recorded at that time, are recorded:
+    /// they count neither as missed nor as skipped.
+    pub(super) fn pass_over(&self, due: Due, seen: &Observed, plan: &mut Plan) {
+        let is_passed = |slot: Timestamp| slot > self.handled_until && slot < due.latest;
         // The user may have edited the times of the schedule since the application was created, so its slot may not be
         // a slot any more.
         let is_slot = |slot: Timestamp| self.slots.after(slot - SignedDuration::from_nanos(1)) == Some(slot);
+        let children = seen.children.iter().chain(&seen.departed);
+        let of_slots = children.filter_map(|child| Some((child.slot?, child)));
         let made: BTreeMap<_, _> = of_slots.filter(|(slot, _)| is_passed(*slot) && is_slot(*slot)).collect();
         for (slot, child) in &made {
             plan.started(&Occasion::Slot(*slot), &child.name, child.created);
         }
-        made.into_keys().collect()
-    }
-
-    fn start(&self, occasion: &Occasion, plan: &mut Plan) {
-        let application = self.application(occasion);
-        let name = application.name_any();
-        plan.actions.push(Action::Start(Box::new(application)));
-        plan.started(occasion, &name, self.now);
-    }
-
-    fn skip_taken(&self, occasion: &Occasion, plan: &mut Plan) {
-        let name = self.name(occasion);
-        let why = format!(
-            "there is a SparkApplication {name} that this schedule has not made; delete it if nobody needs it"
-        );
-        plan.skip(occasion, Skip::NameTaken, why);
+        let waited = self.waiting().filter(|slot| is_passed(*slot) && !made.contains_key(slot));
+        if let Some(slot) = waited {
+            let (why, said) = if self.is_replacing() {
+                (Skip::Replace, "what it was to replace did not end until the next was due")
+            } else {
+                (Skip::Forbid, "another one ran until the next was due, and concurrencyPolicy is Forbid")
+            };
+            plan.skip(&Occasion::Slot(slot), why, said);
+        }
+        let missed = due.count.saturating_sub(1 + made.len() as u64 + u64::from(waited.is_some()));
+        if missed > 0 {
+            let runs = if missed == 1 { "1 run was".to_owned() } else { format!("{missed} runs were") };
+            plan.events.push(events::missed(runs, due.latest));
+            plan.outcomes.push(Outcome::Missed(missed));
+        }
+        let just_before = due.latest.checked_sub(SignedDuration::from_secs(1)).unwrap_or(due.latest);
+        plan.status.handled_until = Some(Time(just_before.max(self.handled_until)));
     }
 
     /// Deletes the running applications that are not being deleted yet. An application that is not recorded yet is
@@ -159,16 +118,6 @@ impl Pass<'_> {
             }
         }
     }
-}
-
-/// Returns the application that was created for the occasion, even if it does not exist any more.
-fn made<'a>(occasion: &Occasion, seen: &'a Observed) -> Option<&'a Child> {
-    seen.children.iter().chain(&seen.departed).find(|child| child.is_for(occasion))
-}
-
-fn skip_too_many(occasion: &Occasion, plan: &mut Plan) {
-    let why = format!("{MOST_UNFINISHED} applications of the schedule have not ended");
-    plan.skip(occasion, Skip::TooMany, why);
 }
 
 impl Plan {

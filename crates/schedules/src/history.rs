@@ -11,9 +11,20 @@ const KEPT: i32 = 1;
 /// Deletes the oldest ended applications of the schedule, by their creation time, and writes the names of the others to
 /// the status.
 pub(super) fn prune(schedule: &ScheduledSparkApplication, seen: &Observed, plan: &mut Plan) {
-    let spec = &schedule.spec;
-    let (completed, pruned) = kept(schedule, seen, State::Completed, spec.successful_run_history_limit);
-    let (failed, more) = kept(schedule, seen, State::Failed, spec.failed_run_history_limit);
+    // Returns the names of the applications in this state that are kept, newest first, and the applications that are to be
+    // deleted.
+    let kept = |state: State, limit: Option<i32>| -> (Vec<String>, Vec<&Child>) {
+        let ended = seen.children.iter().filter(|child| child.state == state && !child.is_going);
+        let mut ended: Vec<_> = ended.collect();
+        ended.sort_by_key(|child| Reverse((child.created, &child.name)));
+        let limit = usize::try_from(limit.unwrap_or(KEPT)).unwrap_or_default();
+        let is_kept = |(place, child): &(usize, &Child)| *place < limit || !is_recorded(schedule, child);
+        let (kept, pruned): (Vec<_>, Vec<_>) = ended.into_iter().enumerate().partition(is_kept);
+        let names = kept.into_iter().map(|(_, child)| child.name.clone());
+        (names.collect(), pruned.into_iter().map(|(_, child)| child).collect())
+    };
+    let (completed, pruned) = kept(State::Completed, schedule.spec.successful_run_history_limit);
+    let (failed, more) = kept(State::Failed, schedule.spec.failed_run_history_limit);
     let pruned = [pruned, more].concat();
     plan.status.past_successful_run_names = completed;
     plan.status.past_failed_run_names = failed;
@@ -22,24 +33,6 @@ pub(super) fn prune(schedule: &ScheduledSparkApplication, seen: &Observed, plan:
         let names: Vec<_> = pruned.iter().map(|child| child.name.as_str()).collect();
         plan.events.push(events::pruned(names.join(", ")));
     }
-}
-
-/// Returns the names of the applications in this state that are kept, newest first, and the applications that are to be
-/// deleted.
-fn kept<'a>(
-    schedule: &ScheduledSparkApplication,
-    seen: &'a Observed,
-    state: State,
-    limit: Option<i32>,
-) -> (Vec<String>, Vec<&'a Child>) {
-    let mut ended: Vec<_> =
-        seen.children.iter().filter(|child| child.state == state && !child.is_going).collect();
-    ended.sort_by_key(|child| Reverse((child.created, &child.name)));
-    let limit = usize::try_from(limit.unwrap_or(KEPT)).unwrap_or_default();
-    let is_kept = |(place, child): &(usize, &Child)| *place < limit || !is_recorded(schedule, child);
-    let (kept, pruned): (Vec<_>, Vec<_>) = ended.into_iter().enumerate().partition(is_kept);
-    let names = kept.into_iter().map(|(_, child)| child.name.clone());
-    (names.collect(), pruned.into_iter().map(|(_, child)| child).collect())
 }
 
 /// Whether the status records that the application was created. Until then the application itself is the only record of

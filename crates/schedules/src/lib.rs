@@ -147,7 +147,7 @@ pub fn questions(
 ) -> Questions {
     let Ok(pass) = Pass::new(schedule, checked, now, policy) else { return Questions::default() };
     let due = pass.due().map(|due| Occasion::Slot(due.latest));
-    let asked = pass.asked().map(|asked| Occasion::Trigger(asked.clone()));
+    let asked = asked(schedule).map(|asked| Occasion::Trigger(asked.clone()));
     let occasions: Vec<_> = due.into_iter().chain(asked).collect();
     Questions {
         pods: !occasions.is_empty() && pass.runs_alone() && children.iter().all(Child::is_over),
@@ -166,19 +166,19 @@ pub fn next(
     let status = schedule.status.clone().unwrap_or_default();
     let mut plan = Plan { status, ..Plan::default() };
     history::prune(schedule, seen, &mut plan);
-    let (standing, pass) = (Standing::of(schedule, now), Pass::new(schedule, checked, now, policy));
+    let ((since, handled_until), pass) = (standing(schedule, now), Pass::new(schedule, checked, now, policy));
     let status = &mut plan.status;
     status.handled_until = Some(Time(if schedule.spec.suspend != Some(true) && pass.is_ok() {
-        standing.handled_until
+        handled_until
     } else if was_idle(status) && is_same(schedule, status) {
         // The passing of time alone is no reason to write the status.
-        status.handled_until.as_ref().map_or(standing.handled_until, |until| until.0)
+        status.handled_until.as_ref().map_or(handled_until, |until| until.0)
     } else {
-        standing.handled_until.max(whole_seconds(now))
+        handled_until.max(whole_seconds(now))
     }));
     status.observed_schedule = Some(schedule.spec.schedule.clone());
     status.observed_time_zone.clone_from(&schedule.spec.time_zone);
-    status.scheduled_since = Some(Time(standing.since));
+    status.scheduled_since = Some(Time(since));
     status.suspended = schedule.spec.suspend == Some(true);
     status.pending_run = None;
     status.next_run = None;
@@ -202,49 +202,37 @@ fn refuse(schedule: &ScheduledSparkApplication, why: String, plan: &mut Plan) {
     }
     status.schedule_state = ScheduleState::FailedValidation;
     status.reason = Some(why);
-    let Some(asked) = trigger(schedule) else { return };
-    let is_new = is_known(schedule) && status.last_trigger.as_ref() != Some(asked);
-    status.last_trigger = Some(asked.clone());
-    if is_new {
+    status.last_trigger = trigger(schedule).cloned().or(status.last_trigger.take());
+    if let Some(asked) = asked(schedule) {
         let occasion = Occasion::Trigger(asked.clone());
         plan.skip(&occasion, Skip::Invalid, "the schedule is invalid, see status.reason");
     }
 }
 
-/// The times from which the slots of a schedule are counted.
-#[derive(Clone, Copy)]
-struct Standing {
-    /// The time from which `@every` counts its intervals.
-    since: Timestamp,
-    /// The time up to which all slots are handled.
-    handled_until: Timestamp,
-}
-
-impl Standing {
-    fn of(schedule: &ScheduledSparkApplication, now: Timestamp) -> Self {
-        let now = whole_seconds(now);
-        let created = schedule.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
-        let status = schedule.status.clone().unwrap_or_default();
-        let (is_same, was_idle) = (is_same(schedule, &status), was_idle(&status));
-        let recorded = (&status.observed_schedule, status.scheduled_since, status.handled_until);
-        let (since, until) = match recorded {
-            (Some(_), Some(since), Some(until)) if is_same => (since.0, until.0),
-            // The times of the schedule were edited, so slots are counted from now on, but never from before the
-            // recorded time: if the clock was put back, a slot of the edited schedule could otherwise be due at a time
-            // for which an application was already created.
-            (Some(_), _, until) => (now, until.map_or(now, |until| until.0.max(now))),
-            // This operator has recorded nothing yet. If Kubeflow's operator has recorded a last run, the slots are
-            // counted from that run.
-            (None, ..) => {
-                let since = status.last_run.map_or(created, |last| last.0);
-                (since, since)
-            }
-        };
-        // No application is created later for slots that passed while the schedule was suspended or invalid.
-        let until = if was_idle { until.max(now) } else { until };
-        let sane = |moment: Timestamp| if moment.duration_since(now) > PUT_BACK { now } else { moment };
-        Self { since: sane(since), handled_until: sane(until) }
-    }
+/// Returns the time from which `@every` counts its intervals, and the time up to which all slots are handled.
+fn standing(schedule: &ScheduledSparkApplication, now: Timestamp) -> (Timestamp, Timestamp) {
+    let now = whole_seconds(now);
+    let created = schedule.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+    let status = schedule.status.clone().unwrap_or_default();
+    let (is_same, was_idle) = (is_same(schedule, &status), was_idle(&status));
+    let recorded = (&status.observed_schedule, status.scheduled_since, status.handled_until);
+    let (since, until) = match recorded {
+        (Some(_), Some(since), Some(until)) if is_same => (since.0, until.0),
+        // The times of the schedule were edited, so slots are counted from now on, but never from before the
+        // recorded time: if the clock was put back, a slot of the edited schedule could otherwise be due at a time
+        // for which an application was already created.
+        (Some(_), _, until) => (now, until.map_or(now, |until| until.0.max(now))),
+        // This operator has recorded nothing yet. If Kubeflow's operator has recorded a last run, the slots are
+        // counted from that run.
+        (None, ..) => {
+            let since = status.last_run.map_or(created, |last| last.0);
+            (since, since)
+        }
+    };
+    // No application is created later for slots that passed while the schedule was suspended or invalid.
+    let until = if was_idle { until.max(now) } else { until };
+    let sane = |moment: Timestamp| if moment.duration_since(now) > PUT_BACK { now } else { moment };
+    (sane(since), sane(until))
 }
 
 /// The input of one decision about a valid schedule.
@@ -252,7 +240,7 @@ struct Pass<'a> {
     schedule: &'a ScheduledSparkApplication,
     now: Timestamp,
     policy: &'a Policy,
-    standing: Standing,
+    handled_until: Timestamp,
     rhythm: Rhythm,
     slots: Slots,
 }
@@ -268,9 +256,9 @@ impl<'a> Pass<'a> {
         policy: &'a Policy,
     ) -> Result<Self, String> {
         let (times, zone) = checked.0.as_ref().map_err(Clone::clone)?;
-        let standing = Standing::of(schedule, now);
-        let slots = Slots::new(times, zone, &policy.zone, standing.since);
-        Ok(Self { schedule, now, policy, standing, rhythm: times.rhythm.clone(), slots })
+        let (since, handled_until) = standing(schedule, now);
+        let slots = Slots::new(times, zone, &policy.zone, since);
+        Ok(Self { schedule, now, policy, handled_until, rhythm: times.rhythm.clone(), slots })
     }
 
     fn go(&self, seen: &Observed, plan: &mut Plan) {
@@ -278,16 +266,22 @@ impl<'a> Pass<'a> {
         if let Some(due) = self.due() {
             deadline = self.deadline().and_then(|late| due.latest.checked_add(late).ok());
             self.pass_over(due, seen, plan);
-            self.admit_slot(due.latest, seen, plan);
+            if self.admit(&Occasion::Slot(due.latest), seen, plan) {
+                plan.status.handled_until = Some(Time(due.latest));
+            }
         }
-        self.admit_trigger(seen, plan);
+        if let Some(asked) = asked(self.schedule)
+            && self.admit(&Occasion::Trigger(asked.clone()), seen, plan)
+        {
+            plan.status.last_trigger = Some(asked.clone());
+        }
         if plan.status.last_trigger.is_none() && !is_known(self.schedule) {
             plan.status.last_trigger = trigger(self.schedule).cloned();
         }
         if plan.status.suspended {
             return;
         }
-        let next = self.slots.after(self.now.max(self.standing.handled_until));
+        let next = self.slots.after(self.now.max(self.handled_until));
         plan.status.next_run = next.map(Time);
         let waits = deadline.filter(|_| plan.status.pending_run.is_some());
         let wake = next.into_iter().chain(waits).min();
@@ -301,7 +295,7 @@ impl<'a> Pass<'a> {
         if self.schedule.spec.suspend == Some(true) {
             return None;
         }
-        self.slots.due(self.standing.handled_until, self.now)
+        self.slots.due(self.handled_until, self.now)
     }
 
     /// Returns the greatest delay with which an application may still be created; none if there is no limit.
@@ -309,40 +303,9 @@ impl<'a> Pass<'a> {
         self.schedule.spec.starting_deadline_seconds.map(|late| SignedDuration::from_secs(late.max(0)))
     }
 
-    /// Counts the due slots before the latest one as skipped or missed: if several slots are due, only the latest one
-    /// still gets an application.
-    fn pass_over(&self, due: Due, seen: &Observed, plan: &mut Plan) {
-        let is_passed = |slot: Timestamp| slot > self.standing.handled_until && slot < due.latest;
-        let made = self.record_made(is_passed, seen, plan);
-        let waited = self.waiting().filter(|slot| is_passed(*slot) && !made.contains(slot));
-        if let Some(slot) = waited {
-            let (why, said) = if self.is_replacing() {
-                (Skip::Replace, "what it was to replace did not end until the next was due")
-            } else {
-                (Skip::Forbid, "another one ran until the next was due, and concurrencyPolicy is Forbid")
-            };
-            plan.skip(&Occasion::Slot(slot), why, said);
-        }
-        let missed = due.count.saturating_sub(1 + made.len() as u64 + u64::from(waited.is_some()));
-        if missed > 0 {
-            let runs = if missed == 1 { "1 run was".to_owned() } else { format!("{missed} runs were") };
-            plan.events.push(events::missed(runs, due.latest));
-            plan.outcomes.push(Outcome::Missed(missed));
-        }
-        let just_before = due.latest.checked_sub(SignedDuration::from_secs(1)).unwrap_or(due.latest);
-        plan.status.handled_until = Some(Time(just_before.max(self.standing.handled_until)));
-    }
-
     /// Returns the slot whose run waits, according to the status.
     fn waiting(&self) -> Option<Timestamp> {
         Some(self.schedule.status.as_ref()?.pending_run.as_ref()?.0)
-    }
-
-    /// Returns the value of the annotation by which the user has triggered a run; none if it is handled already.
-    fn asked(&self) -> Option<&String> {
-        let asked = trigger(self.schedule).filter(|_| is_known(self.schedule))?;
-        let handled = self.schedule.status.as_ref().and_then(|status| status.last_trigger.as_ref());
-        (handled != Some(asked)).then_some(asked)
     }
 }
 
@@ -361,6 +324,12 @@ fn is_same(schedule: &ScheduledSparkApplication, status: &ScheduledSparkApplicat
 /// reconcile triggers nothing.
 fn is_known(schedule: &ScheduledSparkApplication) -> bool {
     schedule.status.as_ref().is_some_and(|status| status.observed_schedule.is_some())
+}
+
+/// Returns the value of the annotation by which the user has triggered a run; none if it is handled already.
+fn asked(schedule: &ScheduledSparkApplication) -> Option<&String> {
+    let handled = schedule.status.as_ref().and_then(|status| status.last_trigger.as_ref());
+    trigger(schedule).filter(|asked| is_known(schedule) && handled != Some(*asked))
 }
 
 fn trigger(schedule: &ScheduledSparkApplication) -> Option<&String> {

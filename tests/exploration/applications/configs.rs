@@ -6,7 +6,7 @@ use super::{
 };
 use api::RestartPolicyType;
 use batch_schedulers::BatchSchedulers;
-use plan::{Policy, extension::Extensions, submission_plan::Submitter};
+use plan::{Policy, extension::only, submission_plan::Submitter};
 use serde_json::{Value, json};
 
 /// One exploration.
@@ -82,7 +82,7 @@ fn natively(more: u8) -> Vec<Config> {
         &json!({"batchScheduler": "volcano"}),
         Budget::new(1 + more, &GROUPED),
     );
-    grouped.setting.policy.extensions = Extensions::of(BatchSchedulers::default());
+    grouped.setting.policy.extensions = only(BatchSchedulers::default());
     let mut renamed_natively = config("renamed driver", (Native, Never), &none, renamed);
     renamed_natively.setting.names = [0, 1, 0];
     let mut partial = config("partial restart", (Native, Never), &none, Budget::new(2 + more, &PARTIAL));
@@ -132,7 +132,7 @@ fn by_pod(more: u8) -> Vec<Config> {
     renamed.setting.names = [0, 1, 0];
     let mut grouped = of("in a group, by spark-submit", OnFailure, 1, &GROUPED_BY_POD);
     grouped.setting.spec["batchScheduler"] = json!("volcano");
-    grouped.setting.policy.extensions = Extensions::of(BatchSchedulers::default());
+    grouped.setting.policy.extensions = only(BatchSchedulers::default());
     let mut with_sidecar = of("submission pods with a sidecar", Never, 1, &OF_PODS_WITH_SIDECAR);
     with_sidecar.setting.has_sidecar = true;
     with_sidecar.setting.has_messages = true;

@@ -2,7 +2,7 @@
 //! plan, or in how the plan is carried out.
 
 use api::{SparkApplication, State, owner_reference};
-use batch_schedulers::GroupApi;
+use batch_schedulers::is_of_groups;
 use plan::{Action, Driver, Observed, Plan, lifecycle::questions};
 use pods::{Controller, Phase, PodSummary};
 use submission::{
@@ -216,7 +216,7 @@ impl Mutation {
                 plan.auxiliary.clear();
                 for action in &mut plan.actions {
                     if let Action::DeleteChildren(children) = action {
-                        children.retain(|child| GroupApi::of(&child.kind).is_none());
+                        children.retain(|child| !is_of_groups(&child.kind));
                     }
                 }
             }

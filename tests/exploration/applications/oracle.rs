@@ -17,7 +17,7 @@ use api::{
     ObjectKey, SparkApplication, SparkApplicationSpec, SparkApplicationStatus, State,
     names::{annotation, label},
 };
-use batch_schedulers::GroupApi;
+use batch_schedulers::{VOLCANO, is_of_groups};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::{
@@ -407,7 +407,7 @@ impl Oracle {
                 let ordinals = self.config_maps.iter().filter(|(_, name)| deleted(name));
                 Act::DeleteChildren {
                     config_maps: ordinals.map(|(ordinal, _)| 1 << ordinal).sum(),
-                    group: children.iter().any(|child| GroupApi::of(&child.kind).is_some()),
+                    group: children.iter().any(|child| is_of_groups(&child.kind)),
                 }
             }
             Action::DeletePod { name, uid } => {
@@ -441,7 +441,9 @@ impl Oracle {
     /// another object.
     fn about_group(&self, action: &AuxiliaryAction, there: Option<RunNo>) -> Option<Act> {
         match action {
-            AuxiliaryAction::Delete(child) => GroupApi::of(&child.kind).and(there).map(Act::DeleteGroup),
+            AuxiliaryAction::Delete(child) => {
+                there.filter(|_| is_of_groups(&child.kind)).map(Act::DeleteGroup)
+            }
             AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
                 let run = object["metadata"]["labels"][label::SUBMISSION_ID].clone();
                 let id: SubmissionId = serde_json::from_value(run).ok()?;
@@ -463,7 +465,7 @@ impl Oracle {
             let prepared = self.setting.policy.prepared(&real, &coming).unwrap();
             let [group] = &prepared.objects[..] else { return None };
             let extensions = &self.setting.policy.extensions;
-            AuxiliaryObject::of(&GroupApi::Volcano.kind(), group, extensions).map(|(_, group)| group)
+            AuxiliaryObject::of(&VOLCANO, group, extensions).map(|(_, group)| group)
         };
         self.groups.insert(question, group.clone());
         group

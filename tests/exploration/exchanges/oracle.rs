@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, PodPatch, Policy,
     auxiliary::AuxiliaryObjects,
-    extension::{ExtensionMemory, Extensions},
+    extension::{ExtensionMemory, only},
     lifecycle,
 };
 use pods::{Controller, Particulars, Phase, Placement, PodSummary};
@@ -84,7 +84,7 @@ impl Oracle {
                 "driverInfo": {"podName": "pi-driver"},
             },
         });
-        let extensions = Extensions::of(BatchSchedulers::off());
+        let extensions = only(BatchSchedulers::off());
         Self {
             application: serde_json::from_value(application).unwrap(),
             policy: Policy { extensions, ..Policy::new("k8s://https://10.0.0.1:443") },
@@ -159,12 +159,12 @@ fn waits(known: &Known) -> Waits {
         let is_known = nominated.is_some() || known.pairs[number].executor.is_gated();
         is_known.then(|| (pod("executor", number).uid, Wait { since: then(), nominated }))
     };
-    Waits((0..PAIRS).filter_map(wait).collect())
+    (0..PAIRS).filter_map(wait).collect()
 }
 
 fn nominated(waits: &Waits) -> Nominated {
     array::from_fn(|number| {
-        let wait = waits.0.get(&pod("executor", number).uid)?;
+        let wait = waits.get(&pod("executor", number).uid)?;
         wait.nominated.as_deref().map(self::number)
     })
 }

@@ -22,7 +22,6 @@
 //! [`LONGEST_EXCHANGE`], whatever the cluster does.
 
 use super::{excess, is_gated, is_placeholder, nominate, nomination, ungate};
-use crate::BatchSchedulers;
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Observed, Plan,
@@ -105,13 +104,12 @@ impl Exchanges {
 
     /// Adds exchanges that have begun and that the watch has not reported yet.
     fn add_begun(&mut self, waits: &Waits) {
-        self.under_way.extend(waits.0.values().filter_map(|wait| wait.nominated.clone()));
+        self.under_way.extend(waits.values().filter_map(|wait| wait.nominated.clone()));
     }
 }
 
 /// The operator's memory of the gated executors of one application, by their uids.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waits(pub BTreeMap<String, Wait>);
+pub type Waits = BTreeMap<String, Wait>;
 
 /// The operator's memory of a gated executor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,22 +118,6 @@ pub struct Wait {
     pub since: Timestamp,
     /// The node to which the executor was nominated, if the watch has not reported that yet.
     pub nominated: Option<String>,
-}
-
-impl Waits {
-    /// Forgets the executors that have no gate any more and the nominations that the watch has reported, and adds the
-    /// executors that are new.
-    fn update(&mut self, executors: &[PodSummary], now: Timestamp) {
-        let gated = executors.iter().filter(|pod| is_gated(pod) && !pod.terminating);
-        let gated: HashMap<_, _> = gated.map(|pod| (&*pod.uid, pod)).collect();
-        self.0.retain(|uid, _| gated.contains_key(&**uid));
-        for (uid, pod) in gated {
-            let wait = self.0.entry(uid.to_owned()).or_insert(Wait { since: now, nominated: None });
-            if pod.placement().and_then(|own| own.nominated.as_ref()) == wait.nominated.as_ref() {
-                wait.nominated = None;
-            }
-        }
-    }
 }
 
 /// The operator's memory of the exchanges of all applications.
@@ -181,13 +163,22 @@ impl ExtensionMemory for ExchangeMemory {
             of_others.add_begun(waits);
         }
         let waits = self.waits.entry(uid.to_owned()).or_default();
-        waits.update(&seen.executors, now);
+        let gated = seen.executors.iter().filter(|pod| is_gated(pod) && !pod.terminating);
+        let gated: HashMap<_, _> = gated.map(|pod| (&*pod.uid, pod)).collect();
+        waits.retain(|uid, _| gated.contains_key(&**uid));
+        for (uid, pod) in gated {
+            let wait = waits.entry(uid.to_owned()).or_insert(Wait { since: now, nominated: None });
+            // The watch has reported the nomination.
+            if pod.placement().and_then(|own| own.nominated.as_ref()) == wait.nominated.as_ref() {
+                wait.nominated = None;
+            }
+        }
         seen.recalled.push(Arc::new(Recalled { of_others, waits: waits.clone() }));
         true
     }
 
     fn note(&mut self, uid: &str, actions: &[Action]) {
-        let Some(Waits(waits)) = self.waits.get_mut(uid) else { return };
+        let Some(waits) = self.waits.get_mut(uid) else { return };
         for (uid, node) in actions.iter().filter_map(nomination) {
             if let Some(wait) = waits.get_mut(uid) {
                 wait.nominated = Some(node.to_owned());
@@ -202,7 +193,6 @@ impl ExtensionMemory for ExchangeMemory {
 
 /// The pods of an application in a gang, while its next steps are decided.
 pub(crate) struct Gang<'a> {
-    pub(crate) schedulers: &'a BatchSchedulers,
     pub(crate) view: View<'a>,
     pub(crate) recalled: &'a Recalled,
 }
@@ -224,9 +214,9 @@ impl Gang<'_> {
         own.add_begun(&self.recalled.waits);
         let holding = placeholders.iter().filter(|pod| !pod.has_ended());
         let by_number = holding.filter_map(|pod| Some((pod.executor_id?, *pod))).collect();
-        let exchanging = Exchanging { gang: self, placeholders: by_number, takers: self.takers(), own };
-        let ungated = exchanging.remove_gates(plan);
-        exchanging.begin(&ungated, plan);
+        let mut exchanging = Exchanging { gang: self, placeholders: by_number, takers: self.takers(), own };
+        let gated = exchanging.remove_gates(plan);
+        exchanging.begin(gated, plan);
         self.delete_useless(placeholders, plan);
     }
 
@@ -260,7 +250,7 @@ impl Gang<'_> {
     }
 
     fn wait(&self, executor: &PodSummary) -> Option<&Wait> {
-        self.recalled.waits.0.get(&executor.uid)
+        self.recalled.waits.get(&executor.uid)
     }
 
     fn live_executors(&self) -> impl Iterator<Item = &PodSummary> {
@@ -269,30 +259,30 @@ impl Gang<'_> {
 }
 
 impl<'a> Exchanging<'a> {
-    /// Removes the gates of executors whose placeholders are gone. Returns the uids of these executors, and the nodes on
-    /// which they are to be placed.
-    fn remove_gates(&self, plan: &mut Plan) -> Ungated<'a> {
-        let mut ungated = Ungated::default();
-        for (executor, own) in self.gang.gated() {
+    /// Removes the gates of executors whose placeholders are gone. Returns the executors that keep theirs.
+    fn remove_gates(&mut self, plan: &mut Plan) -> Vec<(&'a PodSummary, &'a Placement)> {
+        let gang = self.gang;
+        let mut gated = Vec::new();
+        for (executor, own) in gang.gated() {
             let rest = self.rest(executor, LONGEST_EXCHANGE);
             let until_turn = self.rest(executor, LONGEST_TURN);
             let is_in = |exchanges: &Exchanges| {
                 own.nominated.as_ref().is_some_and(|node| exchanges.under_way.contains(node))
             };
             let is_ready = self.placeholder_of(executor, own).is_none() && !is_in(&self.own);
-            let is_its_turn = until_turn.is_none() || !is_in(&self.gang.recalled.of_others);
+            let is_its_turn = until_turn.is_none() || !is_in(&gang.recalled.of_others);
             if rest.is_none() || is_ready && is_its_turn {
                 plan.events.extend(self.too_large(executor, own));
-                ungated.uids.insert(&executor.uid);
-                ungated.nodes.extend(&own.nominated);
+                self.own.to_be_placed.extend(own.nominated.clone());
                 plan.actions.push(ungate(executor));
             } else {
                 // No watch event of this application reports the end of another application's exchange.
                 let soon = is_ready.then_some(A_MOMENT);
                 plan.wake = plan.wake.into_iter().chain(rest).chain(until_turn).chain(soon).min();
+                gated.push((executor, own));
             }
         }
-        ungated
+        gated
     }
 
     /// Returns how long it takes until an executor has waited for `duration`; none if it has.
@@ -302,13 +292,10 @@ impl<'a> Exchanging<'a> {
     }
 
     /// Begins the exchange of each executor whose placeholder holds room on a node where no executor is to be placed.
-    fn begin(&self, ungated: &Ungated, plan: &mut Plan) {
+    fn begin(&self, gated: Vec<(&PodSummary, &Placement)>, plan: &mut Plan) {
         let others = &self.gang.recalled.of_others;
         // Nothing is reserved for an executor that has gates of others too, until they are gone.
-        let is_next = |(pod, own): &(&PodSummary, &Placement)| {
-            !own.has_other_gates && !ungated.uids.contains(&*pod.uid)
-        };
-        for (executor, own) in self.gang.gated().filter(is_next) {
+        for (executor, own) in gated.into_iter().filter(|(_, own)| !own.has_other_gates) {
             let placeholder = self.placeholder_of(executor, own).filter(|pod| !pod.terminating);
             let Some(placeholder) = placeholder else { continue };
             // The driver can run before a placeholder has its node.
@@ -316,7 +303,6 @@ impl<'a> Exchanging<'a> {
             if own.nominated.as_ref() != Some(node) {
                 let is_its_turn = self.rest(executor, LONGEST_TURN).is_none();
                 let is_busy = self.own.to_be_placed.contains(node)
-                    || ungated.nodes.contains(node)
                     || others.to_be_placed.contains(node) && !is_its_turn;
                 // An exchange that has begun goes on: those that wait to be placed wait for its end.
                 let has_begun =
@@ -352,11 +338,4 @@ impl<'a> Exchanging<'a> {
         );
         Some(Event::of_pod(Severity::Warning, "SparkExecutorTooLarge", &executor.name, note))
     }
-}
-
-/// The executors whose gates a plan removes.
-#[derive(Default)]
-struct Ungated<'a> {
-    uids: BTreeSet<&'a str>,
-    nodes: BTreeSet<&'a String>,
 }

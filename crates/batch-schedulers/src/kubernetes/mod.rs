@@ -30,28 +30,6 @@ use pods::{Amounts, Placement, PodClaim, PodSummary};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The version of `scheduling.k8s.io` in which the cluster has PodGroups and Workloads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodGroupVersion {
-    /// The version of Kubernetes 1.36.
-    V1alpha2,
-    /// The version of Kubernetes 1.37.
-    V1beta1,
-}
-
-impl PodGroupVersion {
-    /// All versions, the newest first.
-    pub const ALL: [Self; 2] = [Self::V1beta1, Self::V1alpha2];
-
-    /// Returns API group and version, with a slash between them.
-    pub const fn api_version(self) -> &'static str {
-        match self {
-            Self::V1alpha2 => batch_scheduler::KUBERNETES_ALPHA_API,
-            Self::V1beta1 => batch_scheduler::KUBERNETES_BETA_API,
-        }
-    }
-}
-
 /// The greatest number of placeholders of one run.
 const MOST: u32 = 1000;
 /// The time after which the kubelet ends a placeholder, in seconds. It matters only where no operator runs:
@@ -68,7 +46,7 @@ pub(super) fn name(application: &str, submission_id: &str) -> String {
 }
 
 /// Puts the driver of `application` into its PodGroup and gates its executors. Returns the Workload and the PodGroup, and
-/// the placeholders, which are created after them.
+/// the placeholders, which are created after them. `version` is the version of `scheduling.k8s.io` that the cluster serves.
 ///
 /// # Errors
 ///
@@ -76,7 +54,7 @@ pub(super) fn name(application: &str, submission_id: &str) -> String {
 pub(super) fn objects(
     application: &mut SparkApplication,
     requests: &PodRequests,
-    version: PodGroupVersion,
+    version: &str,
     submission_id: &str,
 ) -> Result<(Vec<Value>, Copies), String> {
     let count = requests.initial;
@@ -87,12 +65,11 @@ pub(super) fn objects(
              minExecutors), or take another batch scheduler"
         ));
     }
-    if requests.allocator != conf::DIRECT {
+    let (key, allocator) = (conf::PODS_ALLOCATOR, &requests.allocator);
+    if allocator != conf::DIRECT {
         return Err(format!(
-            "spec.batchScheduler: kubernetes: holds room for executors by their numbers, which they do not have with {}: {}: \
-             leave that property out, or take another batch scheduler",
-            conf::PODS_ALLOCATOR,
-            requests.allocator
+            "spec.batchScheduler: kubernetes: holds room for executors by their numbers, which they do not have with {key}: \
+             {allocator}: leave that property out, or take another batch scheduler"
         ));
     }
     let name = name(application.metadata.name.as_deref().unwrap_or_default(), submission_id);
@@ -104,22 +81,22 @@ pub(super) fn objects(
     let mut template = json!({"schedulingPolicy": {"gang": {"minCount": count + 1}}});
     // The scheduler of 1.37 places no pods whose priority differs from that of their group; 1.36 does not know the field
     // unless another feature gate is on.
-    if version == PodGroupVersion::V1beta1 && !class.is_null() {
+    let is_beta = version == batch_scheduler::KUBERNETES_BETA_API;
+    if is_beta && !class.is_null() {
         template["priorityClassName"] = class.clone();
     }
     let mut group = template.clone();
-    let (field, reference) = match version {
-        PodGroupVersion::V1alpha2 => {
-            let workload = json!({"workloadName": name, "podGroupTemplateName": TEMPLATE});
-            ("podGroupTemplateRef", json!({"workload": workload}))
-        }
-        PodGroupVersion::V1beta1 => ("workloadRef", json!({"workloadName": name, "templateName": TEMPLATE})),
+    let (field, reference) = if is_beta {
+        ("workloadRef", json!({"workloadName": name, "templateName": TEMPLATE}))
+    } else {
+        let workload = json!({"workloadName": name, "podGroupTemplateName": TEMPLATE});
+        ("podGroupTemplateRef", json!({"workload": workload}))
     };
     group[field] = reference;
     template["name"] = TEMPLATE.into();
     let own = &application.metadata.name;
     let controller = json!({"apiGroup": "sparkoperator.k8s.io", "kind": "SparkApplication", "name": own});
-    let object = |kind: &str, spec: Value| json!({"apiVersion": version.api_version(), "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let object = |kind: &str, spec: Value| json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec});
     let workload = object("Workload", json!({"controllerRef": controller, "podGroupTemplates": [template]}));
     let placeholders = Copies {
         template: placeholder(&name, requests),

@@ -2,7 +2,7 @@
 //! made again, and the others are exchanged for executors.
 
 use super::{exchanges::Gang, is_gated, is_placeholder};
-use crate::group_of;
+use crate::{group_of, wanted_placeholders};
 use api::State;
 use jiff::{SignedDuration, Timestamp};
 use plan::{Action, Plan, extension::AT_ONCE};
@@ -90,7 +90,7 @@ impl Gang<'_> {
         if driver.phase != Phase::Pending || driver.assigned.is_some() || driver.terminating {
             return;
         }
-        let copies = self.schedulers.placeholders(&self.view, run);
+        let Some(copies) = wanted_placeholders(&self.view, run) else { return };
         let there: BTreeSet<_> = self.view.seen.others.iter().map(|pod| &*pod.name).collect();
         let mut numbers = copies.missing(|name| there.contains(name));
         numbers.truncate(AT_ONCE);

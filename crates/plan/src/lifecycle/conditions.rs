@@ -20,7 +20,7 @@ pub(super) fn of(view: View<'_>, status: &SparkApplicationStatus) -> Vec<Conditi
     if state == State::New {
         return known.to_vec();
     }
-    let condition = |type_: &str, (holds, reason): (&str, String), message: String| {
+    let condition = |type_: &str, holds: &str, reason: String, message: String| {
         let before = known.iter().find(|before| before.type_ == type_ && before.status == holds);
         Condition {
             type_: type_.to_owned(),
@@ -31,11 +31,36 @@ pub(super) fn of(view: View<'_>, status: &SparkApplicationStatus) -> Vec<Conditi
             last_transition_time: before.map_or(Time(now), |before| before.last_transition_time.clone()),
         }
     };
-    let own = TYPES.into_iter().map(|type_| (type_, holds(type_, state, status)));
-    let judged =
-        judged(&application.spec, status).map(|type_| (type_, ("True", holds(RUNNING, state, status).1)));
-    let message = status.application_state.error_message.clone().unwrap_or_default();
-    let own = own.chain(judged).map(|(type_, holds)| condition(type_, holds, message.clone()));
+    let run = history::run(status, status.run_ordinal.unwrap_or_default());
+    let has_driver = state.is_followed()
+        || matches!(state, State::Succeeding | State::Completed | State::Failing)
+        || state == State::Failed && run.is_none_or(|run| run.state != Some(State::SubmissionFailed));
+    let message = status.application_state.error_message.as_deref();
+    let reason = match state {
+        State::Failing | State::Failed | State::SubmissionFailed | State::Completed => {
+            let reason = run.and_then(|run| run.reason.as_deref());
+            reason.filter(|reason| excerpt::reason(reason) == Some(*reason))
+        }
+        _ => None,
+    };
+    let reason = reason.map_or_else(|| word(state), str::to_owned);
+    let of_driver = if has_driver { "DriverCreated".to_owned() } else { reason.clone() };
+    // Why the driver waits, if the message begins with a single word.
+    let of_waiting = message.filter(|_| state == State::Submitted).and_then(excerpt::reason);
+    let of_running = of_waiting.map_or_else(|| reason.clone(), str::to_owned);
+    let is = |holds: bool| if holds { "True" } else { "False" };
+    let running = if state == State::Unknown { "Unknown" } else { is(state == State::Running) };
+    let own = [
+        (SUBMITTED, is(has_driver), of_driver),
+        (RUNNING, running, of_running.clone()),
+        (SUCCEEDED, is(state == State::Completed), reason.clone()),
+        (FAILED, is(state == State::Failed), reason),
+    ];
+    let judged = judged(&application.spec, status).map(|type_| (type_, "True", of_running));
+    let own = own.into_iter().chain(judged);
+    let own = own.map(|(type_, holds, reason)| {
+        condition(type_, holds, reason, message.unwrap_or_default().to_owned())
+    });
     let is_same_run = recorded.is_some_and(|recorded| recorded.submission_id == status.submission_id);
     let has_no_executors = state.is_followed() && status.executor_state.is_empty() && is_same_run;
     let refused = match &seen.executor_trial {
@@ -43,13 +68,10 @@ pub(super) fn of(view: View<'_>, status: &SparkApplicationStatus) -> Vec<Conditi
         Some(Trial::Accepted) => None,
         Some(Trial::Refused { reason, why }) => {
             let message = format!("executors are refused: {why}");
-            Some(condition(EXECUTORS_REFUSED, ("True", reason.clone()), message))
+            Some(condition(EXECUTORS_REFUSED, "True", reason.clone(), message))
         }
     };
-    let foreign = known.iter().filter(|condition| {
-        let type_ = condition.type_.as_str();
-        !TYPES.contains(&type_) && ![EXECUTORS_REFUSED, RECONCILING, STALLED].contains(&type_)
-    });
+    let foreign = known.iter().filter(|condition| !OURS.contains(&condition.type_.as_str()));
     own.chain(refused.filter(|_| has_no_executors)).chain(foreign.cloned()).collect()
 }
 
@@ -72,36 +94,7 @@ const SUBMITTED: &str = "Submitted";
 const RUNNING: &str = "Running";
 const SUCCEEDED: &str = "Succeeded";
 const FAILED: &str = "Failed";
-const TYPES: [&str; 4] = [SUBMITTED, RUNNING, SUCCEEDED, FAILED];
-
-/// Returns the status of a condition (`True`, `False` or `Unknown`) and its reason.
-fn holds(type_: &str, state: State, status: &SparkApplicationStatus) -> (&'static str, String) {
-    let run = history::run(status, status.run_ordinal.unwrap_or_default());
-    let has_driver = state.is_followed()
-        || matches!(state, State::Succeeding | State::Completed | State::Failing)
-        || state == State::Failed && run.is_none_or(|run| run.state != Some(State::SubmissionFailed));
-    let holds = match (type_, state) {
-        (SUBMITTED, _) => has_driver,
-        (RUNNING, State::Unknown) => return ("Unknown", word(state)),
-        (RUNNING, state) => state == State::Running,
-        (SUCCEEDED, state) => state == State::Completed,
-        (_, state) => state == State::Failed,
-    };
-    let reason = match (type_, state) {
-        (SUBMITTED, _) if has_driver => "DriverCreated".to_owned(),
-        // Why the driver waits, if the message begins with a single word.
-        (RUNNING, State::Submitted) => {
-            let message = status.application_state.error_message.as_deref();
-            message.and_then(excerpt::reason).map_or_else(|| word(state), str::to_owned)
-        }
-        (_, State::Failing | State::Failed | State::SubmissionFailed | State::Completed) => run
-            .and_then(|run| run.reason.clone())
-            .filter(|reason| excerpt::reason(reason) == Some(reason.as_str()))
-            .unwrap_or_else(|| word(state)),
-        _ => word(state),
-    };
-    (if holds { "True" } else { "False" }, reason)
-}
+const OURS: [&str; 7] = [SUBMITTED, RUNNING, SUCCEEDED, FAILED, EXECUTORS_REFUSED, RECONCILING, STALLED];
 
 /// Returns the state as a single word: `SUBMISSION_FAILED` as `SubmissionFailed`.
 fn word(state: State) -> String {

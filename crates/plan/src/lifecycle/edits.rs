@@ -65,7 +65,7 @@ impl Pass<'_> {
     /// leaves the template as it is.
     pub(super) fn renew_template(&self, plan: &mut Plan) {
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
-        let driver = self.own_driver().filter(|pod| pod.is_of(Role::Driver, recorded) && !pod.terminating);
+        let driver = self.driver().filter(|pod| pod.is_of(Role::Driver, recorded) && !pod.terminating);
         let is_followed = plan.status.application_state.state.is_followed();
         let Some(driver) = driver.filter(|_| is_followed) else { return };
         let Some(known) = driver.mark(annotation::TEMPLATE) else { return };

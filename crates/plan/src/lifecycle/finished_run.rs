@@ -1,7 +1,7 @@
 //! Handles SUCCEEDING, FAILING, COMPLETED, FAILED and INVALIDATING: a run is over, and another run follows or not.
 
-use super::{Cause, Outcome, Pass, SOON, driver_name, history, launch::reset};
-use crate::{Action, Driver, Plan, events, submission_plan};
+use super::{Cause, Pass, SOON, driver_name, history, launch::reset};
+use crate::{Action, Driver, Plan, events};
 use api::{ObjectKind, Role, SparkApplicationStatus, State};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -9,25 +9,20 @@ use std::time::Duration;
 use submission::{monitoring, run::Run, submission_pod};
 
 impl Pass<'_> {
-    pub(super) fn after_success(&self) -> Plan {
-        match self.retry_of_success() {
+    /// Handles SUCCEEDING and FAILING: runs the application again, at once or after a pause, or ends it.
+    pub(super) fn after_run(&self) -> Plan {
+        let has_failed = self.application.state() == State::Failing;
+        let (pause, cause) = if has_failed {
+            (self.retry_of_failure(), Cause::FailureRetry)
+        } else {
+            (self.retry_of_success(), Cause::RestartAlways)
+        };
+        match pause {
+            None if has_failed => self.fail(),
             None => self.end(State::Completed, events::application_completed(self.name())),
-            Some(pause) => self.again(pause, Cause::RestartAlways),
+            Some(pause) if pause.is_zero() => self.run_again(cause),
+            Some(pause) => self.with_executors(self.status.clone(), Vec::new(), Some(pause)),
         }
-    }
-
-    pub(super) fn after_failure(&self) -> Plan {
-        match self.retry_of_failure() {
-            None => self.fail(),
-            Some(pause) => self.again(pause, Cause::FailureRetry),
-        }
-    }
-
-    fn again(&self, pause: Duration, cause: Cause) -> Plan {
-        if pause.is_zero() {
-            return self.run_again(cause);
-        }
-        self.with_executors(self.status.clone(), Vec::new(), Some(pause))
     }
 
     pub(super) fn fail(&self) -> Plan {
@@ -41,7 +36,7 @@ impl Pass<'_> {
         let mut status = self.status.clone();
         status.application_state.state = state;
         status.termination_time.get_or_insert(Time(self.now));
-        self.view().note_end(&mut status);
+        self.note_end(&mut status);
         let wake = self.rest_of_life(&status).map(|rest| if rest.is_zero() { SOON } else { rest });
         Plan { actions: self.clean_up(), ..self.with_executors(status, vec![event], wake) }
     }
@@ -57,7 +52,7 @@ impl Pass<'_> {
         // time of its last submission, the latest time that is known of it.
         let last_heard_of = status.last_submission_attempt_time.clone().unwrap_or(Time(self.now));
         status.termination_time.get_or_insert(last_heard_of);
-        self.view().note_end(&mut status);
+        self.note_end(&mut status);
         let rest = self.rest_of_life(&status);
         if rest == Some(Duration::ZERO) {
             return self.acting(vec![Action::DeleteApplication]);
@@ -70,13 +65,13 @@ impl Pass<'_> {
     /// last run, whose submission counts as failed, is deleted together with the objects that belong to it.
     fn without_late_driver(&self) -> Vec<Action> {
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
-        if let Some(earlier) = self.own_driver().filter(|driver| !driver.is_of(Role::Driver, recorded)) {
+        if let Some(earlier) = self.driver().filter(|driver| !driver.is_of(Role::Driver, recorded)) {
             let lives = !earlier.has_ended();
             return Some(earlier).filter(|_| lives).and_then(Action::delete).into_iter().collect();
         }
         let run = history::run(&self.status, self.status.run_ordinal.unwrap_or_default());
         let has_none = run.is_some_and(|run| run.state == Some(State::SubmissionFailed));
-        let late = self.own_driver().filter(|_| has_none).and_then(Action::delete);
+        let late = self.driver().filter(|_| has_none).and_then(Action::delete);
         // The driver is what tells that its objects are to go, so it goes last.
         late.map_or_else(Vec::new, |delete| self.clean_up().into_iter().chain([delete]).collect())
     }
@@ -104,7 +99,7 @@ impl Pass<'_> {
             status.execution_attempts = 0;
             status.submission_attempts = 0;
         }
-        let driver = self.own_driver().and_then(Action::delete);
+        let driver = self.driver().and_then(Action::delete);
         let actions = driver.into_iter().chain(self.clean_up()).collect();
         Plan { actions, ..self.pending_rerun(status, cause) }
     }
@@ -119,7 +114,7 @@ impl Pass<'_> {
     /// runs.
     pub(super) fn invalidate(&self) -> Plan {
         let mut status = self.moved(State::Invalidating, None);
-        self.end_early(&mut status, Outcome::new(State::Invalidating, "SpecEdited", None));
+        self.end_early(&mut status, history::outcome(State::Invalidating, "SpecEdited", None));
         self.plan(status, vec![events::spec_edited(self.name())], Some(SOON))
     }
 
@@ -136,7 +131,7 @@ impl Pass<'_> {
             return Some(vec![Action::StopSubmission]);
         }
         let strays = self.strays(None);
-        let driver = self.own_driver();
+        let driver = self.driver();
         let has_others = self.seen.others.iter().any(|pod| pod.is_controlled_by(self.uid()));
         let is_empty = strays.is_empty() && !has_others;
         if driver.is_none() && is_empty && self.seen.driver != Driver::Unseen {
@@ -160,11 +155,9 @@ impl Pass<'_> {
             Driver::Unseen | Driver::Gone => self.seen.departed.as_ref(),
         };
         let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str())).map(|pod| &**pod);
-        let around = &self.seen.submission_environment;
-        let of_extensions =
-            |driver| self.policy.extensions.leftovers(self.application, run.id.as_str(), driver);
+        let of_extensions = |driver| self.of_extensions(run.id.as_str(), driver);
         let files = || submission_pod::config_map(&submission_pod::name(self.application, &run));
-        let mut children = submission_plan::children(self.application, &run, self.policy, around, driver);
+        let mut children = self.children(&run, driver);
         let mut before = vec![monitoring.clone()];
         before.extend(of_extensions(driver));
         if matches!(self.application.state(), State::Invalidating | State::Suspending) {

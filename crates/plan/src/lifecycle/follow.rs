@@ -1,13 +1,10 @@
 //! Handles SUBMITTED, RUNNING and UNKNOWN: the state of the application follows the state of its driver.
 
-use super::{EVENTUALLY, Outcome, Pass, SOON, driver_name, has_ended, restart};
+use super::{EVENTUALLY, Pass, SOON, driver_name, has_ended, history, restart};
 use crate::{Action, Driver, Plan, auxiliary, between, driver, events, executor_trial, executors};
 use api::{ApplicationState, ExecutorState, RestartPolicyType, Role, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;
-
-/// The reason that is recorded for a run whose driver disappeared before the operator saw how it ended.
-const OUTCOME_UNKNOWN: &str = "DriverOutcomeUnknown";
 
 impl Pass<'_> {
     pub(super) fn follow_driver(&self) -> Plan {
@@ -49,13 +46,13 @@ impl Pass<'_> {
         if has_ended {
             status.termination_time = Some(Time(self.now));
             let outcome = if state == State::Succeeding { State::Completed } else { State::Failed };
-            Self::ended(&mut status, Outcome::of_driver(outcome, pod, message.clone()), self.now);
+            Self::ended(&mut status, history::outcome_of_driver(outcome, pod, message.clone()), self.now);
             if self.application.spec.restart_policy.restart_type == RestartPolicyType::Always {
                 let pause = restart::back_off(&status);
                 told.extend(pause.map(|pause| events::restart_backs_off(self.name(), pause.as_secs())));
             }
         } else {
-            self.view().note_ui(&mut status);
+            self.note_ui(&mut status);
         }
         status.application_state = ApplicationState { state, error_message: message };
         let wake = match state {
@@ -68,12 +65,12 @@ impl Pass<'_> {
         let is_alone = !has_ended && self.seen.executors.is_empty() && self.policy.tries_executors;
         let next_trial = executor_trial::until_next(pod, self.now).filter(|_| is_alone);
         let mut plan = self.with_executors(status, told, next_trial.into_iter().chain([wake]).min());
-        if !has_ended && !self.seen.made {
-            let objects = auxiliary::of(self.application, name, self.policy);
-            if !objects.is_empty() {
-                plan.actions.push(Action::Make(objects));
-                plan.wake = Some(SOON);
-            }
+        if !has_ended
+            && !self.seen.made
+            && let Some(budget) = auxiliary::budget(self.application, name, self.policy)
+        {
+            plan.actions.push(Action::Make(vec![budget]));
+            plan.wake = Some(SOON);
         }
         plan
     }
@@ -103,7 +100,9 @@ impl Pass<'_> {
         let message = format!("driver pod not found{why}");
         let mut status = self.moved(State::Failing, Some(message.clone()));
         status.termination_time = Some(Time(self.now));
-        Self::ended(&mut status, Outcome::new(State::Failed, OUTCOME_UNKNOWN, Some(message)), self.now);
+        // The driver has disappeared before the operator saw how it ended.
+        let outcome = history::outcome(State::Failed, "DriverOutcomeUnknown", Some(message));
+        Self::ended(&mut status, outcome, self.now);
         self.with_executors(status, vec![events::driver_not_found(driver_name(self))], Some(SOON))
     }
 }

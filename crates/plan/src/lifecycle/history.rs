@@ -29,37 +29,22 @@ impl fmt::Display for Cause {
     }
 }
 
-/// How a run has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Outcome {
-    pub state: State,
-    /// One word.
-    pub reason: String,
-    pub exit_code: Option<i32>,
-    pub message: Option<String>,
+/// Returns how a run has ended, for [`Pass::ended`]. `reason` is one word.
+pub(super) fn outcome(state: State, reason: &str, message: Option<String>) -> RunRecord {
+    RunRecord { state: Some(state), reason: Some(reason.to_owned()), message, ..RunRecord::default() }
 }
 
-impl Outcome {
-    pub(super) fn new(state: State, reason: &str, message: Option<String>) -> Self {
-        Self { state, reason: reason.to_owned(), exit_code: None, message }
-    }
-
-    /// Returns the outcome that the pod of a driver shows, once the driver has ended.
-    pub(super) fn of_driver(state: State, pod: &PodSummary, message: Option<String>) -> Self {
-        let ended = pod.ended.as_ref();
-        let word = match (ended, &pod.message) {
-            (Some(ended), _) if !ended.reason.is_empty() => ended.reason.clone(),
-            (None, Some(message)) => message.split(':').next().unwrap_or_default().to_owned(),
-            _ if state == State::Completed => "Completed".to_owned(),
-            _ => "Error".to_owned(),
-        };
-        Self {
-            state,
-            reason: word,
-            exit_code: ended.map(|ended| ended.exit_code),
-            message: message.or_else(|| ended?.message.clone()),
-        }
-    }
+/// Returns the outcome that the pod of a driver shows, once the driver has ended.
+pub(super) fn outcome_of_driver(state: State, pod: &PodSummary, message: Option<String>) -> RunRecord {
+    let ended = pod.ended.as_ref();
+    let word = match (ended, &pod.message) {
+        (Some(ended), _) if !ended.reason.is_empty() => &*ended.reason,
+        (None, Some(message)) => message.split(':').next().unwrap_or_default(),
+        _ if state == State::Completed => "Completed",
+        _ => "Error",
+    };
+    let message = message.or_else(|| ended?.message.clone());
+    RunRecord { exit_code: ended.map(|ended| ended.exit_code), ..outcome(state, word, message) }
 }
 
 impl Pass<'_> {
@@ -81,7 +66,7 @@ impl Pass<'_> {
     }
 
     /// Records how the present run has ended, unless its end is recorded already.
-    pub(super) fn ended(status: &mut SparkApplicationStatus, outcome: Outcome, now: Timestamp) {
+    pub(super) fn ended(status: &mut SparkApplicationStatus, outcome: RunRecord, now: Timestamp) {
         let ordinal = status.run_ordinal.unwrap_or_default();
         let (id, submitted) = (status.submission_id.clone(), status.last_submission_attempt_time.clone());
         let run = entry(status, ordinal);
@@ -92,8 +77,8 @@ impl Pass<'_> {
         run.submission_id = run.submission_id.take().or(id);
         run.submitted_time = run.submitted_time.take().or(submitted);
         run.finished_time = Some(Time(now));
-        run.state = Some(outcome.state);
-        run.reason = Some(outcome.reason);
+        run.state = outcome.state;
+        run.reason = outcome.reason;
         run.exit_code = outcome.exit_code;
         run.message = outcome.message;
     }
@@ -116,8 +101,7 @@ fn entry(status: &mut SparkApplicationStatus, ordinal: i64) -> &mut RunRecord {
         runs.push(RunRecord { ordinal, ..RunRecord::default() });
         runs.len() - 1
     });
-    let surplus = runs.len().saturating_sub(REMEMBERED);
-    runs.drain(..surplus.min(position));
-    let position = position - surplus.min(position);
-    &mut runs[position]
+    let surplus = runs.len().saturating_sub(REMEMBERED).min(position);
+    runs.drain(..surplus);
+    &mut runs[position - surplus]
 }

@@ -6,7 +6,7 @@
 //! precedence: if it exists with all objects that it needs, the operator follows it, whatever the outcome of the
 //! submission is.
 
-use super::{Cause, EVENTUALLY, Outcome, Pass, SOON, history, restart};
+use super::{Cause, EVENTUALLY, Pass, SOON, history, restart};
 use crate::{
     Action, Driver, Plan, SubmissionProgress,
     driver::{self, Standing},
@@ -154,7 +154,7 @@ impl Pass<'_> {
         let mut status = self.with_run(run);
         status.spark_application_id = spark_application_id;
         status.execution_attempts += 1;
-        self.view().note_ui(&mut status);
+        self.note_ui(&mut status);
         self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
     }
 
@@ -162,10 +162,9 @@ impl Pass<'_> {
         // The reason may quote a property value of any length.
         let why = excerpt::beginning(why, events::LONGEST_NOTE);
         let event = events::submission_failed(self.name(), &why);
-        let around = &self.seen.submission_environment;
-        let children = submission_plan::children(self.application, &run, self.policy, around, None);
+        let children = self.children(&run, None);
         let mut status = self.with_run(run);
-        let outcome = Outcome::new(State::SubmissionFailed, "SubmissionFailed", Some(why.clone()));
+        let outcome = history::outcome(State::SubmissionFailed, "SubmissionFailed", Some(why.clone()));
         Self::ended(&mut status, outcome, self.now);
         let state = match self.application.state() {
             // Kueue takes SUBMISSION_FAILED for the end and gives the quota away, and the retry would run without any. What

@@ -25,11 +25,11 @@ use crate::{
 };
 use api::{ApplicationState, ExecutorState, Role, SparkApplication, SparkApplicationStatus, State};
 use edits::Edit;
-use history::{Cause, Outcome};
+use history::Cause;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pods::PodSummary;
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 use submission::{driver_pod_name, exposure::without_address};
 
 /// The pause before the next reconcile when a change is expected: long enough that the watch usually reports the change
@@ -128,9 +128,10 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     let edit = edits::of(application);
     let mut status = application.status.clone().unwrap_or_default();
     edits::take_note(application, edit, &mut status);
-    let pass = Pass { application, edit, status, seen, now, policy };
+    let view = View { application, seen, now, policy };
+    let pass = Pass { view, edit, status };
     let mut plan = pass.decide();
-    plan.status.conditions = conditions::of(pass.view(), &plan.status);
+    plan.status.conditions = conditions::of(view, &plan.status);
     plan.events.extend(pass.taken_over(&plan.status));
     plan.events.extend(pass.submitted_by_another_operator(&plan.status));
     plan.events.extend(pass.without_address(&plan.status));
@@ -138,23 +139,25 @@ pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, pol
     pass.renew_template(&mut plan);
     pass.keep_or_release(&mut plan);
     pass.delete_old_submission_pods(&mut plan);
-    let view = pass.view();
     let wanted = policy.extensions.iter().flat_map(|extension| extension.amend(&view, &mut plan)).collect();
-    let (auxiliary, due) = view.auxiliary_plan(&plan.status, wanted);
-    plan.auxiliary = auxiliary;
-    plan.wake = plan.wake.into_iter().chain(due).min();
+    view.plan_auxiliary(&mut plan, wanted);
     plan
 }
 
 /// The input of one decision: the application and everything that is known about it.
 struct Pass<'a> {
-    application: &'a SparkApplication,
+    view: View<'a>,
     edit: Edit,
     /// The recorded status, in which only an edit of the spec has been noted.
     status: SparkApplicationStatus,
-    seen: &'a Observed,
-    now: Timestamp,
-    policy: &'a Policy,
+}
+
+impl<'a> Deref for Pass<'a> {
+    type Target = View<'a>;
+
+    fn deref(&self) -> &View<'a> {
+        &self.view
+    }
 }
 
 impl Pass<'_> {
@@ -167,8 +170,7 @@ impl Pass<'_> {
                 self.follow_driver()
             }
             State::New | State::Submitted | State::Running | State::Unknown => self.launch(),
-            State::Succeeding => self.after_success(),
-            State::Failing => self.after_failure(),
+            State::Succeeding | State::Failing => self.after_run(),
             State::SubmissionFailed => self.after_failed_submission(),
             State::PendingRerun | State::Resuming => self.launch_when_due(),
             State::Invalidating => self.finish_invalidating(),
@@ -188,21 +190,18 @@ impl Pass<'_> {
     ) -> Plan {
         let state = status.application_state.state;
         let executors = &self.seen.executors;
-        let (states, changes) = executors::executor_states(&self.view(), &status.executor_state, state);
+        let (states, changes) = executors::executor_states(self, &status.executor_state, state);
         status.executor_state = states;
         let is_urgent = state != self.application.state() || status == self.status;
-        if let Some(rest) = self.collecting().filter(|_| !is_urgent) {
+        let rest = self.seen.recorded.and_then(|at| COLLECT.checked_sub(between(at, self.now)));
+        if let Some(rest) = rest.filter(|rest| !rest.is_zero() && !is_urgent) {
             return self.stay(Some(rest));
         }
         events.extend(changes);
-        let starting = state.is_followed().then(|| executors::starting(executors, self.now)).flatten();
-        let wake = wake.into_iter().chain(starting).min();
+        let starting = executors.iter().filter(|_| state.is_followed());
+        let starting = starting.filter_map(|pod| executors::time_to_start(pod, self.now));
+        let wake = starting.chain(wake).min();
         self.plan(status, events, wake)
-    }
-
-    /// Returns how long a change that is not urgent has to wait before it is written; none if it can be written now.
-    fn collecting(&self) -> Option<Duration> {
-        COLLECT.checked_sub(between(self.seen.recorded?, self.now)).filter(|rest| !rest.is_zero())
     }
 
     fn stay(&self, wake: Option<Duration>) -> Plan {
@@ -218,23 +217,6 @@ impl Pass<'_> {
         let mut status = self.status.clone();
         status.application_state = ApplicationState { state, error_message: message };
         status
-    }
-
-    fn name(&self) -> &str {
-        self.view().name()
-    }
-
-    const fn view(&self) -> View<'_> {
-        View { application: self.application, seen: self.seen, now: self.now, policy: self.policy }
-    }
-
-    fn uid(&self) -> &str {
-        self.view().uid()
-    }
-
-    /// Returns the pod with the driver's name, if it belongs to this application.
-    fn own_driver(&self) -> Option<&PodSummary> {
-        self.view().driver()
     }
 
     /// Whether a submission of this application is running, for any run.
@@ -285,20 +267,21 @@ impl Pass<'_> {
     /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, if the admin has turned this on.
     /// Removes the finalizer from a driver whose outcome is recorded or no longer needed.
     fn keep_or_release(&self, plan: &mut Plan) {
-        let Some(pod) = self.own_driver() else { return };
+        let Some(pod) = self.driver() else { return };
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
         let is_followed = self.application.state().is_followed()
             && !suspension::is_leaving(&plan.status)
             && pod.is_of(Role::Driver, recorded);
-        let wanted = self.policy.protects_driver_outcome && !pod.terminating;
-        let protect = match (is_followed, pod.protected) {
-            (true, false) if wanted && plan.status.application_state.state.is_followed() => true,
-            (false, true) => false,
-            // The admin has turned the protection off in the meantime.
-            (true, true) if !self.policy.protects_driver_outcome => false,
-            _ => return,
-        };
-        plan.actions.push(Action::ProtectDriver { name: pod.name.clone(), uid: pod.uid.clone(), protect });
+        // The admin may have turned the protection off in the meantime.
+        let is_wanted = is_followed && self.policy.protects_driver_outcome;
+        let begins = is_wanted
+            && !pod.protected
+            && !pod.terminating
+            && plan.status.application_state.state.is_followed();
+        if begins || pod.protected && !is_wanted {
+            let (name, uid) = (pod.name.clone(), pod.uid.clone());
+            plan.actions.push(Action::ProtectDriver { name, uid, protect: begins });
+        }
     }
 
     /// Deletes the submission pods of recorded runs, whose outcome is no longer needed. If a run is to be submitted, a
@@ -336,7 +319,12 @@ pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
     let own: Vec<_> = pods.iter().filter(is_own).collect();
     let drivers = own.iter().filter(|pod| pod.role == Some(Role::Driver));
     let kept = drivers.filter(|pod| pod.protected || policy.protects_driver_outcome);
-    kept.map(|driver| release(driver)).chain(policy.extensions.leave(&own)).collect()
+    kept.map(|driver| release(driver)).chain(unattended(&own, policy)).collect()
+}
+
+/// Returns the actions of extensions for pods that go on without the operator.
+fn unattended(pods: &[&PodSummary], policy: &Policy) -> impl Iterator<Item = Action> {
+    policy.extensions.iter().flat_map(move |extension| extension.leave(pods))
 }
 
 fn release(driver: &PodSummary) -> Action {
@@ -366,7 +354,7 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &
     // The rest follows when the watch reports the deletion of these.
     let others = others.filter(|pod| !is_of_living(pod)).filter_map(Action::delete).take(AT_ONCE);
     if is_orphaned {
-        return kept.chain(others).chain(policy.extensions.leave(&sparks)).collect();
+        return kept.chain(others).chain(unattended(&sparks, policy)).collect();
     }
     // A driver that was kept goes on creating executors.
     let is_kept = |pod: &&PodSummary| {
@@ -389,5 +377,5 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &
     let submissions = pods.iter().filter(|pod| pod.submits && !is_of_living(pod));
     let left = drivers.iter().copied().chain(submissions).filter(|pod| is_left(pod));
     let actions = left.filter_map(Action::delete).chain(kept).chain(executors).chain(others);
-    actions.chain(policy.extensions.leave(&kept_on)).collect()
+    actions.chain(unattended(&kept_on, policy)).collect()
 }

@@ -17,8 +17,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 impl Pass<'_> {
     /// Returns the pause before another run after a successful one.
     pub(super) fn retry_of_success(&self) -> Option<Duration> {
-        let policy = self.application.spec.restart_policy.restart_type;
-        (policy == RestartPolicyType::Always).then(|| self.rest_of_back_off())
+        let is_due = self.application.spec.restart_policy.restart_type == RestartPolicyType::Always;
+        // An unknown time is long ago.
+        let ended = self.status.termination_time.as_ref();
+        let over = ended.map_or(Duration::MAX, |ended| between(ended.0, self.now));
+        is_due.then(|| back_off(&self.status).unwrap_or_default().saturating_sub(over))
     }
 
     /// Returns the pause before another run after a failed one.
@@ -37,13 +40,6 @@ impl Pass<'_> {
 
     fn restart_policy(&self) -> RestartPolicy {
         with_defaults(self.application.spec.clone()).restart_policy
-    }
-
-    fn rest_of_back_off(&self) -> Duration {
-        // An unknown time is long ago.
-        let ended = self.status.termination_time.as_ref();
-        let over = ended.map_or(Duration::MAX, |ended| between(ended.0, self.now));
-        back_off(&self.status).unwrap_or_default().saturating_sub(over)
     }
 
     /// Returns what is left of a pause of `interval` seconds. As in Kubeflow's operator, the pause grows with the number of

@@ -1,8 +1,9 @@
 //! Handles SUSPENDING and SUSPENDED: no pod of the application runs while `spec.suspend` is true.
 
-use super::{Cause, EVENTUALLY, Outcome, Pass, SOON, history, launch::reset};
+use super::{Cause, EVENTUALLY, Pass, SOON, history, launch::reset};
 use crate::{Action, Driver, Plan, events, extension::AT_ONCE};
 use api::{SparkApplicationStatus, State, names::label};
+use kube_core::ResourceExt;
 
 /// Whether the run was suspended, and its pods go, in RUNNING: see [`Pass::suspend`].
 pub(super) fn is_leaving(status: &SparkApplicationStatus) -> bool {
@@ -14,8 +15,7 @@ pub(super) fn is_leaving(status: &SparkApplicationStatus) -> bool {
 impl Pass<'_> {
     /// Whether the application waits in a queue of Kueue, or has quota from there.
     pub(super) fn is_queued(&self) -> bool {
-        let labels = self.application.metadata.labels.as_ref();
-        labels.is_some_and(|labels| labels.contains_key(label::QUEUE_NAME))
+        self.application.labels().contains_key(label::QUEUE_NAME)
     }
 
     pub(super) fn is_to_be_suspended(&self, state: State) -> bool {
@@ -31,14 +31,14 @@ impl Pass<'_> {
     pub(super) fn suspend(&self) -> Plan {
         let is_leaving = is_leaving(&self.status);
         let begins = (!is_leaving).then(|| events::application_suspending(self.name()));
-        let pods: Vec<_> = self.own_driver().into_iter().chain(&self.seen.executors).collect();
+        let pods: Vec<_> = self.driver().into_iter().chain(&self.seen.executors).collect();
         let has_pods = !pods.is_empty() || self.seen.driver == Driver::Unseen;
         let is_running = has_pods && self.is_queued() && self.application.state() == State::Running;
         let why = is_running.then(|| "Suspending: its pods are being deleted".to_owned());
         let mut status = self.moved(if is_running { State::Running } else { State::Suspending }, why);
         let left = pods.into_iter().filter(|_| is_running && is_leaving);
         let actions = left.filter_map(Action::delete).take(AT_ONCE).collect();
-        self.end_early(&mut status, Outcome::new(State::Suspended, "Suspended", None));
+        self.end_early(&mut status, history::outcome(State::Suspended, "Suspended", None));
         Plan { actions, ..self.plan(status, Vec::from_iter(begins), Some(SOON)) }
     }
 
@@ -61,7 +61,7 @@ impl Pass<'_> {
             return self.plan(status, vec![events::application_resuming(self.name())], Some(SOON));
         }
         // A submission that was still running when the application was suspended may have created a driver since.
-        let late = self.own_driver().and_then(Action::delete);
+        let late = self.driver().and_then(Action::delete);
         Plan { actions: Vec::from_iter(late), ..self.stay(Some(EVENTUALLY)) }
     }
 }

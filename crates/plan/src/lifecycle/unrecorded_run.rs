@@ -5,9 +5,9 @@
 //! reverted or the application is resumed, a run with the same ordinal would also have the forerunner's submission id,
 //! and the operator would take facts about the forerunner's driver for facts about the driver of that run.
 
-use super::{Cause, Outcome, Pass, SOON, history, questions};
+use super::{Cause, Pass, SOON, history, questions};
 use crate::{Action, Plan};
-use api::{Role, SparkApplicationStatus, State};
+use api::{Role, RunRecord, SparkApplicationStatus, State};
 use submission::{run::Run, submission_pod};
 
 impl Pass<'_> {
@@ -15,20 +15,20 @@ impl Pass<'_> {
     pub(super) fn forerunner_recorded(&self, next: &Run) -> Option<Plan> {
         let id = self.unrecorded_run().filter(|id| next.id.as_str() != *id)?;
         let mut status = self.status.clone();
-        self.record(&mut status, id, Outcome::new(State::Invalidating, "SpecEdited", None));
+        self.record(&mut status, id, history::outcome(State::Invalidating, "SpecEdited", None));
         Self::announce(&mut status, Cause::SpecEdited);
         // The ConfigMap of the forerunner's submission pod is deleted now: if others have deleted that pod, nothing
         // would lead to the ConfigMap later. The name of the ConfigMap contains the forerunner's ordinal, which `next`
         // has too at this moment.
         let mut left = vec![submission_pod::config_map(&submission_pod::name(self.application, next))];
-        left.extend(self.policy.extensions.leftovers(self.application, id, None));
+        left.extend(self.of_extensions(id, None));
         let actions = vec![Action::DeleteChildren(left)];
         Some(Plan { actions, ..self.plan(status, Vec::new(), Some(SOON)) })
     }
 
     /// Records the outcome of the present run. If the next run was submitted but not recorded, records that run with
     /// the same outcome.
-    pub(super) fn end_early(&self, status: &mut SparkApplicationStatus, outcome: Outcome) {
+    pub(super) fn end_early(&self, status: &mut SparkApplicationStatus, outcome: RunRecord) {
         if status.submission_id.is_some() {
             Self::ended(status, outcome.clone(), self.now);
         }
@@ -45,12 +45,12 @@ impl Pass<'_> {
         let submitted = self.seen.submission.as_ref().map(|submission| submission.id.as_str());
         let strays = self.strays(None).into_iter().filter(|pod| pod.role == Some(Role::Driver));
         let submissions = self.seen.submission_pods.iter().filter(|pod| pod.is_controlled_by(self.uid()));
-        let drivers = self.own_driver().into_iter().chain(strays).chain(submissions);
+        let drivers = self.driver().into_iter().chain(strays).chain(submissions);
         let mut ids = drivers.filter_map(|pod| pod.submission_id.as_deref()).chain(submitted);
         ids.find(|id| !self.has_recorded(id))
     }
 
-    fn record(&self, status: &mut SparkApplicationStatus, id: &str, outcome: Outcome) {
+    fn record(&self, status: &mut SparkApplicationStatus, id: &str, outcome: RunRecord) {
         let ordinal = status.run_ordinal.unwrap_or_default() + 1;
         if history::run(status, ordinal).is_none() {
             Self::announce(status, self.cause());

@@ -228,7 +228,7 @@ impl Flags {
     fn extensions(&self, application: &SparkApplication) -> Extensions {
         let named = application.spec.batch_scheduler.clone();
         let all = BatchSchedulers::new(named.into_iter().collect(), true, None);
-        all.ok().filter(|_| self.enable_batch_scheduler).map(Extensions::of).unwrap_or_default()
+        all.ok().filter(|_| self.enable_batch_scheduler).map(plan::extension::only).unwrap_or_default()
     }
 
     #[cfg(not(feature = "batch-schedulers"))]
