@@ -111,7 +111,7 @@ fn mantissa(digits: &str) -> Option<(i128, i32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{amount, binary, canonical, decimal};
+    use super::{amount, canonical, of_resource};
 
     #[test]
     fn equal_amounts_are_equal_however_they_are_written() {

@@ -96,6 +96,7 @@ impl OurNamespaces {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plan::namespaces::selector;
     use serde_json::{from_value, json};
     use watcher::Event;
 
@@ -104,7 +105,7 @@ mod tests {
         let namespace = |name: &str, team: &str| -> Lenient<PartialObjectMeta<Namespace>> {
             from_value(json!({"metadata": {"name": name, "labels": {"team": team}}})).unwrap()
         };
-        let chosen = Namespaces::new(["always".to_owned()], Some("team=data".parse().unwrap()));
+        let chosen = Namespaces::new(["always".to_owned()], Some(selector("team=data").unwrap()));
         let ours = OurNamespaces::new(chosen);
         let mut listed = BTreeSet::new();
         let mut apply = |event| ours.apply(event, &mut listed);
