@@ -116,7 +116,7 @@ mod tests {
         let client = ClientBuilder::new(service, "default").build();
         let setup = Setup::of_tests(client, "ours");
         let cluster = Cluster::new(&setup, reflector::store().0);
-        let context = Context::new(cluster, setup, &CancellationToken::new());
+        let context = Context::new(cluster, setup);
         (context, asked)
     }
 

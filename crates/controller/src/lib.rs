@@ -44,7 +44,6 @@ use self::pods::PodIndex;
 pub use self::schedules::ScheduleMetrics;
 use api::SparkApplication;
 use auxiliary_index::AuxiliaryIndex;
-use auxiliary_objects::AuxiliaryWorker;
 use error::Error;
 use futures::{StreamExt, future::OptionFuture, stream};
 use jiff::Timestamp;
@@ -58,10 +57,11 @@ use namespaces::OurNamespaces;
 use parking_lot::Mutex;
 use plan::{Policy, extension::ExtensionMemory};
 use source::Source;
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, mem, sync::Arc, time::Duration};
 pub use submission_environment::{SubmissionEnvironment, Unreadable};
 pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
+use tokio::task::JoinSet;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use unreadable::UnreadableObjects;
 pub use watch::Watching;
@@ -167,26 +167,45 @@ impl Cluster {
 struct Context {
     source: Applications,
     setup: Setup,
-    auxiliary_worker: AuxiliaryWorker,
-    submitter: Submitter,
+    background: Background,
+    submitter: Arc<Submitter>,
     extension_memories: Mutex<Vec<Box<dyn ExtensionMemory>>>,
     /// The applications that have been deleted, and whose pods have not been handled since.
     departed: Mutex<HashSet<Key>>,
 }
 
 impl Context {
-    /// Creates the context of an operator that ends its work in the background when `stop` is cancelled.
-    fn new(cluster: Cluster, setup: Setup, stop: &CancellationToken) -> Self {
+    fn new(cluster: Cluster, setup: Setup) -> Self {
         let applications = cluster.applications.clone();
         let source = Source::new(cluster, &setup.workloads.applications, applications);
         Self {
             extension_memories: Mutex::new(setup.policy.extensions.memories()),
-            auxiliary_worker: AuxiliaryWorker::new(source.clone(), stop),
-            submitter: Submitter::new(source.clone(), &setup),
+            background: Background::default(),
+            submitter: Submitter::new(source.clone(), setup.clone()),
             source,
             setup,
             departed: Mutex::default(),
         }
+    }
+}
+
+/// Work for which no reconcile waits. What has not ended is given up when this value is dropped, even if it has a request
+/// without an answer: a leader that has lost the lease has no time to wait.
+#[derive(Default)]
+struct Background(Mutex<JoinSet<()>>);
+
+impl Background {
+    fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut all = self.0.lock();
+        // What has ended is kept until it is joined.
+        while all.try_join_next().is_some() {}
+        all.spawn(work);
+    }
+
+    /// Gives up all work and waits until it has ended.
+    async fn stop(&self) {
+        let mut all = mem::take(&mut *self.0.lock());
+        all.shutdown().await;
     }
 }
 
@@ -201,7 +220,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let of_connects = setup.connect.clone();
     let of_connects =
         of_connects.map(|of| Arc::new(connects::Context::new(cluster.clone(), &setup, of, connects)));
-    let context = Arc::new(Context::new(cluster.clone(), setup, &stop));
+    let context = Arc::new(Context::new(cluster.clone(), setup));
 
     // The watches; each one queues the objects that change.
     let follow_applications = context.source.follow(writer, |event| {
@@ -246,8 +265,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = follow_namespaces => {}
         () = unreadable.send_events(&cluster) => {}
     }
-    context.auxiliary_worker.stop().await;
-    context.submitter.stop().await;
+    context.background.stop().await;
 }
 
 #[expect(

@@ -146,7 +146,7 @@ pub(super) async fn observe(
         executor_trial,
         recorded,
         made: made_for.as_deref() == Some(submission_id),
-        auxiliary: context.auxiliary_worker.seen(application, addresses),
+        auxiliary: context.source.auxiliary(application, addresses),
         submission,
         submission_environment,
         defaults,

@@ -129,7 +129,7 @@ impl Reconciler for Context {
         for event in &events {
             self.source.cluster.send_event(application, &occasion, event, now).await;
         }
-        self.auxiliary_worker.start(application, &run, auxiliary, now);
+        self.source.start_auxiliary(&self.background, application, &run, auxiliary, now);
         // Of an application that was deleted meanwhile, nothing is remembered any more.
         if let Some(note) = self.source.memory.lock().get_mut(&uid) {
             note.deleted.clear();
