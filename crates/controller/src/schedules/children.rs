@@ -3,7 +3,13 @@
 use super::super::{Key, Watched, key, queue::Queue};
 use api::ScheduledSparkApplication;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{Resource, ResourceExt, runtime::watcher::Event};
+use kube::{
+    Resource, ResourceExt,
+    runtime::{
+        reflector::{ObjectRef, Store},
+        watcher::Event,
+    },
+};
 use parking_lot::Mutex;
 use schedules::Child;
 use std::{
@@ -14,6 +20,8 @@ use std::{
 /// The applications of each schedule, as far as the watch and this process's own writes show.
 pub(crate) struct Children {
     index: Mutex<Index>,
+    /// The cache of applications.
+    applications: Store<Watched>,
     /// The queue of schedules, for those whose applications have changed in a way that matters to the schedule.
     queue: Arc<Queue>,
 }
@@ -58,8 +66,6 @@ struct Index {
     families: HashMap<Owner, Family>,
     /// The schedule of each application.
     owners: HashMap<Key, Owner>,
-    /// The applications that a list has contained so far; the list is not complete yet.
-    listed: BTreeSet<Key>,
     /// The schedules that exist; none until they have been listed.
     schedules: Option<HashSet<Owner>>,
 }
@@ -91,8 +97,8 @@ pub(super) struct Family {
 const MOST_LOST: usize = 100;
 
 impl Children {
-    pub(crate) fn new(queue: Arc<Queue>) -> Self {
-        Self { index: Mutex::default(), queue }
+    pub(crate) fn new(applications: Store<Watched>, queue: Arc<Queue>) -> Self {
+        Self { index: Mutex::default(), applications, queue }
     }
 
     /// Returns the applications of a schedule, and the latest applications (by slot and by trigger) that are gone.
@@ -151,19 +157,13 @@ impl Children {
         index.owners.retain(|_, of| of != owner);
     }
 
-    /// Applies one event of the watch of applications.
+    /// Applies one event of the watch of applications, which the cache has by then.
     pub(crate) fn apply(&self, event: &Event<Watched>) {
         let mut index = self.index.lock();
         let changed = match event {
-            Event::Init => {
-                index.listed.clear();
-                Vec::new()
-            }
+            Event::Init => Vec::new(),
             Event::InitApply(application) | Event::Apply(application) => {
                 let key = key(application);
-                if matches!(event, Event::InitApply(_)) {
-                    index.listed.insert(key.clone());
-                }
                 match child(application) {
                     Some((owner, child)) => {
                         // It may have named another schedule before.
@@ -175,13 +175,11 @@ impl Children {
                 }
             }
             Event::InitDone => {
-                let listed = std::mem::take(&mut index.listed);
-                let gone: Vec<_> = index
-                    .owners
-                    .keys()
-                    .filter(|key| !listed.contains(*key) && !index.is_unconfirmed(key))
-                    .cloned()
-                    .collect();
+                let is_gone = |key: &&Key| {
+                    let application = ObjectRef::new(&key.1).within(&key.0);
+                    self.applications.get(&application).is_none() && !index.is_unconfirmed(key)
+                };
+                let gone: Vec<_> = index.owners.keys().filter(is_gone).cloned().collect();
                 gone.iter().filter_map(|key| index.remove(key)).collect()
             }
             Event::Delete(application) => index.remove(&key(application)).into_iter().collect(),
@@ -266,6 +264,7 @@ fn child(application: &Watched) -> Option<(Owner, Child)> {
 mod tests {
     use super::*;
     use crate::workload::Workloads;
+    use kube::runtime::reflector;
     use prometheus_client::registry::Registry;
     use serde_json::{from_value, json};
 
@@ -293,6 +292,11 @@ mod tests {
         .unwrap()
     }
 
+    fn children() -> Children {
+        let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).schedules);
+        Children::new(reflector::store().0, queue)
+    }
+
     fn nightly() -> Owner {
         Owner { namespace: "a".to_owned(), name: "nightly".to_owned(), uid: "of-nightly".to_owned() }
     }
@@ -300,7 +304,7 @@ mod tests {
     /// Once, a user who knew the uid of another tenant's schedule could keep the schedule from starting anything.
     #[test]
     fn an_application_that_names_a_schedule_of_another_namespace_is_not_its_child() {
-        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules));
+        let children = children();
         for forged in [
             watched("b", ("nightly", "of-nightly")),
             watched("a", ("hourly", "of-nightly")),
@@ -323,7 +327,7 @@ mod tests {
     /// Once, each edit of the owner left the application with its former schedule, which nothing forgot.
     #[test]
     fn an_application_belongs_to_the_schedule_that_it_names_last() {
-        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules));
+        let children = children();
         children.forget_others(HashSet::new());
         for uid in ["1", "2", "3"] {
             children.apply(&Event::Apply(watched("a", ("nightly", uid))));
@@ -334,7 +338,7 @@ mod tests {
 
     #[test]
     fn nothing_is_remembered_of_schedules_that_there_are_not() {
-        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules));
+        let children = children();
         let known = || children.index.lock().families.keys().cloned().collect::<HashSet<_>>();
         let hourly = Owner { name: "hourly".to_owned(), ..nightly() };
         let of = |owner: &Owner| watched(&owner.namespace, (&*owner.name, &*owner.uid));

@@ -95,7 +95,7 @@ impl Context {
         let source = Source::new(cluster, &setup.workloads.schedules, schedules);
         Self {
             policy: setup.schedule_policy.clone(),
-            children: Children::new(Arc::clone(&source.queue)),
+            children: Children::new(source.cluster.applications.clone(), Arc::clone(&source.queue)),
             source,
             metrics: setup.schedule_metrics.clone(),
         }
