@@ -88,7 +88,9 @@ impl PodIndex {
     /// Follows all pods that have the operator's label; yields the applications whose pods have changed.
     pub fn follow(self: Arc<Self>, watching: &Watching) -> impl Stream<Item = Key> + Send + use<> {
         let selector = format!("{}=true", label::LAUNCHED_BY);
-        watching.changes::<KeptPod>(&(), &selector).flat_map(move |event| stream::iter(self.apply(event)))
+        watching
+            .changes::<KeptPod>(&(), Some(&selector))
+            .flat_map(move |event| stream::iter(self.apply(event)))
     }
 
     /// Applies one event of the watch. Returns the applications whose pods have changed.

@@ -9,22 +9,21 @@ use super::{
     reconcile_memory::ReconcileMemory,
     workload::Workload,
 };
-use futures::{StreamExt, TryStreamExt, future};
+use futures::{StreamExt, future};
 use jiff::Timestamp;
 use kube::{
     Resource, ResourceExt,
     core::NamespaceResourceScope,
     runtime::{
-        WatchStreamExt,
         reflector::{ObjectRef, Store, store::Writer},
         watcher::Event,
     },
 };
 use plan::events;
 use serde::{Serialize, de::DeserializeOwned};
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt::Debug, pin::pin, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, debug, field, info_span, warn};
+use tracing::{Instrument, debug, field, info_span};
 use work::caught;
 
 /// What is particular about the objects of one kind that are reconciled.
@@ -104,19 +103,13 @@ where
 
     /// Keeps the cache, and queues the objects that change; never ends. Before an object is queued, `heard` is called with
     /// the event, which the cache has by then.
-    pub(super) async fn follow(&self, writer: Writer<Kept<K, T>>, heard: impl Fn(&Event<Kept<K, T>>)) {
-        let kind = K::kind(&());
-        let events = self.cluster.watching.events::<Kept<K, T>>(&(), None);
-        events
-            .inspect_err(|error| warn!(%kind, %error, "the watch is retried"))
-            .reflect(writer)
-            .for_each(async |event| {
-                if let Ok(event) = event {
-                    heard(&event);
-                    self.take_note(&event);
-                }
-            })
-            .await;
+    pub(super) async fn follow(&self, mut writer: Writer<Kept<K, T>>, heard: impl Fn(&Event<Kept<K, T>>)) {
+        let mut changes = pin!(self.cluster.watching.changes::<Kept<K, T>>(&(), None));
+        while let Some(event) = changes.next().await {
+            writer.apply_watcher_event(&event);
+            heard(&event);
+            self.take_note(&event);
+        }
     }
 
     /// Queues the object that the watch has reported. Once it has listed all, queues all of them, and forgets what is

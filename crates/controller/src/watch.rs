@@ -101,10 +101,10 @@ impl Watching {
     pub(super) fn changes<O: Readable + Resource<Scope: NamespaceScope>>(
         &self,
         of: &O::DynamicType,
-        selector: &str,
+        selector: Option<&str>,
     ) -> impl Stream<Item = Event<O>> + Send + use<O> {
         let kind = O::kind(of).into_owned();
-        self.events(of, Some(selector)).filter_map(move |event| {
+        self.events(of, selector).filter_map(move |event| {
             future::ready(event.inspect_err(|error| warn!(kind, %error, "the watch is retried")).ok())
         })
     }

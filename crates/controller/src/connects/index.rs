@@ -115,7 +115,7 @@ impl ConnectIndex {
 
     /// Follows all kinds; yields namespace and name of the SparkConnects of which something has changed.
     pub(super) fn follow(&self, watching: &Watching) -> impl Stream<Item = Key> + Send + use<> {
-        let selector = label::CONNECT_NAME;
+        let selector = Some(label::CONNECT_NAME);
         stream::select_all(self.0.iter().map(|kind| {
             let of = Arc::clone(kind);
             if kind.kind == POD {
