@@ -1,16 +1,13 @@
 //! Reduces the objects of a watch to what the operator needs of them, each as soon as it is decoded: of a page of a list,
 //! one object at a time is whole in memory, and what stays of it is not much more than its text.
 
-use super::{Cluster, error::Error, events::reference, watch::Readable};
+use super::{Cluster, error::Error, events::reference, source::Reconciled, watch::Readable};
 use api::{
     ConnectAccess, LONGEST_NAME, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State,
     names::annotation,
 };
 use jiff::Timestamp;
-use k8s_openapi::{
-    NamespaceResourceScope,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{
     Api, Resource,
     core::{PartialObjectMeta, error_boundary::InvalidObject},
@@ -199,14 +196,11 @@ impl Cluster {
     /// # Errors
     ///
     /// If the API server does not answer.
-    pub(super) async fn whole<K, T>(
+    pub(super) async fn whole<K: Reconciled, T>(
         &self,
         watched: &Kept<K, T>,
         now: Timestamp,
-    ) -> Result<Option<(K, Option<Turn>)>, Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-    {
+    ) -> Result<Option<(K, Option<Turn>)>, Error> {
         let namespace = watched.metadata.namespace.as_deref().unwrap_or_default();
         let needs_turn =
             watched.error.is_none() && watched.text.as_ref().is_none_or(|text| text.text.len() > SMALL_TEXT);

@@ -14,8 +14,6 @@ mod deletion;
 mod error;
 mod events;
 mod execute;
-mod executor_trial;
-mod extension_memories;
 mod kept;
 mod mount_failures;
 mod namespaced_watches;
@@ -236,17 +234,18 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         stream::select(pods, auxiliary).for_each(async |(namespace, name)| queue.push(&namespace, &name));
     let namespaces = Arc::clone(&cluster.namespaces).follow(&cluster.watching);
     let follow_namespaces = namespaces.for_each(async |namespace| {
-        queue.add_all_in(&namespace, &cluster.applications);
-        of_schedules.source.queue.add_all_in(&namespace, &of_schedules.source.cache);
+        queue.add_all(&cluster.applications, Some(&namespace));
+        of_schedules.source.queue.add_all(&of_schedules.source.cache, Some(&namespace));
         if let Some(of_connects) = &of_connects {
-            of_connects.source.queue.add_all_in(&namespace, &of_connects.source.cache);
+            of_connects.source.queue.add_all(&of_connects.source.cache, Some(&namespace));
         }
     });
     let reconcile_all = async {
         if stop.run_until_cancelled(cluster.synced()).await.is_none() {
             return;
         }
-        let _shown = context.setup.application_metrics.show(cluster.clone());
+        let shown = Arc::new(cluster.clone());
+        context.setup.application_metrics.show(&shown);
         synced();
         // Schedules and SparkConnects run in tasks of their own, so that they do not wait while thousands of applications
         // are reconciled.

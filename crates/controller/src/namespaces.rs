@@ -4,7 +4,7 @@
 use super::{
     application_index::{ApplicationIndex, Record},
     key,
-    watch::Watching,
+    watch::{Readable, Watching},
 };
 use api::Lenient;
 use futures::{Stream, StreamExt, future, stream};
@@ -19,6 +19,12 @@ pub(super) struct OurNamespaces {
     chosen: Namespaces,
     /// The namespaces that are chosen by their labels, and not by their names, each under its own name.
     labelled: ApplicationIndex<()>,
+}
+
+impl Readable for Lenient<PartialObjectMeta<Namespace>> {
+    fn error(&self) -> Option<&str> {
+        self.0.as_ref().err().map(|invalid| &*invalid.error)
+    }
 }
 
 /// A namespace, of which nothing is kept but its name.

@@ -81,19 +81,13 @@ impl Queue {
         self.push(&object.namespace().unwrap_or_default(), &object.name_any());
     }
 
-    /// Queues all objects of a cache that are in `namespace`.
-    pub(super) fn add_all_in<K: Resource<DynamicType = ()> + Clone + 'static>(
-        &self,
-        namespace: &str,
-        cache: &Store<K>,
-    ) {
-        let is_in = |object: &&Arc<K>| object.meta().namespace.as_deref() == Some(namespace);
+    /// Queues all objects of a cache, or those in `namespace` if one is given.
+    pub(super) fn add_all<K>(&self, cache: &Store<K>, namespace: Option<&str>)
+    where
+        K: Resource<DynamicType = ()> + Clone + 'static,
+    {
+        let is_in = |object: &&Arc<K>| namespace.is_none() || object.meta().namespace.as_deref() == namespace;
         cache.state().iter().filter(is_in).for_each(|object| self.add(&**object));
-    }
-
-    /// Queues all objects of a cache.
-    pub(super) fn add_all<K: Resource<DynamicType = ()> + Clone + 'static>(&self, cache: &Store<K>) {
-        cache.state().iter().for_each(|object| self.add(&**object));
     }
 
     /// Does `work` for each object in the queue until `stop` is cancelled, and returns when all work has ended. `work`

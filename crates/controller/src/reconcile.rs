@@ -7,7 +7,7 @@ use super::{
 use api::{SparkApplication, State};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt, runtime::watcher};
-use plan::{Action as Act, Plan, lifecycle};
+use plan::{Action as Act, Observed, Plan, extension::PodsOfOthers, lifecycle};
 use std::time::Duration;
 use tracing::{Span, info};
 
@@ -139,6 +139,32 @@ impl Reconciler for Context {
 }
 
 impl Context {
+    /// Decides about an application: see [`lifecycle::next`]. The memories are locked while an application is decided about of
+    /// which one of them has to note the decision.
+    fn decide(&self, application: &SparkApplication, mut seen: Observed, now: Timestamp) -> Plan {
+        let uid = application.uid().unwrap_or_default();
+        let (namespace, name) = (application.namespace().unwrap_or_default(), application.name_any());
+        let mut memories = self.extension_memories.lock();
+        let mut is_noted = false;
+        for memory in memories.iter_mut() {
+            let others: &PodsOfOthers<'_> =
+                &|each| self.source.cluster.pods.of_others(&namespace, &name, each);
+            is_noted |= memory.recall(&uid, &mut seen, others, now);
+        }
+        // Other decisions wait for one that is to be noted, and for no other.
+        let memories = is_noted.then_some(memories);
+        let plan = lifecycle::next(application, &seen, now, &self.setup.policy);
+        if let Some(mut memories) = memories {
+            memories.iter_mut().for_each(|memory| memory.note(&uid, &plan.actions));
+        }
+        plan
+    }
+
+    /// Has extensions forget the applications whose uids are not to be kept.
+    fn retain_memories(&self, is_kept: impl Fn(&str) -> bool) {
+        self.extension_memories.lock().iter_mut().for_each(|memory| memory.retain(&is_kept));
+    }
+
     /// Forgets what is remembered of an application that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
         self.setup.application_metrics.forget(uid);

@@ -9,6 +9,7 @@ use super::{
     reconcile_memory::ReconcileMemory,
     workload::Workload,
 };
+use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use futures::{StreamExt, future};
 use jiff::Timestamp;
 use kube::{
@@ -26,15 +27,25 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, field, info_span};
 use work::caught;
 
+/// A kind of objects that are reconciled.
+pub(super) trait Reconciled:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl Reconciled for ScheduledSparkApplication {}
+impl Reconciled for SparkApplication {}
+impl Reconciled for SparkConnect {}
+
 /// What is particular about the objects of one kind that are reconciled.
 pub(super) trait Reconciler: Send + Sync + 'static {
-    type Kind: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static;
+    type Kind: Reconciled;
     type Part: Keep<Self::Kind> + Sync;
 
     fn source(&self) -> &Source<Self::Kind, Self::Part>;
@@ -76,11 +87,7 @@ pub(super) trait Reconciler: Send + Sync + 'static {
 
 /// The objects of the kind `K`, of which the cache has `T`. Cheap to clone: all clones share their data.
 #[derive(Clone)]
-pub(super) struct Source<K, T>
-where
-    K: Resource<DynamicType = ()> + 'static,
-    T: 'static,
-{
+pub(super) struct Source<K: Reconciled, T: 'static> {
     pub cluster: Cluster,
     pub queue: Arc<Queue>,
     /// The cache, fed by the watch.
@@ -88,15 +95,7 @@ where
     pub memory: ReconcileMemory,
 }
 
-impl<K, T> Source<K, T>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + 'static,
-    T: Keep<K>,
-{
+impl<K: Reconciled, T: Keep<K>> Source<K, T> {
     pub(super) fn new(cluster: Cluster, workload: &Workload, cache: Store<Kept<K, T>>) -> Self {
         Self { cluster, queue: Queue::new(workload.clone()), cache, memory: ReconcileMemory::default() }
     }
@@ -122,7 +121,7 @@ where
             Event::InitDone => {
                 let uids = self.cache.state().iter().filter_map(|object| object.uid()).collect();
                 self.memory.list_ends(&uids);
-                self.queue.add_all(&self.cache);
+                self.queue.add_all(&self.cache, None);
             }
             Event::Apply(object) => {
                 // Not for this process's own status write: the reconcile that wrote it has already acted on it. Listed

@@ -3,7 +3,6 @@
 //! its kind, reported by an event. Such an object does not delay the others.
 
 use super::{calls::PAGE, events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
-use api::Lenient;
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -30,15 +29,6 @@ pub(super) trait Readable:
 {
     /// Why the object cannot be read, if it cannot.
     fn error(&self) -> Option<&str>;
-}
-
-impl<K> Readable for Lenient<K>
-where
-    K: Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwned + Send + 'static,
-{
-    fn error(&self) -> Option<&str> {
-        self.0.as_ref().err().map(|invalid| &*invalid.error)
-    }
 }
 
 /// The settings and records that all watches share: the namespaces, the duration of a request, the metric that counts

@@ -155,7 +155,7 @@ impl KnownGateway {
             let replaces =
                 |known: &mut Option<Vec<String>>| known.replace(found.clone()).as_ref() != Some(&found);
             if self.addresses.send_if_modified(replaces) {
-                queue.add_all(all);
+                queue.add_all(all, None);
             }
         });
         events.await;
