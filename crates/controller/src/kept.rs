@@ -25,10 +25,9 @@ pub struct Kept<K, T> {
     metadata: ObjectMeta,
     pub(super) kept: T,
     /// The object itself if its kind has [`Keep::IS_WHOLE`], unless it is too large: as its text, which is parsed while the
-    /// object is worked on. A tree of it takes four times the memory, and of some objects a hundred times.
-    text: Option<Arc<Text>>,
-    /// Why the object could not be read, if it could not.
-    error: Option<String>,
+    /// object is worked on. A tree of it takes four times the memory, and of some objects a hundred times. If the object
+    /// could not be read, why not.
+    text: Result<Option<Arc<Text>>, String>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -185,7 +184,7 @@ impl Keep<SparkConnect> for KeptConnect {
 impl<K, T> Kept<K, T> {
     /// Whether the object has to be fetched to be read.
     pub(super) fn is_fetched(&self) -> bool {
-        self.error.is_none() && self.text.is_none()
+        matches!(self.text, Ok(None))
     }
 }
 
@@ -202,13 +201,14 @@ impl Cluster {
         now: Timestamp,
     ) -> Result<Option<(K, Option<Turn>)>, Error> {
         let namespace = watched.metadata.namespace.as_deref().unwrap_or_default();
-        let needs_turn =
-            watched.error.is_none() && watched.text.as_ref().is_none_or(|text| text.text.len() > SMALL_TEXT);
+        let is_large =
+            |text: &Option<Arc<Text>>| text.as_ref().is_none_or(|text| text.text.len() > SMALL_TEXT);
+        let needs_turn = watched.text.as_ref().is_ok_and(is_large);
         let turn = if needs_turn { self.large.turn(None, namespace).await } else { None };
-        let read = match (&watched.error, &watched.text) {
-            (Some(error), _) => Err(error.clone()),
-            (None, Some(text)) => Ok(serde_json::from_str(&text.text).expect("it was parsed before")),
-            (None, None) => {
+        let read = match &watched.text {
+            Err(error) => Err(error.clone()),
+            Ok(Some(text)) => Ok(serde_json::from_str(&text.text).expect("it was parsed before")),
+            Ok(None) => {
                 let api = Api::<Lenient<K>>::namespaced(self.client.clone(), namespace);
                 let found = api.get_opt(watched.metadata.name.as_deref().unwrap_or_default()).await;
                 let found = found.map_err(Error::api("GET of a large object"))?;
@@ -236,15 +236,15 @@ impl<'de, K: Resource + DeserializeOwned, T: Keep<K>> Deserialize<'de> for Kept<
             Ok(_) => caught_now(|| T::of(&object, &text)).map_err(|bug| unreadable(bug.to_string())),
             Err(invalid) => Err(invalid),
         };
-        let (kept, text, error) = match read {
-            Ok(kept) => (kept, T::IS_WHOLE.then_some(text).and_then(Text::kept).map(Arc::new), None),
+        let (kept, text) = match read {
+            Ok(kept) => (kept, Ok(T::IS_WHOLE.then_some(text).and_then(Text::kept).map(Arc::new))),
             // Nothing is made of the text of an object that cannot be read.
             Err(invalid) => {
-                let error = Some(invalid.error.clone());
-                (T::of(&Lenient(Err(invalid)), ""), None, error)
+                let error = invalid.error.clone();
+                (T::of(&Lenient(Err(invalid)), ""), Err(error))
             }
         };
-        Ok(Self { metadata, kept, text, error, kind: PhantomData })
+        Ok(Self { metadata, kept, text, kind: PhantomData })
     }
 }
 
@@ -283,7 +283,7 @@ where
     T: Keep<K>,
 {
     fn error(&self) -> Option<&str> {
-        self.error.as_deref()
+        self.text.as_ref().err().map(String::as_str)
     }
 }
 
@@ -329,7 +329,7 @@ mod tests {
     fn an_object_that_meets_a_bug_is_one_that_cannot_be_read() {
         let pod = r#"{"metadata":{"name":"pi","namespace":"team-a","uid":"u","resourceVersion":"7"}}"#;
         let kept: Kept<Pod, Broken> = serde_json::from_str(pod).unwrap();
-        assert_eq!(kept.error.as_deref(), Some("a bug of the operator: as the test wants it"));
+        assert_eq!(kept.error(), Some("a bug of the operator: as the test wants it"));
         assert_eq!(
             (kept.metadata.name.as_deref(), kept.metadata.resource_version.as_deref()),
             (Some("pi"), Some("7"))

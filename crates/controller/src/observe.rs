@@ -110,10 +110,9 @@ pub(super) async fn observe(
         Some(pod) => context.source.cluster.mount_failure(&namespace, pod, now).await,
         None => None,
     };
-    let (recorded, made_for, ended) = context
-        .source
-        .memory
-        .with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
+    let memory = &context.source.memory;
+    let (recorded, made_for, ended) =
+        memory.with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
     // A driver that is gone, and whose deletion the watch has not reported, may have made executors that it has not
     // reported either.
     let is_behind = cached_driver.is_some() && cached_driver != ended;

@@ -163,11 +163,8 @@ impl State {
     }
 
     fn take_due(&mut self, now: Instant) {
-        while self.later.first().is_some_and(|(due, _)| *due <= now)
-            && let Some((_, key)) = self.later.pop_first()
-        {
-            self.waiting.line(&key.0).push_back(key.1.clone());
-            self.places.insert(key, Place::Waiting);
+        while let Some((_, key)) = self.later.first().filter(|(due, _)| *due <= now).cloned() {
+            self.push(key);
         }
     }
 

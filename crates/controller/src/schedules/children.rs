@@ -1,7 +1,6 @@
 //! Keeps an index of the applications that each schedule has created, updated by the watch of applications.
 
 use super::super::{Key, Watched, key, queue::Queue};
-use api::ScheduledSparkApplication;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Resource, ResourceExt,
@@ -33,31 +32,18 @@ pub(crate) struct Children {
 /// any uid into the owner reference of an application of their own, in any namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Owner {
-    namespace: String,
-    name: String,
+    key: Key,
     uid: String,
 }
 
 impl Owner {
     pub(super) fn of(schedule: &impl ResourceExt) -> Self {
-        Self {
-            namespace: schedule.namespace().unwrap_or_default(),
-            name: schedule.name_any(),
-            uid: schedule.uid().unwrap_or_default(),
-        }
+        Self { key: key(schedule), uid: schedule.uid().unwrap_or_default() }
     }
 
     /// Whether the application refers to this schedule.
-    pub(super) fn owns(&self, application: &impl ResourceExt) -> bool {
-        let kind = ScheduledSparkApplication::kind(&());
-        let is_self =
-            |owner: &OwnerReference| owner.kind == kind && owner.name == self.name && owner.uid == self.uid;
-        application.namespace().as_ref() == Some(&self.namespace)
-            && application.owner_references().iter().any(is_self)
-    }
-
-    fn key(&self) -> Key {
-        (self.namespace.clone(), self.name.clone())
+    pub(super) fn owns(&self, application: &Watched) -> bool {
+        child(application).is_some_and(|(owner, _)| owner == *self)
     }
 }
 
@@ -195,7 +181,7 @@ impl Index {
     /// Adds or updates an application that the watch reports. Returns its schedule, if the change matters to the
     /// schedule.
     fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<Key> {
-        let schedule = owner.key();
+        let schedule = owner.key.clone();
         let family = self.families.entry(owner.clone()).or_default();
         family.unconfirmed.remove(&child.name);
         // The watch may be behind this process's own deletion of the application. A deletion is never taken back.
@@ -243,7 +229,7 @@ impl Index {
                 self.families.remove(&owner);
             }
         }
-        Some(owner.key())
+        Some(owner.key)
     }
 
     fn is_unconfirmed(&self, key: &Key) -> bool {
@@ -257,7 +243,7 @@ impl Index {
 fn child(application: &Watched) -> Option<(Owner, Child)> {
     let (OwnerReference { name, uid, .. }, child) = Child::of(application.meta(), application.kept.state)?;
     let namespace = application.namespace().unwrap_or_default();
-    Some((Owner { namespace, name: name.clone(), uid: uid.clone() }, child))
+    Some((Owner { key: (namespace, name.clone()), uid: uid.clone() }, child))
 }
 
 #[cfg(test)]
@@ -298,7 +284,7 @@ mod tests {
     }
 
     fn nightly() -> Owner {
-        Owner { namespace: "a".to_owned(), name: "nightly".to_owned(), uid: "of-nightly".to_owned() }
+        Owner { key: ("a".to_owned(), "nightly".to_owned()), uid: "of-nightly".to_owned() }
     }
 
     /// Once, a user who knew the uid of another tenant's schedule could keep the schedule from starting anything.
@@ -340,8 +326,8 @@ mod tests {
     fn nothing_is_remembered_of_schedules_that_there_are_not() {
         let children = children();
         let known = || children.index.lock().families.keys().cloned().collect::<HashSet<_>>();
-        let hourly = Owner { name: "hourly".to_owned(), ..nightly() };
-        let of = |owner: &Owner| watched(&owner.namespace, (&*owner.name, &*owner.uid));
+        let hourly = Owner { key: ("a".to_owned(), "hourly".to_owned()), ..nightly() };
+        let of = |owner: &Owner| watched(&owner.key.0, (&*owner.key.1, &*owner.uid));
         for owner in [nightly(), hourly.clone()] {
             children.apply(&Event::Apply(of(&owner)));
             children.apply(&Event::Delete(of(&owner)));

@@ -157,7 +157,7 @@ impl Context {
         let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
         let is_foreign = |name: &String| {
             let application = self.source.cluster.application(&namespace, name);
-            application.is_some_and(|application| !owner.owns(&*application))
+            application.is_some_and(|application| !owner.owns(&application))
         };
         let taken = asked.names.into_iter().filter(is_foreign).collect();
         Ok(Observed { children, departed, taken, has_pods })
