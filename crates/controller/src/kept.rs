@@ -1,18 +1,23 @@
 //! Reduces the objects of a watch to what the operator needs of them, each as soon as it is decoded: of a page of a list,
 //! one object at a time is whole in memory, and what stays of it is not much more than its text.
 
-use super::{Cluster, error::Error, events::reference, source::Reconciled, watch::Readable};
-use api::{
-    ConnectAccess, LONGEST_NAME, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State,
-    names::annotation,
+use super::{
+    Cluster,
+    error::Error,
+    events::reference,
+    schedules::{Owner, child},
+    source::Reconciled,
+    watch::Readable,
 };
+use api::{ConnectAccess, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource,
     core::{PartialObjectMeta, error_boundary::InvalidObject},
 };
 use plan::{auxiliary::controlling_application, events::invalid};
+use schedules::Child;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, marker::PhantomData, sync::Arc};
@@ -85,6 +90,8 @@ pub struct KeptApplication {
     /// Unknown if the application cannot be read.
     pub(super) state: State,
     pub(super) executor_labels: BTreeMap<String, String>,
+    /// The schedule to which the application refers, and what that needs to know of it.
+    pub(super) child: Option<(Owner, Child)>,
 }
 
 /// What is asked of all SparkConnects at once.
@@ -134,35 +141,16 @@ impl Keep<SparkApplication> for KeptApplication {
 
     fn of(application: &Lenient<SparkApplication>, _: &str) -> Self {
         let read = application.0.as_ref();
-        Self {
-            state: read.map_or(State::Unknown, SparkApplication::state),
-            executor_labels: read
-                .map(|application| few(&application.spec.executor.pod.labels))
-                .unwrap_or_default(),
-        }
+        let state = read.map_or(State::Unknown, SparkApplication::state);
+        let labels = read.map(|application| few(&application.spec.executor.pod.labels));
+        Self { state, executor_labels: labels.unwrap_or_default(), child: child(application.meta(), state) }
     }
 
-    /// Returns what schedules and metrics need of an application's metadata.
+    /// Returns what metrics need of an application's metadata, and whether it is being deleted.
     fn metadata(all: &ObjectMeta) -> ObjectMeta {
-        let schedule = ScheduledSparkApplication::kind(&());
-        let is_of_schedule = |(name, value): &(&String, &String)| {
-            [annotation::SCHEDULED_TIME, annotation::TRIGGER].contains(&name.as_str())
-                && value.len() <= LONGEST_NAME
-        };
-        // The API server limits neither.
-        let is_owner = |owner: &&OwnerReference| {
-            owner.kind == schedule && owner.name.len() <= LONGEST_NAME && owner.uid.len() <= LONGEST_NAME
-        };
-        let owned = |(name, value): (&String, &String)| (name.clone(), value.clone());
-        let annotations = all.annotations.iter().flatten().filter(is_of_schedule).map(owned);
         ObjectMeta {
-            creation_timestamp: all.creation_timestamp.clone(),
             deletion_timestamp: all.deletion_timestamp.clone(),
             labels: all.labels.as_ref().map(few),
-            annotations: Some(annotations.collect()),
-            owner_references: Some(
-                all.owner_references.iter().flatten().find(is_owner).cloned().into_iter().collect(),
-            ),
             ..of_any(all)
         }
     }
@@ -291,6 +279,7 @@ where
 mod tests {
     use super::*;
     use crate::Setup;
+    use api::names::annotation;
     use http::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
     use kube::{Client, client::Body, runtime::reflector};
@@ -346,6 +335,9 @@ mod tests {
                 "metadata": {
                     "name": "pi", "namespace": "team-a", "uid": "u", "resourceVersion": "7", "labels": labels,
                     "annotations": {"a": argument, annotation::TRIGGER: "now"}, "managedFields": [{"manager": argument}],
+                    "ownerReferences": [{
+                        "apiVersion": "v1", "kind": "ScheduledSparkApplication", "name": "nightly", "uid": "s",
+                    }],
                 },
                 "spec": {"type": "Scala", "arguments": [argument], "driver": {}, "executor": {"labels": labels}},
             })
@@ -370,7 +362,7 @@ mod tests {
                 serde_json::from_str(&object.to_string()).unwrap();
             let size = format!("{kept:?}").len();
             assert!(size < 4 << 10, "{size} bytes are kept");
-            assert_eq!(kept.metadata.annotations.as_ref().unwrap().len(), 1);
+            assert_eq!(kept.kept.child.as_ref().unwrap().1.trigger.as_deref(), Some("now"));
             let (read, _turn) = cluster.whole(&kept, Timestamp::UNIX_EPOCH).await.unwrap().unwrap();
             assert_eq!(json!(read.spec.arguments), object["spec"]["arguments"]);
             assert_eq!(cluster.large.free(), AT_ONCE - fetches);

@@ -1,9 +1,10 @@
 //! Keeps an index of the applications that each schedule has created, updated by the watch of applications.
 
 use super::super::{Key, Watched, key, queue::Queue};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use api::{LONGEST_NAME, State};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{
-    Resource, ResourceExt,
+    ResourceExt,
     runtime::{
         reflector::{ObjectRef, Store},
         watcher::Event,
@@ -31,7 +32,7 @@ pub(crate) struct Children {
 /// The uid alone is not enough. Every user who may read a schedule knows its uid, and Kubernetes lets every user write
 /// any uid into the owner reference of an application of their own, in any namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Owner {
+pub(crate) struct Owner {
     key: Key,
     uid: String,
 }
@@ -43,7 +44,7 @@ impl Owner {
 
     /// Whether the application refers to this schedule.
     pub(super) fn owns(&self, application: &Watched) -> bool {
-        child(application).is_some_and(|(owner, _)| owner == *self)
+        application.kept.child.as_ref().is_some_and(|(owner, _)| owner == self)
     }
 }
 
@@ -102,7 +103,7 @@ impl Children {
 
     /// Records an application that this process has made.
     pub(super) fn add(&self, application: &Watched) {
-        if let Some((owner, child)) = child(application) {
+        if let Some((owner, child)) = application.kept.child.clone() {
             let mut index = self.index.lock();
             let family = index.families.entry(owner.clone()).or_default();
             // The watch may have reported this application already, in a later state.
@@ -150,7 +151,7 @@ impl Children {
             Event::Init => Vec::new(),
             Event::InitApply(application) | Event::Apply(application) => {
                 let key = key(application);
-                match child(application) {
+                match application.kept.child.clone() {
                     Some((owner, child)) => {
                         // It may have named another schedule before.
                         let has_left = index.owners.get(&key).is_some_and(|before| *before != owner);
@@ -238,12 +239,14 @@ impl Index {
     }
 }
 
-/// Reduces an application to what its schedule needs to know; returns the schedule to which it refers with it. An
-/// application that cannot be read counts as not ended.
-fn child(application: &Watched) -> Option<(Owner, Child)> {
-    let (OwnerReference { name, uid, .. }, child) = Child::of(application.meta(), application.kept.state)?;
-    let namespace = application.namespace().unwrap_or_default();
-    Some((Owner { key: (namespace, name.clone()), uid: uid.clone() }, child))
+/// Reduces an application to what its schedule needs to know; returns the schedule to which it refers with it.
+pub(crate) fn child(application: &ObjectMeta, state: State) -> Option<(Owner, Child)> {
+    let (OwnerReference { name, uid, .. }, child) = Child::of(application, state)?;
+    // The API server limits none of them.
+    let is_kept = |text: &String| text.len() <= LONGEST_NAME;
+    let child = Child { trigger: child.trigger.filter(is_kept), ..child };
+    let key = (application.namespace.clone().unwrap_or_default(), name.clone());
+    (is_kept(name) && is_kept(uid)).then(|| (Owner { key, uid: uid.clone() }, child))
 }
 
 #[cfg(test)]

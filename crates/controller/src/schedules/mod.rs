@@ -12,8 +12,7 @@ use super::{
     source::{self, Reconciler, Source},
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
-pub(super) use children::Children;
-use children::Owner;
+pub(super) use children::{Children, Owner, child};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
