@@ -234,10 +234,10 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         stream::select(pods, auxiliary).for_each(async |(namespace, name)| queue.push(&namespace, &name));
     let namespaces = Arc::clone(&cluster.namespaces).follow(&cluster.watching);
     let follow_namespaces = namespaces.for_each(async |namespace| {
-        queue.add_all(&cluster.applications, Some(&namespace));
-        of_schedules.source.queue.add_all(&of_schedules.source.cache, Some(&namespace));
+        context.source.queue_all(Some(&namespace));
+        of_schedules.source.queue_all(Some(&namespace));
         if let Some(of_connects) = &of_connects {
-            of_connects.source.queue.add_all(&of_connects.source.cache, Some(&namespace));
+            of_connects.source.queue_all(Some(&namespace));
         }
     });
     let reconcile_all = async {

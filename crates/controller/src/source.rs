@@ -111,6 +111,15 @@ impl<K: Reconciled, T: Keep<K>> Source<K, T> {
         }
     }
 
+    /// Queues all objects of the cache, or those in `namespace` if one is given.
+    pub(super) fn queue_all(&self, namespace: Option<&str>) {
+        for object in self.cache.state() {
+            if namespace.is_none() || object.meta().namespace.as_deref() == namespace {
+                self.queue.add(&*object);
+            }
+        }
+    }
+
     /// Queues the object that the watch has reported. Once it has listed all, queues all of them, and forgets what is
     /// remembered of others: the watch does not report those that were deleted while no watch was running.
     fn take_note(&self, event: &Event<Kept<K, T>>) {
@@ -121,7 +130,7 @@ impl<K: Reconciled, T: Keep<K>> Source<K, T> {
             Event::InitDone => {
                 let uids = self.cache.state().iter().filter_map(|object| object.uid()).collect();
                 self.memory.list_ends(&uids);
-                self.queue.add_all(&self.cache, None);
+                self.queue_all(None);
             }
             Event::Apply(object) => {
                 // Not for this process's own status write: the reconcile that wrote it has already acted on it. Listed
