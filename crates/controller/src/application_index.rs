@@ -63,9 +63,8 @@ impl<R: Record> ApplicationIndex<R> {
     }
 
     /// Returns the records of an application, by the names of the objects.
-    pub(super) fn of(&self, namespace: &str, application: &str) -> BTreeMap<String, R> {
-        let key = (namespace.to_owned(), application.to_owned());
-        self.records.read().get(&key).cloned().unwrap_or_default()
+    pub(super) fn of(&self, application: &Key) -> BTreeMap<String, R> {
+        self.records.read().get(application).cloned().unwrap_or_default()
     }
 
     /// Applies one event of the watch. `place` returns namespace and name of an object, `record` its application and its
@@ -211,7 +210,7 @@ mod tests {
         assert_eq!(applied(&index, Event::Apply((Some("pi"), object(1)))), pi());
         assert_eq!(applied(&index, Event::Apply((Some("pi"), object(1)))), NOTHING, "the same again");
         assert_eq!(applied(&index, Event::Apply((Some("pi"), object(2)))), pi());
-        assert_eq!(index.of("default", "pi")["a"], object(2));
+        assert_eq!(index.of(&key("pi"))["a"], object(2));
         let gone = applied(&index, Event::Delete((Some("pi"), object(2))));
         assert_eq!(gone, (vec!["pi".to_owned()], vec!["1"]));
         assert_eq!(applied(&index, Event::Delete((None, object(2)))), NOTHING, "nobody knows it");
@@ -265,10 +264,10 @@ mod tests {
         {
             assert_eq!(applied(&index, Event::InitApply((Some(application), object))), NOTHING);
         }
-        assert!(index.of("default", "new").is_empty(), "the list is not complete");
+        assert!(index.of(&key("new")).is_empty(), "the list is not complete");
         let (changed, gone) = applied(&index, Event::InitDone);
         assert_eq!(changed, ["made-anew", "new", "old"]);
         assert_eq!(gone, ["3", "2"], "of made-anew and of old");
-        assert!(index.of("default", "old").is_empty() && index.of("default", "pi").contains_key("same"));
+        assert!(index.of(&key("old")).is_empty() && index.of(&key("pi")).contains_key("same"));
     }
 }

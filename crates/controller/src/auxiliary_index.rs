@@ -64,11 +64,11 @@ impl AuxiliaryIndex {
     }
 
     /// Returns the objects of an application, and the kinds that are not watched.
-    pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<AuxiliaryObject>, Vec<ObjectKind>) {
+    pub(super) fn of(&self, application: &Key) -> (Vec<AuxiliaryObject>, Vec<ObjectKind>) {
         let (mut there, mut unwatched) = (Vec::new(), Vec::new());
         for kind in &self.kinds {
             match *kind.objects.state.borrow() {
-                State::Known => there.extend(kind.objects.of(namespace, application).into_values()),
+                State::Known => there.extend(kind.objects.of(application).into_values()),
                 State::Begins | State::Unwatched => unwatched.push(kind.kind.clone()),
             }
         }

@@ -46,8 +46,7 @@ impl Applications {
         application: &SparkApplication,
         asked: AskedAddresses,
     ) -> AuxiliaryObjects {
-        let namespace = application.namespace().unwrap_or_default();
-        let (there, unwatched) = self.cluster.auxiliary.of(&namespace, &application.name_any());
+        let (there, unwatched) = self.cluster.auxiliary.of(&key(application));
         let tried = |(child, attempt): (&ObjectKey, &Attempt)| (child.clone(), attempt.tried.clone());
         let tries = self.memory.with(&application.uid().unwrap_or_default(), |note| {
             note.asked = Some(asked);

@@ -41,7 +41,7 @@ impl OurNamespaces {
 
     /// Whether the namespace `name` is chosen.
     pub(super) fn include(&self, name: &str) -> bool {
-        self.chosen.include(name, || None) || !self.labelled.of("", name).is_empty()
+        self.chosen.include(name, || None) || !self.labelled.of(&(String::new(), name.to_owned())).is_empty()
     }
 
     /// Waits until the labels of all namespaces are known, if namespaces are chosen by labels.

@@ -3,6 +3,7 @@
 use super::{
     Context, Error,
     calls::{Calls, Metadata},
+    key,
     pods::KeptPod,
 };
 use api::{ObjectKind, Role, SparkApplication, names::label};
@@ -40,7 +41,7 @@ pub(super) async fn observe(
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     let status = application.status.as_ref();
-    let (mut cached, departed) = context.source.cluster.pods.of(&namespace, &application.name_any());
+    let (mut cached, departed) = context.source.cluster.pods.of(&key(application));
     let asked = questions(application);
     let recorded_name =
         status.and_then(|status| status.driver_info.pod_name.clone()).filter(|_| !asked.launch);

@@ -31,7 +31,7 @@ impl Reconciler for Context {
             self.source.queue.workload.remove(key);
         }
         if is_gone || has_departed {
-            self.delete_or_release_pods(&key.0, &key.1).await;
+            self.delete_or_release_pods(key).await;
         }
     }
 
@@ -52,8 +52,7 @@ impl Reconciler for Context {
     /// Deletes or releases the pods of an application. Kubernetes deletes them too, because the application is their owner.
     async fn end(&self, application: &SparkApplication) {
         self.forget(&application.uid().unwrap_or_default());
-        let (namespace, name) = key(application);
-        self.delete_or_release_pods(&namespace, &name).await;
+        self.delete_or_release_pods(&key(application)).await;
     }
 
     /// Brings one application a step further. Returns the time until the next reconcile if nothing changes before; none
@@ -142,13 +141,11 @@ impl Context {
     /// Decides about an application: see [`lifecycle::next`]. The memories are locked while an application is decided about of
     /// which one of them has to note the decision.
     fn decide(&self, application: &SparkApplication, mut seen: Observed, now: Timestamp) -> Plan {
-        let uid = application.uid().unwrap_or_default();
-        let (namespace, name) = (application.namespace().unwrap_or_default(), application.name_any());
+        let (uid, key) = (application.uid().unwrap_or_default(), key(application));
         let mut memories = self.extension_memories.lock();
         let mut is_noted = false;
         for memory in memories.iter_mut() {
-            let others: &PodsOfOthers<'_> =
-                &|each| self.source.cluster.pods.of_others(&namespace, &name, each);
+            let others: &PodsOfOthers<'_> = &|each| self.source.cluster.pods.of_others(&key, each);
             is_noted |= memory.recall(&uid, &mut seen, others, now);
         }
         // Other decisions wait for one that is to be noted, and for no other.
