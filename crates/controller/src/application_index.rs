@@ -4,11 +4,11 @@ use super::Key;
 use kube::runtime::watcher::Event;
 use parking_lot::{Mutex, RwLock};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     hash::{BuildHasher, RandomState},
     mem,
 };
-use tokio::sync::SetOnce;
+use tokio::sync::watch as state;
 
 /// For each application: the records of its objects, by the name of the object.
 pub(super) type Records<R> = BTreeMap<Key, BTreeMap<String, R>>;
@@ -19,17 +19,27 @@ pub(super) trait Record: Clone + PartialEq {
     fn uid(&self) -> &str;
 }
 
+/// Whether the objects of a kind are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// The first list is not complete yet.
+    Begins,
+    /// The cluster does not have the kind, or the operator may not watch it: no watch reports its objects.
+    Unwatched,
+    Known,
+}
+
 /// The records of all objects of one kind that the watch has reported.
 #[derive(Debug)]
 pub(super) struct ApplicationIndex<R> {
     pub(super) records: RwLock<Records<R>>,
     /// The records of a list that is not complete yet. They replace `records` when the list is complete.
     listed: Mutex<Records<R>>,
-    /// The application of each object, both as hashes. Whoever may edit an object can have it name one application after
-    /// the other, and no record may stay with a former one.
-    places: Mutex<HashMap<u64, u64>>,
+    /// The objects that have a record, as hashes of their namespaces and names. Whoever may edit an object can have it name
+    /// one application after the other, and no record may stay with a former one.
+    known: Mutex<HashSet<u64>>,
     hasher: RandomState,
-    synced: SetOnce<()>,
+    pub(super) state: state::Sender<State>,
 }
 
 impl<R> Default for ApplicationIndex<R> {
@@ -37,24 +47,24 @@ impl<R> Default for ApplicationIndex<R> {
         Self {
             records: RwLock::default(),
             listed: Mutex::default(),
-            places: Mutex::default(),
+            known: Mutex::default(),
             hasher: RandomState::default(),
-            synced: SetOnce::new(),
+            state: state::Sender::new(State::Begins),
         }
     }
 }
 
 impl<R: Record> ApplicationIndex<R> {
-    /// Waits until all objects that existed at the start are known. Until then, an object that is not in the index may
-    /// still exist.
+    /// Waits until all objects that existed at the start are known, or until it is clear that the kind cannot be watched.
+    /// Until then, an object that is not in the index may still exist.
     pub(super) async fn synced(&self) {
-        self.synced.wait().await;
+        // The sender lives as long as `self`, so this wait cannot fail.
+        drop(self.state.subscribe().wait_for(|state| *state != State::Begins).await);
     }
 
     /// Returns the records of an application, by the names of the objects.
-    pub(super) fn of(&self, namespace: &str, application: &str) -> BTreeMap<String, R> {
-        let key = (namespace.to_owned(), application.to_owned());
-        self.records.read().get(&key).cloned().unwrap_or_default()
+    pub(super) fn of(&self, application: &Key) -> BTreeMap<String, R> {
+        self.records.read().get(application).cloned().unwrap_or_default()
     }
 
     /// Applies one event of the watch. `place` returns namespace and name of an object, `record` its application and its
@@ -90,35 +100,36 @@ impl<R: Record> ApplicationIndex<R> {
                 }
                 drop(uids);
                 let before = mem::replace(&mut *records, listed);
-                *self.places.lock() = self.places_of(&records);
-                // Later lists are no news.
-                self.synced.set(()).ok();
+                let places = records.iter().flat_map(|((namespace, _), of)| {
+                    of.keys().map(move |name| self.hasher.hash_one((namespace, name)))
+                });
+                *self.known.lock() = places.collect();
                 let differs = |key: &&Key| before.get(*key) != records.get(*key);
                 changed.extend(before.keys().chain(records.keys()).filter(differs).cloned());
+                // Whoever reads the state may wait for the records.
+                drop(records);
+                self.state.send_replace(State::Known);
             }
             Event::Apply(object) => {
                 let place = place(&object);
-                let record = record(object);
+                let now = record(object);
                 let mut records = self.records.write();
-                let former = self.moved(&mut records, &place, record.as_ref().map(|(key, _)| key));
-                changed.extend(former.map(|(key, _)| key));
-                if let Some((key, record)) = record {
-                    let known = records.entry(key.clone()).or_default();
-                    if known.get(&place.1) != Some(&record) {
-                        known.insert(place.1, record);
-                        changed.insert(key);
-                    }
+                let before = self.take(&mut records, &place, now.as_ref());
+                if before != now {
+                    changed.extend([&before, &now].into_iter().flatten().map(|(key, _)| key.clone()));
+                }
+                if let Some((key, record)) = now {
+                    self.known.lock().insert(self.hasher.hash_one((&place.0, &place.1)));
+                    records.entry(key).or_default().insert(place.1, record);
                 }
             }
             Event::Delete(object) => {
                 let place = place(&object);
                 let last = record(object);
                 let mut records = self.records.write();
-                let was_known = self.places.lock().remove(&self.hash(&place.0, &place.1));
-                let known =
-                    was_known.and_then(|_| take(&mut records, &place, last.as_ref().map(|(key, _)| key)));
-                changed.extend(known.as_ref().map(|(key, _)| key.clone()));
-                if let Some((key, record)) = last.or(known) {
+                let before = self.take(&mut records, &place, last.as_ref());
+                changed.extend(before.as_ref().map(|(key, _)| key.clone()));
+                if let Some((key, record)) = last.or(before) {
                     is_going(&key, &record);
                     changed.insert(key);
                 }
@@ -127,49 +138,29 @@ impl<R: Record> ApplicationIndex<R> {
         changed
     }
 
-    /// Records that the object at `place` belongs to the application `key`, or to none. If it has belonged to another one,
-    /// takes that one's record out of `records` and returns it.
-    fn moved(&self, records: &mut Records<R>, place: &Key, key: Option<&Key>) -> Option<(Key, R)> {
-        let (place_hash, now) = (self.hash(&place.0, &place.1), key.map(|key| self.hash(&key.0, &key.1)));
-        let mut places = self.places.lock();
-        let before = match now {
-            Some(now) => places.insert(place_hash, now),
-            None => places.remove(&place_hash),
-        };
-        before.filter(|before| now != Some(*before)).and_then(|_| take(records, place, None))
-    }
-
-    fn places_of(&self, records: &Records<R>) -> HashMap<u64, u64> {
-        let of_application = |((namespace, application), of): (&Key, &BTreeMap<String, R>)| {
-            let now = self.hash(namespace, application);
-            of.keys().map(|name| (self.hash(namespace, name), now)).collect::<Vec<_>>()
-        };
-        records.iter().flat_map(of_application).collect()
-    }
-
-    fn hash(&self, namespace: &str, name: &str) -> u64 {
-        self.hasher.hash_one((namespace, name))
-    }
-}
-
-/// Takes the record of the object at `place` out of `records`: that of the application `key` if there is one, else that of
-/// any application of the namespace.
-fn take<R>(records: &mut Records<R>, (namespace, name): &Key, key: Option<&Key>) -> Option<(Key, R)> {
-    let has = |of: &BTreeMap<String, R>| of.contains_key(name);
-    let key = match key.filter(|key| records.get(*key).is_some_and(has)) {
-        Some(key) => key.clone(),
-        None => {
-            let of_namespace = records.range((namespace.clone(), String::new())..);
-            let mut of_namespace = of_namespace.take_while(|(key, _)| key.0 == *namespace);
-            of_namespace.find(|(_, of)| has(of))?.0.clone()
+    /// Takes the record of the object at `place` out of `records`, if there is one: that of the application which the object
+    /// names `now`, else that of any application of the namespace.
+    fn take(&self, records: &mut Records<R>, place: &Key, now: Option<&(Key, R)>) -> Option<(Key, R)> {
+        let (namespace, name) = place;
+        if !self.known.lock().remove(&self.hasher.hash_one((namespace, name))) {
+            return None;
         }
-    };
-    let known = records.get_mut(&key)?;
-    let record = known.remove(name)?;
-    if known.is_empty() {
-        records.remove(&key);
+        let has = |of: &BTreeMap<String, R>| of.contains_key(name);
+        let key = match now.filter(|(key, _)| records.get(key).is_some_and(has)) {
+            Some((key, _)) => key.clone(),
+            None => {
+                let of_namespace = records.range((namespace.clone(), String::new())..);
+                let mut of_namespace = of_namespace.take_while(|(key, _)| key.0 == *namespace);
+                of_namespace.find(|(_, of)| has(of))?.0.clone()
+            }
+        };
+        let known = records.get_mut(&key)?;
+        let record = known.remove(name)?;
+        if known.is_empty() {
+            records.remove(&key);
+        }
+        Some((key, record))
     }
-    Some((key, record))
 }
 
 #[cfg(test)]
@@ -219,11 +210,11 @@ mod tests {
         assert_eq!(applied(&index, Event::Apply((Some("pi"), object(1)))), pi());
         assert_eq!(applied(&index, Event::Apply((Some("pi"), object(1)))), NOTHING, "the same again");
         assert_eq!(applied(&index, Event::Apply((Some("pi"), object(2)))), pi());
-        assert_eq!(index.of("default", "pi")["a"], object(2));
+        assert_eq!(index.of(&key("pi"))["a"], object(2));
         let gone = applied(&index, Event::Delete((Some("pi"), object(2))));
         assert_eq!(gone, (vec!["pi".to_owned()], vec!["1"]));
         assert_eq!(applied(&index, Event::Delete((None, object(2)))), NOTHING, "nobody knows it");
-        assert!(index.records.read().is_empty() && index.places.lock().is_empty());
+        assert!(index.records.read().is_empty() && index.known.lock().is_empty());
     }
 
     /// Once, each edit of the label left a record behind, until the memory of the operator was full.
@@ -248,7 +239,7 @@ mod tests {
         applied(&index, Event::InitApply((Some("d"), object(1))));
         applied(&index, Event::InitDone);
         assert_eq!(applied(&index, Event::Apply((Some("e"), object(1)))).0, ["d", "e"]);
-        assert_eq!((index.records.read().len(), index.places.lock().len()), (1, 1));
+        assert_eq!((index.records.read().len(), index.known.lock().len()), (1, 1));
         applied(&index, Event::InitApply((Some("f"), object(1))));
         assert_eq!(
             applied(&index, Event::InitDone),
@@ -273,10 +264,10 @@ mod tests {
         {
             assert_eq!(applied(&index, Event::InitApply((Some(application), object))), NOTHING);
         }
-        assert!(index.of("default", "new").is_empty(), "the list is not complete");
+        assert!(index.of(&key("new")).is_empty(), "the list is not complete");
         let (changed, gone) = applied(&index, Event::InitDone);
         assert_eq!(changed, ["made-anew", "new", "old"]);
         assert_eq!(gone, ["3", "2"], "of made-anew and of old");
-        assert!(index.of("default", "old").is_empty() && index.of("default", "pi").contains_key("same"));
+        assert!(index.of(&key("old")).is_empty() && index.of(&key("pi")).contains_key("same"));
     }
 }

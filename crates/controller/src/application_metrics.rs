@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 /// The metrics of applications. Cheap to clone: all clones share one state.
@@ -19,16 +19,13 @@ use std::{
 pub struct ApplicationMetrics {
     ledger: Arc<Mutex<Ledger>>,
     /// The caches, while this process drives applications; none otherwise.
-    caches: Arc<Mutex<Option<Cluster>>>,
+    caches: Arc<Mutex<Weak<Cluster>>>,
     unanswered: Arc<Mutex<Unanswered>>,
 }
 
 /// For each application, by uid: the status writes that the API server has not answered. Each write consists of the
 /// application before the write, and the status to write.
 type Unanswered = HashMap<String, Vec<(SparkApplication, SparkApplicationStatus)>>;
-
-/// A guard: the metrics report the contents of the caches as long as it exists.
-pub(super) struct Shown<'a>(&'a ApplicationMetrics);
 
 impl ApplicationMetrics {
     /// Creates metrics in which nothing is counted yet.
@@ -40,7 +37,7 @@ impl ApplicationMetrics {
     /// Returns all metrics in Prometheus' text format. A process that stands by reports that there are no applications,
     /// so the sum over all replicas equals the number that the leader reports.
     pub fn text(&self) -> String {
-        let caches = self.caches.lock().clone();
+        let caches = self.caches.lock().upgrade();
         let options = self.ledger.lock().options().clone();
         let present = caches.map(|caches| caches.present(&options)).unwrap_or_default();
         let snapshot = self.ledger.lock().snapshot(&present);
@@ -48,10 +45,9 @@ impl ApplicationMetrics {
         snapshot.text()
     }
 
-    /// Reports the contents of the caches in `cluster` until the returned value is dropped. The caches must be complete.
-    pub(super) fn show(&self, cluster: Cluster) -> Shown<'_> {
-        *self.caches.lock() = Some(cluster);
-        Shown(self)
+    /// Reports the contents of the caches in `cluster` until that is dropped. The caches must be complete.
+    pub(super) fn show(&self, cluster: &Arc<Cluster>) {
+        *self.caches.lock() = Arc::downgrade(cluster);
     }
 
     /// Updates the counters after `status` has replaced the status of `application`.
@@ -108,12 +104,6 @@ impl ApplicationMetrics {
     /// Forgets the unanswered writes of all applications except those with the uids `listed`.
     pub(super) fn forget_others(&self, listed: &HashSet<String>) {
         self.unanswered.lock().retain(|uid, _| listed.contains(uid));
-    }
-}
-
-impl Drop for Shown<'_> {
-    fn drop(&mut self) {
-        *self.0.caches.lock() = None;
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{
     Key,
-    application_index::{ApplicationIndex, Record},
+    application_index::{ApplicationIndex, Record, State},
     kept::Kept,
     key, namespaced_watches,
     watch::Watching,
@@ -21,7 +21,7 @@ use kube::{
 use plan::{auxiliary::AuxiliaryObject, extension::Extensions};
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
-use tokio::{sync::watch as state, time::sleep};
+use tokio::time::sleep;
 use tracing::warn;
 use work::caught_now;
 
@@ -42,16 +42,6 @@ struct Kind {
     kind: ObjectKind,
     extensions: Extensions,
     objects: ApplicationIndex<AuxiliaryObject>,
-    state: state::Sender<State>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The first list is not complete yet.
-    Begins,
-    /// The cluster does not have the kind, or the operator may not watch it: no watch reports its objects.
-    Unwatched,
-    Known,
 }
 
 impl AuxiliaryIndex {
@@ -67,20 +57,19 @@ impl AuxiliaryIndex {
         self.kinds.iter().find(|known| known.kind == *kind)
     }
 
-    /// Waits until all objects that existed at the start are known, or until it is clear that a kind cannot be watched.
+    /// Waits for each kind: see [`ApplicationIndex::synced`].
     pub(super) async fn synced(&self) {
         for kind in &self.kinds {
-            // The sender lives as long as `self`, so this wait cannot fail.
-            drop(kind.state.subscribe().wait_for(|state| *state != State::Begins).await);
+            kind.objects.synced().await;
         }
     }
 
     /// Returns the objects of an application, and the kinds that are not watched.
-    pub(super) fn of(&self, namespace: &str, application: &str) -> (Vec<AuxiliaryObject>, Vec<ObjectKind>) {
+    pub(super) fn of(&self, application: &Key) -> (Vec<AuxiliaryObject>, Vec<ObjectKind>) {
         let (mut there, mut unwatched) = (Vec::new(), Vec::new());
         for kind in &self.kinds {
-            match *kind.state.borrow() {
-                State::Known => there.extend(kind.objects.of(namespace, application).into_values()),
+            match *kind.objects.state.borrow() {
+                State::Known => there.extend(kind.objects.of(application).into_values()),
                 State::Begins | State::Unwatched => unwatched.push(kind.kind.clone()),
             }
         }
@@ -112,7 +101,7 @@ impl AuxiliaryIndex {
 
     /// Whether a watch reports the changes of this object.
     pub(super) fn watches(&self, child: &ObjectKey) -> bool {
-        self.of_kind(&child.kind).is_some_and(|kind| *kind.state.borrow() == State::Known)
+        self.of_kind(&child.kind).is_some_and(|kind| *kind.objects.state.borrow() == State::Known)
     }
 
     /// Follows all kinds; yields the applications whose objects have changed.
@@ -162,8 +151,7 @@ impl Record for AuxiliaryObject {
 
 impl Kind {
     fn new(kind: ObjectKind, extensions: Extensions) -> Self {
-        let state = state::Sender::new(State::Begins);
-        Self { kind, extensions, objects: ApplicationIndex::default(), state }
+        Self { kind, extensions, objects: ApplicationIndex::default() }
     }
 
     /// Handles a failure of the watch. Returns whether the kind cannot be watched at all; in that case `synced` does
@@ -172,7 +160,7 @@ impl Kind {
         let is_missing = namespaced_watches::is_missing(error);
         if is_missing {
             // The watch is retried for ever, and the failure is logged once.
-            if self.state.send_replace(State::Unwatched) != State::Unwatched {
+            if self.objects.state.send_replace(State::Unwatched) != State::Unwatched {
                 warn!(kind = %self.kind, %error, "not watched: what becomes of them is not known, nor mended");
             }
         } else {
@@ -183,7 +171,6 @@ impl Kind {
 
     /// Applies one event of the watch. Returns the applications whose objects have changed.
     fn apply(&self, event: Event<Object>) -> BTreeSet<Key> {
-        let is_complete = matches!(event, Event::InitDone);
         // An object that no application controls, or that cannot be read, is not repaired and is in no status.
         let keyed = |object: Object| {
             let namespace = object.meta().namespace.clone()?;
@@ -193,11 +180,7 @@ impl Kind {
             let (application, auxiliary) = read.ok().flatten()?;
             Some(((namespace, application), auxiliary))
         };
-        let changed = self.objects.apply(event, key, keyed, |_, _| {});
-        if is_complete {
-            self.state.send_replace(State::Known);
-        }
-        changed
+        self.objects.apply(event, key, keyed, |_, _| {})
     }
 }
 
@@ -250,12 +233,12 @@ mod tests {
     fn a_kind_that_is_not_there_is_waited_for_by_nobody_and_a_busy_api_server_by_all() {
         let kind = Kind::new(ObjectKind::INGRESS, Extensions::default());
         assert!(!kind.is_missing(&failed(503)));
-        assert_eq!(*kind.state.borrow(), State::Begins);
+        assert_eq!(*kind.objects.state.borrow(), State::Begins);
         for code in [403, 404] {
             assert!(kind.is_missing(&failed(code)));
-            assert_eq!(*kind.state.borrow(), State::Unwatched);
+            assert_eq!(*kind.objects.state.borrow(), State::Unwatched);
         }
         kind.apply(Event::InitDone);
-        assert_eq!(*kind.state.borrow(), State::Known);
+        assert_eq!(*kind.objects.state.borrow(), State::Known);
     }
 }

@@ -2,7 +2,7 @@
 //! deadline, so that neither a failure nor a slow answer delays an application.
 
 use super::{
-    Applications, Key, Watched,
+    Applications, Background, Key, Watched,
     calls::{self, Calls},
     events::reference,
     key,
@@ -23,10 +23,6 @@ use serde_json::Value;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use submission::exposure::addresses;
 use tokio::time::timeout;
-use tokio_util::{
-    sync::{CancellationToken, DropGuard},
-    task::TaskTracker,
-};
 use tracing::{debug, warn};
 use work::caught;
 
@@ -36,37 +32,33 @@ pub(super) const AT_ONCE: usize = 32;
 /// The longest time that the work on one object may take. After a timeout the work is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Creates, repairs and deletes objects in the background.
-pub(super) struct AuxiliaryWorker {
-    applications: Applications,
-    tasks: TaskTracker,
-    /// Ends the background work when it is dropped: a leader that has lost the lease has no time to wait.
-    stop: DropGuard,
+/// Reads an object that anybody may have made, within the bounds of all such objects.
+fn bounded(text: &str) -> Result<Value, String> {
+    let object = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    Lenient::<Value>::parse(object).0.0.map_err(|invalid| invalid.error)
 }
 
-impl AuxiliaryWorker {
-    /// Creates a worker whose background work ends when `stop` is cancelled, or the worker is dropped.
-    pub(super) fn new(applications: Applications, stop: &CancellationToken) -> Self {
-        Self { applications, tasks: TaskTracker::new(), stop: stop.child_token().drop_guard() }
-    }
-
+impl Applications {
     /// Returns the Services and Ingresses of an application that asks for these addresses, and the latest attempt to change
     /// each of them.
-    pub(super) fn seen(&self, application: &SparkApplication, asked: AskedAddresses) -> AuxiliaryObjects {
-        let namespace = application.namespace().unwrap_or_default();
-        let (there, unwatched) = self.applications.cluster.auxiliary.of(&namespace, &application.name_any());
+    pub(super) fn auxiliary(
+        &self,
+        application: &SparkApplication,
+        asked: AskedAddresses,
+    ) -> AuxiliaryObjects {
+        let (there, unwatched) = self.cluster.auxiliary.of(&key(application));
         let tried = |(child, attempt): (&ObjectKey, &Attempt)| (child.clone(), attempt.tried.clone());
-        let tries = self.applications.memory.with(&application.uid().unwrap_or_default(), |note| {
+        let tries = self.memory.with(&application.uid().unwrap_or_default(), |note| {
             note.asked = Some(asked);
             note.attempts.iter().map(tried).collect()
         });
         AuxiliaryObjects { there, unwatched, tries }
     }
 
-    /// Starts all `actions`, in the background. They belong to the run of `application` with the
-    /// submission id `run`.
-    pub(super) fn start(
+    /// Starts all `actions` in the `background`. They belong to the run of `application` with the submission id `run`.
+    pub(super) fn start_auxiliary(
         &self,
+        background: &Background,
         application: &SparkApplication,
         run: &str,
         actions: Vec<AuxiliaryAction>,
@@ -81,10 +73,10 @@ impl AuxiliaryWorker {
                 AuxiliaryAction::Delete(child) => (child.clone(), Vec::new()),
             };
             let taken = {
-                let mut notes = self.applications.memory.lock();
+                let mut notes = self.memory.lock();
                 let asked = notes.get(&uid).and_then(|note| note.asked.as_ref());
                 let is_of_ui = asked.is_some_and(|asked| wanted.iter().all(|one| asked.takes(one, true)));
-                let taken = self.applications.holder(&notes, &wanted, is_of_ui, &uid);
+                let taken = self.holder(&notes, &wanted, is_of_ui, &uid);
                 let attempts = &mut notes.entry(uid.clone()).or_default().attempts;
                 let (before, told) =
                     attempts.remove(&child).map(|before| (before.tried, before.told)).unzip();
@@ -96,30 +88,12 @@ impl AuxiliaryWorker {
                 attempts.insert(child.clone(), attempt);
                 taken
             };
-            let (applications, about, run) =
-                (self.applications.clone(), reference(application, &()), run.to_owned());
-            let stop = self.stop.token().clone();
-            self.tasks.spawn(async move {
-                stop.run_until_cancelled(applications.carry_out(about, run, &child, auxiliary, taken)).await;
-            });
+            let (applications, about, run) = (self.clone(), reference(application, &()), run.to_owned());
+            background
+                .start(async move { applications.carry_out(about, run, &child, auxiliary, taken).await });
         }
     }
 
-    /// Ends all background work and waits until it has ended.
-    pub(super) async fn stop(&self) {
-        self.stop.token().cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
-    }
-}
-
-/// Reads an object that anybody may have made, within the bounds of all such objects.
-fn bounded(text: &str) -> Result<Value, String> {
-    let object = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    Lenient::<Value>::parse(object).0.0.map_err(|invalid| invalid.error)
-}
-
-impl Applications {
     /// Carries out an action for the application to which `about` refers.
     async fn carry_out(
         &self,

@@ -101,17 +101,17 @@ impl<'a> Calls<'a> {
     /// Has the API server check and change an object as if it were created, and create nothing.
     pub(super) async fn dry_run(&self, object: impl Into<Vec<u8>>) -> kube::Result<()> {
         let parameters = PostParams { dry_run: true, ..PostParams::default() };
-        self.send(self.request.create(&parameters, object.into())).await
+        self.text(self.request.create(&parameters, object.into())).await.map(drop)
     }
 
     /// Requests the deletion of an object.
     pub(super) async fn delete(&self, name: &str, parameters: &DeleteParams) -> kube::Result<()> {
-        self.send(self.request.delete(named(name)?, parameters)).await
+        self.text(self.request.delete(named(name)?, parameters)).await.map(drop)
     }
 
     /// Changes an object.
     pub(super) async fn patch(&self, name: &str, patch: &Patch<Value>) -> kube::Result<()> {
-        self.send(self.request.patch(named(name)?, &PatchParams::default(), patch)).await
+        self.text(self.request.patch(named(name)?, &PatchParams::default(), patch)).await.map(drop)
     }
 
     /// Changes an object's status by a merge patch, and returns the object as text.
@@ -122,12 +122,8 @@ impl<'a> Calls<'a> {
 
     /// Changes an object's metadata by a merge patch.
     pub(super) async fn patch_metadata(&self, name: &str, patch: Value) -> kube::Result<()> {
-        let patch = Patch::Merge(patch);
-        self.send(self.request.patch_metadata(named(name)?, &PatchParams::default(), &patch)).await
-    }
-
-    async fn send(&self, request: Built) -> kube::Result<()> {
-        self.text(request).await.map(drop)
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
+        self.text(self.request.patch_metadata(named(name)?, &parameters, &patch)).await.map(drop)
     }
 
     async fn text(&self, request: Built) -> kube::Result<String> {

@@ -1,7 +1,7 @@
 //! Deletes or releases the pods of applications that are being deleted, are gone, or are in a namespace that this
 //! operator does not drive any more.
 
-use super::{Context, Error, Watched, calls::Calls, execute};
+use super::{Context, Error, Key, Watched, calls::Calls, execute, key};
 use api::SparkApplication;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
@@ -16,9 +16,10 @@ impl Context {
     /// In a namespace that this operator does not drive, another operator may drive applications. In such a namespace,
     /// only the drivers of applications that are gone are released: no operator can record the outcome of such a driver
     /// any more, and while the finalizer stays, neither the driver nor the namespace can be deleted.
-    pub(super) async fn delete_or_release_pods(&self, namespace: &str, name: &str) {
-        self.source.cluster.pods.forget(namespace, name);
-        let pods: Vec<_> = self.source.cluster.pods.of(namespace, name).0.into_values().collect();
+    pub(super) async fn delete_or_release_pods(&self, key: &Key) {
+        let (namespace, name) = key;
+        self.source.cluster.pods.forget(key);
+        let pods: Vec<_> = self.source.cluster.pods.of(key).0.into_values().collect();
         let is_ours = self.source.cluster.namespaces.include(namespace);
         let actions = |there: Option<&ObjectMeta>| {
             let mut actions = lifecycle::after_deletion(&pods, there, &self.setup.policy);
@@ -62,16 +63,15 @@ impl Context {
     ///
     /// If a driver could not be released; the caller has to retry.
     pub(super) async fn leave(&self, watched: &Watched) -> Result<(), Error> {
-        let (namespace, name) = (watched.namespace().unwrap_or_default(), watched.name_any());
-        let uid = watched.uid().unwrap_or_default();
+        let (key, uid) = (key(watched), watched.uid().unwrap_or_default());
         // `memory` has a note on every application that this process drives, from the first reconcile of the
         // application on.
         let was_ours = self.source.memory.lock().contains_key(&uid);
-        self.source.cluster.pods.forget(&namespace, &name);
+        self.source.cluster.pods.forget(&key);
         if was_ours {
-            let pods: Vec<_> = self.source.cluster.pods.of(&namespace, &name).0.into_values().collect();
+            let pods: Vec<_> = self.source.cluster.pods.of(&key).0.into_values().collect();
             for action in lifecycle::leave(&pods, &uid, &self.setup.policy) {
-                execute::about_pods(&self.source.cluster.client, &namespace, action).await?;
+                execute::about_pods(&self.source.cluster.client, &key.0, action).await?;
             }
             info!("left: the namespace is not ours any more");
         }
@@ -116,7 +116,7 @@ mod tests {
         let client = ClientBuilder::new(service, "default").build();
         let setup = Setup::of_tests(client, "ours");
         let cluster = Cluster::new(&setup, reflector::store().0);
-        let context = Context::new(cluster, setup, &CancellationToken::new());
+        let context = Context::new(cluster, setup);
         (context, asked)
     }
 
@@ -158,6 +158,10 @@ mod tests {
         }
     }
 
+    fn pi(namespace: &str) -> Key {
+        (namespace.to_owned(), "pi".to_owned())
+    }
+
     fn told(asked: &Asked) -> Vec<String> {
         std::mem::take(&mut *asked.lock())
     }
@@ -188,12 +192,12 @@ mod tests {
         let mut old = driver("old-driver");
         old.kept.protected = false;
         has_pods(&context, [driver("pi-driver"), old]);
-        context.delete_or_release_pods("theirs", "pi").await;
+        context.delete_or_release_pods(&pi("theirs")).await;
         assert_eq!(told(&asked), [&[APPLICATION][..], &RELEASE].concat());
 
         let (context, asked) = self::context(Some(application()));
         has_pods(&context, [driver("pi-driver")]);
-        context.delete_or_release_pods("theirs", "pi").await;
+        context.delete_or_release_pods(&pi("theirs")).await;
         assert_eq!(told(&asked), [APPLICATION]);
     }
 
@@ -220,13 +224,13 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_remembered_of_drivers_in_the_namespaces_of_others() {
         let (context, _) = context(None);
-        let has_departed = || context.source.cluster.pods.of("theirs", "pi").1.is_some();
+        let has_departed = || context.source.cluster.pods.of(&pi("theirs")).1.is_some();
         let depart = || {
             context.source.cluster.pods.apply(watcher::Event::Delete(driver("pi-driver")));
             assert!(has_departed());
         };
         depart();
-        context.delete_or_release_pods("theirs", "pi").await;
+        context.delete_or_release_pods(&pi("theirs")).await;
         assert!(!has_departed());
         depart();
         context.leave(&from_value(application()).unwrap()).await.unwrap();
@@ -242,7 +246,7 @@ mod tests {
         pod.kept.protected = false;
         pod.kept.controller = None;
         has_pods(&context, [pod]);
-        context.delete_or_release_pods("ours", "pi").await;
+        context.delete_or_release_pods(&pi("ours")).await;
         assert_eq!(told(&asked), Vec::<String>::new());
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::Resource;
-use plan::events::{Event, Severity};
+use plan::events::Event;
 use serde_json::json;
 use submission::digest;
 use tracing::warn;
@@ -54,10 +54,8 @@ impl Cluster {
             "kind": "Event",
             "metadata": {"name": format!("{name}.{}", digest::fingerprint(&said)), "namespace": namespace},
             "eventTime": MicroTime(now),
-            "type": match event.severity {
-                Severity::Normal => "Normal",
-                Severity::Warning => "Warning",
-            },
+            // The severities have the names of Kubernetes.
+            "type": format!("{:?}", event.severity),
             "reason": event.reason,
             "action": event.action,
             "note": event.note,

@@ -35,7 +35,7 @@ pub(super) async fn execute(
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     match action {
-        Action::Submit(request) => context.submitter.start(application, *request),
+        Action::Submit(request) => context.submitter.start(&context.background, application, *request),
         Action::StopSubmission => context.submitter.stop_one(&uid),
         Action::Make(objects) => {
             let run = run_of(application);

@@ -1,21 +1,23 @@
 //! Reduces the objects of a watch to what the operator needs of them, each as soon as it is decoded: of a page of a list,
 //! one object at a time is whole in memory, and what stays of it is not much more than its text.
 
-use super::{Cluster, error::Error, events::reference, watch::Readable};
-use api::{
-    ConnectAccess, LONGEST_NAME, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State,
-    names::annotation,
+use super::{
+    Cluster,
+    error::Error,
+    events::reference,
+    schedules::{Owner, child},
+    source::Reconciled,
+    watch::Readable,
 };
+use api::{ConnectAccess, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State};
 use jiff::Timestamp;
-use k8s_openapi::{
-    NamespaceResourceScope,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource,
     core::{PartialObjectMeta, error_boundary::InvalidObject},
 };
 use plan::{auxiliary::controlling_application, events::invalid};
+use schedules::Child;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, marker::PhantomData, sync::Arc};
@@ -28,10 +30,9 @@ pub struct Kept<K, T> {
     metadata: ObjectMeta,
     pub(super) kept: T,
     /// The object itself if its kind has [`Keep::IS_WHOLE`], unless it is too large: as its text, which is parsed while the
-    /// object is worked on. A tree of it takes four times the memory, and of some objects a hundred times.
-    text: Option<Arc<Text>>,
-    /// Why the object could not be read, if it could not.
-    error: Option<String>,
+    /// object is worked on. A tree of it takes four times the memory, and of some objects a hundred times. If the object
+    /// could not be read, why not.
+    text: Result<Option<Arc<Text>>, String>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -89,6 +90,8 @@ pub struct KeptApplication {
     /// Unknown if the application cannot be read.
     pub(super) state: State,
     pub(super) executor_labels: BTreeMap<String, String>,
+    /// The schedule to which the application refers, and what that needs to know of it.
+    pub(super) child: Option<(Owner, Child)>,
 }
 
 /// What is asked of all SparkConnects at once.
@@ -138,35 +141,16 @@ impl Keep<SparkApplication> for KeptApplication {
 
     fn of(application: &Lenient<SparkApplication>, _: &str) -> Self {
         let read = application.0.as_ref();
-        Self {
-            state: read.map_or(State::Unknown, SparkApplication::state),
-            executor_labels: read
-                .map(|application| few(&application.spec.executor.pod.labels))
-                .unwrap_or_default(),
-        }
+        let state = read.map_or(State::Unknown, SparkApplication::state);
+        let labels = read.map(|application| few(&application.spec.executor.pod.labels));
+        Self { state, executor_labels: labels.unwrap_or_default(), child: child(application.meta(), state) }
     }
 
-    /// Returns what schedules and metrics need of an application's metadata.
+    /// Returns what metrics need of an application's metadata, and whether it is being deleted.
     fn metadata(all: &ObjectMeta) -> ObjectMeta {
-        let schedule = ScheduledSparkApplication::kind(&());
-        let is_of_schedule = |(name, value): &(&String, &String)| {
-            [annotation::SCHEDULED_TIME, annotation::TRIGGER].contains(&name.as_str())
-                && value.len() <= LONGEST_NAME
-        };
-        // The API server limits neither.
-        let is_owner = |owner: &&OwnerReference| {
-            owner.kind == schedule && owner.name.len() <= LONGEST_NAME && owner.uid.len() <= LONGEST_NAME
-        };
-        let owned = |(name, value): (&String, &String)| (name.clone(), value.clone());
-        let annotations = all.annotations.iter().flatten().filter(is_of_schedule).map(owned);
         ObjectMeta {
-            creation_timestamp: all.creation_timestamp.clone(),
             deletion_timestamp: all.deletion_timestamp.clone(),
             labels: all.labels.as_ref().map(few),
-            annotations: Some(annotations.collect()),
-            owner_references: Some(
-                all.owner_references.iter().flatten().find(is_owner).cloned().into_iter().collect(),
-            ),
             ..of_any(all)
         }
     }
@@ -188,7 +172,7 @@ impl Keep<SparkConnect> for KeptConnect {
 impl<K, T> Kept<K, T> {
     /// Whether the object has to be fetched to be read.
     pub(super) fn is_fetched(&self) -> bool {
-        self.error.is_none() && self.text.is_none()
+        matches!(self.text, Ok(None))
     }
 }
 
@@ -199,22 +183,20 @@ impl Cluster {
     /// # Errors
     ///
     /// If the API server does not answer.
-    pub(super) async fn whole<K, T>(
+    pub(super) async fn whole<K: Reconciled, T>(
         &self,
         watched: &Kept<K, T>,
         now: Timestamp,
-    ) -> Result<Option<(K, Option<Turn>)>, Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-    {
+    ) -> Result<Option<(K, Option<Turn>)>, Error> {
         let namespace = watched.metadata.namespace.as_deref().unwrap_or_default();
-        let needs_turn =
-            watched.error.is_none() && watched.text.as_ref().is_none_or(|text| text.text.len() > SMALL_TEXT);
+        let is_large =
+            |text: &Option<Arc<Text>>| text.as_ref().is_none_or(|text| text.text.len() > SMALL_TEXT);
+        let needs_turn = watched.text.as_ref().is_ok_and(is_large);
         let turn = if needs_turn { self.large.turn(None, namespace).await } else { None };
-        let read = match (&watched.error, &watched.text) {
-            (Some(error), _) => Err(error.clone()),
-            (None, Some(text)) => Ok(serde_json::from_str(&text.text).expect("it was parsed before")),
-            (None, None) => {
+        let read = match &watched.text {
+            Err(error) => Err(error.clone()),
+            Ok(Some(text)) => Ok(serde_json::from_str(&text.text).expect("it was parsed before")),
+            Ok(None) => {
                 let api = Api::<Lenient<K>>::namespaced(self.client.clone(), namespace);
                 let found = api.get_opt(watched.metadata.name.as_deref().unwrap_or_default()).await;
                 let found = found.map_err(Error::api("GET of a large object"))?;
@@ -242,15 +224,15 @@ impl<'de, K: Resource + DeserializeOwned, T: Keep<K>> Deserialize<'de> for Kept<
             Ok(_) => caught_now(|| T::of(&object, &text)).map_err(|bug| unreadable(bug.to_string())),
             Err(invalid) => Err(invalid),
         };
-        let (kept, text, error) = match read {
-            Ok(kept) => (kept, T::IS_WHOLE.then_some(text).and_then(Text::kept).map(Arc::new), None),
+        let (kept, text) = match read {
+            Ok(kept) => (kept, Ok(T::IS_WHOLE.then_some(text).and_then(Text::kept).map(Arc::new))),
             // Nothing is made of the text of an object that cannot be read.
             Err(invalid) => {
-                let error = Some(invalid.error.clone());
-                (T::of(&Lenient(Err(invalid)), ""), None, error)
+                let error = invalid.error.clone();
+                (T::of(&Lenient(Err(invalid)), ""), Err(error))
             }
         };
-        Ok(Self { metadata, kept, text, error, kind: PhantomData })
+        Ok(Self { metadata, kept, text, kind: PhantomData })
     }
 }
 
@@ -289,7 +271,7 @@ where
     T: Keep<K>,
 {
     fn error(&self) -> Option<&str> {
-        self.error.as_deref()
+        self.text.as_ref().err().map(String::as_str)
     }
 }
 
@@ -297,6 +279,7 @@ where
 mod tests {
     use super::*;
     use crate::Setup;
+    use api::names::annotation;
     use http::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
     use kube::{Client, client::Body, runtime::reflector};
@@ -335,7 +318,7 @@ mod tests {
     fn an_object_that_meets_a_bug_is_one_that_cannot_be_read() {
         let pod = r#"{"metadata":{"name":"pi","namespace":"team-a","uid":"u","resourceVersion":"7"}}"#;
         let kept: Kept<Pod, Broken> = serde_json::from_str(pod).unwrap();
-        assert_eq!(kept.error.as_deref(), Some("a bug of the operator: as the test wants it"));
+        assert_eq!(kept.error(), Some("a bug of the operator: as the test wants it"));
         assert_eq!(
             (kept.metadata.name.as_deref(), kept.metadata.resource_version.as_deref()),
             (Some("pi"), Some("7"))
@@ -352,6 +335,9 @@ mod tests {
                 "metadata": {
                     "name": "pi", "namespace": "team-a", "uid": "u", "resourceVersion": "7", "labels": labels,
                     "annotations": {"a": argument, annotation::TRIGGER: "now"}, "managedFields": [{"manager": argument}],
+                    "ownerReferences": [{
+                        "apiVersion": "v1", "kind": "ScheduledSparkApplication", "name": "nightly", "uid": "s",
+                    }],
                 },
                 "spec": {"type": "Scala", "arguments": [argument], "driver": {}, "executor": {"labels": labels}},
             })
@@ -376,7 +362,7 @@ mod tests {
                 serde_json::from_str(&object.to_string()).unwrap();
             let size = format!("{kept:?}").len();
             assert!(size < 4 << 10, "{size} bytes are kept");
-            assert_eq!(kept.metadata.annotations.as_ref().unwrap().len(), 1);
+            assert_eq!(kept.kept.child.as_ref().unwrap().1.trigger.as_deref(), Some("now"));
             let (read, _turn) = cluster.whole(&kept, Timestamp::UNIX_EPOCH).await.unwrap().unwrap();
             assert_eq!(json!(read.spec.arguments), object["spec"]["arguments"]);
             assert_eq!(cluster.large.free(), AT_ONCE - fetches);

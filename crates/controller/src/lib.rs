@@ -14,8 +14,6 @@ mod deletion;
 mod error;
 mod events;
 mod execute;
-mod executor_trial;
-mod extension_memories;
 mod kept;
 mod mount_failures;
 mod namespaced_watches;
@@ -44,7 +42,6 @@ use self::pods::PodIndex;
 pub use self::schedules::ScheduleMetrics;
 use api::SparkApplication;
 use auxiliary_index::AuxiliaryIndex;
-use auxiliary_objects::AuxiliaryWorker;
 use error::Error;
 use futures::{StreamExt, future::OptionFuture, stream};
 use jiff::Timestamp;
@@ -58,10 +55,11 @@ use namespaces::OurNamespaces;
 use parking_lot::Mutex;
 use plan::{Policy, extension::ExtensionMemory};
 use source::Source;
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, mem, sync::Arc, time::Duration};
 pub use submission_environment::{SubmissionEnvironment, Unreadable};
 pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
+use tokio::task::JoinSet;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use unreadable::UnreadableObjects;
 pub use watch::Watching;
@@ -167,28 +165,47 @@ impl Cluster {
 struct Context {
     source: Applications,
     setup: Setup,
-    auxiliary_worker: AuxiliaryWorker,
-    submitter: Submitter,
+    background: Background,
+    submitter: Arc<Submitter>,
     extension_memories: Mutex<Vec<Box<dyn ExtensionMemory>>>,
     /// The applications that have been deleted, and whose pods have not been handled since.
     departed: Mutex<HashSet<Key>>,
 }
 
 impl Context {
-    /// Creates the context of an operator that ends its work in the background when `stop` is cancelled.
-    fn new(cluster: Cluster, setup: Setup, stop: &CancellationToken) -> Self {
+    fn new(cluster: Cluster, setup: Setup) -> Self {
         let applications = cluster.applications.clone();
         let source = Source::new(cluster, &setup.workloads.applications, applications);
         Self {
             extension_memories: Mutex::new(
                 setup.policy.extensions.iter().filter_map(|extension| extension.memory()).collect(),
             ),
-            auxiliary_worker: AuxiliaryWorker::new(source.clone(), stop),
+            background: Background::default(),
             submitter: Submitter::new(source.clone(), &setup),
             source,
             setup,
             departed: Mutex::default(),
         }
+    }
+}
+
+/// Work for which no reconcile waits. What has not ended is given up when this value is dropped, even if it has a request
+/// without an answer: a leader that has lost the lease has no time to wait.
+#[derive(Default)]
+struct Background(Mutex<JoinSet<()>>);
+
+impl Background {
+    fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut all = self.0.lock();
+        // What has ended is kept until it is joined.
+        while all.try_join_next().is_some() {}
+        all.spawn(work);
+    }
+
+    /// Gives up all work and waits until it has ended.
+    async fn stop(&self) {
+        let mut all = mem::take(&mut *self.0.lock());
+        all.shutdown().await;
     }
 }
 
@@ -203,7 +220,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     let of_connects = setup.connect.clone();
     let of_connects =
         of_connects.map(|of| Arc::new(connects::Context::new(cluster.clone(), &setup, of, connects)));
-    let context = Arc::new(Context::new(cluster.clone(), setup, &stop));
+    let context = Arc::new(Context::new(cluster.clone(), setup));
 
     // The watches; each one queues the objects that change.
     let follow_applications = context.source.follow(writer, |event| {
@@ -219,17 +236,18 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         stream::select(pods, auxiliary).for_each(async |(namespace, name)| queue.push(&namespace, &name));
     let namespaces = Arc::clone(&cluster.namespaces).follow(&cluster.watching);
     let follow_namespaces = namespaces.for_each(async |namespace| {
-        queue.add_all_in(&namespace, &cluster.applications);
-        of_schedules.source.queue.add_all_in(&namespace, &of_schedules.source.cache);
+        context.source.queue_all(Some(&namespace));
+        of_schedules.source.queue_all(Some(&namespace));
         if let Some(of_connects) = &of_connects {
-            of_connects.source.queue.add_all_in(&namespace, &of_connects.source.cache);
+            of_connects.source.queue_all(Some(&namespace));
         }
     });
     let reconcile_all = async {
         if stop.run_until_cancelled(cluster.synced()).await.is_none() {
             return;
         }
-        let _shown = context.setup.application_metrics.show(cluster.clone());
+        let shown = Arc::new(cluster.clone());
+        context.setup.application_metrics.show(&shown);
         synced();
         // Schedules and SparkConnects run in tasks of their own, so that they do not wait while thousands of applications
         // are reconciled.
@@ -248,8 +266,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = follow_namespaces => {}
         () = unreadable.send_events(&cluster) => {}
     }
-    context.auxiliary_worker.stop().await;
-    context.submitter.stop().await;
+    context.background.stop().await;
 }
 
 #[expect(

@@ -163,14 +163,10 @@ impl<K: Send + 'static, F: Fn(&str) -> Watch<K>> Merge<K, F> {
 /// Whether a watch cannot begin because the kind or the namespace does not exist, or because the operator has no
 /// permission to watch.
 pub(super) fn is_missing(error: &Error) -> bool {
-    let status = match error {
-        Error::InitialListFailed(kube::Error::Api(status))
-        | Error::WatchStartFailed(kube::Error::Api(status)) => Some(status),
-        _ => None,
-    };
     // The status code is compared, not the reason: for an API group that does not exist at all, the API server answers
     // 404 with a plain text instead of a reason.
-    status.is_some_and(|status| matches!(status.code, 403 | 404))
+    let (Error::InitialListFailed(error) | Error::WatchStartFailed(error)) = error else { return false };
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 403 | 404))
 }
 
 #[cfg(test)]

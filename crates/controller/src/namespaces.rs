@@ -1,48 +1,62 @@
 //! Determines which applications this operator drives: those in the namespaces that the admin has chosen by
 //! `--namespaces` or `--namespace-selector`. Which namespaces have the selected labels may change at any time.
 
-use super::watch::Watching;
+use super::{
+    application_index::{ApplicationIndex, Record},
+    key,
+    watch::{Readable, Watching},
+};
 use api::Lenient;
-use futures::{Stream, StreamExt, future};
+use futures::{Stream, StreamExt, future, stream};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{ResourceExt, core::PartialObjectMeta, runtime::watcher};
-use parking_lot::RwLock;
+use kube::{ResourceExt, core::PartialObjectMeta, runtime::watcher::Event};
 use plan::namespaces::Namespaces;
-use std::{collections::BTreeSet, mem, sync::Arc};
-use tokio::sync::SetOnce;
+use std::sync::Arc;
 use tracing::{info, warn};
 
 /// The namespaces in which this operator drives applications.
 pub(super) struct OurNamespaces {
     chosen: Namespaces,
-    /// The namespaces that are chosen by their labels, and not by their names.
-    labelled: RwLock<BTreeSet<String>>,
-    synced: SetOnce<()>,
+    /// The namespaces that are chosen by their labels, and not by their names, each under its own name.
+    labelled: ApplicationIndex<()>,
+}
+
+impl Readable for Lenient<PartialObjectMeta<Namespace>> {
+    fn error(&self) -> Option<&str> {
+        self.0.as_ref().err().map(|invalid| &*invalid.error)
+    }
+}
+
+/// A namespace, of which nothing is kept but its name.
+impl Record for () {
+    fn uid(&self) -> &str {
+        ""
+    }
 }
 
 impl OurNamespaces {
     pub(super) fn new(chosen: Namespaces) -> Self {
-        let synced = SetOnce::new_with((!chosen.depends_on_labels()).then_some(()));
-        Self { chosen, labelled: RwLock::default(), synced }
+        Self { chosen, labelled: ApplicationIndex::default() }
     }
 
     /// Whether the namespace `name` is chosen.
     pub(super) fn include(&self, name: &str) -> bool {
-        self.chosen.include(name, || None) || self.labelled.read().contains(name)
+        self.chosen.include(name, || None) || !self.labelled.of(&(String::new(), name.to_owned())).is_empty()
     }
 
     /// Waits until the labels of all namespaces are known, if namespaces are chosen by labels.
     pub(super) async fn synced(&self) {
-        self.synced.wait().await;
+        if self.chosen.depends_on_labels() {
+            self.labelled.synced().await;
+        }
     }
 
     /// Watches the labels of namespaces, if namespaces are chosen by labels; yields the namespaces that have become
     /// chosen, or are not chosen any more.
     pub(super) fn follow(self: Arc<Self>, watching: &Watching) -> impl Stream<Item = String> + Send + use<> {
         if !self.chosen.depends_on_labels() {
-            return futures::stream::pending().left_stream();
+            return stream::pending().left_stream();
         }
-        let mut listed = BTreeSet::new();
         watching
             .of_cluster(&(), None)
             .filter_map(|event| {
@@ -50,44 +64,21 @@ impl OurNamespaces {
                     event.inspect_err(|error| warn!(%error, "the watch of namespaces is retried")).ok(),
                 )
             })
-            .flat_map(move |event| futures::stream::iter(self.apply(event, &mut listed)))
+            .flat_map(move |event| stream::iter(self.apply(event)))
             .right_stream()
     }
 
-    /// Applies one event of the watch; `listed` collects a list that is not complete yet. Returns the namespaces that
-    /// have become chosen, or are not chosen any more.
-    fn apply(
-        &self,
-        event: watcher::Event<Lenient<PartialObjectMeta<Namespace>>>,
-        listed: &mut BTreeSet<String>,
-    ) -> Vec<String> {
-        let is_labelled = |namespace: &Lenient<PartialObjectMeta<Namespace>>| {
-            let name = namespace.name_any();
-            let labels = || Some(namespace.labels().clone());
-            !self.chosen.include(&name, || None) && self.chosen.include(&name, labels)
+    /// Applies one event of the watch. Returns the namespaces that have become chosen, or are not chosen any more.
+    fn apply(&self, event: Event<Lenient<PartialObjectMeta<Namespace>>>) -> Vec<String> {
+        let labelled = |namespace: Lenient<PartialObjectMeta<Namespace>>| {
+            let (name, labels) = (namespace.name_any(), || Some(namespace.labels().clone()));
+            let is_labelled = !self.chosen.include(&name, || None) && self.chosen.include(&name, labels);
+            is_labelled.then(|| (key(&namespace), ()))
         };
-        let mut labelled = self.labelled.write();
-        let before = labelled.clone();
-        match event {
-            watcher::Event::Init => listed.clear(),
-            watcher::Event::InitApply(namespace) => {
-                listed.extend(is_labelled(&namespace).then(|| namespace.name_any()));
-            }
-            watcher::Event::InitDone => {
-                *labelled = mem::take(listed);
-                // Later lists are no news.
-                self.synced.set(()).ok();
-            }
-            watcher::Event::Apply(namespace) if is_labelled(&namespace) => {
-                labelled.insert(namespace.name_any());
-            }
-            watcher::Event::Apply(namespace) | watcher::Event::Delete(namespace) => {
-                labelled.remove(&namespace.name_any());
-            }
-        }
-        let changed: Vec<_> = before.symmetric_difference(&labelled).cloned().collect();
+        let changed = self.labelled.apply(event, key, labelled, |_, ()| {});
+        let changed: Vec<_> = changed.into_iter().map(|(_, namespace)| namespace).collect();
         for namespace in &changed {
-            info!(namespace, is_ours = labelled.contains(namespace), "namespace has changed its labels");
+            info!(namespace, is_ours = self.include(namespace), "namespace has changed its labels");
         }
         changed
     }
@@ -96,9 +87,9 @@ impl OurNamespaces {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::application_index::State;
     use plan::namespaces::selector;
     use serde_json::{from_value, json};
-    use watcher::Event;
 
     #[tokio::test]
     async fn a_namespace_that_gains_or_loses_the_label_is_named() {
@@ -107,14 +98,13 @@ mod tests {
         };
         let chosen = Namespaces::new(["always".to_owned()], Some(selector("team=data").unwrap()));
         let ours = OurNamespaces::new(chosen);
-        let mut listed = BTreeSet::new();
-        let mut apply = |event| ours.apply(event, &mut listed);
-        assert!(!ours.synced.initialized());
+        let apply = |event| ours.apply(event);
+        assert_eq!(*ours.labelled.state.borrow(), State::Begins);
         assert!(apply(Event::Init).is_empty());
         assert!(apply(Event::InitApply(namespace("a", "data"))).is_empty());
         assert!(apply(Event::InitApply(namespace("b", "web"))).is_empty());
         assert_eq!(apply(Event::InitDone), ["a"]);
-        assert!(ours.synced.initialized());
+        assert_eq!(*ours.labelled.state.borrow(), State::Known);
         assert_eq!(["a", "b", "c", "always"].map(|name| ours.include(name)), [true, false, false, true]);
 
         assert_eq!(apply(Event::Apply(namespace("b", "data"))), ["b"]);

@@ -3,23 +3,29 @@
 use super::{
     Context, Error,
     calls::{Calls, Metadata},
-    executor_trial,
+    key,
     pods::KeptPod,
 };
 use api::{ObjectKind, Role, SparkApplication, names::label};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{Api, Resource, ResourceExt, api::ListParams, core::Request};
+use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::Request};
 use plan::{
     Driver, Observed, SubmissionProgress,
     auxiliary::AskedAddresses,
+    executor_trial::{Trial, answer, executor, is_due},
     lifecycle::{Questions, knows_all_pods, questions},
 };
 use pods::PodSummary;
-use std::{collections::BTreeSet, ops::ControlFlow};
+use serde_json::Value;
+use std::{collections::BTreeSet, ops::ControlFlow, time::Duration};
 use submission::{SubmissionEnvironment, driver_pod_name, run::Run, submission_pod};
-use tracing::warn;
+use tokio::time::timeout;
+use tracing::{debug, warn};
 use validation::is_object_name;
+
+/// The longest time that one trial may take: a namespace may have slow webhooks of its own.
+const TRIAL: Duration = Duration::from_secs(5);
 
 /// Collects all facts on which the next decision about `application` depends.
 ///
@@ -35,7 +41,7 @@ pub(super) async fn observe(
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
     let status = application.status.as_ref();
-    let (mut cached, departed) = context.source.cluster.pods.of(&namespace, &application.name_any());
+    let (mut cached, departed) = context.source.cluster.pods.of(&key(application));
     let asked = questions(application);
     let recorded_name =
         status.and_then(|status| status.driver_info.pod_name.clone()).filter(|_| !asked.launch);
@@ -105,10 +111,9 @@ pub(super) async fn observe(
         Some(pod) => context.source.cluster.mount_failure(&namespace, pod, now).await,
         None => None,
     };
-    let (recorded, made_for, ended) = context
-        .source
-        .memory
-        .with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
+    let memory = &context.source.memory;
+    let (recorded, made_for, ended) =
+        memory.with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
     // A driver that is gone, and whose deletion the watch has not reported, may have made executors that it has not
     // reported either.
     let is_behind = cached_driver.is_some() && cached_driver != ended;
@@ -129,7 +134,7 @@ pub(super) async fn observe(
         |pod: &PodSummary| pod.is_of(Role::Executor, submission_id) && pod.is_executor_of(uid_of_driver);
     let executors: Vec<_> = cached.into_values().filter(is_of_run).collect();
     let executor_trial = match pod.filter(|_| executors.is_empty()) {
-        Some(pod) => executor_trial::trial(context, application, pod, now).await,
+        Some(pod) => trial(context, application, pod, now).await,
         None => None,
     };
     let addresses = AskedAddresses::of(application, &context.setup.policy.submission.exposure);
@@ -146,7 +151,7 @@ pub(super) async fn observe(
         executor_trial,
         recorded,
         made: made_for.as_deref() == Some(submission_id),
-        auxiliary: context.auxiliary_worker.seen(application, addresses),
+        auxiliary: context.source.auxiliary(application, addresses),
         submission,
         submission_environment,
         defaults,
@@ -239,4 +244,43 @@ async fn served(context: &Context, application: &SparkApplication) -> Result<BTr
         }
     }
     Ok(served)
+}
+
+/// Tries the executors of the recorded run, whose driver this is. Returns nothing if they are not to be tried now, or the
+/// answer says nothing about them.
+async fn trial(
+    context: &Context,
+    application: &SparkApplication,
+    driver: &PodSummary,
+    now: Timestamp,
+) -> Option<Trial> {
+    let uid = application.uid().unwrap_or_default();
+    let tried = context.source.memory.with(&uid, |note| note.executors_tried.clone());
+    let tried = tried.filter(|(driver_uid, _)| *driver_uid == driver.uid).map(|(_, at)| at);
+    if !context.setup.policy.tries_executors || !is_due(application, driver, tried, now) {
+        return None;
+    }
+    context.source.memory.with(&uid, |note| note.executors_tried = Some((driver.uid.clone(), now)));
+    let defaults = context.setup.submission_environment.defaults().await.ok()?;
+    let executor = executor(application, driver, &defaults, &context.setup.policy)?;
+    let namespace = application.namespace().unwrap_or_default();
+    try_executor(&context.source.cluster.client, &namespace, &executor).await
+}
+
+/// Asks the API server whether it would accept this executor of a run or of a server: see [`plan::executor_trial`]. Returns
+/// nothing if the answer says nothing about it.
+pub(super) async fn try_executor(client: &Client, namespace: &str, executor: &Value) -> Option<Trial> {
+    let pods = Calls::of::<Pod>(client, namespace);
+    match timeout(TRIAL, pods.dry_run(executor.to_string())).await {
+        Ok(Ok(())) => Some(Trial::Accepted),
+        Ok(Err(kube::Error::Api(status))) => {
+            debug!(%status, "the executors as a dry run");
+            answer(status.code, &status.reason, &status.message)
+        }
+        Ok(Err(error)) => {
+            debug!(%error, "the executors were not tried");
+            None
+        }
+        Err(_) => None,
+    }
 }

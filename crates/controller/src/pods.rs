@@ -34,15 +34,10 @@ impl PodIndex {
     }
 
     /// Returns the pods of an application, by name, and the last state of its latest driver that is gone.
-    pub fn of(
-        &self,
-        namespace: &str,
-        application: &str,
-    ) -> (BTreeMap<String, PodSummary>, Option<Box<PodSummary>>) {
-        let key = (namespace.to_owned(), application.to_owned());
+    pub fn of(&self, application: &Key) -> (BTreeMap<String, PodSummary>, Option<Box<PodSummary>>) {
         // In this order: a driver is recorded as departed before it leaves the index, so at least one of them has it.
-        let pods = self.pods.of(namespace, application);
-        (pods, self.departed.read().get(&key).cloned())
+        let pods = self.pods.of(application);
+        (pods, self.departed.read().get(application).cloned())
     }
 
     /// Whether the index contains a pod of the application that has not ended.
@@ -63,20 +58,17 @@ impl PodIndex {
     }
 
     /// Calls `each` with the pods of each application but this one of which one has a placement.
-    pub(super) fn of_others(&self, namespace: &str, application: &str, each: &mut dyn FnMut(&[&PodSummary])) {
-        for ((of, name), pods) in self.pods.records.read().iter() {
-            if (&**of, &**name) != (namespace, application)
-                && pods.values().any(|pod| pod.placement().is_some())
-            {
+    pub(super) fn of_others(&self, application: &Key, each: &mut dyn FnMut(&[&PodSummary])) {
+        for (of, pods) in self.pods.records.read().iter() {
+            if of != application && pods.values().any(|pod| pod.placement().is_some()) {
                 each(&pods.values().collect::<Vec<_>>());
             }
         }
     }
 
     /// Forgets the last driver of an application that does not exist any more.
-    pub fn forget(&self, namespace: &str, application: &str) {
-        let mut departed = self.departed.write();
-        departed.remove(&(namespace.to_owned(), application.to_owned()));
+    pub fn forget(&self, application: &Key) {
+        self.departed.write().remove(application);
     }
 
     /// Forgets the last drivers of all applications that are not `listed`.
@@ -88,7 +80,9 @@ impl PodIndex {
     /// Follows all pods that have the operator's label; yields the applications whose pods have changed.
     pub fn follow(self: Arc<Self>, watching: &Watching) -> impl Stream<Item = Key> + Send + use<> {
         let selector = format!("{}=true", label::LAUNCHED_BY);
-        watching.changes::<KeptPod>(&(), &selector).flat_map(move |event| stream::iter(self.apply(event)))
+        watching
+            .changes::<KeptPod>(&(), Some(&selector))
+            .flat_map(move |event| stream::iter(self.apply(event)))
     }
 
     /// Applies one event of the watch. Returns the applications whose pods have changed.
@@ -143,6 +137,6 @@ mod tests {
             index.apply(Event::Delete(driver(&format!("{application}-driver"), application)));
         }
         index.forget_others(&HashSet::from([key("pi")]));
-        assert!(index.of("default", "pi").1.is_some() && index.of("default", "gone").1.is_none());
+        assert!(index.of(&key("pi")).1.is_some() && index.of(&key("gone")).1.is_none());
     }
 }

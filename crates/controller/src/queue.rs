@@ -2,7 +2,7 @@
 //! take turns, so that a thousand objects of one namespace delay those of each other namespace by one turn.
 
 use super::{Key, workload::Workload};
-use kube::{Resource, ResourceExt, runtime::reflector::Store};
+use kube::ResourceExt;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -27,9 +27,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) struct Queue {
     pub workload: Workload,
-    /// How many objects of one namespace are worked on at once. A quarter more are altogether, so that a namespace whose
-    /// work takes long does not have all workers.
-    at_once: usize,
     state: Mutex<State>,
     news: Notify,
     /// Cancelled when nobody works on anything any more, because the process stops or does not lead any more.
@@ -42,7 +39,7 @@ struct State {
     later: BTreeSet<(Instant, Key)>,
     places: HashMap<Key, Place>,
     /// How many objects of each namespace are worked on.
-    running: HashMap<String, usize>,
+    running: HashMap<String, u16>,
 }
 
 enum Place {
@@ -53,10 +50,8 @@ enum Place {
 
 impl Queue {
     pub(super) fn new(workload: Workload) -> Arc<Self> {
-        let at_once = usize::from(workload.at_once);
         Arc::new(Self {
             workload,
-            at_once,
             state: Mutex::default(),
             news: Notify::new(),
             over: CancellationToken::new(),
@@ -81,21 +76,6 @@ impl Queue {
         self.push(&object.namespace().unwrap_or_default(), &object.name_any());
     }
 
-    /// Queues all objects of a cache that are in `namespace`.
-    pub(super) fn add_all_in<K: Resource<DynamicType = ()> + Clone + 'static>(
-        &self,
-        namespace: &str,
-        cache: &Store<K>,
-    ) {
-        let is_in = |object: &&Arc<K>| object.meta().namespace.as_deref() == Some(namespace);
-        cache.state().iter().filter(is_in).for_each(|object| self.add(&**object));
-    }
-
-    /// Queues all objects of a cache.
-    pub(super) fn add_all<K: Resource<DynamicType = ()> + Clone + 'static>(&self, cache: &Store<K>) {
-        cache.state().iter().for_each(|object| self.add(&**object));
-    }
-
     /// Does `work` for each object in the queue until `stop` is cancelled, and returns when all work has ended. `work`
     /// returns after which time the object is worked on again if it is not queued before;
     /// none if that is not needed.
@@ -108,7 +88,9 @@ impl Queue {
     {
         let _over = self.over.clone().drop_guard();
         let mut workers = JoinSet::new();
-        for _ in 0..self.at_once + self.at_once.div_ceil(4) {
+        let of_one = usize::from(self.workload.at_once);
+        // A quarter more than one namespace may have, so that one whose work takes long does not have all workers.
+        for _ in 0..of_one + of_one.div_ceil(4) {
             let (queue, stop, work) = (Arc::clone(self), stop.clone(), work.clone());
             workers.spawn(async move {
                 while let Some(key) = stop.run_until_cancelled(queue.next()).await {
@@ -130,7 +112,7 @@ impl Queue {
             let due = {
                 let mut state = self.state.lock();
                 state.take_due(Instant::now());
-                if let Some(next) = state.pop(self.at_once) {
+                if let Some(next) = state.pop(self.workload.at_once) {
                     // Several notifications may wake only one worker, which wakes the next one.
                     if !state.waiting.is_empty() {
                         self.news.notify_one();
@@ -169,15 +151,12 @@ impl State {
     }
 
     fn take_due(&mut self, now: Instant) {
-        while self.later.first().is_some_and(|(due, _)| *due <= now)
-            && let Some((_, key)) = self.later.pop_first()
-        {
-            self.waiting.line(&key.0).push_back(key.1.clone());
-            self.places.insert(key, Place::Waiting);
+        while let Some((_, key)) = self.later.first().filter(|(due, _)| *due <= now).cloned() {
+            self.push(key);
         }
     }
 
-    fn pop(&mut self, at_once: usize) -> Option<Key> {
+    fn pop(&mut self, at_once: u16) -> Option<Key> {
         let Self { waiting, running, .. } = self;
         let key =
             waiting.take_if(|namespace| running.get(namespace).is_none_or(|running| *running < at_once))?;

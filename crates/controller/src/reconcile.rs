@@ -7,7 +7,7 @@ use super::{
 use api::{SparkApplication, State};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt, runtime::watcher};
-use plan::{Action as Act, Plan, lifecycle};
+use plan::{Action as Act, Observed, Plan, extension::PodsOfOthers, lifecycle};
 use std::time::Duration;
 use tracing::{Span, info};
 
@@ -31,7 +31,7 @@ impl Reconciler for Context {
             self.source.queue.workload.remove(key);
         }
         if is_gone || has_departed {
-            self.delete_or_release_pods(&key.0, &key.1).await;
+            self.delete_or_release_pods(key).await;
         }
     }
 
@@ -52,8 +52,7 @@ impl Reconciler for Context {
     /// Deletes or releases the pods of an application. Kubernetes deletes them too, because the application is their owner.
     async fn end(&self, application: &SparkApplication) {
         self.forget(&application.uid().unwrap_or_default());
-        let (namespace, name) = key(application);
-        self.delete_or_release_pods(&namespace, &name).await;
+        self.delete_or_release_pods(&key(application)).await;
     }
 
     /// Brings one application a step further. Returns the time until the next reconcile if nothing changes before; none
@@ -129,7 +128,7 @@ impl Reconciler for Context {
         for event in &events {
             self.source.cluster.send_event(application, &occasion, event, now).await;
         }
-        self.auxiliary_worker.start(application, &run, auxiliary, now);
+        self.source.start_auxiliary(&self.background, application, &run, auxiliary, now);
         // Of an application that was deleted meanwhile, nothing is remembered any more.
         if let Some(note) = self.source.memory.lock().get_mut(&uid) {
             note.deleted.clear();
@@ -139,6 +138,30 @@ impl Reconciler for Context {
 }
 
 impl Context {
+    /// Decides about an application: see [`lifecycle::next`]. The memories are locked while an application is decided about of
+    /// which one of them has to note the decision.
+    fn decide(&self, application: &SparkApplication, mut seen: Observed, now: Timestamp) -> Plan {
+        let (uid, key) = (application.uid().unwrap_or_default(), key(application));
+        let mut memories = self.extension_memories.lock();
+        let mut is_noted = false;
+        for memory in memories.iter_mut() {
+            let others: &PodsOfOthers<'_> = &|each| self.source.cluster.pods.of_others(&key, each);
+            is_noted |= memory.recall(&uid, &mut seen, others, now);
+        }
+        // Other decisions wait for one that is to be noted, and for no other.
+        let memories = is_noted.then_some(memories);
+        let plan = lifecycle::next(application, &seen, now, &self.setup.policy);
+        if let Some(mut memories) = memories {
+            memories.iter_mut().for_each(|memory| memory.note(&uid, &plan.actions));
+        }
+        plan
+    }
+
+    /// Has extensions forget the applications whose uids are not to be kept.
+    fn retain_memories(&self, is_kept: impl Fn(&str) -> bool) {
+        self.extension_memories.lock().iter_mut().for_each(|memory| memory.retain(&is_kept));
+    }
+
     /// Forgets what is remembered of an application that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
         self.setup.application_metrics.forget(uid);

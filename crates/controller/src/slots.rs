@@ -46,7 +46,13 @@ impl Slots {
         }
         // A submission that has a slot of a held-up namespace keeps the slot.
         if let Some(slot) = of_all {
-            self.hold_up(namespace);
+            self.held_up.lock().entry(namespace.to_owned()).or_insert_with(|| {
+                warn!(
+                    namespace,
+                    "submissions are held up: {OF_HELD_UP} at once until one of them succeeds or ends quickly"
+                );
+                Arc::new(Semaphore::new(OF_HELD_UP))
+            });
             drop(slot);
         }
         let submitted = submit.await;
@@ -74,17 +80,6 @@ impl Slots {
                 }
             }
         }
-    }
-
-    /// Records that submissions of the namespace take too long.
-    fn hold_up(&self, namespace: &str) {
-        self.held_up.lock().entry(namespace.to_owned()).or_insert_with(|| {
-            warn!(
-                namespace,
-                "submissions are held up: {OF_HELD_UP} at once until one of them succeeds or ends quickly"
-            );
-            Arc::new(Semaphore::new(OF_HELD_UP))
-        });
     }
 
     fn goes_on(&self, namespace: &str) {

@@ -9,33 +9,43 @@ use super::{
     reconcile_memory::ReconcileMemory,
     workload::Workload,
 };
-use futures::{StreamExt, TryStreamExt, future};
+use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
+use futures::{StreamExt, future};
 use jiff::Timestamp;
 use kube::{
     Resource, ResourceExt,
     core::NamespaceResourceScope,
     runtime::{
-        WatchStreamExt,
         reflector::{ObjectRef, Store, store::Writer},
         watcher::Event,
     },
 };
 use plan::events;
 use serde::{Serialize, de::DeserializeOwned};
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt::Debug, pin::pin, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, debug, field, info_span, warn};
+use tracing::{Instrument, debug, field, info_span};
 use work::caught;
+
+/// A kind of objects that are reconciled.
+pub(super) trait Reconciled:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl Reconciled for ScheduledSparkApplication {}
+impl Reconciled for SparkApplication {}
+impl Reconciled for SparkConnect {}
 
 /// What is particular about the objects of one kind that are reconciled.
 pub(super) trait Reconciler: Send + Sync + 'static {
-    type Kind: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static;
+    type Kind: Reconciled;
     type Part: Keep<Self::Kind> + Sync;
 
     fn source(&self) -> &Source<Self::Kind, Self::Part>;
@@ -77,11 +87,7 @@ pub(super) trait Reconciler: Send + Sync + 'static {
 
 /// The objects of the kind `K`, of which the cache has `T`. Cheap to clone: all clones share their data.
 #[derive(Clone)]
-pub(super) struct Source<K, T>
-where
-    K: Resource<DynamicType = ()> + 'static,
-    T: 'static,
-{
+pub(super) struct Source<K: Reconciled, T: 'static> {
     pub cluster: Cluster,
     pub queue: Arc<Queue>,
     /// The cache, fed by the watch.
@@ -89,34 +95,29 @@ where
     pub memory: ReconcileMemory,
 }
 
-impl<K, T> Source<K, T>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + 'static,
-    T: Keep<K>,
-{
+impl<K: Reconciled, T: Keep<K>> Source<K, T> {
     pub(super) fn new(cluster: Cluster, workload: &Workload, cache: Store<Kept<K, T>>) -> Self {
         Self { cluster, queue: Queue::new(workload.clone()), cache, memory: ReconcileMemory::default() }
     }
 
     /// Keeps the cache, and queues the objects that change; never ends. Before an object is queued, `heard` is called with
     /// the event, which the cache has by then.
-    pub(super) async fn follow(&self, writer: Writer<Kept<K, T>>, heard: impl Fn(&Event<Kept<K, T>>)) {
-        let kind = K::kind(&());
-        let events = self.cluster.watching.events::<Kept<K, T>>(&(), None);
-        events
-            .inspect_err(|error| warn!(%kind, %error, "the watch is retried"))
-            .reflect(writer)
-            .for_each(async |event| {
-                if let Ok(event) = event {
-                    heard(&event);
-                    self.take_note(&event);
-                }
-            })
-            .await;
+    pub(super) async fn follow(&self, mut writer: Writer<Kept<K, T>>, heard: impl Fn(&Event<Kept<K, T>>)) {
+        let mut changes = pin!(self.cluster.watching.changes::<Kept<K, T>>(&(), None));
+        while let Some(event) = changes.next().await {
+            writer.apply_watcher_event(&event);
+            heard(&event);
+            self.take_note(&event);
+        }
+    }
+
+    /// Queues all objects of the cache, or those in `namespace` if one is given.
+    pub(super) fn queue_all(&self, namespace: Option<&str>) {
+        for object in self.cache.state() {
+            if namespace.is_none() || object.meta().namespace.as_deref() == namespace {
+                self.queue.add(&*object);
+            }
+        }
     }
 
     /// Queues the object that the watch has reported. Once it has listed all, queues all of them, and forgets what is
@@ -129,7 +130,7 @@ where
             Event::InitDone => {
                 let uids = self.cache.state().iter().filter_map(|object| object.uid()).collect();
                 self.memory.list_ends(&uids);
-                self.queue.add_all(&self.cache);
+                self.queue_all(None);
             }
             Event::Apply(object) => {
                 // Not for this process's own status write: the reconcile that wrote it has already acted on it. Listed

@@ -2,10 +2,11 @@
 //! The next reconcile observes the result, by submission id.
 
 use super::{
-    Applications, Setup, key,
+    Applications, Background, Setup, key,
     objects::{Encoded, Error, InFlight, Maker},
     reconcile_memory::{Note, Started},
     slots::Slots,
+    source::Source,
     submission_room::SubmissionRoom,
     webhook_probe::WebhookProbe,
 };
@@ -16,27 +17,15 @@ use plan::{
 };
 use spark_client::Reason;
 use std::sync::Arc;
-use tokio_util::{
-    sync::{CancellationToken, DropGuard},
-    task::TaskTracker,
-};
+use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, field, info, info_span};
 use work::caught;
 
 /// Submits applications, a limited number at once, and remembers the result of each submission.
 pub(super) struct Submitter {
-    means: Arc<Means>,
+    setup: Setup,
     applications: Applications,
     room: Arc<SubmissionRoom>,
-    tasks: TaskTracker,
-    /// Ends all submissions at once, even those that have a request without an answer, and without waiting when it is
-    /// dropped: a leader that has lost the lease has no time to wait.
-    abandoned: DropGuard,
-}
-
-/// The parts that every submission uses.
-struct Means {
-    setup: Setup,
     /// The check that the API server reaches the webhook; none if there is no webhook.
     webhook_probe: Option<WebhookProbe>,
     /// Limits how many submissions run at once.
@@ -84,20 +73,15 @@ const PARSED: usize = 8;
 impl Submitter {
     /// Creates a submitter that makes the objects of so many applications at once as `setup` says. If the operator has a
     /// webhook, submissions wait until the API server reaches it. Every application whose submission has ended is queued.
-    pub(super) fn new(applications: Applications, setup: &Setup) -> Self {
+    pub(super) fn new(applications: Applications, setup: Setup) -> Arc<Self> {
         let has_webhook = setup.policy.submission.has_webhook;
-        let means = Means {
-            webhook_probe: has_webhook.then(|| WebhookProbe::new(setup.client.clone())),
-            slots: Slots::new(setup.max_submissions),
-            setup: setup.clone(),
-        };
-        Self {
-            means: Arc::new(means),
+        Arc::new(Self {
             room: SubmissionRoom::new(Arc::clone(&applications.queue)),
             applications,
-            tasks: TaskTracker::new(),
-            abandoned: CancellationToken::new().drop_guard(),
-        }
+            webhook_probe: has_webhook.then(|| WebhookProbe::new(setup.client.clone())),
+            slots: Slots::new(setup.max_submissions),
+            setup,
+        })
     }
 
     /// Returns the last submission of the application with this uid.
@@ -111,8 +95,14 @@ impl Submitter {
         self.room.is_there(&application.namespace().unwrap_or_default(), &application.name_any())
     }
 
-    /// Starts a submission, unless it is running already. Ends an older submission of the same application.
-    pub(super) fn start(&self, application: &SparkApplication, request: SubmitRequest) {
+    /// Starts a submission in the `background`, unless it is running already. Ends an older submission of the same
+    /// application.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        background: &Background,
+        application: &SparkApplication,
+        request: SubmitRequest,
+    ) {
         let SubmitRequest { run, by, copies } = request;
         let uid = application.uid().unwrap_or_default();
         let cancel = CancellationToken::new();
@@ -130,12 +120,11 @@ impl Submitter {
             namespace, name = field::Empty, submission_id = %run.id, attempt = run.ordinal,
             submitter = planned.submitter.as_str());
         span.record("name", &name);
-        let (means, applications) = (Arc::clone(&self.means), self.applications.clone());
-        let abandoned = self.abandoned.token().clone();
+        let submitter = Arc::clone(self);
         let task = async move {
             let in_flight = InFlight::default();
             let submit = async {
-                let submitted = caught(means.submit(&namespace, &uid, planned, &in_flight)).await;
+                let submitted = caught(submitter.submit(&namespace, &uid, planned, &in_flight)).await;
                 submitted.unwrap_or_else(|bug| SubmissionProgress::Failed(bug.to_string()))
             };
             let given_up = async {
@@ -145,13 +134,13 @@ impl Submitter {
             let progress = tokio::select! {
                 progress = submit => Some(progress),
                 _none = given_up => None,
-                () = abandoned.cancelled() => None,
             };
             drop(place);
             if progress.is_none() {
                 info!("submission ended: the application is gone or has changed");
             }
-            if let Some(note) = applications.memory.lock().get_mut(&uid)
+            let Source { memory, queue, .. } = &submitter.applications;
+            if let Some(note) = memory.lock().get_mut(&uid)
                 && let Some(started) = &mut note.submission
                 && started.submission.id == run.id
             {
@@ -160,9 +149,9 @@ impl Submitter {
                     None => note.submission = None,
                 }
             }
-            applications.queue.push(&namespace, &name);
+            queue.push(&namespace, &name);
         };
-        self.tasks.spawn(task.instrument(span));
+        background.start(task.instrument(span));
     }
 
     /// Ends the submission of the application with this uid as soon as it has no request without an answer. The
@@ -173,15 +162,6 @@ impl Submitter {
         }
     }
 
-    /// Ends all submissions and waits until they have ended.
-    pub(super) async fn stop(&self) {
-        self.abandoned.token().cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
-    }
-}
-
-impl Means {
     /// Creates the objects for the application with this uid in `namespace`.
     async fn submit(
         &self,
@@ -215,12 +195,12 @@ impl Means {
             }
         };
         let progress = match self.slots.within(namespace, || measured.begun(), make).await {
-            Ok(()) if submitter == Kind::Native => {
-                info!("submitted");
-                done
-            }
             Ok(()) => {
-                info!("submission pod made");
+                if submitter == Kind::Native {
+                    info!("submitted");
+                } else {
+                    info!("submission pod made");
+                }
                 done
             }
             Err(error) => {
@@ -239,7 +219,7 @@ impl Means {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cluster, source::Source};
+    use crate::Cluster;
     use http::{Request, Response};
     use kube::{
         client::{Body, ClientBuilder},
@@ -276,7 +256,7 @@ mod tests {
         let applications =
             Source::new(Cluster::new(&setup, cache.clone()), &setup.workloads.applications, cache);
         let queue = Arc::clone(&applications.queue);
-        let submitter = Submitter::new(applications, &setup);
+        let (submitter, background) = (Submitter::new(applications, setup), Background::default());
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2",
             "kind": "SparkApplication",
@@ -291,7 +271,7 @@ mod tests {
             by: By::Pod { objects, fallback: None },
             copies: Copies::default(),
         };
-        submitter.start(&application, request);
+        submitter.start(&background, &application, request);
 
         arrived.notified().await;
         submitter.stop_one("of-pi");

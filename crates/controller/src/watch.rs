@@ -3,7 +3,6 @@
 //! its kind, reported by an event. Such an object does not delay the others.
 
 use super::{calls::PAGE, events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
-use api::Lenient;
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -30,15 +29,6 @@ pub(super) trait Readable:
 {
     /// Why the object cannot be read, if it cannot.
     fn error(&self) -> Option<&str>;
-}
-
-impl<K> Readable for Lenient<K>
-where
-    K: Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwned + Send + 'static,
-{
-    fn error(&self) -> Option<&str> {
-        self.0.as_ref().err().map(|invalid| &*invalid.error)
-    }
 }
 
 /// The settings and records that all watches share: the namespaces, the duration of a request, the metric that counts
@@ -101,10 +91,10 @@ impl Watching {
     pub(super) fn changes<O: Readable + Resource<Scope: NamespaceScope>>(
         &self,
         of: &O::DynamicType,
-        selector: &str,
+        selector: Option<&str>,
     ) -> impl Stream<Item = Event<O>> + Send + use<O> {
         let kind = O::kind(of).into_owned();
-        self.events(of, Some(selector)).filter_map(move |event| {
+        self.events(of, selector).filter_map(move |event| {
             future::ready(event.inspect_err(|error| warn!(kind, %error, "the watch is retried")).ok())
         })
     }

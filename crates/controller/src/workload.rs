@@ -50,7 +50,7 @@ pub struct Workloads {
 pub struct Workload {
     kind: &'static str,
     /// The kind as it appears in metrics.
-    label: &'static str,
+    label: String,
     /// The greatest number of reconciles of one namespace that run at once.
     pub(super) at_once: u16,
     state: Arc<Mutex<State>>,
@@ -88,13 +88,9 @@ impl Workloads {
     /// at once.
     pub fn new(registry: &mut Registry, concurrency: u16) -> Self {
         let workloads = Self {
-            applications: Workload::new("SparkApplication", "sparkapplication", concurrency),
-            schedules: Workload::new(
-                "ScheduledSparkApplication",
-                "scheduledsparkapplication",
-                SCHEDULES_AT_ONCE,
-            ),
-            connects: Workload::new("SparkConnect", "sparkconnect", CONNECTS_AT_ONCE),
+            applications: Workload::new("SparkApplication", concurrency),
+            schedules: Workload::new("ScheduledSparkApplication", SCHEDULES_AT_ONCE),
+            connects: Workload::new("SparkConnect", CONNECTS_AT_ONCE),
         };
         registry.register_collector(Box::new(workloads.clone()));
         workloads
@@ -125,9 +121,9 @@ impl Workloads {
     ) -> fmt::Result {
         let mut family = encoder.encode_descriptor(name, help, None, M::TYPE)?;
         for workload in self.all() {
-            let mut labels = vec![("controller", workload.label)];
+            let mut labels = vec![("controller", &*workload.label)];
             if name.starts_with("workqueue_") {
-                labels.push(("name", workload.label));
+                labels.push(("name", &*workload.label));
             }
             metric(workload).encode(family.encode_family(&labels)?)?;
         }
@@ -136,12 +132,12 @@ impl Workloads {
 }
 
 impl Workload {
-    fn new(kind: &'static str, label: &'static str, at_once: u16) -> Self {
+    fn new(kind: &'static str, at_once: u16) -> Self {
         let buckets = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
         let state = State { waiting: HashMap::new(), running: HashMap::new(), moved: Instant::now() };
         Self {
             kind,
-            label,
+            label: kind.to_lowercase(),
             at_once,
             state: Arc::new(Mutex::new(state)),
             adds: Counter::default(),
@@ -230,7 +226,7 @@ impl Collector for Workloads {
             let Workload { done, again, failed, .. } = workload;
             // The categories of controller-runtime.
             for (result, ended) in [("success", done), ("requeue_after", again), ("error", failed)] {
-                let labels = [("controller", workload.label), ("result", result)];
+                let labels = [("controller", &*workload.label), ("result", result)];
                 ended.encode(family.encode_family(&labels)?)?;
             }
         }

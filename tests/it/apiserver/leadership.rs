@@ -71,7 +71,7 @@ async fn a_leader_that_is_cut_off_stops_before_another_one_begins_and_takes_over
     let held = driver.caught().await;
 
     proxy.line_is(Line::Silent);
-    first.has_logged("submission ended").await;
+    first.has_logged("the lease is lost").await;
     second.leads().await;
     namespace.reaches("pi", "SUBMITTED").await;
     proxy.line_is(Line::Up);

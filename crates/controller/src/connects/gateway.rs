@@ -4,9 +4,8 @@
 use super::{
     super::{
         calls,
-        kept::{Keep, Kept},
-        queue::Queue,
-        watch::Watching,
+        kept::{Keep, Kept, KeptConnect},
+        source::Source,
     },
     Watched,
 };
@@ -138,10 +137,11 @@ impl KnownGateway {
     }
 
     /// Follows the gateway's pods, and queues all SparkConnects when the addresses of the pods have changed; never ends.
-    pub(super) async fn follow(&self, watching: &Watching, queue: &Queue, all: &Store<Watched>) {
+    pub(super) async fn follow(&self, connects: &Source<SparkConnect, KeptConnect>) {
         let Gateway { namespace, labels, .. } = &self.setup.gateway;
         let selector: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let (pods, writer) = reflector::store::<Kept<Pod, Address>>();
+        let watching = &connects.cluster.watching;
         let events = watching.of_namespace(namespace, &(), Some(&selector.join(",")));
         let events = events.reflect(writer).for_each(async |event| {
             match event {
@@ -155,7 +155,7 @@ impl KnownGateway {
             let replaces =
                 |known: &mut Option<Vec<String>>| known.replace(found.clone()).as_ref() != Some(&found);
             if self.addresses.send_if_modified(replaces) {
-                queue.add_all(all);
+                connects.queue_all(None);
             }
         });
         events.await;

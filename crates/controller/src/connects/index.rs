@@ -106,8 +106,9 @@ impl ConnectIndex {
 
     /// Returns what belongs to a SparkConnect, or says so.
     pub(super) fn of(&self, namespace: &str, connect: &str) -> Vec<(ObjectKind, Part)> {
+        let key = (namespace.to_owned(), connect.to_owned());
         let parts = |kind: &Arc<Kind>| {
-            let parts = kind.parts.of(namespace, connect).into_values();
+            let parts = kind.parts.of(&key).into_values();
             parts.map(|part| (kind.kind.clone(), part)).collect::<Vec<_>>()
         };
         self.0.iter().flat_map(parts).collect()
@@ -115,7 +116,7 @@ impl ConnectIndex {
 
     /// Follows all kinds; yields namespace and name of the SparkConnects of which something has changed.
     pub(super) fn follow(&self, watching: &Watching) -> impl Stream<Item = Key> + Send + use<> {
-        let selector = label::CONNECT_NAME;
+        let selector = Some(label::CONNECT_NAME);
         stream::select_all(self.0.iter().map(|kind| {
             let of = Arc::clone(kind);
             if kind.kind == POD {

@@ -53,7 +53,7 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     let follow_parts = parts.for_each(async |(namespace, name)| queue.push(&namespace, &name));
     let keep_gateway = async {
         let Some(gateway) = &context.gateway else { return future::pending().await };
-        let follow = gateway.follow(&cluster.watching, queue, cache);
+        let follow = gateway.follow(&context.source);
         let access = context.policy.default_access;
         future::join(follow, gateway.keep_policy(&cluster.client, cache, access)).await;
     };

@@ -1,7 +1,7 @@
 //! Collects the facts about one SparkConnect. Nothing is decided here.
 
 use super::{
-    super::{Error, calls::Calls, executor_trial, kept::Kept},
+    super::{Error, calls::Calls, kept::Kept, observe::try_executor},
     Context,
     index::{POD, Part},
 };
@@ -92,7 +92,7 @@ impl Context {
         self.source.memory.with(&uid, |note| note.executors_tried = tried);
         let executor = connect::executor(connect, server)?;
         let namespace = connect.namespace().unwrap_or_default();
-        executor_trial::answered(&self.source.cluster.client, &namespace, &executor).await
+        try_executor(&self.source.cluster.client, &namespace, &executor).await
     }
 
     /// Asks the API server for those objects of `wanted` that no watch has reported: somebody else may have one of the

@@ -1,9 +1,15 @@
 //! Keeps an index of the applications that each schedule has created, updated by the watch of applications.
 
 use super::super::{Key, Watched, key, queue::Queue};
-use api::ScheduledSparkApplication;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{Resource, ResourceExt, runtime::watcher::Event};
+use api::{LONGEST_NAME, State};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::{
+    ResourceExt,
+    runtime::{
+        reflector::{ObjectRef, Store},
+        watcher::Event,
+    },
+};
 use parking_lot::Mutex;
 use schedules::Child;
 use std::{
@@ -14,6 +20,8 @@ use std::{
 /// The applications of each schedule, as far as the watch and this process's own writes show.
 pub(crate) struct Children {
     index: Mutex<Index>,
+    /// The cache of applications.
+    applications: Store<Watched>,
     /// The queue of schedules, for those whose applications have changed in a way that matters to the schedule.
     queue: Arc<Queue>,
 }
@@ -24,32 +32,19 @@ pub(crate) struct Children {
 /// The uid alone is not enough. Every user who may read a schedule knows its uid, and Kubernetes lets every user write
 /// any uid into the owner reference of an application of their own, in any namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Owner {
-    namespace: String,
-    name: String,
+pub(crate) struct Owner {
+    key: Key,
     uid: String,
 }
 
 impl Owner {
     pub(super) fn of(schedule: &impl ResourceExt) -> Self {
-        Self {
-            namespace: schedule.namespace().unwrap_or_default(),
-            name: schedule.name_any(),
-            uid: schedule.uid().unwrap_or_default(),
-        }
+        Self { key: key(schedule), uid: schedule.uid().unwrap_or_default() }
     }
 
     /// Whether the application refers to this schedule.
-    pub(super) fn owns(&self, application: &impl ResourceExt) -> bool {
-        let kind = ScheduledSparkApplication::kind(&());
-        let is_self =
-            |owner: &OwnerReference| owner.kind == kind && owner.name == self.name && owner.uid == self.uid;
-        application.namespace().as_ref() == Some(&self.namespace)
-            && application.owner_references().iter().any(is_self)
-    }
-
-    fn key(&self) -> Key {
-        (self.namespace.clone(), self.name.clone())
+    pub(super) fn owns(&self, application: &Watched) -> bool {
+        application.kept.child.as_ref().is_some_and(|(owner, _)| owner == self)
     }
 }
 
@@ -58,8 +53,6 @@ struct Index {
     families: HashMap<Owner, Family>,
     /// The schedule of each application.
     owners: HashMap<Key, Owner>,
-    /// The applications that a list has contained so far; the list is not complete yet.
-    listed: BTreeSet<Key>,
     /// The schedules that exist; none until they have been listed.
     schedules: Option<HashSet<Owner>>,
 }
@@ -91,8 +84,8 @@ pub(super) struct Family {
 const MOST_LOST: usize = 100;
 
 impl Children {
-    pub(crate) fn new(queue: Arc<Queue>) -> Self {
-        Self { index: Mutex::default(), queue }
+    pub(crate) fn new(applications: Store<Watched>, queue: Arc<Queue>) -> Self {
+        Self { index: Mutex::default(), applications, queue }
     }
 
     /// Returns the applications of a schedule, and the latest applications (by slot and by trigger) that are gone.
@@ -110,7 +103,7 @@ impl Children {
 
     /// Records an application that this process has made.
     pub(super) fn add(&self, application: &Watched) {
-        if let Some((owner, child)) = child(application) {
+        if let Some((owner, child)) = application.kept.child.clone() {
             let mut index = self.index.lock();
             let family = index.families.entry(owner.clone()).or_default();
             // The watch may have reported this application already, in a later state.
@@ -151,20 +144,14 @@ impl Children {
         index.owners.retain(|_, of| of != owner);
     }
 
-    /// Applies one event of the watch of applications.
+    /// Applies one event of the watch of applications, which the cache has by then.
     pub(crate) fn apply(&self, event: &Event<Watched>) {
         let mut index = self.index.lock();
         let changed = match event {
-            Event::Init => {
-                index.listed.clear();
-                Vec::new()
-            }
+            Event::Init => Vec::new(),
             Event::InitApply(application) | Event::Apply(application) => {
                 let key = key(application);
-                if matches!(event, Event::InitApply(_)) {
-                    index.listed.insert(key.clone());
-                }
-                match child(application) {
+                match application.kept.child.clone() {
                     Some((owner, child)) => {
                         // It may have named another schedule before.
                         let has_left = index.owners.get(&key).is_some_and(|before| *before != owner);
@@ -175,13 +162,11 @@ impl Children {
                 }
             }
             Event::InitDone => {
-                let listed = std::mem::take(&mut index.listed);
-                let gone: Vec<_> = index
-                    .owners
-                    .keys()
-                    .filter(|key| !listed.contains(*key) && !index.is_unconfirmed(key))
-                    .cloned()
-                    .collect();
+                let is_gone = |key: &&Key| {
+                    let application = ObjectRef::new(&key.1).within(&key.0);
+                    self.applications.get(&application).is_none() && !index.is_unconfirmed(key)
+                };
+                let gone: Vec<_> = index.owners.keys().filter(is_gone).cloned().collect();
                 gone.iter().filter_map(|key| index.remove(key)).collect()
             }
             Event::Delete(application) => index.remove(&key(application)).into_iter().collect(),
@@ -197,7 +182,7 @@ impl Index {
     /// Adds or updates an application that the watch reports. Returns its schedule, if the change matters to the
     /// schedule.
     fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<Key> {
-        let schedule = owner.key();
+        let schedule = owner.key.clone();
         let family = self.families.entry(owner.clone()).or_default();
         family.unconfirmed.remove(&child.name);
         // The watch may be behind this process's own deletion of the application. A deletion is never taken back.
@@ -245,7 +230,7 @@ impl Index {
                 self.families.remove(&owner);
             }
         }
-        Some(owner.key())
+        Some(owner.key)
     }
 
     fn is_unconfirmed(&self, key: &Key) -> bool {
@@ -254,18 +239,21 @@ impl Index {
     }
 }
 
-/// Reduces an application to what its schedule needs to know; returns the schedule to which it refers with it. An
-/// application that cannot be read counts as not ended.
-fn child(application: &Watched) -> Option<(Owner, Child)> {
-    let (OwnerReference { name, uid, .. }, child) = Child::of(application.meta(), application.kept.state)?;
-    let namespace = application.namespace().unwrap_or_default();
-    Some((Owner { namespace, name: name.clone(), uid: uid.clone() }, child))
+/// Reduces an application to what its schedule needs to know; returns the schedule to which it refers with it.
+pub(crate) fn child(application: &ObjectMeta, state: State) -> Option<(Owner, Child)> {
+    let (OwnerReference { name, uid, .. }, child) = Child::of(application, state)?;
+    // The API server limits none of them.
+    let is_kept = |text: &String| text.len() <= LONGEST_NAME;
+    let child = Child { trigger: child.trigger.filter(is_kept), ..child };
+    let key = (application.namespace.clone().unwrap_or_default(), name.clone());
+    (is_kept(name) && is_kept(uid)).then(|| (Owner { key, uid: uid.clone() }, child))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::workload::Workloads;
+    use kube::runtime::reflector;
     use prometheus_client::registry::Registry;
     use serde_json::{from_value, json};
 
@@ -293,14 +281,19 @@ mod tests {
         .unwrap()
     }
 
+    fn children() -> Children {
+        let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).schedules);
+        Children::new(reflector::store().0, queue)
+    }
+
     fn nightly() -> Owner {
-        Owner { namespace: "a".to_owned(), name: "nightly".to_owned(), uid: "of-nightly".to_owned() }
+        Owner { key: ("a".to_owned(), "nightly".to_owned()), uid: "of-nightly".to_owned() }
     }
 
     /// Once, a user who knew the uid of another tenant's schedule could keep the schedule from starting anything.
     #[test]
     fn an_application_that_names_a_schedule_of_another_namespace_is_not_its_child() {
-        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules));
+        let children = children();
         for forged in [
             watched("b", ("nightly", "of-nightly")),
             watched("a", ("hourly", "of-nightly")),
@@ -323,7 +316,7 @@ mod tests {
     /// Once, each edit of the owner left the application with its former schedule, which nothing forgot.
     #[test]
     fn an_application_belongs_to_the_schedule_that_it_names_last() {
-        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules));
+        let children = children();
         children.forget_others(HashSet::new());
         for uid in ["1", "2", "3"] {
             children.apply(&Event::Apply(watched("a", ("nightly", uid))));
@@ -334,10 +327,10 @@ mod tests {
 
     #[test]
     fn nothing_is_remembered_of_schedules_that_there_are_not() {
-        let children = Children::new(Queue::new(Workloads::new(&mut Registry::default(), 1).schedules));
+        let children = children();
         let known = || children.index.lock().families.keys().cloned().collect::<HashSet<_>>();
-        let hourly = Owner { name: "hourly".to_owned(), ..nightly() };
-        let of = |owner: &Owner| watched(&owner.namespace, (&*owner.name, &*owner.uid));
+        let hourly = Owner { key: ("a".to_owned(), "hourly".to_owned()), ..nightly() };
+        let of = |owner: &Owner| watched(&owner.key.0, (&*owner.key.1, &*owner.uid));
         for owner in [nightly(), hourly.clone()] {
             children.apply(&Event::Apply(of(&owner)));
             children.apply(&Event::Delete(of(&owner)));

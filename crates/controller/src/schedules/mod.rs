@@ -12,8 +12,7 @@ use super::{
     source::{self, Reconciler, Source},
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
-pub(super) use children::Children;
-use children::Owner;
+pub(super) use children::{Children, Owner, child};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -95,7 +94,7 @@ impl Context {
         let source = Source::new(cluster, &setup.workloads.schedules, schedules);
         Self {
             policy: setup.schedule_policy.clone(),
-            children: Children::new(Arc::clone(&source.queue)),
+            children: Children::new(source.cluster.applications.clone(), Arc::clone(&source.queue)),
             source,
             metrics: setup.schedule_metrics.clone(),
         }
@@ -157,7 +156,7 @@ impl Context {
         let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
         let is_foreign = |name: &String| {
             let application = self.source.cluster.application(&namespace, name);
-            application.is_some_and(|application| !owner.owns(&*application))
+            application.is_some_and(|application| !owner.owns(&application))
         };
         let taken = asked.names.into_iter().filter(is_foreign).collect();
         Ok(Observed { children, departed, taken, has_pods })
