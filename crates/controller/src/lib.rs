@@ -181,7 +181,7 @@ impl Context {
                 setup.policy.extensions.iter().filter_map(|extension| extension.memory()).collect(),
             ),
             background: Background::default(),
-            submitter: Submitter::new(source.clone(), &setup),
+            submitter: Submitter::new(source.clone(), setup.clone()),
             source,
             setup,
             departed: Mutex::default(),
