@@ -4,15 +4,13 @@
 //!
 //! A missing right needs no test of its own: in all tests the operator has only the rights of the manifests.
 
+use crate::prelude::*;
 use clap::Parser;
-use serde_json::Value;
 use spark_operator::{
     manifests,
     settings::{Command, Flags},
 };
 use std::{
-    collections::BTreeSet,
-    env,
     fs::File,
     io::{BufRead, BufReader},
 };

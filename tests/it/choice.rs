@@ -1,17 +1,10 @@
 //! Tests which submitter is chosen for an application, and what the operator then creates or refuses.
 
-use crate::{
-    golden::{cases, data, yaml},
-    native::program,
-    submission::application,
-};
-use api::SparkApplication;
-use jiff::Timestamp;
+use crate::{native::program, prelude::*, submission::application};
 use plan::{
     By, Policy, executor_trial,
     submission_plan::{Chosen, Submitter, choose},
 };
-use serde_json::{Value, json};
 use spark_client::{Objects, Reason};
 use submission::{SubmissionEnvironment, executor_template::ExecutorTemplate, run::Run};
 use validation::validate;

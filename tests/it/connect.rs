@@ -1,7 +1,7 @@
 //! Tests the decisions about servers of Spark Connect. Each case in `tests/data/connect` is a SparkConnect with the objects
 //! that it consists of; the stories are told in code, step by step.
 
-use crate::golden::{Golden, cases, yaml};
+use crate::prelude::*;
 use api::{
     ConnectAccess, ConnectState, ObjectKey, ObjectKind, SparkConnect, SparkConnectStatus,
     names::connect_condition::{
@@ -13,12 +13,10 @@ use connect::{
     is_trial_due, next,
     quota::{exceeded, needs_room},
 };
-use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ResourceQuota;
 use plan::executor_trial::Trial;
 use pods::{Controller, Ended, Phase, PodSummary, Waiting};
-use serde_json::{Value, json};
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::os::unix::fs::PermissionsExt;
 use submission::{exposure::UrlFormat, findings::Invalid};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";

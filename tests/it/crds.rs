@@ -1,16 +1,11 @@
 //! Proves that the CRDs are complete and follow Kubernetes' rules, and that the Rust types keep every field of the
 //! objects that Kubeflow's operator accepts.
 
-use crate::golden::{Golden, documents};
-use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
+use crate::{golden::documents, prelude::*};
+use api::SparkConnect;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use serde_json::Value;
 use spark_operator::manifests::CRDS;
 use sparkctl::crds;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
 
 /// The maximum size of a CRD in bytes of JSON. `kubectl apply` stores the whole object in an annotation, and Kubernetes
 /// allows 262,144 bytes for all annotations of an object.

@@ -1,13 +1,8 @@
 //! Tests the output of the commands of `sparkctl` that need no cluster.
 
-use crate::{
-    golden::{Golden, data},
-    program::{run, sparkctl_program},
-};
-use api::SparkApplication;
-use serde_json::{Value, json};
+use crate::{prelude::*, program::run};
 use spark_client::read_properties;
-use std::{fs, path::Path, process::Output};
+use std::process::Output;
 use submission::{DIRECTORY, Settings, SparkSubmit, run::Run, spark_submit};
 use validation::validate;
 

@@ -2,10 +2,9 @@
 //! an application, the operator's flags and the expected objects. The other tests cover what is planned when some of
 //! the objects exist already.
 
-use crate::golden::{Golden, cases, data, yaml};
-use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, State};
+use crate::prelude::*;
+use api::{DriverInfo, ObjectKey, ObjectKind, State};
 use clap::Parser;
-use jiff::{SignedDuration, Timestamp};
 use plan::{
     Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
@@ -14,9 +13,7 @@ use plan::{
     submission_plan::{self, Submitter},
 };
 use pods::{Phase, PodSummary};
-use serde_json::{Value, json};
 use spark_operator::settings::{Command, Flags};
-use std::{fs, path::Path, time::Duration};
 use submission::{self, SubmissionEnvironment, exposure::exposure_rights, run::Run};
 use validation::validate;
 

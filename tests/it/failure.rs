@@ -1,8 +1,7 @@
 //! Tests which cause of a failure the operator finds in the stderr of `spark-submit`. Each case was recorded with Spark
 //! 4.0.1 and a real API server (status 429: a simulated API server), without the lines that name the machine.
 
-use crate::golden::data;
-use std::fs;
+use crate::prelude::*;
 use submission::failure::{cause, is_driver_there};
 
 #[test]

@@ -1,12 +1,11 @@
 //! Tests what a batch scheduler is told about the pods of an application. The cases are in `tests/data/gang`.
 
-use crate::golden::{Golden, data, yaml};
+use crate::prelude::*;
 use api::{
-    BatchSchedulerOptions, LONGEST_NAME, ObjectKey, SparkApplication,
-    names::{annotation, batch_scheduler, label, role},
+    BatchSchedulerOptions, LONGEST_NAME, ObjectKey,
+    names::{batch_scheduler, role},
 };
 use batch_schedulers::{BatchSchedulers, GroupApi, PodGroupVersion, excess};
-use jiff::Timestamp;
 use plan::{
     By, Policy, SubmitRequest,
     extension::Extensions,
@@ -14,9 +13,7 @@ use plan::{
 };
 use pods::{Placement, PodSummary};
 use serde::Deserialize;
-use serde_json::{Value, json};
 use spark_client::{Objects, read_properties};
-use std::collections::{BTreeMap, BTreeSet};
 use submission::{SubmissionEnvironment, run::Run};
 use validation::Invalid;
 

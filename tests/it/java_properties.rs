@@ -1,19 +1,17 @@
 //! Proves that Java reads the values of an application from the properties file unchanged, whatever characters they
 //! contain.
 
-use api::SparkApplication;
+use crate::prelude::*;
 use proptest::{
     collection::{btree_map, vec},
     prelude::{Strategy, any, prop_assert_eq, prop_oneof},
     sample::select,
     test_runner::{Config, RngSeed, TestCaseError, TestRunner},
 };
-use serde_json::{Value, json};
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
     io::{Read, Write},
-    process::{Child, Command, Stdio},
+    process::Child,
 };
 use submission::{Settings, run::Run, spark_submit};
 use validation::validate;

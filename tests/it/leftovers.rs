@@ -1,17 +1,14 @@
 //! Proves that all objects that a run has created, except its pods, are deleted when the run is over.
 
-use crate::native::program;
-use api::{ObjectKey, ObjectKind, SparkApplication};
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use crate::{native::program, prelude::*};
+use api::{ObjectKey, ObjectKind};
 use plan::{
     Action, By, Driver, Observed, Policy, Submission, SubmissionProgress, lifecycle::next,
     submission_plan::choose,
 };
 use pods::PodSummary;
-use serde_json::{Value, from_value, json};
+use serde_json::from_value;
 use spark_client::{Environment, Objects};
-use std::collections::BTreeSet;
 use submission::{SubmissionEnvironment, run::Run};
 
 /// The volumes with PersistentVolumeClaims, and the name of each claim. Spark generates the name of the first for each

@@ -3,10 +3,9 @@
 
 use crate::{
     extensions::{extensions, recalled},
-    golden::{data, yaml},
+    prelude::*,
 };
-use api::{ExecutorState, RunRecord, SparkApplication, SparkApplicationStatus, State, names::annotation};
-use jiff::{SignedDuration, Timestamp};
+use api::{ExecutorState, RunRecord, SparkApplicationStatus, State};
 use plan::{
     Action, Driver, Observed, Plan, PodPatch, Policy, Submission, SubmissionProgress,
     auxiliary::AuxiliaryObjects,
@@ -18,8 +17,6 @@ use plan::{
 };
 use pods::{Phase, Placement, PodSummary};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, fs, time::Duration};
 use submission::{
     SubmissionEnvironment,
     run::{Run, SubmissionId},

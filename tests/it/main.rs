@@ -44,6 +44,7 @@ mod manifests;
 mod monitoring;
 mod native;
 mod node;
+mod prelude;
 mod program;
 mod quota;
 mod random_pods;

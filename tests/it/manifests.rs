@@ -1,14 +1,12 @@
 //! Proves that the manifests match the code.
 
-use crate::golden;
+use crate::{golden, prelude::*};
 use clap::Parser;
 use json_patch::Patch;
-use serde_json::{Value, json};
 use spark_operator::{
     manifests,
     settings::{Command, Flags, Settings},
 };
-use std::{collections::BTreeSet, fs, path::PathBuf};
 
 #[test]
 fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {

@@ -1,17 +1,12 @@
 //! Tests the effect of `spec.monitoring` on an application, with each submitter.
 
-use crate::submission::pi;
-use api::{
-    ObjectKind, SparkApplication,
-    names::{annotation, conf, label},
-};
+use crate::{prelude::*, submission::pi};
+use api::{ObjectKind, names::conf};
 use plan::{
     By, Policy,
     submission_plan::{children, choose},
 };
-use serde_json::{Value, json};
 use spark_client::read_properties;
-use std::collections::BTreeMap;
 use submission::{
     SubmissionEnvironment,
     monitoring::{config_map, possible_child},

@@ -1,12 +1,10 @@
 //! Runs a program as a user does, in the checkout and with text on standard input.
 
-use serde_json::json;
+use crate::prelude::*;
 use std::{
-    fs,
     io::Write,
     net::TcpListener,
-    path::{Path, PathBuf},
-    process::{self, Command, Output, Stdio},
+    process::{self, Output},
     sync::{
         OnceLock,
         atomic::{AtomicU16, Ordering},

@@ -1,7 +1,7 @@
 //! Tests the customization of random pods with random annotations. The generators use so few names that names often
 //! clash.
 
-use crate::stored::stored;
+use crate::{prelude::*, stored::stored};
 use api::names::annotation::PREFIX;
 use pod_customization::{STEPS, customized};
 use proptest::{
@@ -12,7 +12,6 @@ use proptest::{
     strategy::{BoxedStrategy, ValueTree},
     test_runner::{Config, RngSeed, TestRunner},
 };
-use serde_json::{Value, json};
 
 const CASES: u32 = 2000;
 

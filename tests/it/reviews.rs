@@ -1,7 +1,6 @@
 //! Tests the webhook's answers to reviews of applications and schedules.
 
-use crate::{fuzzed::GATEWAY, webhook::Server};
-use serde_json::{Value, json};
+use crate::{fuzzed::GATEWAY, prelude::*, webhook::Server};
 
 #[tokio::test]
 async fn an_application_is_filled_in_and_keeps_what_we_do_not_know() {

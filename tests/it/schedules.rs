@@ -1,15 +1,12 @@
 //! Tests the lifecycle of a schedule. Each story in `tests/data/schedules` is a sequence of observations with the
 //! expected plans. The schedule is called `pi`, and its uid is `uid`.
 
-use crate::golden::{data, yaml};
-use api::{ScheduledSparkApplication, State};
-use jiff::{Timestamp, tz::TimeZone};
+use crate::prelude::*;
+use api::State;
+use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt;
 use schedules::{Action, Child, Observed, Plan, Policy, Precision, check, next, questions};
 use serde::Deserialize;
-use serde_json::{Value, json};
-use std::{collections::BTreeMap, fs, time::Duration};
 
 /// The content of one file in `tests/data/schedules`.
 #[derive(Deserialize)]

@@ -1,6 +1,9 @@
 //! Tests what an admin sees of `spark-operator` without a cluster: flags, files, errors, probes and metrics.
 
-use crate::program::{self, free_port};
+use crate::{
+    prelude::*,
+    program::{self, free_port},
+};
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
@@ -9,14 +12,9 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 use std::{
-    fs,
     io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
+    process::{Child, Output},
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");

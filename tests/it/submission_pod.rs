@@ -1,15 +1,9 @@
 //! Tests which pod and ConfigMap the operator creates to run `spark-submit` (cases in `tests/data/submission_pod`), and
 //! how much of the output of `spark-submit` the pod's script keeps.
 
-use crate::{
-    golden::{Golden, cases, yaml},
-    program::run,
-};
-use api::SparkApplication;
+use crate::{prelude::*, program::run};
 use pods::PodSummary;
-use serde_json::{Value, json};
 use spark_client::{Environment, Objects};
-use std::{fs, path::Path};
 use submission::{
     Settings, SubmissionEnvironment,
     run::Run,

@@ -1,13 +1,9 @@
 //! Runs a shell in a tmux terminal, so that tests can read what a user sees on the screen.
 
-use crate::program::sparkctl_program;
+use crate::prelude::*;
 use std::{
-    fs,
-    path::Path,
-    process::{Command, id},
+    process::id,
     sync::atomic::{AtomicU32, Ordering},
-    thread,
-    time::{Duration, Instant},
 };
 
 /// The time after which the wait for a text on the screen fails.

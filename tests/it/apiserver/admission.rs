@@ -1,9 +1,7 @@
 //! Tests how the API server stores Spark pods that the webhook has customized.
 
-use super::{kubectl::kubectl_refuses, namespace::Namespace, operator::Operator, reinvocation};
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
-use std::fs;
+use super::{kubectl::kubectl_refuses, reinvocation};
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,16 +1,14 @@
 //! Creates Spark pods all the time, and connects to the webhook as new API servers would, to find out whether a pod or
 //! a connection ever meets a webhook that cannot be trusted or that does not answer.
 
-use super::operator::WEBHOOK;
-use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Pod};
-use kube::{Api, Client, api::PostParams};
+use crate::apiserver::prelude::*;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
-use serde_json::json;
-use std::{io, mem, sync::Arc, thread, time::Duration};
-use tokio::{net::TcpStream, runtime::Runtime, task::JoinSet, time::sleep};
+use std::{io, mem};
+use tokio::{net::TcpStream, runtime::Runtime, task::JoinSet};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 

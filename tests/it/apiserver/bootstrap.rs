@@ -1,16 +1,8 @@
 //! Proves that an operator can be installed and started while no webhook answers, although the webhook's failure policy
 //! refuses requests then.
 
-use super::{
-    admission::pod,
-    applications::application,
-    calls,
-    kubectl::kubectl_with,
-    namespace::{Namespace, Reviewed},
-    operator::{NAMESPACE, USER},
-};
-use serde_json::{Value, json};
-use std::fs;
+use super::{admission::pod, operator::USER};
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,15 +1,7 @@
 //! Proves that the Secret, the caBundle and the webhook's certificate stay consistent.
 
-use super::{
-    DEADLINE, calls, eventually,
-    kubectl::kubectl,
-    namespace::{Namespace, Reviewed, webhooks},
-    operator::{NAMESPACE, Operator, WEBHOOK},
-    seen,
-};
-use crate::program;
-use serde_json::json;
-use tokio::time::timeout;
+use super::DEADLINE;
+use crate::{apiserver::prelude::*, program};
 
 pub(crate) const SECRET: &str = "spark-operator-webhook-certs";
 /// The path of the Secret in the API.

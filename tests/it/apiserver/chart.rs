@@ -3,25 +3,15 @@
 
 use super::{
     helm::CHART,
-    kubectl::{kubectl, kubectl_with},
-    namespace::{Namespace, call_locally},
-    operator::{HEALTH, NAMESPACE, Operator, Setup, WEBHOOK_PORT},
+    namespace::call_locally,
+    operator::{HEALTH, Setup, WEBHOOK_PORT},
     rights::OtherInstallationIsGone,
 };
-use crate::{
-    golden::{Golden, data, yaml},
-    program::run,
-};
+use crate::{apiserver::prelude::*, program::run};
 use clap::Parser;
-use serde_json::{Value, json};
 use spark_operator::{
     manifests,
     settings::{Command, Flags, Half, HalfCommand, Settings},
-};
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
 };
 
 /// A release whose objects have the names of Kubeflow's chart in its documentation.

@@ -1,14 +1,7 @@
 //! Proves that applications run, and their pods are customized, in the selected namespaces and in no others.
 
-use super::{
-    applications::application,
-    calls, eventually,
-    namespace::{Namespace, beside, review_pods_only, webhooks},
-    operator::{Operator, WEBHOOK},
-    seen,
-};
-use crate::program;
-use serde_json::{Value, json};
+use super::namespace::{beside, review_pods_only};
+use crate::{apiserver::prelude::*, program};
 
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
 const DIFFERENCES: &str = "spark_operator_webhook_registration_differences";

@@ -1,15 +1,7 @@
 //! Proves that the API server accepts and uses our CRDs as intended.
 
-use super::{
-    applications::application,
-    calls, eventually,
-    kubectl::{kubectl, try_kubectl_with},
-    lifecycle::exposure,
-    namespace::Namespace,
-};
-use api::SparkApplication;
-use serde_json::{Value, json};
-use std::{collections::BTreeSet, fs};
+use super::lifecycle::exposure;
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

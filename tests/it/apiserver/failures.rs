@@ -1,9 +1,6 @@
 //! Tests how failures are reported to users.
 
-use super::{
-    applications::application, namespace::Namespace, operator::spark_home, submission_node::SubmissionNode,
-};
-use serde_json::json;
+use crate::apiserver::prelude::*;
 
 /// Needs an operator that submits by `spark-submit`.
 pub(super) async fn what_spark_submit_complains_of_is_told_in_its_own_words(namespace: &Namespace) {

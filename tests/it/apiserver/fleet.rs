@@ -1,21 +1,11 @@
 //! Proves that an operator that starts in a cluster with many applications changes none of them, and reports the one that
 //! cannot be read once.
 
-use super::{
-    applications::{application, hopeless, owned_by},
-    calls, eventually,
-    kubectl::try_kubectl_with,
-    kubelet,
-    namespace::{Namespace, Ours},
-    operator::Operator,
-};
-use api::SparkApplication;
-use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
+use super::{applications::hopeless, namespace::Ours};
+use crate::apiserver::prelude::*;
+use futures::stream;
 use plan::{Driver, Observed, Policy, lifecycle};
 use pods::PodSummary;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// The number of applications: more than the operator asks for in one request.
 const FLEET: usize = 300;

@@ -3,23 +3,14 @@
 
 use super::{
     arrivals::handshake,
-    calls,
     certificates::{PATH, SECRET, bundle},
-    eventually,
     installation::{is_not_ready, is_ready},
-    namespace::{Namespace, webhooks},
     now,
-    operator::{NAMESPACE, Operator, WEBHOOK},
-    seen,
 };
+use crate::apiserver::prelude::*;
 use certificates::Certificates;
 use k8s_openapi::ByteString;
-use serde_json::json;
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-};
+use std::os::unix::fs::symlink;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -4,21 +4,15 @@
 use super::{
     arrivals::{Arrivals, Count},
     certificates::SECRET,
-    eventually,
-    namespace::Namespace,
-    operator::{NAMESPACE, Operator, WEBHOOK_PORT},
+    operator::WEBHOOK_PORT,
     rotation::{certs, hasty},
     route::Route,
-    seen,
 };
+use crate::apiserver::prelude::*;
 use certificates::{PresentedCertificate, x509};
-use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::{Api, Client};
-use std::{collections::BTreeMap, fmt, time::Duration};
-use tokio::{
-    task::spawn_blocking,
-    time::{interval, sleep},
-};
+use k8s_openapi::api::core::v1::Secret;
+use std::fmt;
+use tokio::{task::spawn_blocking, time::interval};
 use tokio_util::sync::CancellationToken;
 
 /// The number of new leaves for each new CA.

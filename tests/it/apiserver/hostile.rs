@@ -2,21 +2,15 @@
 //! proves that the operator starts, watches and serves all other objects.
 
 use super::{
-    applications::{application, hopeless},
-    calls::{self, create_unchecked, delete_selected},
-    certificates, eventually,
-    namespace::{Namespace, webhooks},
-    operator::{LEASE, Operator, WEBHOOK},
-    seen,
+    applications::hopeless,
+    calls::{create_unchecked, delete_selected},
+    certificates,
+    operator::LEASE,
 };
-use api::{ScheduledSparkApplication, SparkApplication};
-use k8s_openapi::api::{
-    core::v1::{Pod, Service},
-    networking::v1::Ingress,
-};
+use crate::apiserver::prelude::*;
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::Resource;
 use procfs::process::Process;
-use serde_json::{Map, Value, json};
 
 /// The manifest with the permission to read namespaces.
 const RBAC: &str = "manifests/rbac/namespaces.yaml";

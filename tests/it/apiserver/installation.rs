@@ -2,15 +2,9 @@
 
 use super::{
     applications::hopeless,
-    calls, eventually,
-    kubectl::{kubectl, try_kubectl_with},
-    namespace::Namespace,
-    operator::{HEALTH, NAMESPACE, Operator, USER},
-    seen,
+    operator::{HEALTH, USER},
 };
-use crate::program::run;
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use crate::{apiserver::prelude::*, program::run};
 
 const APPLICATIONS: &str = "sparkapplications.sparkoperator.k8s.io";
 const SCHEDULES: &str = "scheduledsparkapplications.sparkoperator.k8s.io";

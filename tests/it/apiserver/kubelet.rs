@@ -1,13 +1,9 @@
 //! Plays the kubelet: writes the statuses of pods.
 
-use super::namespace::Namespace;
-use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::{
-    Api, Error,
-    api::{Patch, PatchParams},
-};
+use crate::apiserver::prelude::*;
+use k8s_openapi::api::core::v1::Event;
+use kube::Error;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 /// When the kubelet has accepted a pod, and its containers have started.
 const START: &str = "2026-01-01T00:00:00Z";

@@ -1,9 +1,7 @@
 //! Tests the states, the status, the objects and the events of an application that succeeds.
 
-use super::{applications::owned_by, kubelet, namespace::Namespace, operator::Operator, spark};
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
-use std::fs;
+use super::spark;
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

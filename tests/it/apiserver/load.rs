@@ -1,27 +1,13 @@
 //! Counts the requests that the applications of ten tenants cost the API server, and proves that a tenant whose
 //! admission webhook is down delays only itself.
 
-use super::{
-    applications::application, calls, eventually, kubectl::kubectl, kubelet, namespace::Namespace,
-    operator::Operator, proxy::Proxy, seen,
-};
-use api::{Lenient, SparkApplication, State};
-use futures::{StreamExt, TryStreamExt, stream};
+use crate::apiserver::prelude::*;
+use api::{Lenient, State};
+use futures::{TryStreamExt, stream};
 use hyper::{Method, Request, body::Bytes};
-use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-    runtime::{WatchStreamExt, watcher},
-};
-use serde_json::json;
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    pin::pin,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-use tokio::{task::AbortHandle, time::timeout};
+use kube::runtime::{WatchStreamExt, watcher};
+use std::{collections::HashMap, pin::pin};
+use tokio::task::AbortHandle;
 
 const TENANTS: usize = 10;
 /// The tenant whose pods are never admitted, and the one whose applications fail once.

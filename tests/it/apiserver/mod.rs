@@ -130,6 +130,8 @@ pub(crate) mod neighbour;
 pub(crate) mod operator;
 /// Admission policies of the API server.
 pub(crate) mod policy;
+/// The names that most of these tests use.
+pub(crate) mod prelude;
 /// The processes of this machine.
 mod processes;
 /// A proxy that holds requests to the API server and ends connections when a test asks for it.

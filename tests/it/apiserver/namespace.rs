@@ -2,37 +2,21 @@
 //! without applications of other tests.
 
 use super::{
-    calls::{self, applied, delete_all, metadata_at},
-    eventually,
-    kubectl::kubectl,
-    operator::{self, LEASE, WEBHOOK},
-    seen,
+    calls::{applied, delete_all, metadata_at},
+    operator::{self, LEASE},
 };
-use api::{ScheduledSparkApplication, SparkApplication, SparkConnect, names::label};
+use crate::apiserver::prelude::*;
+use api::SparkConnect;
 use futures::TryStreamExt;
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::{
-        core::v1::{ConfigMap, Pod, Service},
-        discovery::v1::EndpointSlice,
-        events::v1::Event,
-        networking::v1::NetworkPolicy,
-    },
+    api::{discovery::v1::EndpointSlice, events::v1::Event, networking::v1::NetworkPolicy},
 };
 use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{
-        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent,
-        WatchParams,
-    },
+    Resource,
+    api::{ApiResource, DynamicObject, WatchEvent, WatchParams},
 };
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    env, fs, io,
-    path::{Path, PathBuf},
-    pin::pin,
-};
+use std::{io, pin::pin};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Locked by the test that runs, because only one test at a time can use the operator's ports and the webhook's

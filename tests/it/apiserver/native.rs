@@ -1,21 +1,11 @@
 //! Proves that native submission creates each object of a driver exactly once, whenever the operator is killed.
 
-use super::{
-    applications::{application, owned_by},
-    failures,
-    kubectl::{kubectl, kubectl_with},
-    kubelet, lifecycle,
-    namespace::Namespace,
-    operator::{Operator, stand_in},
-    proxy::{Call, Held, Moment, Proxy},
-    submission_node::SubmissionNode,
-};
-use api::SparkApplication;
+use super::{failures, lifecycle, proxy::Held};
+use crate::apiserver::prelude::*;
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, PersistentVolumeClaim, ResourceQuota, Service},
+    core::v1::{PersistentVolumeClaim, ResourceQuota},
     networking::v1::NetworkPolicy,
 };
-use serde_json::{Value, json};
 
 /// An operator is killed while it creates the objects of three drivers, and another one goes on.
 #[tokio::test]

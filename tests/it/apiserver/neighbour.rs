@@ -1,20 +1,12 @@
 //! Runs another admission webhook beside ours. The API server calls webhook configurations in the order of their names:
 //! this webhook either changes pods after ours, or records before ours what the API server sends.
 
-use super::{
-    calls, eventually,
-    namespace::{Namespace, webhooks},
-    now, seen,
-};
-use crate::background::Background;
+use super::now;
+use crate::{apiserver::prelude::*, background::Background};
 use axum::{Json, Router, extract::Path, routing::post};
 use certificates::{Certificates, ServingCertificate};
 use k8s_openapi::ByteString;
-use serde_json::{Value, json};
-use std::{
-    net::{SocketAddr, TcpListener},
-    sync::{Arc, Mutex},
-};
+use std::net::{SocketAddr, TcpListener};
 use tokio_util::sync::CancellationToken;
 use webhook::{Closing, Limits, Tls, serve_routes};
 

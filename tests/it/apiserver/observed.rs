@@ -1,16 +1,7 @@
 //! Tests the contents of the logs and metrics of a working operator.
 
-use super::{
-    applications::application,
-    eventually,
-    kubectl::kubectl_refuses,
-    namespace::Namespace,
-    operator::{METRICS, Operator, stand_in},
-    seen,
-    submission_node::SubmissionNode,
-};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use super::{kubectl::kubectl_refuses, operator::METRICS};
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,26 +1,12 @@
 //! Runs the operator as a process of its own, with only the permissions of `manifests/rbac`.
 
 use super::{
-    calls::{self, token, tried},
-    eventually,
-    namespace::Namespace,
+    calls::{token, tried},
     processes::has_had_a_child,
-    proxy::Proxy,
-    seen,
 };
+use crate::apiserver::prelude::*;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
-use std::{
-    env,
-    fs::{self, File},
-    io::Write,
-    net::TcpListener,
-    path::{self, Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::LazyLock,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs::File, io::Write, net::TcpListener, path, process::Child, sync::LazyLock};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,

@@ -1,15 +1,10 @@
 //! Proves that the page shows to each caller, and does for each caller, what the API server allows to the caller's token.
 
 use super::{
-    applications::application,
-    calls::{self, kubeconfig, token},
-    eventually,
-    namespace::Namespace,
-    proxy::{Line, Proxy},
-    seen,
+    calls::{kubeconfig, token},
+    proxy::Line,
 };
-use crate::program::free_port;
-use api::SparkApplication;
+use crate::{apiserver::prelude::*, program::free_port};
 use axum::{
     Router,
     body::to_bytes,
@@ -20,14 +15,8 @@ use axum::{
 };
 use futures::future::join;
 use k8s_openapi::ByteString;
-use kube::{Client, Config, client::Body};
-use serde_json::{Value, json};
-use std::{
-    env, fs,
-    net::Ipv4Addr,
-    process::{Child, Command, Stdio},
-    sync::{Arc, Mutex},
-};
+use kube::{Config, client::Body};
+use std::{net::Ipv4Addr, process::Child};
 use tokio::net::TcpListener;
 
 /// The process `spark-operator page`, which is killed when this value is dropped.

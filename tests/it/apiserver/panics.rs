@@ -1,10 +1,8 @@
 //! Runs the controller in the test's process, with a client that panics on requests about certain objects; proves that
 //! the panics affect only these objects.
 
-use super::{
-    applications::application, eventually, namespace::Namespace, rights::OtherInstallationIsGone, seen,
-};
-use api::ScheduledSparkApplication;
+use super::rights::OtherInstallationIsGone;
+use crate::apiserver::prelude::*;
 use axum::http::Request;
 use controller::{
     self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics, Watching,
@@ -19,14 +17,11 @@ use kube::{
 };
 use plan::{Policy, namespaces::Namespaces};
 use prometheus_client::registry::Registry;
-use serde_json::{Value, json};
 use spark_operator::metrics;
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::{Layer, Service};

@@ -1,8 +1,7 @@
 //! Admission policies of the API server.
 
-use super::{calls, eventually, namespace::Namespace};
+use crate::apiserver::prelude::*;
 use kube::Error;
-use serde_json::{Value, json};
 
 /// A policy and its binding, which are deleted when this value is dropped.
 pub(crate) struct AdmissionPolicy([Value; 2]);

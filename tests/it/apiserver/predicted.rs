@@ -1,12 +1,7 @@
 //! Proves that `spark-submit` creates the objects that `sparkctl render` predicts.
 
-use super::{
-    applications::application, namespace::Namespace, operator::spark_home, submission_node::SubmissionNode,
-};
-use api::SparkApplication;
-use k8s_openapi::api::core::v1::ConfigMap;
+use crate::apiserver::prelude::*;
 use plan::Policy;
-use serde_json::{Value, json};
 use spark_client::{Environment, read_properties};
 use sparkctl::predicted;
 use std::iter;

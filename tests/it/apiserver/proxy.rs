@@ -1,8 +1,8 @@
 //! A proxy between the API server and the operator, or the `spark-submit`s of a node. The proxy holds requests, ends
 //! connections and becomes unreachable when the test asks for it.
 
-use super::{DEADLINE, PAUSE, calls, now};
-use crate::background::Background;
+use super::{DEADLINE, PAUSE, now};
+use crate::{apiserver::prelude::*, background::Background};
 use certificates::Certificates;
 use futures::future::join;
 use http_body_util::{BodyExt, Either, Full, combinators::BoxBody};
@@ -21,28 +21,22 @@ use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
-use serde_json::{Value, json};
 use std::{
     error::Error,
-    fs,
     future::pending,
     io,
     net::{Ipv4Addr, SocketAddr},
-    path::Path,
     pin::pin,
-    process::Command,
     sync::{
-        Arc, Mutex, OnceLock,
+        OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
 };
 use tokio::{
     io::{DuplexStream, copy_bidirectional, duplex},
     net::{TcpListener, TcpSocket, TcpStream},
     sync::{Mutex as AsyncMutex, oneshot, watch},
     task::JoinSet,
-    time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tokio_util::sync::CancellationToken;

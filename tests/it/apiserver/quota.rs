@@ -2,22 +2,14 @@
 //! controller counts their use in this cluster, so the test writes their status.
 
 use super::{
-    applications::application,
-    calls,
-    certificates::bundle,
-    eventually,
-    kubectl::{kubectl_refuses, try_kubectl_with},
-    namespace::{Granted, Namespace, Reviewed},
-    operator::{Operator, WEBHOOK_PORT},
-    proxy::{Call, Line, Moment, Proxy},
-    seen,
+    certificates::bundle, kubectl::kubectl_refuses, namespace::Granted, operator::WEBHOOK_PORT, proxy::Line,
 };
-use crate::webhook::{Client, connector, handshake};
-use api::SparkApplication;
+use crate::{
+    apiserver::prelude::*,
+    webhook::{Client, connector, handshake},
+};
 use k8s_openapi::{ByteString, api::core::v1::ResourceQuota};
 use rustls::time_provider::DefaultTimeProvider;
-use serde_json::{Value, json};
-use std::{env, fs, path::PathBuf, sync::Arc};
 
 const ENFORCED: &str = "--enable-resource-quota-enforcement";
 const RBAC: &str = "manifests/rbac/quota.yaml";

@@ -1,17 +1,7 @@
 //! Proves that the reviews in `tests/data/reviews` are what an API server sends. `UPDATE_GOLDEN=1` records them anew.
 
-use super::{
-    applications::application,
-    kubectl::kubectl_with,
-    namespace::{Namespace, Reviewed},
-    neighbour::Neighbour,
-    operator::{Operator, spark_home},
-    spark::make_executor,
-    submission_node::SubmissionNode,
-};
-use crate::golden::{Golden, data};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use super::{neighbour::Neighbour, spark::make_executor};
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,14 +1,7 @@
 //! Tests the errors and warnings that a user sees when applying an application.
 
-use super::{
-    applications::application,
-    edits, gangs,
-    namespace::{Namespace, Reviewed},
-    operator::Operator,
-    told,
-};
-use crate::program;
-use serde_json::{Value, json};
+use super::{edits, gangs, told};
+use crate::{apiserver::prelude::*, program};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,14 +1,7 @@
 //! Proves that a second call of our webhook, after another webhook has changed a pod, changes nothing more.
 
-use super::{
-    admission::pod,
-    calls,
-    namespace::{Namespace, webhooks},
-    neighbour::Neighbour,
-    operator::{Operator, WEBHOOK},
-};
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
+use super::{admission::pod, neighbour::Neighbour};
+use crate::apiserver::prelude::*;
 
 pub(super) async fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing(
     namespace: &Namespace,

@@ -2,24 +2,13 @@
 //! run in one cluster, and that a user cannot expose a driver without the rights to do so.
 
 use super::{
-    applications::application,
-    calls, eventually,
     installation::is_not_ready,
-    kubectl::{kubectl, kubectl_reads, kubectl_refuses, kubectl_with, try_kubectl_with},
-    kubelet,
-    namespace::{Namespace, Reviewed, call_locally, review_pods_only, webhooks},
-    operator::{BESIDE, HEALTH, METRICS, Operator, Setup, WEBHOOK, WEBHOOK_PORT},
-    proxy::Proxy,
-    seen,
+    kubectl::{kubectl_reads, kubectl_refuses},
+    namespace::{call_locally, review_pods_only},
+    operator::{BESIDE, HEALTH, METRICS, Setup, WEBHOOK_PORT},
 };
-use crate::{golden::documents, program::run};
+use crate::{apiserver::prelude::*, golden::documents, program::run};
 use api::SparkConnect;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-};
 
 /// A namespace that no operator of these tests works in.
 const OTHER: &str = "rights-other";

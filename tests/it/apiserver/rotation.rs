@@ -3,17 +3,11 @@
 
 use super::{
     arrivals::Arrivals,
-    calls,
     certificates::{PATH, bundle, ca, secret},
-    eventually,
     installation::is_ready,
-    namespace::{Namespace, webhooks},
-    operator::{Operator, Setup, WEBHOOK},
-    seen,
+    operator::Setup,
 };
-use crate::program;
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
+use crate::{apiserver::prelude::*, program};
 use std::process::Output;
 
 /// The waits between the steps of a CA's renewal: 2 s instead of an hour.

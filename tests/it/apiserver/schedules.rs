@@ -1,29 +1,12 @@
 //! Proves that each time of a schedule has exactly one application at an API server. What a schedule decides is in
 //! `tests/data/schedules` and `tests/exploration`.
 
-use super::{
-    applications::{application, hopeless},
-    eventually, kubelet,
-    namespace::{Namespace, Reviewed},
-    operator::{Operator, Setup},
-    proxy::{Call, Moment, Proxy},
-    seen,
-};
-use api::{ScheduledSparkApplication, SparkApplication};
-use futures::{StreamExt, stream};
+use super::{applications::hopeless, operator::Setup};
+use crate::apiserver::prelude::*;
+use futures::stream;
 use hyper::Method;
-use jiff::{RoundMode, SignedDuration, Timestamp, ToSpan, Unit, ZonedRound, tz::TimeZone};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
-use tokio::time::sleep;
+use jiff::{RoundMode, ToSpan, Unit, ZonedRound, tz::TimeZone};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The period of most schedules in seconds: enough for an application to be created and seen.
 const PERIOD: i64 = 2;

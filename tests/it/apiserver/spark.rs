@@ -1,10 +1,7 @@
 //! Plays the Spark driver as far as the operator sees it: creates executor pods from the ConfigMaps that `spark-submit`
 //! has created.
 
-use super::namespace::Namespace;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use crate::apiserver::prelude::*;
 
 /// Creates executors of one driver as Spark's `ExecutorPodsAllocator` would.
 pub(crate) struct Executors<'n> {

@@ -1,11 +1,7 @@
 //! Tests the output of `sparkctl list`, `sparkctl diff` and `sparkctl render`.
 
-use super::{applications::application, kubectl, namespace::Namespace, operator::Operator};
-use crate::program::{run, sparkctl_program};
-use api::SparkApplication;
-use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::{Value, json};
-use std::fs;
+use super::kubectl;
+use crate::{apiserver::prelude::*, program::run};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

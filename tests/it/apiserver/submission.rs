@@ -5,18 +5,11 @@
 //! what a kubelet would report.
 
 use super::{
-    applications::application,
-    eventually, kubelet,
-    namespace::Namespace,
-    operator::{Operator, stand_in},
     policy::no_pods,
-    proxy::{Call, Moment, Proxy},
-    seen,
-    submission_node::{CONTAINER, KILLED, SubmissionNode},
+    submission_node::{CONTAINER, KILLED},
 };
-use api::SparkApplication;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
-use serde_json::{Value, json};
+use crate::apiserver::prelude::*;
+use k8s_openapi::api::core::v1::ResourceQuota;
 use submission::{run::Run, submission_pod};
 
 /// No node runs the submission pods of the first namespaces: the test reports what a kubelet would.

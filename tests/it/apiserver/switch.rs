@@ -4,28 +4,14 @@
 //! The Job of the chart's hook needs a node: `node::chart` runs it.
 
 use super::{
-    applications::application,
-    calls,
     chart::{arguments, arguments_of, program, rendered, settings, template, values},
-    eventually,
     helm::{CHART, STAND_IN, helm, try_helm},
-    kubectl::kubectl,
-    kubelet,
     lifecycle::takeover,
-    namespace::Namespace,
-    operator::NAMESPACE,
     rights::OtherInstallationIsGone,
-    seen,
 };
-use crate::golden::{data, yaml};
-use api::{SparkApplication, names::label};
-use k8s_openapi::api::{
-    core::v1::{Pod, Service},
-    networking::v1::Ingress,
-};
+use crate::apiserver::prelude::*;
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::Resource;
-use serde_json::{Value, json};
-use std::fs;
 
 const RELEASE: &str = "switched";
 /// The cluster has objects of these tests under the names that one of the sets asks for.

@@ -4,20 +4,9 @@
 //! place of a program, classes on the class path of `spark-submit`, and files of the operator that Spark copies or
 //! uploads.
 
-use super::{
-    applications::application,
-    calls::tried,
-    kubectl::try_kubectl_with,
-    kubelet,
-    namespace::{Namespace, Ours, Reviewed},
-    operator::{Operator, stand_in},
-    spark,
-    submission_node::SubmissionNode,
-};
-use api::{ScheduledSparkApplication, SparkApplication};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
-use serde_json::{Value, json};
-use std::fs;
+use super::{calls::tried, namespace::Ours, spark};
+use crate::apiserver::prelude::*;
+use k8s_openapi::api::core::v1::Secret;
 
 /// `spark-submit` treats a `mainApplicationFile` that begins with `--`, and the arguments after it, as options; what is
 /// submitted natively is validated before as well, which its type says.

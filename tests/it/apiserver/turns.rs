@@ -1,25 +1,9 @@
 //! Proves that every application is reconciled regularly under a load that does not end.
 
-use super::{
-    applications::application,
-    eventually,
-    namespace::Namespace,
-    now,
-    operator::Operator,
-    proxy::{Fault, Proxy},
-    seen,
-};
-use api::SparkApplication;
+use super::{now, proxy::Fault};
+use crate::apiserver::prelude::*;
 use futures::future::join_all;
 use hyper::Method;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
-use tokio::time::sleep;
 
 const APPLICATIONS: usize = 20;
 /// The duration of a reconcile. One worker cannot reconcile all applications as often as they change.

@@ -1,22 +1,12 @@
 //! Tests what the verbs of `sparkctl` change in a cluster, and their errors.
 
-use super::{
-    applications::application,
-    calls,
-    kubectl::kubectl,
-    kubelet,
-    namespace::Namespace,
-    proxy::{Call, Fault, Moment, Proxy},
-};
-use crate::program::{run, sparkctl_program};
-use api::{ScheduledSparkApplication, SparkApplication};
+use super::proxy::Fault;
+use crate::{apiserver::prelude::*, program::run};
 use hyper::StatusCode;
-use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
-use serde_json::{Value, json};
+use k8s_openapi::api::events::v1::Event;
 use std::{
-    fs,
     io::Read,
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Output},
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional},

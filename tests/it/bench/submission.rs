@@ -6,34 +6,22 @@
 
 use super::{Results, Usage, milliseconds};
 use crate::apiserver::{
-    applications::{application, owned_by},
     gangs::{self, Definitions, VOLCANO_RBAC},
-    namespace::{Granted, Namespace, Ours},
-    operator::{METRICS, Operator, spark_home},
-    submission_node::SubmissionNode,
+    namespace::{Granted, Ours},
+    operator::METRICS,
+    prelude::*,
 };
-use api::SparkApplication;
-use futures::{StreamExt, stream};
-use jiff::Timestamp;
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Pod, Service},
-    events::v1::Event,
-};
+use futures::stream;
+use k8s_openapi::api::events::v1::Event;
 use kube::{
-    ResourceExt,
     api::DynamicObject,
     runtime::watcher::{self, Event as Change, watcher},
 };
 use plan::{By, Policy, submission_plan::choose};
-use serde_json::{Value, json};
 use spark_client::Objects;
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
 use submission::{Settings, SubmissionEnvironment, objects, run::Run};
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::task::JoinHandle;
 use validation::validate;
 
 /// The number of requests that the creator of the applications has under way at once.

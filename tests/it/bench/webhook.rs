@@ -7,6 +7,7 @@
 use super::{Results, Usage, milliseconds};
 use crate::{
     fuzzed,
+    prelude::*,
     webhook::{Client, review, spark_pod},
 };
 use axum::{Json, Router, body::Bytes, routing::post};
@@ -18,15 +19,10 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
-use serde_json::{Map, Value, json};
 use spark_operator::process;
 use std::{
-    collections::BTreeMap,
-    env,
     io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
-    sync::Arc,
-    time::{Duration, Instant},
+    process::Child,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;

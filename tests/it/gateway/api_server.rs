@@ -1,18 +1,10 @@
 //! An API server that has SparkConnects, tells a watch of their changes, and takes reports of connections.
 
+use crate::prelude::*;
 use axum::http::{Method, Request, Response};
-use kube::{Client, client::Body};
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
+use kube::client::Body;
+use std::convert::Infallible;
+use tokio::{sync::watch, time::Instant};
 
 /// The name of the SparkConnect, the value of the annotation, and when it was written.
 pub(crate) type Report = (String, String, Instant);

@@ -1,15 +1,12 @@
 //! Drives a headless Chromium by its DevTools protocol over a pair of pipes, so that tests see what a user sees.
 
 use super::{EndedOnDrop, kept};
+use crate::prelude::*;
 use k8s_openapi::ByteString;
-use serde_json::{Value, json};
 use std::{
-    fs,
     io::{BufRead, BufReader, Write},
-    process::{ChildStdin, Command, Stdio},
+    process::ChildStdin,
     sync::mpsc::{Receiver, channel},
-    thread,
-    time::{Duration, Instant},
 };
 
 /// The longest wait for an answer of the browser; a longer wait is a failure.

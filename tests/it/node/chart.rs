@@ -4,15 +4,10 @@
 use super::{
     Installed, application, followed, handover::does, install_alone, log, native::python_job, state_is, until,
 };
-use crate::{
-    apiserver::{
-        helm::{CHART, STAND_IN, helm},
-        kubectl::{kubectl, kubectl_with, try_kubectl_with},
-    },
-    golden::yaml,
+use crate::apiserver::{
+    helm::{CHART, STAND_IN, helm},
+    prelude::*,
 };
-use serde_json::{Value, json};
-use std::path::Path;
 
 /// The image that the node has.
 const IMAGE: [&str; 2] =

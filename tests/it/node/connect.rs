@@ -7,16 +7,7 @@ use super::{
     sparkctl::{ended, sparkctl, spawn},
     until,
 };
-use crate::{
-    apiserver::{
-        calls,
-        kubectl::{kubectl, kubectl_with},
-    },
-    golden::yaml,
-};
-use api::names::label;
-use serde_json::{Value, json};
-use std::{env, path::Path, process::Command};
+use crate::apiserver::prelude::*;
 
 const CONNECT: &str = "/apis/sparkoperator.k8s.io/v1alpha1/namespaces/default/sparkconnects/notebook";
 const SERVICE: &str = "/api/v1/namespaces/default/services/notebook-server";

@@ -1,10 +1,8 @@
 //! Proves that the processes in a pod see every change that the webhook can make to the pod, with all changes at once.
 
 use super::{application, delete, install, make_job, pod, printed, states_of};
-use crate::apiserver::kubectl::kubectl;
-use api::names::annotation;
+use crate::apiserver::prelude::*;
 use pod_customization::STEPS;
-use serde_json::{Value, json};
 
 /// The folder with the application, the objects that it mounts, and its program.
 const FOLDER: &str = "tests/data/node/customized";

@@ -4,13 +4,11 @@
 use super::{Installed, application, apply, install_alone, is_installed_again, native::python_job, state_is};
 use crate::{
     apiserver::{
-        kubectl::{kubectl, kubectl_with},
+        prelude::*,
         route::{SERVICE, delete_service},
     },
     program,
 };
-use serde_json::{Value, json};
-use std::{fs, path::Path};
 
 const UPGRADE: &str = "docs/admin/upgrade-from-kubeflow.md";
 const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"];

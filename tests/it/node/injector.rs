@@ -2,8 +2,7 @@
 //! annotations by which a pod opts out.
 
 use super::apply;
-use crate::apiserver::{kubectl::kubectl, neighbour::Reviewer};
-use serde_json::{Value, json};
+use crate::apiserver::{neighbour::Reviewer, prelude::*};
 
 /// The webhook, which is stopped and unregistered when this value is dropped.
 pub(super) struct Injector {

@@ -4,12 +4,7 @@ use super::{
     application, apply, followed, install, install_alone, left_of, log, message, native::python_job, pod,
     pods, state_is, sums, until, until_told,
 };
-use crate::apiserver::{
-    kubectl::{kubectl, try_kubectl_with},
-    policy::AdmissionPolicy,
-};
-use api::names::annotation;
-use serde_json::{Value, json};
+use crate::apiserver::{policy::AdmissionPolicy, prelude::*};
 
 #[test]
 #[ignore = "needs a node: make test"]

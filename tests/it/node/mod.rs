@@ -47,23 +47,11 @@ mod ui;
 mod web_hdfs;
 
 use self::sparkctl::sparkctl;
-use crate::{
-    apiserver::{
-        calls,
-        kubectl::{kubectl, try_kubectl_with},
-    },
-    golden::{data, yaml},
-    program::{run, sparkctl_program},
-};
-use serde_json::{Value, json};
+use crate::{apiserver::prelude::*, program::run};
 use std::{
-    fs,
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Child,
     sync::{Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-    thread,
-    time::{Duration, Instant},
 };
 
 /// A job of these tests takes about 15 s; a job that takes longer than this counts as never ending.

@@ -5,9 +5,7 @@ use super::{
     Installed, application, apply, delete, followed, install, install_alone, log, make_job, pod, printed,
     sparkctl::each_line_of_all_executors_says_whose_it_is, until_told,
 };
-use crate::apiserver::kubectl::kubectl;
-use serde_json::{Value, json};
-use std::env;
+use crate::apiserver::prelude::*;
 
 /// Returns the version of Spark on the node.
 pub(crate) fn spark_version() -> String {

@@ -2,19 +2,13 @@
 
 use super::{EndedOnDrop, apply, delete, install, kept, message, native::python_job, state_is, until_told};
 use crate::{
-    apiserver::proxy::{Line, Proxy},
-    golden::{data, yaml},
-    program::{run, sparkctl_program},
+    apiserver::{prelude::*, proxy::Line},
+    program::run,
     tmux::Terminal,
 };
-use serde_json::{Value, json};
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, BufRead, BufReader, Read},
-    path::Path,
-    process::{Command, Stdio},
-    thread,
-    time::Duration,
 };
 
 /// Follows what all executors of an application print, which has one, until it completes; asserts that each line says whose it

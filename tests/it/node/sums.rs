@@ -2,10 +2,9 @@
 //! last MiB. The applications are those of other tests, which ask for more than usual.
 
 use super::{native::image, pod};
-use k8s_openapi::api::core::v1::Pod;
+use crate::prelude::*;
 use plan::pod_requests::PodRequests;
 use pods::PodClaim;
-use serde_json::{Value, json};
 
 /// Returns a part of a spec in Python: memory beside the heap by settings of Spark and by a factor.
 pub(super) fn by_settings() -> Value {

@@ -5,9 +5,8 @@ use super::{
     apply, delete, install, install_alone, is_rolled_out, native::python_job, node_address, operator_pods,
     pod, pods, submission_pods::JOB, until, web_hdfs::WebHdfs,
 };
-use crate::apiserver::kubectl::{kubectl, kubectl_with};
+use crate::apiserver::prelude::*;
 use k8s_openapi::ByteString;
-use serde_json::{Value, json};
 
 /// The path at which each container has the token of its pod's service account.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";

@@ -9,14 +9,11 @@ use super::{
     sparkctl::{ended, sparkctl, spawn},
     state_is, until,
 };
-use crate::{apiserver::kubectl::kubectl, tmux::Terminal};
+use crate::{apiserver::prelude::*, tmux::Terminal};
 use certificates::Certificates;
-use serde_json::{Value, json};
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    thread,
-    time::{Duration, Instant},
 };
 
 /// The beginning of the validity of the Ingress' certificate.

@@ -2,7 +2,7 @@
 //! jars of Spark itself. It replaces the stores to which `spark-submit` uploads local files
 //! (`spark.kubernetes.file.upload.path`).
 
-use crate::background::Background;
+use crate::{background::Background, prelude::*};
 use axum::{
     Json, Router,
     body::Bytes,
@@ -10,11 +10,6 @@ use axum::{
     http::{HeaderMap, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
     routing::any,
-};
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
 };
 use tokio::net::TcpListener;
 

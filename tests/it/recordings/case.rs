@@ -1,13 +1,8 @@
 //! One recording of a real `spark-submit`: its input, the requests that it sent, and how it ended.
 
+use crate::prelude::*;
 use serde::Deserialize;
-use serde_json::Value;
 use spark_client::Ids;
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
 
 #[derive(Deserialize)]
 pub struct Case {

@@ -2,9 +2,8 @@
 //! `SparkSubmitArguments` as far as they turn flags, files and environment variables into properties.
 
 use super::case::Case;
-use serde_json::Value;
+use crate::prelude::*;
 use spark_client::{Environment, Files, Ids, Line, NotNative, Submission, flag_list, read_properties};
-use std::collections::BTreeMap;
 
 /// Why a command line cannot be turned into a submission.
 pub enum Unreadable {

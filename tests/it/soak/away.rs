@@ -2,18 +2,10 @@
 //! that nothing is taken for an API server that does not answer although it does.
 
 use crate::apiserver::{
-    applications::application,
-    client::goes_on_after_a_quiet_minute_and_a_lost_connection,
-    kubelet,
-    namespace::Namespace,
-    operator::{HEALTH, Operator},
-    outage::goes_on_after,
-    proxy::Line,
+    client::goes_on_after_a_quiet_minute_and_a_lost_connection, operator::HEALTH, outage::goes_on_after,
+    prelude::*, proxy::Line,
 };
-use api::SparkApplication;
-use serde_json::json;
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_secs(60);
 /// The longest time that the operator may take afterwards to do all the work that has been left undone.

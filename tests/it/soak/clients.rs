@@ -5,7 +5,7 @@
 mod kueue;
 
 use crate::{
-    apiserver::{calls, kubectl::kubectl},
+    apiserver::prelude::*,
     node::{
         APPLICATIONS, application, install_alone, kept,
         native::{image, python_job, spark_version},
@@ -13,10 +13,8 @@ use crate::{
     },
 };
 use std::{
-    env,
-    fs::{self, File},
-    path::PathBuf,
-    process::{Child, Command, Output},
+    fs::File,
+    process::{Child, Output},
 };
 
 #[test]

@@ -3,19 +3,12 @@
 use crate::{
     apiserver::{
         gangs::group_scheduler::has_ended,
-        kubectl::{kubectl, kubectl_with},
         policy::{AdmissionPolicy, created_pods},
+        prelude::*,
     },
-    golden::{data, yaml},
     node::{Alone, Installed, install_alone},
 };
-use serde_json::{Value, json};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::RangeInclusive,
-    thread,
-    time::{Duration, Instant},
-};
+use std::ops::RangeInclusive;
 
 const APPLICATIONS: usize = 20;
 const EXECUTORS: usize = 4;

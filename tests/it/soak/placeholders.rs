@@ -2,29 +2,20 @@
 //! and that it uses all rights that it has for them. The test plays scheduler, kubelet and driver.
 
 use crate::apiserver::{
-    eventually,
     gangs::{
         ENABLED, KUBERNETES, KUBERNETES_RBAC, VOLCANO_RBAC,
         group_scheduler::{bind, has_ended},
         groups, of_scheduler,
     },
-    kubelet,
-    namespace::{Granted, Namespace},
-    operator::{Operator, Setup},
-    proxy::{Call, Moment, Proxy},
-    seen,
+    namespace::Granted,
+    operator::Setup,
+    prelude::*,
     spark::make_executor,
 };
 use crate::audit::{Right, granted_with};
 use futures::FutureExt;
 use hyper::http::Method;
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::Value;
-use std::{
-    collections::BTreeSet,
-    pin::pin,
-    sync::{Arc, Mutex},
-};
+use std::pin::pin;
 
 const KINDS: [&str; 2] = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"];
 

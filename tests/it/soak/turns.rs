@@ -1,18 +1,9 @@
 //! Measures how long a tenant's application waits for its driver beside another tenant who does as much as he can.
 
-use crate::apiserver::{applications::application, calls, namespace::Namespace, operator::Operator};
-use futures::{FutureExt, StreamExt, stream};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, ListParams, PostParams},
-};
-use serde_json::{Value, json};
-use std::{
-    future::pending,
-    time::{Duration, Instant},
-};
-use tokio::{select, time::sleep};
+use crate::apiserver::prelude::*;
+use futures::{FutureExt, stream};
+use std::future::pending;
+use tokio::select;
 
 const BUSY: &str = "turns-busy";
 const OTHER: &str = "turns-other";

@@ -1,6 +1,6 @@
 //! The part of an API server that `sparkctl create` needs to create applications; accepts every object.
 
-use crate::program::kubeconfig;
+use crate::{prelude::*, program::kubeconfig};
 use axum::{
     Json, Router,
     extract::Request,
@@ -9,11 +9,6 @@ use axum::{
     routing::any,
 };
 use http_body_util::BodyExt;
-use serde_json::{Value, json};
-use std::{
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex},
-};
 use tokio::{net::TcpListener, task::JoinHandle};
 
 /// The server stops when this value is dropped.

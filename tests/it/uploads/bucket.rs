@@ -4,6 +4,7 @@
 //! The server can also act as Google Cloud Storage: object_store speaks Google's XML API, which is S3's except for the
 //! prefix of headers and the signature. (fake-gcs-server 1.56.1 accepts uploads only by the JSON API.)
 
+use crate::prelude::*;
 use axum::{
     Router,
     body::Body,
@@ -15,12 +16,6 @@ use axum::{
 use http_body_util::BodyExt;
 use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
 use s3s_fs::FileSystem;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::{Arc, Mutex},
-};
 use tokio::{net::TcpListener, task::JoinHandle};
 
 const KEY_ID: &str = "AKIDEXAMPLE";

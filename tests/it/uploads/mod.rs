@@ -3,19 +3,11 @@
 mod api;
 pub(crate) mod bucket;
 
-use crate::program::sparkctl_program;
+use crate::prelude::*;
 use api::ApiServer;
 use bucket::Bucket;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
-use std::{
-    fs::{self, OpenOptions},
-    io::Write,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::{Arc, OnceLock},
-};
+use std::{fs::OpenOptions, io::Write, os::unix::fs::symlink, process::Child, sync::OnceLock};
 
 /// The size of a file that needs more than one part. The content of `large` makes each part different.
 const LARGE: usize = (16 << 20) + 1;

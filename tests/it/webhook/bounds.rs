@@ -8,28 +8,23 @@
 )]
 
 use super::{Client, process::Operator, review};
-use crate::apiserver::{eventually, seen};
+use crate::apiserver::prelude::*;
 use axum::{
     Json, Router,
     extract::{Path, RawQuery},
     routing::get,
 };
-use futures::{StreamExt, future::pending, stream};
+use futures::{future::pending, stream};
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, Event, Pod, Service},
+    core::v1::Event,
     discovery::v1::EndpointSlice,
     networking::v1::{Ingress, NetworkPolicy},
 };
 use parking_lot::Mutex;
 use pod_customization::STEPS;
 use schemars::{JsonSchema, schema_for};
-use serde_json::{Map, Value, json};
 use sparkctl::crds;
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    iter,
-    sync::Arc,
-};
+use std::{collections::HashMap, iter};
 
 /// The most memory that the operator may ever take, in KiB. Its Deployment allows 1 GiB.
 const MOST: u64 = 200 << 10;

@@ -7,11 +7,10 @@
 
 use super::{Client, process::Operator, review, spark_pod};
 use crate::{
-    apiserver::{eventually, operator::get, seen},
+    apiserver::{operator::get, prelude::*},
     program::free_port,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

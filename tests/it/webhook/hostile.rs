@@ -10,11 +10,12 @@ use super::{
     BOTH, Client, DEADLINE, Now, Server, certificates, connector, handshake, process::Operator, review,
     spark_pod,
 };
+use crate::prelude::*;
 use axum::{
     body::Bytes,
     http::{Request, StatusCode, header},
 };
-use futures::{Stream, StreamExt, future::join_all, stream};
+use futures::{Stream, future::join_all, stream};
 use http_body_util::StreamBody;
 use hyper::{body::Frame, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -22,12 +23,10 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     sign::{CertifiedKey, SingleCertAndKey},
 };
-use serde_json::json;
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, io};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::{sleep, timeout},
 };
 use tokio_rustls::TlsConnector;
 

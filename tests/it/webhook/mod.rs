@@ -10,10 +10,7 @@ mod process;
 mod stop;
 mod tls;
 
-use crate::{
-    fuzzed,
-    golden::{data, yaml},
-};
+use crate::{fuzzed, prelude::*};
 use axum::{
     body::Bytes,
     http::{Request, StatusCode, header},
@@ -28,12 +25,10 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
     time_provider::TimeProvider,
 };
-use serde_json::{Value, json};
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinHandle,
-    time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;

@@ -2,21 +2,19 @@
 //! webhook affect the memory and the log of the process.
 
 use super::{BOTH, Client, DEADLINE, connector, handshake, review, spark_pod};
-use crate::program::{self, free_port};
+use crate::{
+    prelude::*,
+    program::{self, free_port},
+};
 use axum::{Json, Router, http::StatusCode, routing::get};
 use procfs::process::Process;
 use rustls::time_provider::DefaultTimeProvider;
-use serde_json::json;
 use std::{
-    fs,
     future::pending,
     net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::Arc,
-    time::{Duration, Instant},
+    process::Child,
 };
-use tokio::{net::TcpStream, time::sleep};
+use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::task::AbortOnDropHandle;
 

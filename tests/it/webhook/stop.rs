@@ -1,11 +1,10 @@
 //! Proves that a stopping webhook answers the reviews that have begun, and waits for no other connection.
 
 use super::{BOTH, DEADLINE, Server, review, spark_pod};
-use serde_json::json;
+use crate::prelude::*;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
 };
 
 #[tokio::test]

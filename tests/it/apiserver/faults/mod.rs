@@ -10,30 +10,19 @@ mod director;
 mod stories;
 mod world;
 
-use super::{
-    gangs,
-    namespace::{Granted, Namespace},
-    operator::{Operator, Setup, stand_in},
-    proxy::Proxy,
-    submission_node::SubmissionNode,
-};
+use super::{gangs, namespace::Granted, operator::Setup};
+use crate::apiserver::prelude::*;
 pub(crate) use director::Kind;
 use director::{Caller, Director, Kill};
-use futures::{StreamExt, stream};
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Pod, Service},
-    events::v1::Event,
-};
-use serde_json::Value;
+use futures::stream;
+use k8s_openapi::api::events::v1::Event;
 use std::{
     convert::Infallible,
     fmt,
     io::{self, Write},
-    path::Path,
-    time::{Duration, Instant},
 };
 pub(crate) use stories::Story;
-use tokio::{sync::mpsc, time::sleep};
+use tokio::sync::mpsc;
 use world::World;
 
 /// The number of stories that are played at once.

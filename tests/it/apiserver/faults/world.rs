@@ -2,23 +2,12 @@
 //! executors, and the garbage collector.
 
 use super::Trouble;
-use crate::apiserver::{kubelet, namespace::Namespace};
-use api::SparkApplication;
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use crate::apiserver::prelude::*;
 use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, Preconditions},
+    api::{DynamicObject, Preconditions},
     runtime::watcher::{self, Event, watcher},
 };
-use serde_json::{Value, json};
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
-use tokio::time::sleep;
+use std::cell::Cell;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The longest time for an application's next step, for each fault that happens to it. The operator reconciles again

@@ -1,13 +1,9 @@
 //! Plays a batch scheduler: places the pods of a group once there is room for the whole group. Of pods and groups it reads
 //! what Volcano, YuniKorn and the coscheduling plugin read, and nothing else.
 
-use crate::apiserver::{calls, namespace::Namespace};
+use crate::apiserver::prelude::*;
 use api::quantity;
-use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::PostParams;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use futures::stream;
 
 /// The marks by which the scheduler finds the group of a pod, and the size of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,24 +3,11 @@
 
 pub(crate) mod group_scheduler;
 
-use super::{
-    applications::{application, owned_by},
-    calls, eventually,
-    kubectl::{kubectl, try_kubectl_with},
-    kubelet,
-    namespace::{Granted, Namespace, Reviewed},
-    operator::{Operator, Setup},
-    seen,
-    spark::make_executor,
-};
-use crate::golden::yaml;
-use api::SparkApplication;
+use super::{namespace::Granted, operator::Setup, spark::make_executor};
+use crate::apiserver::prelude::*;
 use group_scheduler::{GroupScheduler, Reads, has_ended};
-use k8s_openapi::api::core::v1::Pod;
 use plan::pod_requests::PodRequests;
 use pods::PodClaim;
-use serde_json::{Value, json};
-use std::{fs, path::Path};
 
 pub(crate) const ENABLED: &str = "--enable-batch-scheduler";
 const NAMED: &str = "--kube-scheduler-names=coscheduler,kube-scheduler";

@@ -3,21 +3,13 @@
 //! There is no garbage collector in this cluster: an object that the operator does not delete itself must have an
 //! owner.
 
-use super::{Namespace, application, budgets, complaints, executors, running, submitted};
+use super::{application, budgets, complaints, executors, running, submitted};
 use crate::apiserver::{
-    eventually, kubelet,
     namespace::{DRIVER_PDB_RBAC, Granted},
-    operator::Operator,
-    seen, spark,
+    prelude::*,
+    spark,
 };
-use api::SparkApplication;
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Pod, Service},
-    policy::v1::PodDisruptionBudget,
-};
-use kube::api::DeleteParams;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 /// The name of each application, its state, and how its dependents are deleted.
 const STATES: [(&str, &str, &str); 8] = [

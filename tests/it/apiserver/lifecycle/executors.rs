@@ -1,19 +1,9 @@
 //! Proves that hundreds of executors cause only few writes to the API server, and that executors of an application that
 //! the operator does not know yet are left alone.
 
-use super::{Namespace, application, running};
-use crate::apiserver::{
-    calls, eventually,
-    installation::is_ready,
-    kubelet,
-    operator::Operator,
-    proxy::{Call, Moment, Proxy},
-    seen, spark,
-};
-use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
-use std::time::Instant;
+use super::{application, running};
+use crate::apiserver::{installation::is_ready, prelude::*, spark};
+use futures::stream;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,23 +1,15 @@
 //! Proves that a driver's web UI can be reached where that is enabled, and that no application waits for it.
 
-use super::{Namespace, application, complaints, edit_spec, ended, running, submitted, told};
-use crate::{
-    apiserver::{
-        applications::owned_by,
-        calls, eventually,
-        installation::{Restored, is_not_ready},
-        kubectl::kubectl_with,
-        kubelet,
-        operator::{Operator, USER},
-        policy::AdmissionPolicy,
-        proxy::{Call, Fault, Moment, Proxy},
-        seen,
-    },
-    golden::{cases, yaml},
+use super::{application, complaints, edit_spec, ended, running, submitted, told};
+use crate::apiserver::{
+    installation::{Restored, is_not_ready},
+    operator::USER,
+    policy::AdmissionPolicy,
+    prelude::*,
+    proxy::Fault,
 };
 use hyper::StatusCode;
-use k8s_openapi::api::{core::v1::Service, networking::v1::Ingress};
-use serde_json::{Value, json};
+use k8s_openapi::api::networking::v1::Ingress;
 
 const BY_PATH: &str = "--ingress-url-format=ui.example.com/{{$appNamespace}}/{{$appName}}";
 const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";

@@ -1,13 +1,10 @@
 //! Tests what happens to the applications of Kubeflow's operator (2.x) when this operator replaces Kubeflow's.
 
-use super::{Namespace, application, complaints, ended, runs, submitted};
+use super::{application, complaints, ended, runs, submitted};
 use crate::{
-    apiserver::{applications::owned_by, definitions, kubelet, operator::Operator},
-    program::{self, sparkctl_program},
+    apiserver::{definitions, prelude::*},
+    program,
 };
-use api::SparkApplication;
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
 
 /// A submission id as Kubeflow generates it.
 pub(crate) const ID: &str = "5f3c1a52-77aa-4f0b-9b5c-0b1f6f0c2d11";

@@ -4,24 +4,15 @@
 
 mod stories;
 
-use super::{
-    applications::application,
-    eventually, kubelet,
-    namespace::Namespace,
-    operator::{METRICS, Operator},
-    proxy::{Call, Moment, Proxy},
-    seen,
-};
+use super::operator::METRICS;
 use crate::{
+    apiserver::prelude::*,
     dashboards::{metric, used},
     docs::lists_metrics,
 };
-use api::{SparkApplication, State};
-use futures::{StreamExt, stream};
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Pod, Service},
-    events::v1::Event,
-};
+use api::State;
+use futures::stream;
+use k8s_openapi::api::events::v1::Event;
 use kube::{
     api::{ApiResource, DynamicObject},
     runtime::{
@@ -29,12 +20,6 @@ use kube::{
         reflector::{ObjectRef, Store, store::Writer},
         watcher,
     },
-};
-use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Mutex,
-    time::Instant,
 };
 use stories::{Actor, Part, STORIES};
 use tokio_util::task::AbortOnDropHandle;

@@ -1,13 +1,8 @@
 //! The stories of applications in the course of a day, with the values that the metrics must have because of them.
 
 use super::{Day, There};
-use crate::apiserver::{
-    applications::{application, hopeless},
-    kubelet, spark,
-};
-use api::{SparkApplication, State};
-use kube::api::{DeleteParams, Patch, PatchParams};
-use serde_json::{Value, json};
+use crate::apiserver::{applications::hopeless, prelude::*, spark};
+use api::State;
 
 /// Parts of the day. No operator runs in the breaks.
 #[derive(Clone, Copy, Debug)]

@@ -4,14 +4,8 @@
 mod prometheus;
 
 use super::{application, apply, delete, followed, install, kept, native::python_job, operator_pods, until};
-use crate::{
-    apiserver::kubectl::kubectl,
-    golden::{data, yaml},
-    program::run,
-};
+use crate::{apiserver::prelude::*, program::run};
 use prometheus::Prometheus;
-use serde_json::{Value, json};
-use std::{fs, path::Path};
 
 /// Gauges, which have the same names with every version of the exporter.
 const GAUGES_OF_DRIVER: [&str; 4] = [

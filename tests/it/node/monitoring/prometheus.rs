@@ -4,20 +4,11 @@
 //! that Prometheus would discover. `make soak` sets PROMETHEUS to a program that discovers pods itself.
 
 use super::super::{EndedOnDrop, browser::Browser, kept, listed};
-use crate::program::run;
-use serde_json::{Map, Value, json};
+use crate::{prelude::*, program::run};
 use std::{
-    collections::BTreeSet,
-    env, fs,
     net::TcpListener,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread::JoinHandle,
 };
 
 /// The longest that Prometheus or its page may take to answer.

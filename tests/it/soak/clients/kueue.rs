@@ -2,25 +2,15 @@
 //! placed, ended after its longest time, and fails to be submitted.
 
 use crate::{
-    apiserver::{
-        calls,
-        kubectl::{kubectl, kubectl_with, try_kubectl_with},
-    },
+    apiserver::prelude::*,
     golden::documents,
     node::{
         APPLICATIONS, EndedOnDrop, application, apply, delete, install_alone, kept, lifecycle::refusing,
         listed, native::python_job, node_address, state_is, until,
     },
 };
-use api::names::{annotation, label};
 use k8s_openapi::api::core::v1::Secret;
-use serde_json::{Value, json};
-use std::{
-    env,
-    fs::{self, File},
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs::File;
 
 const SERVICE: &str = "kueue-webhook-service";
 const NAMESPACE: &str = "kueue-system";
