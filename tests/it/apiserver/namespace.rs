@@ -425,7 +425,7 @@ pub(super) fn call_locally(kind: &str, name: &str, port: u16, path: &str) {
 }
 
 /// Returns the path of a webhook configuration in the API.
-pub(super) fn webhooks(kind: &str, name: &str) -> String {
+pub(crate) fn webhooks(kind: &str, name: &str) -> String {
     format!("/apis/admissionregistration.k8s.io/v1/{}s/{name}", kind.to_lowercase())
 }
 
@@ -436,7 +436,7 @@ pub(super) fn review_pods_only() {
 }
 
 /// While this value exists, the webhook also reviews applications and schedules.
-pub(super) struct Reviewed;
+pub(crate) struct Reviewed;
 
 impl Reviewed {
     pub(super) fn begin() -> Self {
