@@ -2,10 +2,9 @@
 //! are too large are refused. `apiserver/characters.rs` sends these strings through a real `spark-submit`, and
 //! `node/characters.rs` to real processes.
 
-use api::{Role, SparkApplication};
-use serde_json::{Value, json};
-use submission::{Settings, run::Run, spark_submit};
-use validation::{Files, Invalid, examine, validate};
+use crate::prelude::*;
+use submission::{Settings, spark_submit};
+use validation::{Files, Invalid, examine};
 
 /// The executors' template reaches Spark as a string inside YAML, so a character that YAML refuses or changes would not
 /// arrive.

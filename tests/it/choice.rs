@@ -2,12 +2,11 @@
 
 use crate::{native::program, prelude::*, submission::application};
 use plan::{
-    By, Policy, executor_trial,
+    By, executor_trial,
     submission_plan::{Chosen, Submitter, choose},
 };
-use spark_client::{Objects, Reason};
-use submission::{SubmissionEnvironment, executor_template::ExecutorTemplate, run::Run};
-use validation::validate;
+use spark_client::Reason;
+use submission::executor_template::ExecutorTemplate;
 
 /// A setting that only `spark-submit` can handle.
 const FEATURE_STEPS: &str = "spark.kubernetes.driver.pod.featureSteps";

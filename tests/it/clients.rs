@@ -4,7 +4,6 @@
 use crate::{lifecycle::steps, prelude::*};
 use api::{SparkApplicationStatus, State, names::condition};
 use plan::Driver;
-use serde::Deserialize;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,7 +3,7 @@
 
 use crate::prelude::*;
 use api::{
-    ConnectAccess, ConnectState, ObjectKey, ObjectKind, SparkConnect, SparkConnectStatus,
+    ConnectAccess, ConnectState, ObjectKey, ObjectKind, SparkConnectStatus,
     names::connect_condition::{
         EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED,
     },
@@ -13,9 +13,8 @@ use connect::{
     is_trial_due, next,
     quota::{exceeded, needs_room},
 };
-use k8s_openapi::api::core::v1::ResourceQuota;
 use plan::executor_trial::Trial;
-use pods::{Controller, Ended, Phase, PodSummary, Waiting};
+use pods::{Controller, Ended, Phase, Waiting};
 use std::os::unix::fs::PermissionsExt;
 use submission::{exposure::UrlFormat, findings::Invalid};
 

@@ -5,10 +5,7 @@ use crate::{
     prelude::*,
     webhook::{Server, review, spark_pod},
 };
-use axum::{
-    body::Bytes,
-    http::{Request, StatusCode, header},
-};
+use axum::http::{Request, header};
 use futures::channel::mpsc;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::{

@@ -1,8 +1,7 @@
 //! Proves that the CRDs are complete and follow Kubernetes' rules, and that the Rust types keep every field of the
 //! objects that Kubeflow's operator accepts.
 
-use crate::{golden::documents, prelude::*};
-use api::SparkConnect;
+use crate::prelude::*;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use spark_operator::manifests::CRDS;
 use sparkctl::crds;

@@ -1,10 +1,8 @@
 //! Tests the output of the commands of `sparkctl` that need no cluster.
 
-use crate::{prelude::*, program::run};
+use crate::prelude::*;
 use spark_client::read_properties;
-use std::process::Output;
-use submission::{DIRECTORY, Settings, SparkSubmit, run::Run, spark_submit};
-use validation::validate;
+use submission::{DIRECTORY, Settings, SparkSubmit, spark_submit};
 
 const EXAMPLES: &str = "manifests/examples";
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";

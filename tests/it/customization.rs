@@ -2,9 +2,7 @@
 //! that the defaults which the API server sets make no difference.
 
 use crate::{prelude::*, stored::stored};
-use api::Role;
 use pod_customization::{Denial, STEPS, Step, annotations, customized};
-use serde::Deserialize;
 
 #[test]
 fn a_pod_becomes_what_its_annotations_ask_for() {

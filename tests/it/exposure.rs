@@ -6,16 +6,15 @@ use crate::prelude::*;
 use api::{DriverInfo, ObjectKey, ObjectKind, State};
 use clap::Parser;
 use plan::{
-    Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
+    Driver, Observed, Plan, Submission, SubmissionProgress,
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
     extension::Extensions,
     lifecycle,
     submission_plan::{self, Submitter},
 };
-use pods::{Phase, PodSummary};
+use pods::Phase;
 use spark_operator::settings::{Command, Flags};
-use submission::{self, SubmissionEnvironment, exposure::exposure_rights, run::Run};
-use validation::validate;
+use submission::{self, exposure::exposure_rights};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 

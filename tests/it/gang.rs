@@ -7,14 +7,12 @@ use api::{
 };
 use batch_schedulers::{BatchSchedulers, GroupApi, PodGroupVersion, excess};
 use plan::{
-    By, Policy, SubmitRequest,
+    By, SubmitRequest,
     extension::Extensions,
     submission_plan::{Chosen, Submitter, choose},
 };
-use pods::{Placement, PodSummary};
-use serde::Deserialize;
-use spark_client::{Objects, read_properties};
-use submission::{SubmissionEnvironment, run::Run};
+use pods::Placement;
+use spark_client::read_properties;
 use validation::Invalid;
 
 #[derive(Deserialize)]

@@ -11,10 +11,8 @@ use proptest::{
 use std::{
     cell::RefCell,
     io::{Read, Write},
-    process::Child,
 };
-use submission::{Settings, run::Run, spark_submit};
-use validation::validate;
+use submission::{Settings, spark_submit};
 
 /// The number of cases. Each case has some twenty texts as keys, and as many as values.
 const CASES: u32 = 400;

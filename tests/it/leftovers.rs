@@ -3,13 +3,10 @@
 use crate::{native::program, prelude::*};
 use api::{ObjectKey, ObjectKind};
 use plan::{
-    Action, By, Driver, Observed, Policy, Submission, SubmissionProgress, lifecycle::next,
-    submission_plan::choose,
+    Action, By, Driver, Observed, Submission, SubmissionProgress, lifecycle::next, submission_plan::choose,
 };
-use pods::PodSummary;
 use serde_json::from_value;
-use spark_client::{Environment, Objects};
-use submission::{SubmissionEnvironment, run::Run};
+use spark_client::Environment;
 
 /// The volumes with PersistentVolumeClaims, and the name of each claim. Spark generates the name of the first for each
 /// driver (`OnDemand`); the user has chosen the name of the second.

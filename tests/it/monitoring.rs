@@ -3,15 +3,11 @@
 use crate::{prelude::*, submission::pi};
 use api::{ObjectKind, names::conf};
 use plan::{
-    By, Policy,
+    By,
     submission_plan::{children, choose},
 };
 use spark_client::read_properties;
-use submission::{
-    SubmissionEnvironment,
-    monitoring::{config_map, possible_child},
-    run::Run,
-};
+use submission::monitoring::{config_map, possible_child};
 
 const JAR: &str = "/prometheus/exporter.jar";
 

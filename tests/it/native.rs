@@ -7,9 +7,8 @@ use crate::{
     submission::{application, pi},
 };
 use api::SparkApplicationStatus;
-use spark_client::{Environment, Files, NotNative, Objects, Submission, objects, trimmed};
-use submission::{DIRECTORY, Settings, SparkSubmit, native, run::Run, spark_submit};
-use validation::validate;
+use spark_client::{Environment, Files, NotNative, Submission, objects, trimmed};
+use submission::{DIRECTORY, Settings, SparkSubmit, native, spark_submit};
 
 const MASTER: &str = "k8s://https://10.0.0.1:443";
 

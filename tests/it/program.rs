@@ -4,11 +4,8 @@ use crate::prelude::*;
 use std::{
     io::Write,
     net::TcpListener,
-    process::{self, Output},
-    sync::{
-        OnceLock,
-        atomic::{AtomicU16, Ordering},
-    },
+    process,
+    sync::{OnceLock, atomic::AtomicU16},
 };
 
 /// Returns the path of `sparkctl`, which cargo puts beside `spark-operator`. A package's tests are built with its own

@@ -2,13 +2,7 @@
 //! The cases are in `tests/data/quota`.
 
 use crate::prelude::*;
-use k8s_openapi::api::core::v1::ResourceQuota;
-use plan::{
-    Policy,
-    quota::{exceeded, needs_room, present_sum},
-};
-use serde::Deserialize;
-use submission::SubmissionEnvironment;
+use plan::quota::{exceeded, needs_room, present_sum};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,7 +6,6 @@ use api::State;
 use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schedules::{Action, Child, Observed, Plan, Policy, Precision, check, next, questions};
-use serde::Deserialize;
 
 /// The content of one file in `tests/data/schedules`.
 #[derive(Deserialize)]

@@ -1,9 +1,6 @@
 //! Tests what an admin sees of `spark-operator` without a cluster: flags, files, errors, probes and metrics.
 
-use crate::{
-    prelude::*,
-    program::{self, free_port},
-};
+use crate::prelude::*;
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
@@ -12,9 +9,8 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 use std::{
-    io::{self, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    process::{Child, Output},
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");

@@ -1,15 +1,12 @@
 //! Tests which pod and ConfigMap the operator creates to run `spark-submit` (cases in `tests/data/submission_pod`), and
 //! how much of the output of `spark-submit` the pod's script keeps.
 
-use crate::{prelude::*, program::run};
-use pods::PodSummary;
-use spark_client::{Environment, Objects};
+use crate::prelude::*;
+use spark_client::Environment;
 use submission::{
-    Settings, SubmissionEnvironment,
-    run::Run,
+    Settings,
     submission_pod::{State, objects, state},
 };
-use validation::validate;
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 

@@ -1,10 +1,7 @@
 //! Runs a shell in a tmux terminal, so that tests can read what a user sees on the screen.
 
 use crate::prelude::*;
-use std::{
-    process::id,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::{process::id, sync::atomic::AtomicU32};
 
 /// The time after which the wait for a text on the screen fails.
 const PATIENCE: Duration = Duration::from_secs(240);

@@ -7,10 +7,9 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
-use std::{io, mem};
-use tokio::{net::TcpStream, runtime::Runtime, task::JoinSet};
+use std::mem;
+use tokio::{runtime::Runtime, task::JoinSet};
 use tokio_rustls::TlsConnector;
-use tokio_util::sync::CancellationToken;
 
 /// The number of pods that are created at once.
 const AT_ONCE: usize = 4;

@@ -7,12 +7,9 @@ use crate::{
     budget::{Measured, TOLERANCE, keep},
 };
 use api::{Lenient, State};
-use futures::{TryStreamExt, future::join, stream};
+use futures::{TryStreamExt, future::join};
 use kube::runtime::{WatchStreamExt, watcher};
-use std::{
-    pin::pin,
-    sync::mpsc::{self, RecvTimeoutError},
-};
+use std::sync::mpsc::{self, RecvTimeoutError};
 
 const APPLICATIONS: usize = 100;
 /// The number of drivers that have been on a node without a container for longer than 15 s, so that the operator looks up

@@ -6,7 +6,6 @@ use super::{
     spark::{executor_template, make_executor},
 };
 use crate::{apiserver::prelude::*, characters::hard_to_carry};
-use api::Role;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,13 +1,8 @@
 //! Proves that the Helm chart takes the values of Kubeflow's chart, that what it renders is what the operator's own
 //! manifests contain, and that an operator works with the rights and flags that it gives.
 
-use super::{
-    helm::CHART,
-    namespace::call_locally,
-    operator::{HEALTH, Setup, WEBHOOK_PORT},
-    rights::OtherInstallationIsGone,
-};
-use crate::{apiserver::prelude::*, program::run};
+use super::{helm::CHART, namespace::call_locally, rights::OtherInstallationIsGone};
+use crate::apiserver::prelude::*;
 use clap::Parser;
 use spark_operator::{
     manifests,

@@ -1,11 +1,10 @@
 //! Proves that the client library does what its documentation says, also when connections fail. No operator runs: the
 //! test writes the status itself.
 
-use super::proxy::{Fault, Guard, Line};
+use super::proxy::Guard;
 use crate::apiserver::prelude::*;
 use api::{State, fill_in};
 use futures::{TryStreamExt, join};
-use hyper::StatusCode;
 use kube::{
     Config,
     config::{Cluster, KubeConfigOptions, Kubeconfig},

@@ -1,16 +1,12 @@
 //! Proves what becomes of SparkConnects at an API server; the test plays the kubelet. What is decided is in
 //! `tests/it/connect.rs`.
 
-use super::{A_WHILE, namespace::Granted};
 use crate::apiserver::prelude::*;
-use api::SparkConnect;
-use hyper::Method;
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{discovery::v1::EndpointSlice, networking::v1::NetworkPolicy},
 };
 use kube::Resource;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most requests by which a server becomes ready that change something: three objects, a pod, three statuses and two events,
 /// and room for what a watch reports late.

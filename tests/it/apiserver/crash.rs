@@ -5,7 +5,6 @@
 //! `faults` let other requests fail, each in its way (`make soak`: every request in every way). They use the stand-in, a
 //! program that sends the same requests as `spark-submit`.
 
-use super::A_WHILE;
 use crate::apiserver::prelude::*;
 use futures::join;
 

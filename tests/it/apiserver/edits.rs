@@ -1,6 +1,5 @@
 //! Tests edits of applications that run: those that are for the next executor, and manifests that are applied again and again.
 
-use super::spark;
 use crate::apiserver::prelude::*;
 
 #[tokio::test]

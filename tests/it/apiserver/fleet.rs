@@ -1,11 +1,8 @@
 //! Proves that an operator that starts in a cluster with many applications changes none of them, and reports the one that
 //! cannot be read once.
 
-use super::{applications::hopeless, namespace::Ours};
 use crate::apiserver::prelude::*;
-use futures::stream;
-use plan::{Driver, Observed, Policy, lifecycle};
-use pods::PodSummary;
+use plan::{Driver, Observed, lifecycle};
 
 /// The number of applications: more than the operator asks for in one request.
 const FLEET: usize = 300;

@@ -5,11 +5,9 @@ use super::{
     arrivals::handshake,
     certificates::{PATH, SECRET, bundle},
     installation::{is_not_ready, is_ready},
-    now,
 };
 use crate::apiserver::prelude::*;
 use certificates::Certificates;
-use k8s_openapi::ByteString;
 use std::os::unix::fs::symlink;
 
 #[tokio::test]

@@ -2,18 +2,15 @@
 //! that a leaf is in use, so that the API server itself does a handshake with every new certificate.
 
 use super::{
-    arrivals::{Arrivals, Count},
+    arrivals::Count,
     certificates::SECRET,
-    operator::WEBHOOK_PORT,
     rotation::{certs, hasty},
     route::Route,
 };
 use crate::apiserver::prelude::*;
 use certificates::{PresentedCertificate, x509};
-use k8s_openapi::api::core::v1::Secret;
 use std::fmt;
 use tokio::{task::spawn_blocking, time::interval};
-use tokio_util::sync::CancellationToken;
 
 /// The number of new leaves for each new CA.
 const LEAVES: u32 = 10;

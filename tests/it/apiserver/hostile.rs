@@ -2,13 +2,11 @@
 //! proves that the operator starts, watches and serves all other objects.
 
 use super::{
-    applications::hopeless,
     calls::{create_unchecked, delete_selected},
     certificates,
     operator::LEASE,
 };
 use crate::apiserver::prelude::*;
-use k8s_openapi::api::networking::v1::Ingress;
 use kube::Resource;
 use procfs::process::Process;
 

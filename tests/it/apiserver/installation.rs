@@ -1,10 +1,7 @@
 //! Tests what the operator reports to the admin of a cluster that is not set up for the operator.
 
-use super::{
-    applications::hopeless,
-    operator::{HEALTH, USER},
-};
-use crate::{apiserver::prelude::*, program::run};
+use super::operator::USER;
+use crate::apiserver::prelude::*;
 
 const APPLICATIONS: &str = "sparkapplications.sparkoperator.k8s.io";
 const SCHEDULES: &str = "scheduledsparkapplications.sparkoperator.k8s.io";

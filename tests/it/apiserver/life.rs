@@ -1,6 +1,5 @@
 //! Tests the states, the status, the objects and the events of an application that succeeds.
 
-use super::spark;
 use crate::apiserver::prelude::*;
 
 #[tokio::test]

@@ -3,10 +3,9 @@
 
 use crate::apiserver::prelude::*;
 use api::{Lenient, State};
-use futures::{TryStreamExt, stream};
-use hyper::{Method, Request, body::Bytes};
+use futures::TryStreamExt;
+use hyper::Request;
 use kube::runtime::{WatchStreamExt, watcher};
-use std::{collections::HashMap, pin::pin};
 use tokio::task::AbortHandle;
 
 const TENANTS: usize = 10;

@@ -150,7 +150,7 @@ use std::time::{Duration, Instant};
 const DEADLINE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a test waits for what must not come, such as a second driver.
-const A_WHILE: Duration = Duration::from_secs(1);
+pub(crate) const A_WHILE: Duration = Duration::from_secs(1);
 
 /// Calls `look` until `look` returns `Ok`, and returns the value. Panics after [`DEADLINE`], with the last `Err`, which
 /// describes the state that was seen instead.

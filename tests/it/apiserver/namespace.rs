@@ -6,7 +6,6 @@ use super::{
     operator::{self, LEASE},
 };
 use crate::apiserver::prelude::*;
-use api::SparkConnect;
 use futures::TryStreamExt;
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -14,9 +13,8 @@ use k8s_openapi::{
 };
 use kube::{
     Resource,
-    api::{ApiResource, DynamicObject, WatchEvent, WatchParams},
+    api::{ApiResource, WatchEvent, WatchParams},
 };
-use std::{io, pin::pin};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Locked by the test that runs, because only one test at a time can use the operator's ports and the webhook's

@@ -2,10 +2,7 @@
 
 use super::{failures, lifecycle, proxy::Held};
 use crate::apiserver::prelude::*;
-use k8s_openapi::api::{
-    core::v1::{PersistentVolumeClaim, ResourceQuota},
-    networking::v1::NetworkPolicy,
-};
+use k8s_openapi::api::{core::v1::PersistentVolumeClaim, networking::v1::NetworkPolicy};
 
 /// An operator is killed while it creates the objects of three drivers, and another one goes on.
 #[tokio::test]

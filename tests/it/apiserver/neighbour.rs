@@ -1,13 +1,10 @@
 //! Runs another admission webhook beside ours. The API server calls webhook configurations in the order of their names:
 //! this webhook either changes pods after ours, or records before ours what the API server sends.
 
-use super::now;
-use crate::{apiserver::prelude::*, background::Background};
-use axum::{Json, Router, extract::Path, routing::post};
+use crate::apiserver::prelude::*;
+use axum::{extract::Path, routing::post};
 use certificates::{Certificates, ServingCertificate};
-use k8s_openapi::ByteString;
-use std::net::{SocketAddr, TcpListener};
-use tokio_util::sync::CancellationToken;
+use std::net::TcpListener;
 use webhook::{Closing, Limits, Tls, serve_routes};
 
 /// The webhook; it and its configurations end when this value is dropped.

@@ -6,11 +6,8 @@ use super::{
 };
 use crate::apiserver::prelude::*;
 use rustix::process::{Pid, Signal, kill_process};
-use std::{fs::File, io::Write, net::TcpListener, path, process::Child, sync::LazyLock};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use std::{fs::File, io::Write, net::TcpListener, path, sync::LazyLock};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The name of the MutatingWebhookConfiguration and of the ValidatingWebhookConfiguration of the manifests.
 pub(crate) const WEBHOOK: &str = "spark-operator-webhook";

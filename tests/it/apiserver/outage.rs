@@ -1,6 +1,5 @@
 //! Proves that the operator continues by itself after the API server has been unreachable for a while.
 
-use super::{A_WHILE, proxy::Line};
 use crate::apiserver::prelude::*;
 
 /// The length of an outage in `make test`; in `make soak` an outage lasts a minute.

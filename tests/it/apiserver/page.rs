@@ -1,23 +1,16 @@
 //! Proves that the page shows to each caller, and does for each caller, what the API server allows to the caller's token.
 
-use super::{
-    calls::{kubeconfig, token},
-    proxy::Line,
-};
-use crate::{apiserver::prelude::*, program::free_port};
+use super::calls::{kubeconfig, token};
+use crate::apiserver::prelude::*;
 use axum::{
-    Router,
     body::to_bytes,
     http::{
-        Method, Request, Response, StatusCode,
+        Request, Response,
         header::{AUTHORIZATION, COOKIE, HeaderName, LOCATION},
     },
 };
 use futures::future::join;
-use k8s_openapi::ByteString;
 use kube::{Config, client::Body};
-use std::{net::Ipv4Addr, process::Child};
-use tokio::net::TcpListener;
 
 /// The process `spark-operator page`, which is killed when this value is dropped.
 pub(crate) struct Page {

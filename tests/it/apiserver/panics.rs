@@ -15,7 +15,7 @@ use kube::{
     Config,
     client::{Body, ClientBuilder},
 };
-use plan::{Policy, namespaces::Namespaces};
+use plan::namespaces::Namespaces;
 use prometheus_client::registry::Registry;
 use spark_operator::metrics;
 use std::{
@@ -23,7 +23,6 @@ use std::{
     pin::Pin,
     task::{Context, Poll},
 };
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::{Layer, Service};
 use watches::Watches;
 

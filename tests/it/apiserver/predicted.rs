@@ -1,12 +1,9 @@
 //! Proves that `spark-submit` creates the objects that `sparkctl render` predicts.
 
 use crate::apiserver::prelude::*;
-use plan::Policy;
 use spark_client::{Environment, read_properties};
 use sparkctl::predicted;
 use std::iter;
-use submission::{SubmissionEnvironment, run::Run};
-use validation::validate;
 
 /// Needs an operator that submits by `spark-submit`.
 pub(super) async fn spark_submit_creates_what_was_predicted(namespace: &Namespace) {

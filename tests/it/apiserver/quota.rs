@@ -1,14 +1,11 @@
 //! Proves that an application for which its namespace has no room is refused. The ResourceQuotas are real, but no
 //! controller counts their use in this cluster, so the test writes their status.
 
-use super::{
-    certificates::bundle, kubectl::kubectl_refuses, namespace::Granted, operator::WEBHOOK_PORT, proxy::Line,
-};
+use super::{certificates::bundle, kubectl::kubectl_refuses};
 use crate::{
     apiserver::prelude::*,
     webhook::{Client, connector, handshake},
 };
-use k8s_openapi::{ByteString, api::core::v1::ResourceQuota};
 use rustls::time_provider::DefaultTimeProvider;
 
 const ENFORCED: &str = "--enable-resource-quota-enforcement";

@@ -5,10 +5,9 @@ use super::{
     installation::is_not_ready,
     kubectl::{kubectl_reads, kubectl_refuses},
     namespace::{call_locally, review_pods_only},
-    operator::{BESIDE, HEALTH, METRICS, Setup, WEBHOOK_PORT},
+    operator::{BESIDE, METRICS},
 };
-use crate::{apiserver::prelude::*, golden::documents, program::run};
-use api::SparkConnect;
+use crate::apiserver::prelude::*;
 
 /// A namespace that no operator of these tests works in.
 const OTHER: &str = "rights-other";

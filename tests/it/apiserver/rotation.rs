@@ -2,13 +2,10 @@
 //! replacement.
 
 use super::{
-    arrivals::Arrivals,
     certificates::{PATH, bundle, ca, secret},
     installation::is_ready,
-    operator::Setup,
 };
-use crate::{apiserver::prelude::*, program};
-use std::process::Output;
+use crate::apiserver::prelude::*;
 
 /// The waits between the steps of a CA's renewal: 2 s instead of an hour.
 const WAITS: [&str; 2] = ["--webhook-ca-settle-time=2s", "--webhook-ca-overlap=2s"];

@@ -1,12 +1,8 @@
 //! Proves that each time of a schedule has exactly one application at an API server. What a schedule decides is in
 //! `tests/data/schedules` and `tests/exploration`.
 
-use super::{applications::hopeless, operator::Setup};
 use crate::apiserver::prelude::*;
-use futures::stream;
-use hyper::Method;
 use jiff::{RoundMode, ToSpan, Unit, ZonedRound, tz::TimeZone};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The period of most schedules in seconds: enough for an application to be created and seen.
 const PERIOD: i64 = 2;

@@ -1,6 +1,5 @@
 //! Proves that the operator ends promptly and cleanly when asked to.
 
-use super::A_WHILE;
 use crate::apiserver::prelude::*;
 
 /// The maximum time for a stop. Kubernetes kills a pod after 30 s, and a stop in these tests needs less than a tenth of

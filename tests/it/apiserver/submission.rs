@@ -9,8 +9,7 @@ use super::{
     submission_node::{CONTAINER, KILLED},
 };
 use crate::apiserver::prelude::*;
-use k8s_openapi::api::core::v1::ResourceQuota;
-use submission::{run::Run, submission_pod};
+use submission::submission_pod;
 
 /// No node runs the submission pods of the first namespaces: the test reports what a kubelet would.
 #[tokio::test]

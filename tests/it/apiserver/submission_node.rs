@@ -7,7 +7,7 @@
 //! of the container are replaced by those of this machine; everything else is as the operator has written it.
 
 use super::processes::is_group_alive;
-use crate::{apiserver::prelude::*, background::Background, golden::documents};
+use crate::apiserver::prelude::*;
 use k8s_openapi::api::{authentication::v1::TokenRequest, core::v1::ServiceAccount};
 use kube::{
     api::Preconditions,
@@ -19,7 +19,6 @@ use tokio::{
     process::{Child, Command},
     sync::Semaphore,
 };
-use tokio_util::sync::CancellationToken;
 
 /// The container of a submission pod in which `spark-submit` runs.
 pub(crate) const CONTAINER: &str = "spark-submit";

@@ -10,7 +10,6 @@ use super::{
     rights::OtherInstallationIsGone,
 };
 use crate::apiserver::prelude::*;
-use k8s_openapi::api::networking::v1::Ingress;
 use kube::Resource;
 
 const RELEASE: &str = "switched";

@@ -4,9 +4,8 @@
 //! place of a program, classes on the class path of `spark-submit`, and files of the operator that Spark copies or
 //! uploads.
 
-use super::{calls::tried, namespace::Ours, spark};
+use super::calls::tried;
 use crate::apiserver::prelude::*;
-use k8s_openapi::api::core::v1::Secret;
 
 /// `spark-submit` treats a `mainApplicationFile` that begins with `--`, and the arguments after it, as options; what is
 /// submitted natively is validated before as well, which its type says.

@@ -1,9 +1,7 @@
 //! Proves that every application is reconciled regularly under a load that does not end.
 
-use super::{now, proxy::Fault};
 use crate::apiserver::prelude::*;
 use futures::future::join_all;
-use hyper::Method;
 
 const APPLICATIONS: usize = 20;
 /// The duration of a reconcile. One worker cannot reconcile all applications as often as they change.

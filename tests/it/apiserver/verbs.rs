@@ -1,16 +1,10 @@
 //! Tests what the verbs of `sparkctl` change in a cluster, and their errors.
 
-use super::proxy::Fault;
-use crate::{apiserver::prelude::*, program::run};
-use hyper::StatusCode;
+use crate::apiserver::prelude::*;
 use k8s_openapi::api::events::v1::Event;
-use std::{
-    io::Read,
-    process::{Child, Output},
-};
+use std::io::Read;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional},
-    net::{TcpListener, TcpStream},
     sync::mpsc::unbounded_channel,
 };
 

@@ -7,22 +7,14 @@
 use super::{Results, Usage, milliseconds};
 use crate::apiserver::{
     gangs::{self, Definitions, VOLCANO_RBAC},
-    namespace::{Granted, Ours},
     operator::METRICS,
     prelude::*,
 };
-use futures::stream;
 use k8s_openapi::api::events::v1::Event;
-use kube::{
-    api::DynamicObject,
-    runtime::watcher::{self, Event as Change, watcher},
-};
-use plan::{By, Policy, submission_plan::choose};
-use spark_client::Objects;
-use std::collections::HashMap;
-use submission::{Settings, SubmissionEnvironment, objects, run::Run};
+use kube::runtime::watcher::{self, Event as Change, watcher};
+use plan::{By, submission_plan::choose};
+use submission::{Settings, objects};
 use tokio::task::JoinHandle;
-use validation::validate;
 
 /// The number of requests that the creator of the applications has under way at once.
 const AT_ONCE: usize = 32;

@@ -10,23 +10,18 @@ use crate::{
     prelude::*,
     webhook::{Client, review, spark_pod},
 };
-use axum::{Json, Router, body::Bytes, routing::post};
+use axum::routing::post;
 
 use certificates::{Certificates, ServingCertificate};
-use hyper::{Request, StatusCode, header};
+use hyper::{Request, header};
 use prometheus_client::registry::Registry;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use spark_operator::process;
-use std::{
-    io::{BufRead, BufReader},
-    process::Child,
-};
-use tokio::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
 use tokio_rustls::TlsConnector;
-use tokio_util::sync::CancellationToken;
 use webhook::{Closing, Limits, Tls, router, serve_routes};
 
 const CONNECTIONS: usize = 8;

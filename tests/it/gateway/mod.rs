@@ -10,7 +10,6 @@ use connect_gateway::{Limit, Settings};
 use rig::{EARLY, Rig, eventually, settings};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
     time::Instant,
 };
 

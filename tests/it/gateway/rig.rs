@@ -4,13 +4,10 @@ use super::api_server::{ApiServer, Report};
 use crate::prelude::*;
 use connect_gateway::{GatewayMetrics, Limit, Settings, Setup, run};
 use prometheus_client::{encoding::text::encode, registry::Registry};
-use std::net::SocketAddr;
 use tokio::{
     io::{self, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
-use tokio_util::sync::CancellationToken;
 use watches::Watches;
 
 /// When most SparkConnects were created.

@@ -2,7 +2,6 @@
 
 use super::{EndedOnDrop, kept};
 use crate::prelude::*;
-use k8s_openapi::ByteString;
 use std::{
     io::{BufRead, BufReader, Write},
     process::ChildStdin,

@@ -6,8 +6,6 @@ use crate::{
     apiserver::{prelude::*, submission_node::expanded},
     characters::{LARGEST, fill, hard_to_carry},
 };
-use api::Role;
-use k8s_openapi::ByteString;
 use submission::digest::sha256_hex;
 
 #[test]

@@ -2,12 +2,9 @@
 //! back, and uninstall this one.
 
 use super::{Installed, application, apply, install_alone, is_installed_again, native::python_job, state_is};
-use crate::{
-    apiserver::{
-        prelude::*,
-        route::{SERVICE, delete_service},
-    },
-    program,
+use crate::apiserver::{
+    prelude::*,
+    route::{SERVICE, delete_service},
 };
 
 const UPGRADE: &str = "docs/admin/upgrade-from-kubeflow.md";

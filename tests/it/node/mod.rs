@@ -47,10 +47,9 @@ mod ui;
 mod web_hdfs;
 
 use self::sparkctl::sparkctl;
-use crate::{apiserver::prelude::*, program::run};
+use crate::apiserver::prelude::*;
 use std::{
     io::{BufRead, BufReader},
-    process::Child,
     sync::{Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 

@@ -1,14 +1,10 @@
 //! Proves that `sparkctl` shows the output of drivers and executors.
 
 use super::{EndedOnDrop, apply, delete, install, kept, message, native::python_job, state_is, until_told};
-use crate::{
-    apiserver::{prelude::*, proxy::Line},
-    program::run,
-    tmux::Terminal,
-};
+use crate::{apiserver::prelude::*, tmux::Terminal};
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read},
 };
 
 /// Follows what all executors of an application print, which has one, until it completes; asserts that each line says whose it

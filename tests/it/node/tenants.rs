@@ -6,7 +6,6 @@ use super::{
     pod, pods, submission_pods::JOB, until, web_hdfs::WebHdfs,
 };
 use crate::apiserver::prelude::*;
-use k8s_openapi::ByteString;
 
 /// The path at which each container has the token of its pod's service account.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";

@@ -2,16 +2,13 @@
 //! jars of Spark itself. It replaces the stores to which `spark-submit` uploads local files
 //! (`spark.kubernetes.file.upload.path`).
 
-use crate::{background::Background, prelude::*};
+use crate::prelude::*;
 use axum::{
-    Json, Router,
-    body::Bytes,
     extract::{DefaultBodyLimit, State},
-    http::{HeaderMap, Method, StatusCode, Uri, header},
+    http::{HeaderMap, Uri, header},
     response::{IntoResponse, Response},
     routing::any,
 };
-use tokio::net::TcpListener;
 
 /// The part of each URL path before the path of the file.
 const PREFIX: &str = "/webhdfs/v1";

@@ -1,7 +1,6 @@
 //! One recording of a real `spark-submit`: its input, the requests that it sent, and how it ended.
 
 use crate::prelude::*;
-use serde::Deserialize;
 use spark_client::Ids;
 
 #[derive(Deserialize)]

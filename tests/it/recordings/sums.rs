@@ -2,7 +2,6 @@
 
 use super::{Case, command_line};
 use crate::prelude::*;
-use api::Role;
 use plan::pod_requests::PodRequests;
 use pods::PodClaim;
 use spark_client::Submission;

@@ -2,8 +2,7 @@
 //! that nothing is taken for an API server that does not answer although it does.
 
 use crate::apiserver::{
-    client::goes_on_after_a_quiet_minute_and_a_lost_connection, operator::HEALTH, outage::goes_on_after,
-    prelude::*, proxy::Line,
+    client::goes_on_after_a_quiet_minute_and_a_lost_connection, outage::goes_on_after, prelude::*,
 };
 use tokio::time::Instant;
 

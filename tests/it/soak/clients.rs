@@ -12,10 +12,7 @@ use crate::{
         state_is, until,
     },
 };
-use std::{
-    fs::File,
-    process::{Child, Output},
-};
+use std::fs::File;
 
 #[test]
 #[ignore = "needs a node and Airflow: make clients"]

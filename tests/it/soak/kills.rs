@@ -1,12 +1,11 @@
 //! Proves that killing the operator at random moments neither loses nor repeats a submission.
 
-use crate::apiserver::{namespace::Ours, operator::Setup, prelude::*};
+use crate::apiserver::prelude::*;
 use kube::{
     api::ObjectMeta,
     runtime::watcher::{self, Event, watcher},
 };
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio_util::task::AbortOnDropHandle;
 
 const APPLICATIONS: usize = 40;
 const KILLS: u32 = 30;

@@ -1,7 +1,6 @@
 //! Starts an operator among many applications that are as large as the API server stores them, and measures its memory.
 
 use crate::apiserver::prelude::*;
-use futures::stream;
 use procfs::process::Process;
 
 const MANY: usize = 500;

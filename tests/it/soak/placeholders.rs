@@ -7,15 +7,12 @@ use crate::apiserver::{
         group_scheduler::{bind, has_ended},
         groups, of_scheduler,
     },
-    namespace::Granted,
-    operator::Setup,
     prelude::*,
     spark::make_executor,
 };
 use crate::audit::{Right, granted_with};
 use futures::FutureExt;
 use hyper::http::Method;
-use std::pin::pin;
 
 const KINDS: [&str; 2] = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"];
 

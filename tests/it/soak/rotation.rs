@@ -1,7 +1,6 @@
 //! Proves that no pod is refused while the webhook's certificates are replaced all the time.
 
 use crate::apiserver::{
-    arrivals::Arrivals,
     handshakes::{Pace, rotated},
     prelude::*,
     rotation::{certs, hasty},

@@ -6,9 +6,8 @@ use crate::{
     prelude::*,
     submission::{application, submitted},
 };
-use axum::{Json, Router, body::Bytes, extract::State, routing::any};
+use axum::{extract::State, routing::any};
 use submission::{DIRECTORY, SparkSubmit, failure};
-use tokio::net::TcpListener;
 
 const LINES: [&str; 5] = ["3.5.6", "4.0.1", "4.1.4", "4.2.1", "4.3.0"];
 

@@ -2,7 +2,6 @@
 
 use crate::{
     apiserver::{
-        arrivals::Arrivals,
         balancer::Balancer,
         helm::{CHART, helm},
         operator::BESIDE,

@@ -2,14 +2,12 @@
 
 use crate::{prelude::*, program::kubeconfig};
 use axum::{
-    Json, Router,
     extract::Request,
-    http::StatusCode,
     response::{IntoResponse, Response},
     routing::any,
 };
 use http_body_util::BodyExt;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 /// The server stops when this value is dropped.
 pub(super) struct ApiServer {

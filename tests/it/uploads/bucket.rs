@@ -6,7 +6,6 @@
 
 use crate::prelude::*;
 use axum::{
-    Router,
     body::Body,
     extract::Request,
     http::{HeaderMap, HeaderName},
@@ -16,7 +15,7 @@ use axum::{
 use http_body_util::BodyExt;
 use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
 use s3s_fs::FileSystem;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 const KEY_ID: &str = "AKIDEXAMPLE";
 const KEY: &str = "wJalrXUtnFEMI";

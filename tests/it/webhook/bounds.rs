@@ -10,21 +10,16 @@
 use super::{Client, process::Operator, review};
 use crate::apiserver::prelude::*;
 use axum::{
-    Json, Router,
     extract::{Path, RawQuery},
     routing::get,
 };
-use futures::{future::pending, stream};
-use k8s_openapi::api::{
-    core::v1::Event,
-    discovery::v1::EndpointSlice,
-    networking::v1::{Ingress, NetworkPolicy},
-};
+use futures::future::pending;
+use k8s_openapi::api::{core::v1::Event, discovery::v1::EndpointSlice, networking::v1::NetworkPolicy};
 use parking_lot::Mutex;
 use pod_customization::STEPS;
 use schemars::{JsonSchema, schema_for};
 use sparkctl::crds;
-use std::{collections::HashMap, iter};
+use std::iter;
 
 /// The most memory that the operator may ever take, in KiB. Its Deployment allows 1 GiB.
 const MOST: u64 = 200 << 10;

@@ -11,11 +11,8 @@ use super::{
     spark_pod,
 };
 use crate::prelude::*;
-use axum::{
-    body::Bytes,
-    http::{Request, StatusCode, header},
-};
-use futures::{Stream, future::join_all, stream};
+use axum::http::{Request, header};
+use futures::{Stream, future::join_all};
 use http_body_util::StreamBody;
 use hyper::{body::Frame, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -23,11 +20,8 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     sign::{CertifiedKey, SingleCertAndKey},
 };
-use std::{convert::Infallible, io};
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use std::convert::Infallible;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
 /// The Content-Length that requests announce, in bytes: the largest that the webhook accepts. The tests send less.

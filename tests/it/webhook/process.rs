@@ -2,21 +2,12 @@
 //! webhook affect the memory and the log of the process.
 
 use super::{BOTH, Client, DEADLINE, connector, handshake, review, spark_pod};
-use crate::{
-    prelude::*,
-    program::{self, free_port},
-};
-use axum::{Json, Router, http::StatusCode, routing::get};
+use crate::prelude::*;
+use axum::routing::get;
 use procfs::process::Process;
 use rustls::time_provider::DefaultTimeProvider;
-use std::{
-    future::pending,
-    net::{Ipv4Addr, SocketAddr},
-    process::Child,
-};
-use tokio::net::TcpStream;
+use std::future::pending;
 use tokio_rustls::{TlsConnector, client::TlsStream};
-use tokio_util::task::AbortOnDropHandle;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");
 

@@ -2,10 +2,7 @@
 
 use super::{BOTH, DEADLINE, Server, review, spark_pod};
 use crate::prelude::*;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
 async fn a_review_that_has_begun_is_answered_before_the_server_stops() {

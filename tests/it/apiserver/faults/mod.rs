@@ -10,17 +10,12 @@ mod director;
 mod stories;
 mod world;
 
-use super::{gangs, namespace::Granted, operator::Setup};
+use super::gangs;
 use crate::apiserver::prelude::*;
 pub(crate) use director::Kind;
 use director::{Caller, Director, Kill};
-use futures::stream;
 use k8s_openapi::api::events::v1::Event;
-use std::{
-    convert::Infallible,
-    fmt,
-    io::{self, Write},
-};
+use std::{convert::Infallible, fmt, io::Write};
 pub(crate) use stories::Story;
 use tokio::sync::mpsc;
 use world::World;

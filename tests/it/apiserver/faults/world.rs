@@ -4,11 +4,10 @@
 use super::Trouble;
 use crate::apiserver::prelude::*;
 use kube::{
-    api::{DynamicObject, Preconditions},
+    api::Preconditions,
     runtime::watcher::{self, Event, watcher},
 };
 use std::cell::Cell;
-use tokio_util::task::AbortOnDropHandle;
 
 /// The longest time for an application's next step, for each fault that happens to it. The operator reconciles again
 /// after 5 s where an event is due, and two dozen applications share two cores.

@@ -3,7 +3,6 @@
 
 use crate::apiserver::prelude::*;
 use api::quantity;
-use futures::stream;
 
 /// The marks by which the scheduler finds the group of a pod, and the size of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

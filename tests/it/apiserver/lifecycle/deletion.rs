@@ -4,11 +4,7 @@
 //! owner.
 
 use super::{application, budgets, complaints, executors, running, submitted};
-use crate::apiserver::{
-    namespace::{DRIVER_PDB_RBAC, Granted},
-    prelude::*,
-    spark,
-};
+use crate::apiserver::{namespace::DRIVER_PDB_RBAC, prelude::*};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 /// The name of each application, its state, and how its dependents are deleted.

@@ -2,8 +2,7 @@
 //! the operator does not know yet are left alone.
 
 use super::{application, running};
-use crate::apiserver::{installation::is_ready, prelude::*, spark};
-use futures::stream;
+use crate::apiserver::{installation::is_ready, prelude::*};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -6,10 +6,7 @@ use crate::apiserver::{
     operator::USER,
     policy::AdmissionPolicy,
     prelude::*,
-    proxy::Fault,
 };
-use hyper::StatusCode;
-use k8s_openapi::api::networking::v1::Ingress;
 
 const BY_PATH: &str = "--ingress-url-format=ui.example.com/{{$appNamespace}}/{{$appName}}";
 const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";

@@ -1,10 +1,7 @@
 //! Tests what happens to the applications of Kubeflow's operator (2.x) when this operator replaces Kubeflow's.
 
 use super::{application, complaints, ended, runs, submitted};
-use crate::{
-    apiserver::{definitions, prelude::*},
-    program,
-};
+use crate::apiserver::{definitions, prelude::*};
 
 /// A submission id as Kubeflow generates it.
 pub(crate) const ID: &str = "5f3c1a52-77aa-4f0b-9b5c-0b1f6f0c2d11";

@@ -11,10 +11,9 @@ use crate::{
     docs::lists_metrics,
 };
 use api::State;
-use futures::stream;
 use k8s_openapi::api::events::v1::Event;
 use kube::{
-    api::{ApiResource, DynamicObject},
+    api::ApiResource,
     runtime::{
         WatchStreamExt,
         reflector::{ObjectRef, Store, store::Writer},
@@ -22,7 +21,6 @@ use kube::{
     },
 };
 use stories::{Actor, Part, STORIES};
-use tokio_util::task::AbortOnDropHandle;
 
 /// The number of applications: each story is played with each kind.
 const CROWD: usize = 2 * STORIES.len();

@@ -4,12 +4,8 @@
 //! that Prometheus would discover. `make soak` sets PROMETHEUS to a program that discovers pods itself.
 
 use super::super::{EndedOnDrop, browser::Browser, kept, listed};
-use crate::{prelude::*, program::run};
-use std::{
-    net::TcpListener,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    thread::JoinHandle,
-};
+use crate::prelude::*;
+use std::{net::TcpListener, sync::atomic::AtomicBool, thread::JoinHandle};
 
 /// The longest that Prometheus or its page may take to answer.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -3,13 +3,11 @@
 
 use crate::{
     apiserver::prelude::*,
-    golden::documents,
     node::{
         APPLICATIONS, EndedOnDrop, application, apply, delete, install_alone, kept, lifecycle::refusing,
         listed, native::python_job, node_address, state_is, until,
     },
 };
-use k8s_openapi::api::core::v1::Secret;
 use std::fs::File;
 
 const SERVICE: &str = "kueue-webhook-service";
