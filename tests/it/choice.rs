@@ -251,8 +251,7 @@ fn what_spark_overwrites_in_the_executors_template_is_said() {
     let application = program(json!({
         "sparkConf": {"spark.decommission.enabled": "true"},
         "executor": {
-            "ports": [{"name": "metrics", "containerPort": 8090, "protocol": "TCP"}],
-            "memoryLimit": "4g",
+            "ports": [{"name": "metrics", "containerPort": 8090, "protocol": "TCP"}], "memoryLimit": "4g",
             "env": [{"name": "SPARK_USER", "value": "someone"}],
             "tolerations": [{"key": "spot", "operator": "Exists"}],
             "lifecycle": {"preStop": {"exec": {"command": ["sleep", "1"]}}},

@@ -626,9 +626,7 @@ fn all_mistakes_are_found_at_once() {
     };
     assert_eq!(mistakes("pi", json!({})), [""; 0]);
     let bad = json!({
-        "sparkVersion": "3.5.5",
-        "image": null,
-        "sleepAfterIdleSeconds": 5,
+        "sparkVersion": "3.5.5", "image": null, "sleepAfterIdleSeconds": 5,
         "sparkConf": {"spark.master": "local"},
         "server": {"memory": "1gg", "token": {"name": "a", "key": "b"}, "service": {"spec": {"clusterIP": "None"}}},
         "dynamicAllocation": {"enabled": true, "initialExecutors": 3, "minExecutors": 1, "maxExecutors": 2},

@@ -236,8 +236,7 @@ fn without_the_webhook_the_template_has_what_executors_ask_for() {
 #[test]
 fn what_does_not_survive_a_command_line_is_a_difference() {
     let application = application(json!({
-        "arguments": ["a\rb"],
-        "sparkConf": {"spark.ascii": " a ", "spark.letters": " ü "},
+        "arguments": ["a\rb"], "sparkConf": {"spark.ascii": " a ", "spark.letters": " ü "},
     }));
     let difference = rendered(&application, &["--diff"]);
     let changed: Vec<_> = difference

@@ -160,11 +160,7 @@ fn executor(driver: &str) -> PodSummary {
 
 fn pod(name: &str, role: &str, uid: &str, controller: &Value) -> Value {
     json!({
-        "name": name,
-        "uid": uid,
-        "application": "pi",
-        "role": role,
-        "submissionId": format!("run-of-{uid}"),
+        "name": name, "uid": uid, "application": "pi", "role": role, "submissionId": format!("run-of-{uid}"),
         "controller": controller,
     })
 }

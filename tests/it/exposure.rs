@@ -116,8 +116,7 @@ fn what_somebody_edits_is_mended_and_what_others_add_stays() {
     assert_eq!(
         *service,
         json!({
-            "apiVersion": "v1",
-            "kind": "Service",
+            "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "pi-ui-svc", "uid": "uid of pi-ui-svc"},
             "spec": {
                 "ports": [{"name": "spark-driver-ui-port", "port": 4040, "targetPort": 4040}],
@@ -129,8 +128,7 @@ fn what_somebody_edits_is_mended_and_what_others_add_stays() {
     assert_eq!(
         *ingress,
         json!({
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "Ingress",
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
             "metadata": {"name": "pi-ui-ingress", "uid": "uid of pi-ui-ingress", "labels": labels},
             "spec": {"tls": null},
         })
@@ -447,22 +445,15 @@ fn next(application: &SparkApplication, auxiliary: AuxiliaryObjects, second: i64
     let id = application.status.take().and_then(|status| status.spark_application_id);
     application.status = Some(
         serde_json::from_value(json!({
-            "applicationState": {"state": "RUNNING"},
-            "submissionID": run.id,
-            "sparkApplicationId": id.as_deref().unwrap_or("spark-1"),
-            "runOrdinal": 1,
-            "observedGeneration": 1,
-            "specHash": run.spec_hash,
+            "applicationState": {"state": "RUNNING"}, "submissionID": run.id,
+            "sparkApplicationId": id.as_deref().unwrap_or("spark-1"), "runOrdinal": 1,
+            "observedGeneration": 1, "specHash": run.spec_hash,
         }))
         .unwrap(),
     );
     let driver: PodSummary = serde_json::from_value(json!({
-        "name": "pi-driver",
-        "uid": "d1",
-        "role": "driver",
-        "application": application.metadata.name,
-        "submissionId": run.id,
-        "controller": {"kind": "SparkApplication", "name": "pi", "uid": UID},
+        "name": "pi-driver", "uid": "d1", "role": "driver", "application": application.metadata.name,
+        "submissionId": run.id, "controller": {"kind": "SparkApplication", "name": "pi", "uid": UID},
     }))
     .unwrap();
     let driver = PodSummary { phase: Phase::Running, started: true, ..driver };

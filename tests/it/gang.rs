@@ -143,9 +143,7 @@ fn application(spec: &Value) -> SparkApplication {
 #[test]
 fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
     let spec = json!({
-        "batchScheduler": "kubernetes",
-        "imagePullPolicy": "Always",
-        "imagePullSecrets": ["pull"],
+        "batchScheduler": "kubernetes", "imagePullPolicy": "Always", "imagePullSecrets": ["pull"],
         "driver": {"priorityClassName": "urgent"},
         "executor": {
             "instances": 2, "memory": "512m", "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "spot", "operator": "Exists"}],
@@ -583,8 +581,7 @@ fn a_nominated_pod_takes_part_in_exchanges_only_if_it_is_a_gangs() {
     let seat = |annotations: Value| {
         let pod = json!({
             "metadata": {"labels": {"spark-role": "executor"}, "annotations": annotations},
-            "spec": {"containers": [{"name": "a"}]},
-            "status": {"nominatedNodeName": "n1"},
+            "spec": {"containers": [{"name": "a"}]}, "status": {"nominatedNodeName": "n1"},
         });
         placement(pod).map(|seat| seat.nominated.unwrap())
     };

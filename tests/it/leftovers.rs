@@ -121,9 +121,7 @@ fn made(
         choose(&application, &run, submission_environment, &policy(), Timestamp::UNIX_EPOCH).unwrap();
     let By::Native(objects) = chosen.request.by else { panic!("{:?}", chosen.request.by) };
     let status = json!({
-        "applicationState": {"state": "SUCCEEDING"},
-        "submissionID": run.id,
-        "runOrdinal": run.ordinal,
+        "applicationState": {"state": "SUCCEEDING"}, "submissionID": run.id, "runOrdinal": run.ordinal,
         "driverInfo": {"podName": objects.pod["metadata"]["name"]},
     });
     application.status = Some(from_value(status).unwrap());

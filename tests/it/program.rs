@@ -46,8 +46,7 @@ pub fn kubeconfig(folder: &Path, server: &str, namespace: &str) -> PathBuf {
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "it",
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it", "namespace": namespace}}],
-        "clusters": [{"name": "it", "cluster": {"server": server}}],
-        "users": [{"name": "it", "user": {}}],
+        "clusters": [{"name": "it", "cluster": {"server": server}}], "users": [{"name": "it", "user": {}}],
     });
     fs::write(&path, config.to_string()).unwrap();
     path

@@ -292,8 +292,7 @@ fn review(operation: &str, object: &Value, old: &Value) -> Value {
     let kind = if object["kind"].is_null() { &old["kind"] } else { &object["kind"] };
     let kind = if kind.is_null() { &json!("SparkApplication") } else { kind };
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-        "uid": "705ab4f5",
-        "kind": {"group": "sparkoperator.k8s.io", "version": "v1beta2", "kind": kind},
+        "uid": "705ab4f5", "kind": {"group": "sparkoperator.k8s.io", "version": "v1beta2", "kind": kind},
         "name": "pi", "namespace": "default", "operation": operation, "object": object, "oldObject": old,
     }})
 }

@@ -126,16 +126,12 @@ impl Story {
         let policy =
             Policy { precision, shortest_period: Duration::from_secs(self.shortest), zone: TimeZone::UTC };
         let template = json!({
-            "sparkVersion": "4.0.1",
-            "type": "Python",
-            "mode": "cluster",
-            "mainApplicationFile": "local:///main.py",
-            "image": "spark",
+            "sparkVersion": "4.0.1", "type": "Python", "mode": "cluster",
+            "mainApplicationFile": "local:///main.py", "image": "spark",
         });
         let mut schedule: ScheduledSparkApplication = serde_json::from_value(json!({
             "metadata": {"name": "pi", "namespace": "default", "uid": "uid", "annotations": self.annotations},
-            "spec": {"schedule": "", "template": template},
-            "status": self.status,
+            "spec": {"schedule": "", "template": template}, "status": self.status,
         }))
         .unwrap();
         schedule.metadata.creation_timestamp = Some(Time(self.created));

@@ -95,8 +95,7 @@ fn the_exit_of_its_container_counts_and_a_pod_that_somebody_deletes_has_not_fail
     let state = |status: Value, deleted: bool| {
         let mut pod = json!({
             "metadata": {"name": "pi-1-submission", "labels": {"spark-role": "submission"}},
-            "spec": {"containers": [{"name": "istio-proxy"}, {"name": "spark-submit"}]},
-            "status": status,
+            "spec": {"containers": [{"name": "istio-proxy"}, {"name": "spark-submit"}]}, "status": status,
         });
         if deleted {
             pod["metadata"]["deletionTimestamp"] = "2026-11-23T08:00:00Z".into();

@@ -144,12 +144,8 @@ mod tests {
     #[test]
     fn an_empty_spec_gets_what_kubeflow_gives_it() {
         let expected = json!({
-            "type": "Scala",
-            "sparkVersion": "",
-            "mode": "cluster",
-            "mainApplicationFile": "",
-            "driver": {"cores": 1, "memory": "1g"},
-            "executor": {"cores": 1, "memory": "1g", "instances": 1},
+            "type": "Scala", "sparkVersion": "", "mode": "cluster", "mainApplicationFile": "",
+            "driver": {"cores": 1, "memory": "1g"}, "executor": {"cores": 1, "memory": "1g", "instances": 1},
             "restartPolicy": {"type": "Never"},
         });
         assert_eq!(defaulted(json!({})), expected);
@@ -171,8 +167,7 @@ mod tests {
             },
             "driver": {"cores": 1, "memory": "1g"},
             "executor": {"memory": "2g", "cores": 1, "wormhole": {"radius": 0}},
-            "dynamicAllocation": {"enabled": true, "shuffleTrackingEnabled": true},
-            "gpu": {}, "volumes": [],
+            "dynamicAllocation": {"enabled": true, "shuffleTrackingEnabled": true}, "gpu": {}, "volumes": [],
         });
         assert_eq!(spec, expected);
         fill_in(spec.as_object_mut().unwrap()).unwrap();
@@ -182,8 +177,7 @@ mod tests {
     #[test]
     fn what_the_user_wrote_stays() {
         let spec = json!({
-            "driver": {"cores": 2, "memory": "2g"},
-            "executor": {"cores": 3, "memory": "3g", "instances": 4},
+            "driver": {"cores": 2, "memory": "2g"}, "executor": {"cores": 3, "memory": "3g", "instances": 4},
             "restartPolicy":
                 {"type": "OnFailure", "onFailureRetryInterval": 7, "onSubmissionFailureRetryInterval": 8},
         });

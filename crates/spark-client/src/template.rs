@@ -208,8 +208,7 @@ mod tests {
         let template = json!({
             "metadata": {"creationTimestamp": null, "labels": {"a/b": null, "n": 1}, "annotations": {}},
             "spec": {
-                "hostAliases": [],
-                "terminationGracePeriodSeconds": 5.0,
+                "hostAliases": [], "terminationGracePeriodSeconds": 5.0,
                 "containers": [{
                     "name": "c", "tty": "True", "resources": {"limits": {"cpu": 1}, "requests": {}},
                     "env": [{"name": "A", "value": 1.5}, {"name": "B", "value": null}, null], "someUnknownField": {"a": [], "b": null},
@@ -221,8 +220,7 @@ mod tests {
         assert_eq!(
             read(&template),
             Ok(json!({
-                "apiVersion": "v1",
-                "metadata": {"labels": {"a/b": null, "n": "1"}},
+                "apiVersion": "v1", "metadata": {"labels": {"a/b": null, "n": "1"}},
                 "spec": {
                     "terminationGracePeriodSeconds": 5,
                     "containers": [{

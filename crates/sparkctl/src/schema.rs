@@ -288,19 +288,13 @@ mod tests {
     #[test]
     fn a_field_is_known_and_of_its_type_and_there_if_it_must_be() {
         let template = json!({
-            "type": "Ruby",
-            "mode": "cluster",
-            "sparkVersion": 4,
-            "sparkConf": {"spark.any": "thing", "spark.number": 1},
-            "nodeSelectr": {"a": "b"},
+            "type": "Ruby", "mode": "cluster", "sparkVersion": 4,
+            "sparkConf": {"spark.any": "thing", "spark.number": 1}, "nodeSelectr": {"a": "b"},
             "mainApplicationFile": null,
             "restartPolicy": {"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 0},
             "driver": {
-                "memroy": "4g",
-                "cores": "one",
-                "labels": {"any": "thing"},
-                "env": [{"name": "A", "valeu": "a"}],
-                "tolerations": [{"key": "a", "operater": "Exists"}],
+                "memroy": "4g", "cores": "one", "labels": {"any": "thing"},
+                "env": [{"name": "A", "valeu": "a"}], "tolerations": [{"key": "a", "operater": "Exists"}],
                 "ports": [{"name": "a", "protocol": "TCP", "containerPort": 1.0}],
             },
         });
@@ -386,8 +380,7 @@ mod tests {
         let port = json!({"servicePort": 1, "servicePortName": "a"});
         let spec = json!({
             "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "x".repeat(300_000), "driver": {}, "executor": {},
-            "driverIngressOptions": vec![port; 101],
-            "arguments": vec!["a"; 10_001],
+            "driverIngressOptions": vec![port; 101], "arguments": vec!["a"; 10_001],
         });
         assert_eq!(
             told(&json!({"kind": "SparkApplication", "metadata": {}, "spec": spec})),

@@ -188,10 +188,8 @@ mod tests {
                 "applicationState": {"state": "FAILED", "errorMessage": "driver container failed with ExitCode: 1, Reason: Error"},
                 "driverInfo": {"podName": "pi-driver", "webUIAddress": "10.0.0.7:4040"},
                 "lastSubmissionAttemptTime": "2026-11-21T11:58:30Z",
-                "terminationTime": "2026-11-21T11:59:00Z",
-                "sparkApplicationId": "spark-1f",
-                "executionAttempts": 2, "submissionAttempts": 2,
-                "executorState": {"e-1": "COMPLETED"},
+                "terminationTime": "2026-11-21T11:59:00Z", "sparkApplicationId": "spark-1f",
+                "executionAttempts": 2, "submissionAttempts": 2, "executorState": {"e-1": "COMPLETED"},
                 "runs": [
                     {"ordinal": 1, "cause": "Created", "state": "FAILED", "reason": "OOMKilled", "exitCode": 137,
                      "submittedTime": "2026-11-21T11:00:00Z", "finishedTime": "2026-11-21T11:02:05Z"},

@@ -175,11 +175,8 @@ fn config(
     let policy = match restart {
         Never => json!({"type": "Never"}),
         OnFailure => json!({
-            "type": "OnFailure",
-            "onFailureRetries": 1,
-            "onFailureRetryInterval": 10,
-            "onSubmissionFailureRetries": 1,
-            "onSubmissionFailureRetryInterval": 10,
+            "type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 10,
+            "onSubmissionFailureRetries": 1, "onSubmissionFailureRetryInterval": 10,
         }),
         Always => json!({"type": "Always"}),
     };

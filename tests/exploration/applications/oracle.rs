@@ -521,11 +521,7 @@ impl Oracle {
         let annotations = if rerun == 0 { json!({}) } else { json!({annotation::RERUN: rerun.to_string()}) };
         let labels = if self.setting.is_queued { json!({label::QUEUE_NAME: "default"}) } else { json!({}) };
         let metadata = json!({
-            "name": "pi",
-            "labels": labels,
-            "namespace": "default",
-            "uid": UID,
-            "generation": generation,
+            "name": "pi", "labels": labels, "namespace": "default", "uid": UID, "generation": generation,
             "annotations": annotations,
         });
         let mut real: SparkApplication =

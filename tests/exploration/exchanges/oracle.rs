@@ -73,14 +73,11 @@ pub struct Oracle {
 impl Oracle {
     pub fn new(mutation: Option<Mutation>) -> Self {
         let application = json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "SparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
             "metadata": {"name": "pi", "namespace": "default", "uid": UID, "generation": 1},
             "spec": template(),
             "status": {
-                "applicationState": {"state": "RUNNING"},
-                "submissionID": RUN,
-                "runOrdinal": 1,
+                "applicationState": {"state": "RUNNING"}, "submissionID": RUN, "runOrdinal": 1,
                 "driverInfo": {"podName": "pi-driver"},
             },
         });

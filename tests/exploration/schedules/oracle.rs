@@ -352,15 +352,10 @@ impl Oracle {
 fn bare(spec: &Value) -> ScheduledSparkApplication {
     let mut object = json!({
         "metadata": {
-            "name": "pi",
-            "namespace": "default",
-            "uid": "6c1f0b5e-0000-4000-8000-000000000001",
+            "name": "pi", "namespace": "default", "uid": "6c1f0b5e-0000-4000-8000-000000000001",
             "creationTimestamp": at(CREATED).to_string(),
         },
-        "spec": {
-            "schedule": "",
-            "template": crate::template(),
-        },
+        "spec": {"schedule": "", "template": crate::template()},
     });
     json_patch::merge(&mut object["spec"], spec);
     serde_json::from_value(object).unwrap()

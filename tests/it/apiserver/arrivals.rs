@@ -97,8 +97,7 @@ async fn pods_arrive(pods: Api<Pod>, lane: usize, pause: Duration, ended: Cancel
         let name = format!("arrival-{lane}-{}", count.pods);
         let pod = serde_json::from_value(json!({
             "metadata": {
-                "name": name,
-                "labels": {"spark-role": "executor"},
+                "name": name, "labels": {"spark-role": "executor"},
                 "annotations": {"sparkoperator.k8s.io/env": r#"[{"name": "ARRIVED", "value": "yes"}]"#},
             },
             "spec": {"containers": [{"name": "spark-kubernetes-executor", "image": "none"}]},

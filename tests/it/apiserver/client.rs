@@ -249,8 +249,7 @@ fn recorded(state: State) -> Value {
 
 fn failed(generation: i64) -> Value {
     json!({
-        "applicationState": {"state": "FAILED", "errorMessage": "out of luck"},
-        "driverInfo": {},
+        "applicationState": {"state": "FAILED", "errorMessage": "out of luck"}, "driverInfo": {},
         "observedGeneration": generation,
     })
 }

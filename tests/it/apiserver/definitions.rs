@@ -131,10 +131,8 @@ pub(super) async fn an_object_as_kubeflow_stores_it(namespace: &Namespace) -> Va
         "driverInfo": {"podName": "everything-driver", "webUIServiceName": "everything-ui-svc"},
         "executionAttempts": 1,
         "executorState": {"everything-exec-1": "RUNNING", "everything-exec-2": "COMPLETED"},
-        "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z",
-        "sparkApplicationId": "spark-0123456789abcdef",
-        "submissionAttempts": 2,
-        "submissionID": "3f1c2f0e-0000-4000-8000-000000000001",
+        "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z", "sparkApplicationId": "spark-0123456789abcdef",
+        "submissionAttempts": 2, "submissionID": "3f1c2f0e-0000-4000-8000-000000000001",
         "terminationTime": null,
     });
     namespace.apply(&written);

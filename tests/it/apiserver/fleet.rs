@@ -83,12 +83,8 @@ async fn make_one(namespace: &Namespace, name: &str, state: &str) {
     let driver = format!("{name}-driver");
     let mut status = json!({
         "applicationState": {"state": state},
-        "submissionID": format!("11111111-1111-5111-8111-{:0>12}", name.len()),
-        "submissionAttempts": 1,
-        "executionAttempts": 1,
-        "runOrdinal": 1,
-        "observedGeneration": 1,
-        "driverInfo": {"podName": driver},
+        "submissionID": format!("11111111-1111-5111-8111-{:0>12}", name.len()), "submissionAttempts": 1,
+        "executionAttempts": 1, "runOrdinal": 1, "observedGeneration": 1, "driverInfo": {"podName": driver},
         "lastSubmissionAttemptTime": "2026-01-01T00:00:00Z",
     });
     let seen = if matches!(state, "COMPLETED" | "FAILED") {
@@ -96,14 +92,12 @@ async fn make_one(namespace: &Namespace, name: &str, state: &str) {
         Driver::Unseen
     } else {
         let labels = json!({
-            "spark-role": "driver",
-            "sparkoperator.k8s.io/app-name": name,
+            "spark-role": "driver", "sparkoperator.k8s.io/app-name": name,
             "sparkoperator.k8s.io/launched-by-spark-operator": "true",
             "sparkoperator.k8s.io/submission-id": status["submissionID"],
         });
         let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": driver, "labels": labels, "ownerReferences": owned_by(&made)},
             "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
         });

@@ -146,13 +146,9 @@ async fn shows(certificates: &Certificates) {
 /// Writes the Secret as cert-manager does.
 fn issue(certificates: &Certificates) {
     let secret = json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": SECRET},
-        "type": "kubernetes.io/tls",
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET}, "type": "kubernetes.io/tls",
         "stringData": {
-            "ca.crt": certificates.ca_certificate,
-            "tls.crt": certificates.certificate,
+            "ca.crt": certificates.ca_certificate, "tls.crt": certificates.certificate,
             "tls.key": certificates.key,
         },
     });

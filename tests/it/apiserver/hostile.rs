@@ -65,22 +65,19 @@ fn poison(namespace: &Namespace, when: &str) {
             json!({"name": format!("{when}-{how}"), "labels": labels, "managedFields": [managed]})
         };
         let service = json!({
-            "apiVersion": "v1",
-            "kind": "Service",
+            "apiVersion": "v1", "kind": "Service",
             "metadata": metadata(json!({"sparkoperator.k8s.io/created-by-spark-operator": "true"})),
             "spec": {"ports": [{"port": 1}]},
         });
         create_unchecked::<Service>(name, &service);
         let ingress = json!({
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "Ingress",
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
             "metadata": metadata(json!({"sparkoperator.k8s.io/submission-id": "none"})),
             "spec": {"defaultBackend": {"service": {"name": "none", "port": {"number": 1}}}},
         });
         create_unchecked::<Ingress>(name, &ingress);
         let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": metadata(json!({
                 "sparkoperator.k8s.io/launched-by-spark-operator": "true",
                 "sparkoperator.k8s.io/app-name": "none",
@@ -92,8 +89,7 @@ fn poison(namespace: &Namespace, when: &str) {
         odd["metadata"] = metadata(json!({}));
         create_unchecked::<SparkApplication>(name, &odd);
         let schedule = json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "ScheduledSparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
             "metadata": metadata(json!({})),
             "spec": {"schedule": "@yearly", "template": application("none")["spec"]},
         });
@@ -125,8 +121,7 @@ fn poison(namespace: &Namespace, when: &str) {
     let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 200_000]}});
     for i in 0..2 {
         let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": format!("{when}-broad-{i}"), "labels": labels},
             "spec": {"containers": [{"name": "none", "image": "none"}], "volumes": [sources]},
         });

@@ -58,19 +58,12 @@ pub(crate) const CANNOT_MOUNT: &str =
 /// Reports that a volume of `pod` cannot be mounted; kubelets report this only by an event.
 pub(crate) async fn cannot_mount(namespace: &Namespace, pod: &str) {
     let event = json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": format!("{pod}.1")},
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{pod}.1")},
         "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": pod,
-            "namespace": namespace.name,
+            "apiVersion": "v1", "kind": "Pod", "name": pod, "namespace": namespace.name,
             "uid": namespace.pod(pod).await.unwrap()["metadata"]["uid"],
         },
-        "reason": "FailedMount",
-        "type": "Warning",
-        "message": CANNOT_MOUNT,
+        "reason": "FailedMount", "type": "Warning", "message": CANNOT_MOUNT,
         "lastTimestamp": "2026-01-01T00:00:00Z",
     });
     namespace.create::<Event>(&event).await;

@@ -11,8 +11,7 @@ async fn an_application_is_submitted_followed_and_completed() {
     let [mut config_map, mut application]: [Value; 2] =
         serde_saphyr::from_multiple(&file).unwrap().try_into().unwrap();
     let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
-        "topologyKey": "kubernetes.io/hostname",
-        "labelSelector": {"matchLabels": {"team": "data"}},
+        "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"team": "data"}},
     }]}});
     let toleration = json!({"key": "dedicated", "operator": "Exists"});
     for object in [&mut config_map, &mut application] {
@@ -63,25 +62,16 @@ async fn an_application_is_submitted_followed_and_completed() {
         json!({
             "applicationState": {"state": "SUBMITTED"},
             "driverInfo": {
-                "podName": "spark-pi-configmap-driver",
-                "webUIServiceName": "spark-pi-configmap-ui-svc",
-                "webUIPort": 4040,
-                "webUIAddress": status["driverInfo"]["webUIAddress"],
+                "podName": "spark-pi-configmap-driver", "webUIServiceName": "spark-pi-configmap-ui-svc",
+                "webUIPort": 4040, "webUIAddress": status["driverInfo"]["webUIAddress"],
             },
-            "executionAttempts": 1,
-            "submissionAttempts": 1,
-            "submissionID": id,
-            "sparkApplicationId": driver["metadata"]["labels"]["spark-app-selector"],
-            "runOrdinal": 1,
-            "observedGeneration": 1,
-            "specHash": status["specHash"],
+            "executionAttempts": 1, "submissionAttempts": 1, "submissionID": id,
+            "sparkApplicationId": driver["metadata"]["labels"]["spark-app-selector"], "runOrdinal": 1,
+            "observedGeneration": 1, "specHash": status["specHash"],
             "lastSubmissionAttemptTime": status["lastSubmissionAttemptTime"],
             "runs": [{
-                "ordinal": 1,
-                "cause": "Created",
-                "operator": "spark-operator/spark-operator",
-                "submissionID": id,
-                "submittedTime": status["lastSubmissionAttemptTime"],
+                "ordinal": 1, "cause": "Created", "operator": "spark-operator/spark-operator",
+                "submissionID": id, "submittedTime": status["lastSubmissionAttemptTime"],
             }],
             "conditions": status["conditions"],
         })

@@ -110,16 +110,13 @@ impl Tenants {
         }
         // No server listens at this URL.
         let webhook = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": BROKEN},
             "webhooks": [{
-                "name": "broken.example.com",
-                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "name": "broken.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"},
                 "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": BROKEN}},
-                "sideEffects": "None",
-                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None", "admissionReviewVersions": ["v1"],
             }],
         });
         calls::applied(&client, &webhook, None).await;

@@ -249,9 +249,7 @@ impl Namespace {
         };
         // The pod that ends the history has no labels, so that neither operators nor webhooks see it.
         let now = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"generateName": "now-"},
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "now-"},
             "spec": {"schedulerName": "none", "containers": [{"name": "none", "image": "none"}]},
         });
         let now = self.create::<Pod>(&now).await;

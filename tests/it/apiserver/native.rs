@@ -138,9 +138,7 @@ async fn what_cannot_be_submitted_natively_is_refused_or_left_to_spark_submit_an
 
 async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left(namespace: &Namespace) {
     let quota = json!({
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "few", "namespace": namespace.name},
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": namespace.name},
         "spec": {"hard": {"pods": "0"}},
     });
     namespace.apply(&quota);

@@ -124,12 +124,9 @@ fn configure(kind: &str, name: &str, namespace: &str, reviewer: &Reviewer) {
     };
     let ours = ["sparkapplications", "scheduledsparkapplications"];
     let configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": name},
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
         "webhooks": [{
-            "name": format!("{path}.{name}.example.com"),
-            "admissionReviewVersions": ["v1"],
+            "name": format!("{path}.{name}.example.com"), "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "clientConfig": {"url": format!("https://{address}/{path}"), "caBundle": ca},
             "rules": [rule("", "v1", &["pods"]), rule("sparkoperator.k8s.io", "v1beta2", &ours)],

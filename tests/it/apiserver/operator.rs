@@ -189,11 +189,9 @@ impl Operator {
         .await;
         // The API server may learn of a new caBundle only a moment after the operator is ready.
         let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": "trust",
-                "labels": {"spark-role": "driver"},
+                "name": "trust", "labels": {"spark-role": "driver"},
                 "annotations": {"sparkoperator.k8s.io/env": "[]"},
             },
             "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},

@@ -55,8 +55,7 @@ async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_ser
     namespace.apply(&submitted);
     for name in ["nightly-bug", "nightly"] {
         namespace.apply(&json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "ScheduledSparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
             "metadata": {"name": name},
             "spec": {"schedule": "@yearly", "template": application(name)["spec"]},
         }));

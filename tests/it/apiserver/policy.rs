@@ -13,9 +13,7 @@ impl AdmissionPolicy {
         binding["policyName"] = json!(name);
         let objects = [(kind.to_owned(), spec), (format!("{kind}Binding"), &binding)].map(|(kind, spec)| {
             json!({
-                "apiVersion": "admissionregistration.k8s.io/v1",
-                "kind": kind,
-                "metadata": {"name": name},
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
                 "spec": spec,
             })
         });
@@ -68,9 +66,7 @@ pub(super) async fn no_pods(namespace: &Namespace, role: &str, why: &str) -> Adm
     let is_none =
         format!("!has({labels}) || !('spark-role' in {labels}) || {labels}['spark-role'] != '{role}'");
     let refused = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "refused", "labels": {"spark-role": role}},
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "refused", "labels": {"spark-role": role}},
         "spec": {"containers": [{"name": "spark", "image": "none"}]},
     });
     AdmissionPolicy::refusing(namespace, "no-pods", &created_pods(), &is_none, why, &refused).await

@@ -474,13 +474,8 @@ fn refusal(status: StatusCode) -> Answer {
         _ => "InternalError",
     };
     let body = json!({
-        "apiVersion": "v1",
-        "kind": "Status",
-        "metadata": {},
-        "status": "Failure",
-        "message": "made up by a test",
-        "reason": reason,
-        "code": status.as_u16(),
+        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "message": "made up by a test", "reason": reason, "code": status.as_u16(),
     });
     let mut response = Response::new(Either::Right(Full::from(body.to_string())));
     *response.status_mut() = status;

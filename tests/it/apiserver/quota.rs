@@ -66,8 +66,7 @@ async fn an_application_is_refused_if_there_is_no_room_for_it(
     assert!(refused.contains(&format!("{DENIED}{no_room}")), "{refused}");
     // The applications of a schedule are reviewed when they are created.
     let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "nightly"},
         "spec": {"schedule": "@daily", "template": of_executors(100)["spec"]},
     });

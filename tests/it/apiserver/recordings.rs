@@ -33,8 +33,7 @@ async fn the_recorded_reviews_are_what_the_api_server_sends() {
     kubectl_with(&dry, &["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"]);
     let template = pi["spec"].clone();
     apply(&json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "nightly"},
         "spec": {"schedule": "CRON_TZ=Europe/Berlin 30 2 * * *", "concurrencyPolicy": "Forbid", "template": template},
     }));
@@ -69,12 +68,10 @@ fn typical() -> Value {
     let mut pi = application("pi");
     let mount = json!({"name": "scratch", "mountPath": "/scratch"});
     let pod = json!({
-        "env": [{"name": "COLOUR", "value": "blue"}],
-        "volumeMounts": [mount],
+        "env": [{"name": "COLOUR", "value": "blue"}], "volumeMounts": [mount],
         "configMaps": [{"name": "settings", "path": "/etc/settings"}],
         "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
-        "nodeSelector": {"pool": "spark"},
-        "memoryLimit": "2Gi",
+        "nodeSelector": {"pool": "spark"}, "memoryLimit": "2Gi",
         "securityContext": {"runAsUser": 185, "allowPrivilegeEscalation": false},
     });
     pi["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {"sizeLimit": "1024Mi"}}]);
@@ -86,11 +83,9 @@ fn typical() -> Value {
 
 fn driver_without_spark() -> Value {
     json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
+        "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "labels": {"spark-role": "driver"},
-            "annotations": {"sparkoperator.k8s.io/host-network": "true"},
+            "labels": {"spark-role": "driver"}, "annotations": {"sparkoperator.k8s.io/host-network": "true"},
         },
         "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "docker.io/apache/spark:4.0.1"}]},
     })

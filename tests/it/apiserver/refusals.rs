@@ -39,8 +39,7 @@ async fn what_can_never_work_is_refused_with_everything_that_is_wrong(namespace:
     assert_eq!(namespace.list::<api::SparkApplication>().await, Vec::<Value>::new());
 
     let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "never"},
         "spec": {"schedule": "61 * * * *", "timeZone": "Mars/Olympus", "template": application("never")["spec"]},
     });

@@ -218,8 +218,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
         assert!(refused.trim_end().ends_with(&why), "{refused}");
     }
     let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "nightly"},
         "spec": {"schedule": "@every 1h", "template": at("x", "login.example.com")["spec"]},
     });

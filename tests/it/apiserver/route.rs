@@ -21,9 +21,7 @@ impl Route {
     pub(crate) fn service(port: u16) -> Self {
         delete_service();
         let service = json!({
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": SERVICE, "namespace": NAMESPACE},
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE},
             "spec": {"type": "ExternalName", "externalName": "localhost"},
         });
         kubectl_with(&service, &["create", "-f", "-"]);

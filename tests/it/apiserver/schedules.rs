@@ -46,11 +46,8 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     assert_eq!(
         metadata["ownerReferences"],
         json!([{
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "ScheduledSparkApplication",
-            "name": "often",
-            "uid": made["metadata"]["uid"],
-            "blockOwnerDeletion": true,
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
+            "name": "often", "uid": made["metadata"]["uid"], "blockOwnerDeletion": true,
         }])
     );
     assert_eq!(first["spec"]["mainClass"], wanted["spec"]["template"]["mainClass"]);
@@ -260,10 +257,8 @@ fn schedule(name: &str, spec: &Value) -> Value {
     // A driver that does not exist is not waited for.
     template["restartPolicy"] = json!({"type": "Never"});
     let mut schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
-        "metadata": {"name": name},
-        "spec": {"schedule": format!("@every {PERIOD}s"), "template": template},
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
+        "metadata": {"name": name}, "spec": {"schedule": format!("@every {PERIOD}s"), "template": template},
     });
     json_patch::merge(&mut schedule["spec"], spec);
     schedule

@@ -30,11 +30,8 @@ impl<'n> Executors<'n> {
         labels["spark-role"] = json!("executor");
         labels["spark-app-selector"] = json!(properties["spark.app.id"]);
         pod["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": driver["metadata"]["name"],
-            "uid": driver["metadata"]["uid"],
-            "controller": true,
+            "apiVersion": "v1", "kind": "Pod", "name": driver["metadata"]["name"],
+            "uid": driver["metadata"]["uid"], "controller": true,
         }]);
         let container = &mut pod["spec"]["containers"][0];
         container["image"] = json!(properties["spark.kubernetes.executor.container.image"]);

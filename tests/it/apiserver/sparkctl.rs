@@ -15,9 +15,7 @@ async fn list_shows_state_and_ages_and_diff_what_would_change() {
     namespace.apply(&application("pi"));
     let created = namespace.application("pi").await["metadata"]["creationTimestamp"].take();
     let status = json!({
-        "applicationState": {"state": "RUNNING"},
-        "driverInfo": {},
-        "lastSubmissionAttemptTime": created,
+        "applicationState": {"state": "RUNNING"}, "driverInfo": {}, "lastSubmissionAttemptTime": created,
     });
     namespace.patch_status::<SparkApplication>("pi", &status).await;
     let (table, complaints) = sparkctl(&["-n", "sparkctl", "list"]);

@@ -158,9 +158,7 @@ async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_se
     namespace: &Namespace,
 ) {
     namespace.apply(&json!({
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "little"},
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "little"},
         "spec": {"hard": {"requests.memory": "512Mi"}},
     }));
     let little = json!({"hard": {"requests.memory": "512Mi"}, "used": {"requests.memory": "0"}});

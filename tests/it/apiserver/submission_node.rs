@@ -253,9 +253,7 @@ impl Kubelet {
         let _place = self.room.acquire().await.expect("this semaphore is never closed");
         let name = pod.name_any();
         let binding = json!({
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": name},
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
             "target": {"apiVersion": "v1", "kind": "Node", "name": "submission-node"},
         });
         let to_us = PostParams::default();

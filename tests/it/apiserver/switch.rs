@@ -180,12 +180,10 @@ const POD_MONITORS: &str = "podmonitors.monitoring.coreos.com";
 async fn pod_monitors_are_known() {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": POD_MONITORS},
         "spec": {
-            "group": "monitoring.coreos.com",
-            "scope": "Namespaced",
+            "group": "monitoring.coreos.com", "scope": "Namespaced",
             "names": {"kind": "PodMonitor", "plural": "podmonitors"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
         },

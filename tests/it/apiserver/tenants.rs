@@ -146,8 +146,7 @@ async fn a_pod_is_no_executor_by_its_labels_alone(namespace: &Namespace) {
             "metadata": {"name": name, "labels": {
                 "sparkoperator.k8s.io/app-name": application,
                 "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-                "sparkoperator.k8s.io/submission-id": submission_id,
-                "spark-role": "executor",
+                "sparkoperator.k8s.io/submission-id": submission_id, "spark-role": "executor",
             }},
             "spec": {"containers": [{"name": "none", "image": "none"}]},
         })
@@ -209,9 +208,7 @@ fn mixing() -> Value {
 
 fn scheduled(application: &Value) -> Value {
     json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "scheduled"},
-        "spec": {"schedule": "@every 1s", "template": application["spec"]},
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "scheduled"}, "spec": {"schedule": "@every 1s", "template": application["spec"]},
     })
 }

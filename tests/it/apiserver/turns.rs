@@ -29,9 +29,7 @@ async fn every_application_has_its_turn_under_a_load_that_does_not_end() {
         namespace.create::<SparkApplication>(&application(name)).await;
         // The driver does not exist yet, so the operator looks for it in each reconcile.
         let submitted = json!({
-            "applicationState": {"state": "SUBMITTED"},
-            "driverInfo": {},
-            "submissionID": name,
+            "applicationState": {"state": "SUBMITTED"}, "driverInfo": {}, "submissionID": name,
             "lastSubmissionAttemptTime": now().to_string(),
         });
         namespace.patch_status::<SparkApplication>(name, &submitted).await;

@@ -96,8 +96,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
     assert!(namespace.get::<ConfigMap>("lost-hadoop-config").await.is_none());
 
     let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "nightly"},
         "spec": {"schedule": "@yearly", "suspend": true, "template": {
             "type": "Python", "sparkVersion": "4.0.1", "image": "spark", "mainApplicationFile": "main.jar",

@@ -313,21 +313,15 @@ async fn status_and_event_tell_what_has_happened() {
     assert_eq!(does(&["event", "pi"], ""), "No events.\n");
     let status = json!({
         "applicationState": {"state": "FAILED", "errorMessage": "driver container failed with ExitCode: 1"},
-        "driverInfo": {"podName": "pi-driver"},
-        "executorState": {"e-1": "COMPLETED", "e-2": "FAILED"},
+        "driverInfo": {"podName": "pi-driver"}, "executorState": {"e-1": "COMPLETED", "e-2": "FAILED"},
         "runs": [{"ordinal": 1, "cause": "Created", "state": "FAILED", "reason": "Error", "exitCode": 1}],
     });
     namespace.patch_status::<SparkApplication>("pi", &status).await;
     let pi = namespace.application("pi").await;
     let event = json!({
-        "metadata": {"name": "pi.1", "namespace": "verbs"},
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "action": "Follow",
-        "reason": "SparkApplicationFailed",
-        "note": "it has failed",
-        "type": "Warning",
-        "reportingController": "test",
-        "reportingInstance": "test",
+        "metadata": {"name": "pi.1", "namespace": "verbs"}, "eventTime": "2026-01-01T00:00:00.000000Z",
+        "action": "Follow", "reason": "SparkApplicationFailed", "note": "it has failed", "type": "Warning",
+        "reportingController": "test", "reportingInstance": "test",
         "regarding": {
             "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
             "name": "pi", "namespace": "verbs", "uid": pi["metadata"]["uid"],
@@ -537,8 +531,7 @@ async fn what_may_have_made_something_is_not_sent_again() {
 
 fn nightly() -> Value {
     json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "nightly", "namespace": "verbs"},
         "spec": {"schedule": "@yearly", "template": application("x")["spec"]},
     })

@@ -142,15 +142,10 @@ async fn event(namespace: &Namespace, application: &Value, reason: &str) {
     let name = application["metadata"]["name"].as_str().unwrap();
     let owner = &owned_by(application)[0];
     let event = json!({
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
+        "apiVersion": "events.k8s.io/v1", "kind": "Event",
         "metadata": {"name": format!("{name}.{}", reason.to_lowercase())},
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "type": "Normal",
-        "reason": reason,
-        "action": "Submit",
-        "note": format!("SparkApplication {name} was submitted"),
-        "reportingController": "bench",
+        "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal", "reason": reason, "action": "Submit",
+        "note": format!("SparkApplication {name} was submitted"), "reportingController": "bench",
         "reportingInstance": "bench",
         "regarding": {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": name, "uid": owner["uid"], "namespace": namespace.name},
     });

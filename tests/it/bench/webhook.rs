@@ -148,17 +148,14 @@ fn typical_spec() -> Value {
         ("spark.kubernetes.allocation.batch.size", "10"),
     ];
     json!({
-        "image": "registry.example.com/spark:4.0.1",
-        "imagePullSecrets": ["registry"],
-        "mainClass": "com.example.Etl",
-        "mainApplicationFile": "local:///opt/app/etl.jar",
+        "image": "registry.example.com/spark:4.0.1", "imagePullSecrets": ["registry"],
+        "mainClass": "com.example.Etl", "mainApplicationFile": "local:///opt/app/etl.jar",
         "arguments": ["--date", "2026-01-01", "--input", "s3a://data/in"],
         "sparkConf": conf.into_iter().collect::<BTreeMap<_, _>>(),
         "deps": {"packages": ["org.apache.hadoop:hadoop-aws:3.4.1"]},
         "volumes": [{"name": "scratch", "emptyDir": {}}, {"name": "spark-local-dir-1", "emptyDir": {"sizeLimit": "50Gi"}}],
         "restartPolicy": {"type": "OnFailure", "onFailureRetries": 3, "onFailureRetryInterval": 10},
-        "dynamicAllocation": {"enabled": true, "minExecutors": 1, "maxExecutors": 20},
-        "driver": pod,
+        "dynamicAllocation": {"enabled": true, "minExecutors": 1, "maxExecutors": 20}, "driver": pod,
         "executor": pod,
     })
 }
@@ -170,10 +167,8 @@ fn application_review(spec: &Value) -> Bytes {
     });
     json_patch::merge(&mut whole, spec);
     let mut review = review(&json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "SparkApplication",
-        "metadata": {"name": "etl", "namespace": "default"},
-        "spec": whole,
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+        "metadata": {"name": "etl", "namespace": "default"}, "spec": whole,
     }));
     review["request"]["kind"] =
         json!({"group": "sparkoperator.k8s.io", "version": "v1beta2", "kind": "SparkApplication"});
@@ -213,8 +208,7 @@ fn typical_review() -> Bytes {
         "volume-mounts": r#"[{"name": "scratch", "mountPath": "/scratch"}]"#,
         "node-selector": r#"{"pool": "spark"}"#,
         "tolerations": r#"[{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]"#,
-        "memory-limit": "2Gi",
-        "security-context": r#"{"runAsUser": 185, "allowPrivilegeEscalation": false}"#,
+        "memory-limit": "2Gi", "security-context": r#"{"runAsUser": 185, "allowPrivilegeEscalation": false}"#,
     }));
     Bytes::from(review(&pod).to_string())
 }

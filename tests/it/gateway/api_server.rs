@@ -31,11 +31,9 @@ struct Stored {
 /// Returns a SparkConnect.
 pub(crate) fn object(name: &str, created: &str, status: &Value) -> Value {
     json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1",
-        "kind": "SparkConnect",
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
         "metadata": {"name": name, "namespace": "team", "uid": name, "creationTimestamp": created},
-        "spec": {"sparkVersion": "4.0.1"},
-        "status": status,
+        "spec": {"sparkVersion": "4.0.1"}, "status": status,
     })
 }
 

@@ -124,32 +124,24 @@ fn running_under_kubeflow(name: &str) -> Value {
     kubectl_with(&job, &["create", "-f", "-"]);
     let job = application(name);
     let driver = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
+        "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": format!("{name}-driver"),
-            "namespace": "default",
+            "name": format!("{name}-driver"), "namespace": "default",
             "labels": {
-                "spark-role": "driver",
-                "sparkoperator.k8s.io/app-name": name,
+                "spark-role": "driver", "sparkoperator.k8s.io/app-name": name,
                 "sparkoperator.k8s.io/launched-by-spark-operator": "true",
                 "sparkoperator.k8s.io/submission-id": id,
             },
             "ownerReferences": [{
-                "apiVersion": "sparkoperator.k8s.io/v1beta2",
-                "kind": "SparkApplication",
-                "name": name,
-                "uid": job["metadata"]["uid"],
-                "controller": true,
+                "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "name": name,
+                "uid": job["metadata"]["uid"], "controller": true,
             }],
         },
         "spec": {
             "terminationGracePeriodSeconds": 1,
             "containers": [{
-                "name": "spark-kubernetes-driver",
-                "image": "docker.io/library/busybox:stable",
-                "imagePullPolicy": "IfNotPresent",
-                "command": ["sleep", "infinity"],
+                "name": "spark-kubernetes-driver", "image": "docker.io/library/busybox:stable",
+                "imagePullPolicy": "IfNotPresent", "command": ["sleep", "infinity"],
             }],
         },
     });
@@ -157,13 +149,9 @@ fn running_under_kubeflow(name: &str) -> Value {
     let pod = format!("pod/{name}-driver");
     kubectl(&["wait", &pod, "--for=condition=Ready", "--timeout=120s"]);
     let status = json!({"status": {
-        "applicationState": {"state": "RUNNING"},
-        "driverInfo": {"podName": format!("{name}-driver")},
-        "executionAttempts": 1,
-        "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z",
-        "sparkApplicationId": "spark-0123456789abcdef",
-        "submissionAttempts": 1,
-        "submissionID": id,
+        "applicationState": {"state": "RUNNING"}, "driverInfo": {"podName": format!("{name}-driver")},
+        "executionAttempts": 1, "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z",
+        "sparkApplicationId": "spark-0123456789abcdef", "submissionAttempts": 1, "submissionID": id,
     }});
     kubectl(&[
         "patch",

@@ -77,12 +77,10 @@ fn replicas(deployment: &str) -> String {
 fn deployment(name: &str) -> Value {
     let labels = json!({"app.kubernetes.io/instance": "spark-operator", "app.kubernetes.io/component": name});
     json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
+        "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": "spark-operator"},
         "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
+            "replicas": 1, "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {"containers": [{"name": name, "image": "ghcr.io/kubeflow/spark-operator/controller:2.4.0"}]},
@@ -100,17 +98,14 @@ impl WebhookService {
     fn like_kubeflows() -> Self {
         delete_service();
         let labels = json!({
-            "app.kubernetes.io/name": "spark-operator",
-            "app.kubernetes.io/instance": "spark-operator",
+            "app.kubernetes.io/name": "spark-operator", "app.kubernetes.io/instance": "spark-operator",
             "app.kubernetes.io/component": "webhook",
         });
         let service = json!({
-            "apiVersion": "v1",
-            "kind": "Service",
+            "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": SERVICE, "namespace": "spark-operator"},
             "spec": {
-                "selector": labels,
-                "ports": [{"name": "webhook", "port": 9443, "targetPort": "webhook"}],
+                "selector": labels, "ports": [{"name": "webhook", "port": 9443, "targetPort": "webhook"}],
             },
         });
         kubectl_with(&service, &["create", "-f", "-"]);

@@ -213,9 +213,7 @@ pub(crate) fn refusing(role: &str, name: &str) -> AdmissionPolicy {
         json!({"validationActions": ["Deny"]}),
     );
     let refused = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": labels},
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
         "spec": {"containers": [{"name": "a", "image": "a"}]},
     });
     until("the policy holds", || {

@@ -195,9 +195,7 @@ fn make_job(name: &str, file: &str) {
     let file = Path::new(file);
     let program = fs::read_to_string(file).unwrap();
     let job = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default"},
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
         "data": {file.file_name().unwrap().to_str().unwrap(): program},
     });
     apply(&job);

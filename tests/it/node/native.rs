@@ -125,19 +125,13 @@ pub(crate) fn python_job(name: &str, config_map: &str, file: &str) -> Value {
     executor["instances"] = json!(1);
     executor["env"] = json!([{"name": "COLOUR", "value": "green"}]);
     json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "SparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
         "metadata": {"name": name, "namespace": "default"},
         "spec": {
-            "type": "Python",
-            "pythonVersion": "3",
-            "mode": "cluster",
-            "sparkVersion": spark_version(),
-            "image": image(),
-            "imagePullPolicy": "IfNotPresent",
+            "type": "Python", "pythonVersion": "3", "mode": "cluster", "sparkVersion": spark_version(),
+            "image": image(), "imagePullPolicy": "IfNotPresent",
             "mainApplicationFile": "local:///opt/job/job.py",
-            "volumes": [{"name": "job", "configMap": {"name": config_map}}],
-            "driver": driver,
+            "volumes": [{"name": "job", "configMap": {"name": config_map}}], "driver": driver,
             "executor": executor,
         },
     })

@@ -20,8 +20,7 @@ fn code_that_takes_part_in_the_submission_and_files_that_it_sends_are_those_of_t
     let mut job = python_job(name, "submission-job", JOB);
     job["spec"]["sparkConf"] = json!({
         "spark.kubernetes.driver.pod.featureSteps": "org.apache.spark.examples.NotesSubmitter",
-        "spark.kubernetes.kerberos.krb5.path": TOKEN,
-        "spark.files": format!("file://{TOKEN}"),
+        "spark.kubernetes.kerberos.krb5.path": TOKEN, "spark.files": format!("file://{TOKEN}"),
         "spark.kubernetes.file.upload.path": format!("{}/loot", store.url),
     });
     job["spec"]["driver"]["env"] =

@@ -177,9 +177,7 @@ fn make_certificate() {
     let made =
         Certificates::generate(&["default.example.com".to_owned()], BEGINNING.parse().unwrap()).unwrap();
     let secret = json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "kubernetes.io/tls",
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
         "metadata": {"name": "example-com", "namespace": "default"},
         "stringData": {"tls.crt": made.certificate, "tls.key": made.key},
     });

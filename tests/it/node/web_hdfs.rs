@@ -103,18 +103,9 @@ async fn answer(
 
 fn status(content: Option<&Bytes>) -> Value {
     json!({
-        "accessTime": 0,
-        "blockSize": 128 << 20,
-        "childrenNum": 0,
-        "fileId": 1,
-        "group": "store",
-        "length": content.map_or(0, Bytes::len),
-        "modificationTime": 0,
-        "owner": "store",
-        "pathSuffix": "",
-        "permission": "755",
-        "replication": 1,
-        "storagePolicy": 0,
+        "accessTime": 0, "blockSize": 128 << 20, "childrenNum": 0, "fileId": 1, "group": "store",
+        "length": content.map_or(0, Bytes::len), "modificationTime": 0, "owner": "store", "pathSuffix": "",
+        "permission": "755", "replication": 1, "storagePolicy": 0,
         "type": if content.is_some() { "FILE" } else { "DIRECTORY" },
     })
 }

@@ -56,9 +56,7 @@ async fn an_operator_stays_alive_after_a_driver_has_waited_for_its_image() {
     let creating = json!({
         "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
         "containerStatuses": [{
-            "name": "spark-kubernetes-driver",
-            "image": "",
-            "imageID": "",
+            "name": "spark-kubernetes-driver", "image": "", "imageID": "",
             "state": {"waiting": {"reason": "ContainerCreating"}},
         }],
     });

@@ -136,8 +136,7 @@ fn memory_of(name: &str, role: &str) -> Vec<String> {
 
 fn defaults_of_the_administrator() -> Value {
     json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
+        "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": DEFAULTS, "namespace": "spark-operator"},
         "data": {"spark-defaults.conf": "spark.executor.memoryOverhead 300m\n"},
     })
@@ -152,8 +151,7 @@ fn enlarge_executors_of(name: &str) -> AdmissionPolicy {
     let labels = json!({"spark-role": "executor", "sparkoperator.k8s.io/app-name": name});
     let spec = json!({
         "matchConstraints": {"resourceRules": [created_pods()], "objectSelector": {"matchLabels": labels}},
-        "failurePolicy": "Fail",
-        "reinvocationPolicy": "IfNeeded",
+        "failurePolicy": "Fail", "reinvocationPolicy": "IfNeeded",
         "mutations": [{
             "patchType": "JSONPatch",
             "jsonPatch": {"expression": format!("[{}, {}]", replace("requests"), replace("limits"))},

@@ -126,8 +126,7 @@ fn applications() -> Vec<Value> {
 fn schedules() -> Vec<Value> {
     let schedule = |i: usize| {
         json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "ScheduledSparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
             "metadata": {"name": format!("busy-{i}")},
             "spec": {"schedule": "@every 1s", "concurrencyPolicy": "Allow", "template": application("busy")["spec"]},
         })
@@ -149,8 +148,7 @@ fn exposed() -> Vec<Value> {
 fn connects() -> Vec<Value> {
     let connect = |i: usize| {
         json!({
-            "apiVersion": "sparkoperator.k8s.io/v1alpha1",
-            "kind": "SparkConnect",
+            "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
             "metadata": {"name": format!("busy-{i}")},
             "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
         })
@@ -163,8 +161,7 @@ fn poison() -> Vec<Value> {
     let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 100_000]}});
     let pod = |i: usize| {
         json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": format!("busy-{i}"), "labels": {
                 "sparkoperator.k8s.io/launched-by-spark-operator": "true",
                 "sparkoperator.k8s.io/app-name": format!("busy-{i}"),

@@ -96,10 +96,8 @@ async fn files_of_this_machine_go_to_s3_and_lists_keep_their_order() {
         "main.py",
         &json!({
             "jars": ["s3a://other/first.jar", format!("file://{}", odd.replace(' ', "%20")), "local:///opt/last.jar"],
-            "files": ["empty#name", "https://example.com/f"],
-            "pyFiles": ["./main.py"],
-            "archives": ["env.tar.gz#environment"],
-            "packages": ["group:artifact:1"],
+            "files": ["empty#name", "https://example.com/f"], "pyFiles": ["./main.py"],
+            "archives": ["env.tar.gz#environment"], "packages": ["group:artifact:1"],
         }),
     );
     let (code, said) = place.upload(&bucket, &["--upload-prefix", "a/b"], &application);
@@ -117,8 +115,7 @@ async fn files_of_this_machine_go_to_s3_and_lists_keep_their_order() {
             "jars": ["s3a://other/first.jar", "s3a://jobs/a/b/team/pi/a%20b%2Cc.jar", "local:///opt/last.jar"],
             "files": ["s3a://jobs/a/b/team/pi/empty#name", "https://example.com/f"],
             "pyFiles": ["s3a://jobs/a/b/team/pi/main.py"],
-            "archives": ["s3a://jobs/a/b/team/pi/env.tar.gz#environment"],
-            "packages": ["group:artifact:1"],
+            "archives": ["s3a://jobs/a/b/team/pi/env.tar.gz#environment"], "packages": ["group:artifact:1"],
         })
     );
     let object = |name: &str| bucket.object(&format!("a/b/team/pi/{name}")).unwrap();

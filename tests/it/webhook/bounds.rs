@@ -157,10 +157,8 @@ type Lists = HashMap<&'static str, Vec<String>>;
 fn objects(api_version: &str, kind: &str, schema: &Value) -> Vec<String> {
     let labels = json!({
         "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-        "sparkoperator.k8s.io/created-by-spark-operator": "true",
-        "sparkoperator.k8s.io/app-name": "pi",
-        "sparkoperator.k8s.io/submission-id": "a",
-        "spark-role": "driver",
+        "sparkoperator.k8s.io/created-by-spark-operator": "true", "sparkoperator.k8s.io/app-name": "pi",
+        "sparkoperator.k8s.io/submission-id": "a", "spark-role": "driver",
     });
     let (mut places, mut of_template) = (places(schema), 0);
     // The template of a schedule is read as the spec of an application is: some of its places are enough.

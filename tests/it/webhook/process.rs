@@ -170,10 +170,8 @@ const SERVICE: &str = "spark-operator-webhook-svc.spark-operator.svc";
 /// its address.
 async fn api_server(folder: &Path, routes: Router) -> (AbortOnDropHandle<()>, PathBuf) {
     let configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": "spark-operator-webhook", "resourceVersion": "1"},
-        "webhooks": [],
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "spark-operator-webhook", "resourceVersion": "1"}, "webhooks": [],
     });
     let missing =
         json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404});

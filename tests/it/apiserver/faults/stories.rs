@@ -34,11 +34,8 @@ impl Story {
         let mut application = application(name);
         let retries = u8::from(self == Self::RetryThenSuccess) + u8::from(by_spark_submit);
         let mut policy = json!({
-            "type": "OnFailure",
-            "onFailureRetries": retries,
-            "onFailureRetryInterval": 1,
-            "onSubmissionFailureRetries": 0,
-            "onSubmissionFailureRetryInterval": 1,
+            "type": "OnFailure", "onFailureRetries": retries, "onFailureRetryInterval": 1,
+            "onSubmissionFailureRetries": 0, "onSubmissionFailureRetryInterval": 1,
         });
         if by_spark_submit {
             policy["onSubmissionFailureRetries"] = json!(10);

@@ -148,13 +148,11 @@ impl<'a> World<'a> {
     /// Creates a running executor of `driver`.
     pub(crate) async fn executor(&self, application: &str, driver: &PodLife) -> PodLife {
         let executor = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {
                 "name": format!("{application}-{}-exec-1", &driver.uid[..8]),
                 "labels": {
-                    "spark-role": "executor",
-                    "spark-exec-id": "1",
+                    "spark-role": "executor", "spark-exec-id": "1",
                     "spark-app-selector": driver.pod["metadata"]["labels"]["spark-app-selector"],
                     "sparkoperator.k8s.io/app-name": application,
                     "sparkoperator.k8s.io/submission-id": driver.run,

@@ -115,9 +115,7 @@ impl<'a> GroupScheduler<'a> {
 pub(crate) async fn bind(namespace: &Namespace, pod: &Value, node: &str) {
     let name = pod["metadata"]["name"].as_str().unwrap();
     let binding = json!({
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": name, "uid": pod["metadata"]["uid"]},
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "uid": pod["metadata"]["uid"]},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     });
     let pods = namespace.api::<Pod>();

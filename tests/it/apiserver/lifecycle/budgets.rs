@@ -36,9 +36,7 @@ pub(super) async fn a_driver_has_a_budget_while_it_lives(namespace: &Namespace) 
 pub(super) async fn a_budget_that_cannot_be_made_keeps_nobody_from_running(namespace: &Namespace) {
     namespace.clear::<PodDisruptionBudget>().await;
     let others = json!({
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "pi-driver"},
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "pi-driver"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
     });
     namespace.apply(&others);

@@ -23,10 +23,7 @@ async fn hundreds_of_executors_take_a_handful_of_events_and_a_status_a_second() 
     let names: Vec<String> =
         stream::iter(1..=EXECUTORS).map(|id| executors.make(id)).buffer_unordered(16).collect().await;
     let running = json!({"phase": "Running", "containerStatuses": [{
-        "name": "spark-kubernetes-executor",
-        "image": "",
-        "imageID": "",
-        "state": {"running": {}},
+        "name": "spark-kubernetes-executor", "image": "", "imageID": "", "state": {"running": {}},
     }]});
     stream::iter(&names).for_each_concurrent(16, |name| namespace.patch_status::<Pod>(name, &running)).await;
     let latest = format!("-exec-{EXECUTORS}");

@@ -99,8 +99,7 @@ impl Actor<'_> {
             }
             (Story::IsRefusedTwice, Part::Noon) => {
                 let restart = json!({
-                    "type": "OnFailure",
-                    "onSubmissionFailureRetries": 1,
+                    "type": "OnFailure", "onSubmissionFailureRetries": 1,
                     "onSubmissionFailureRetryInterval": 1,
                 });
                 self.make_hopeless(json!({"restartPolicy": restart})).await;
@@ -155,9 +154,7 @@ impl Actor<'_> {
             (Story::IsDeleted, Part::Noon) => self.delete().await,
             (Story::IsRetried, Part::Morning) => {
                 let restart = json!({
-                    "type": "OnFailure",
-                    "onFailureRetries": 1,
-                    "onFailureRetryInterval": 1,
+                    "type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 1,
                 });
                 self.makes_and_runs(json!({"restartPolicy": restart})).await;
             }
