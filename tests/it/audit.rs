@@ -60,11 +60,8 @@ fn used(log: &str) -> BTreeSet<Right> {
 /// the API servers of this level are too old to be asked what it is for, and `soak::placeholders` looks at its rights.
 fn granted() -> BTreeSet<Right> {
     granted_with(&[
-        "--enable-driver-pdb",
-        "--enable-resource-quota-enforcement",
-        "--namespace-selector=any",
-        "--enable-batch-scheduler",
-        "--kube-scheduler-names=any",
+        "--enable-driver-pdb", "--enable-resource-quota-enforcement", "--namespace-selector=any",
+        "--enable-batch-scheduler", "--kube-scheduler-names=any",
     ])
 }
 

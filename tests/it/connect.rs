@@ -376,15 +376,8 @@ fn a_service_of_somebody_else_gets_no_slices() {
 fn no_two_servers_of_a_namespace_have_an_object_in_common() {
     let mut all = BTreeMap::new();
     for name in [
-        "a",
-        "a-server",
-        "a-server-server",
-        "a-server-ui",
-        "a-server-gateway",
-        "a-server-direct",
-        "a-conf",
-        "a-exec",
-        "a-exec-1",
+        "a", "a-server", "a-server-server", "a-server-ui", "a-server-gateway", "a-server-direct", "a-conf",
+        "a-exec", "a-exec-1",
     ] {
         let mut story = Story::of(json!({"sleepAfterIdleSeconds": 600}));
         story.connect.metadata.name = Some(name.to_owned());

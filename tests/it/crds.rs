@@ -13,20 +13,8 @@ const LARGEST_DEFINITION: usize = 250_000;
 
 /// The fields of ours that have types of the Kubernetes API.
 const EMBEDDED: [&str; 15] = [
-    "affinity",
-    "conditions",
-    "dnsConfig",
-    "env",
-    "envFrom",
-    "hostAliases",
-    "ingressTLS",
-    "initContainers",
-    "lifecycle",
-    "podSecurityContext",
-    "securityContext",
-    "sidecars",
-    "tolerations",
-    "volumeMounts",
+    "affinity", "conditions", "dnsConfig", "env", "envFrom", "hostAliases", "ingressTLS", "initContainers",
+    "lifecycle", "podSecurityContext", "securityContext", "sidecars", "tolerations", "volumeMounts",
     "volumes",
 ];
 

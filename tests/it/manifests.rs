@@ -239,10 +239,7 @@ fn an_operator_that_leaves_spark_connects_alone_has_no_rights_on_them_and_is_not
 #[test]
 fn rights_follow_the_named_namespaces() {
     let flags = [
-        "--namespaces=b,a",
-        "--enable-driver-pdb",
-        "--enable-resource-quota-enforcement",
-        "--namespace=ours",
+        "--namespaces=b,a", "--enable-driver-pdb", "--enable-resource-quota-enforcement", "--namespace=ours",
     ];
     let objects = printed(&flags);
     let in_cluster: BTreeSet<String> = objects
@@ -276,8 +273,7 @@ fn rights_follow_the_named_namespaces() {
             .filter(|object| object["kind"] == "RoleBinding" && object["metadata"]["namespace"] == namespace)
             .map(|binding| {
                 (
-                    &binding["roleRef"]["kind"],
-                    &binding["roleRef"]["name"],
+                    &binding["roleRef"]["kind"], &binding["roleRef"]["name"],
                     &binding["subjects"][0]["namespace"],
                 )
             })

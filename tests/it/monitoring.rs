@@ -143,15 +143,9 @@ fn the_default_configuration_has_one_rule_for_each_metric_of_kubeflows() {
     let rules = configuration["rules"].as_array().unwrap();
     let names: Vec<_> = rules.iter().map(|rule| rule["name"].as_str().unwrap()).collect();
     let expected = [
-        "spark_driver_$3_$4",
-        "spark_streaming_driver_$4",
-        "spark_structured_streaming_driver_$4",
-        "spark_executor_$4",
-        "spark_driver_$3_$4_count",
-        "spark_driver_LiveListenerBus_$3",
-        "spark_executor_$4_count",
-        "spark_executor_$4_$5",
-        "spark_executor_$4_$5_count",
+        "spark_driver_$3_$4", "spark_streaming_driver_$4", "spark_structured_streaming_driver_$4",
+        "spark_executor_$4", "spark_driver_$3_$4_count", "spark_driver_LiveListenerBus_$3",
+        "spark_executor_$4_count", "spark_executor_$4_$5", "spark_executor_$4_$5_count",
     ];
     assert_eq!(names, expected);
     for rule in rules {

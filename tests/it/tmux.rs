@@ -25,16 +25,7 @@ impl Terminal {
         terminal.tmux(
             &[
                 &[
-                    "-f",
-                    "/dev/null",
-                    "new-session",
-                    "-d",
-                    "-x",
-                    &size[0],
-                    "-y",
-                    &size[1],
-                    "env",
-                    &path,
+                    "-f", "/dev/null", "new-session", "-d", "-x", &size[0], "-y", &size[1], "env", &path,
                     "PS1=$ ",
                 ],
                 &shell[..],

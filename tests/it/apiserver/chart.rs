@@ -30,9 +30,7 @@ pub(super) fn template(release: &str, arguments: &[&str]) -> Result<String, Stri
 
 fn template_of(chart: &str, release: &str, arguments: &[&str]) -> Result<String, String> {
     let apis = [
-        "cert-manager.io/v1/Certificate",
-        "cert-manager.io/v1/Issuer",
-        "monitoring.coreos.com/v1/PodMonitor",
+        "cert-manager.io/v1/Certificate", "cert-manager.io/v1/Issuer", "monitoring.coreos.com/v1/PodMonitor",
     ];
     let apis = apis.map(|api| format!("--api-versions={api}"));
     let command = ["template", release, chart, "--namespace", NAMESPACE];
@@ -419,16 +417,8 @@ fn the_charts_files_are_those_of_the_manifests() {
             "files",
             "rbac",
             &[
-                "applications",
-                "connect-ports",
-                "connects",
-                "driver-pdb",
-                "exposure",
-                "namespaces",
-                "operator",
-                "people",
-                "quota",
-                "spark",
+                "applications", "connect-ports", "connects", "driver-pdb", "exposure", "namespaces",
+                "operator", "people", "quota", "spark",
             ],
         ),
         ("files/webhook", "webhook", &["applications", "pods"]),

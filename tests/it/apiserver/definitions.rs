@@ -43,12 +43,7 @@ fn the_definitions_are_established_and_can_be_applied_again() {
 
 fn every_example_is_accepted_in_every_field() {
     let accepted = kubectl(&[
-        "apply",
-        "--dry-run=server",
-        "--validate=strict",
-        "--output=name",
-        "-f",
-        "manifests/examples",
+        "apply", "--dry-run=server", "--validate=strict", "--output=name", "-f", "manifests/examples",
     ]);
     let ours = accepted.lines().filter(|line| line.contains(".sparkoperator.k8s.io/")).count();
     assert_eq!(

@@ -37,8 +37,7 @@ async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_not
 
     let ours = ["rights", "rights-b", "spark-operator"].map(|name| format!("/namespaces/{name}/"));
     let by_name = [
-        "/customresourcedefinitions/",
-        "webhookconfigurations/team-a-webhook",
+        "/customresourcedefinitions/", "webhookconfigurations/team-a-webhook",
         "metadata.name%3Dteam-a-webhook",
     ];
     // Every account may ask for its own rights and for the version of Kubernetes.

@@ -408,13 +408,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     calls::delete("/api/v1/namespaces/verbs/serviceaccounts/nobody");
     kubectl(&["-n", "verbs", "create", "role", "reader", "--verb=get", "--resource=sparkapplications"]);
     kubectl(&[
-        "-n",
-        "verbs",
-        "create",
-        "rolebinding",
-        "reader",
-        "--role=reader",
-        "--serviceaccount=verbs:reader",
+        "-n", "verbs", "create", "rolebinding", "reader", "--role=reader", "--serviceaccount=verbs:reader",
     ]);
     let reader = variant("reader", &|config| user(config, json!({"token": token_of_reader})));
     let gone = variant("gone", &|config| user(config, json!({"token": token})));

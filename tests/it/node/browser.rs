@@ -31,9 +31,7 @@ impl Browser {
             .args(["-c", "exec chromium \"$@\" 3<&0 4>&1 >&2", "sh"])
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args([
-                "--no-proxy-server",
-                "--ignore-certificate-errors",
-                "--window-size=1280,1000",
+                "--no-proxy-server", "--ignore-certificate-errors", "--window-size=1280,1000",
                 "--hide-scrollbars",
             ])
             .arg(format!("--host-resolver-rules=MAP *.example.com {address}"))

@@ -141,13 +141,7 @@ pub(crate) fn runs_with(flags: &[&str]) {
     let place = "/spec/template/spec/containers/0/args";
     let patch = json!([{"op": "replace", "path": place, "value": flags}]).to_string();
     kubectl(&[
-        "-n",
-        "spark-operator",
-        "patch",
-        "deployment/spark-operator",
-        "--type=json",
-        "--patch",
-        &patch,
+        "-n", "spark-operator", "patch", "deployment/spark-operator", "--type=json", "--patch", &patch,
     ]);
     is_rolled_out();
 }

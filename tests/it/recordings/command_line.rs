@@ -45,15 +45,8 @@ const FLAGS: [(&str, &str); 16] = [
 const LISTS: [&str; 4] = ["--jars", "--files", "--archives", "--py-files"];
 /// Flags with a value that is not a property.
 const OTHERS: [&str; 9] = [
-    "--class",
-    "--conf",
-    "-c",
-    "--properties-file",
-    "--extra-properties-file",
-    "--proxy-user",
-    "--total-executor-cores",
-    "--queue",
-    "--remote",
+    "--class", "--conf", "-c", "--properties-file", "--extra-properties-file", "--proxy-user",
+    "--total-executor-cores", "--queue", "--remote",
 ];
 /// Flags that older Spark lines do not know.
 const NEWER: [(&str, Line); 3] = [

@@ -494,13 +494,8 @@ async fn several_documents_schedules_and_the_configuration_of_hadoop() {
     assert_eq!(
         what,
         [
-            "POST configmaps",
-            "POST sparkapplications",
-            "PATCH configmaps",
-            "POST configmaps",
-            "POST scheduledsparkapplications",
-            "PATCH configmaps",
-            "POST sparkapplications",
+            "POST configmaps", "POST sparkapplications", "PATCH configmaps", "POST configmaps",
+            "POST scheduledsparkapplications", "PATCH configmaps", "POST sparkapplications",
         ]
     );
     let objects: Vec<_> = written.iter().map(|(_, object)| object).collect();

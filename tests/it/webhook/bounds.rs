@@ -31,18 +31,9 @@ const READ: [usize; 2] = [4_900, 19_900];
 /// Fields of the same types as others that are filled: `driver`, `containers`, `containerStatuses`, `labelSelector`,
 /// `podAffinity`, `postStart`, `livenessProbe` and `limits`.
 const TWINS: [&str; 12] = [
-    "executor",
-    "ephemeralContainers",
-    "initContainers",
-    "sidecars",
-    "ephemeralContainerStatuses",
-    "initContainerStatuses",
-    "namespaceSelector",
-    "podAntiAffinity",
-    "preStop",
-    "readinessProbe",
-    "startupProbe",
-    "requests",
+    "executor", "ephemeralContainers", "initContainers", "sidecars", "ephemeralContainerStatuses",
+    "initContainerStatuses", "namespaceSelector", "podAntiAffinity", "preStop", "readinessProbe",
+    "startupProbe", "requests",
 ];
 
 /// A place in an object.

@@ -52,13 +52,7 @@ impl Operator {
         let generated = program::run(
             PROGRAM,
             &[
-                "certs",
-                "generate",
-                "--directory",
-                directory,
-                "--dns-name",
-                SERVICE,
-                "--dns-name",
+                "certs", "generate", "--directory", directory, "--dns-name", SERVICE, "--dns-name",
                 "localhost",
             ],
             "",
@@ -74,10 +68,8 @@ impl Operator {
             .arg(format!("--health-probe-bind-address=127.0.0.1:{probes}"))
             .args(arguments)
             .args([
-                "--webhook-cert-name=server-cert.pem",
-                "--webhook-key-name=server-key.pem",
-                "--webhook-cert-dir",
-                directory,
+                "--webhook-cert-name=server-cert.pem", "--webhook-key-name=server-key.pem",
+                "--webhook-cert-dir", directory,
             ])
             .arg(format!("--webhook-port={port}"))
             .arg("--kubeconfig")
