@@ -161,13 +161,11 @@ mod tests {
             (&["--check-exposure-rights=warn"], &["--check-exposure-rights=warn"]),
             (
                 &[
-                    "--connect-gateway-labels=a=b,c=d",
-                    "--connect-gateway",
+                    "--connect-gateway-labels=a=b,c=d", "--connect-gateway",
                     "--connect-gateway-port-range=1-9",
                 ],
                 &[
-                    "--connect-gateway",
-                    "--connect-gateway-port-range=1-9",
+                    "--connect-gateway", "--connect-gateway-port-range=1-9",
                     "--connect-gateway-labels=a=b,c=d",
                 ],
             ),

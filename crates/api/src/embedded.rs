@@ -140,25 +140,14 @@ fn replacements() -> Map<String, Value> {
 /// References to other objects, whose name may be missing: Kubernetes has the default `""` for it. Server-side apply
 /// replaces them as a whole.
 const REFERENCES: [&str; 8] = [
-    "ConfigMapEnvSource",
-    "ConfigMapKeySelector",
-    "ConfigMapProjection",
-    "ConfigMapVolumeSource",
-    "LocalObjectReference",
-    "SecretEnvSource",
-    "SecretKeySelector",
-    "SecretProjection",
+    "ConfigMapEnvSource", "ConfigMapKeySelector", "ConfigMapProjection", "ConfigMapVolumeSource",
+    "LocalObjectReference", "SecretEnvSource", "SecretKeySelector", "SecretProjection",
 ];
 
 /// The other objects that server-side apply replaces as a whole.
 const ATOMIC: [&str; 7] = [
-    "FileKeySelector",
-    "LabelSelector",
-    "NodeSelector",
-    "NodeSelectorTerm",
-    "ObjectFieldSelector",
-    "ResourceFieldSelector",
-    "TypedLocalObjectReference",
+    "FileKeySelector", "LabelSelector", "NodeSelector", "NodeSelectorTerm", "ObjectFieldSelector",
+    "ResourceFieldSelector", "TypedLocalObjectReference",
 ];
 
 /// The lists whose entries server-side apply merges, with the fields by which it knows an entry.

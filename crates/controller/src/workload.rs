@@ -90,9 +90,7 @@ impl Workloads {
         let workloads = Self {
             applications: Workload::new("SparkApplication", "sparkapplication", concurrency),
             schedules: Workload::new(
-                "ScheduledSparkApplication",
-                "scheduledsparkapplication",
-                SCHEDULES_AT_ONCE,
+                "ScheduledSparkApplication", "scheduledsparkapplication", SCHEDULES_AT_ONCE,
             ),
             connects: Workload::new("SparkConnect", "sparkconnect", CONNECTS_AT_ONCE),
         };

@@ -273,18 +273,8 @@ mod tests {
             Settings { allows_actions: true, ..Settings::default() },
         ));
         for path in [
-            "/",
-            "/applications",
-            APPLICATION,
-            "/schedules",
-            "/schedules/a/b",
-            "/connects",
-            "/connects/a/b",
-            "/connects/a/b/ui/",
-            "/applications/a/b/edit",
-            "/logs/a/b",
-            "/logs/a/b/tail",
-            "/ui/a/b/",
+            "/", "/applications", APPLICATION, "/schedules", "/schedules/a/b", "/connects", "/connects/a/b",
+            "/connects/a/b/ui/", "/applications/a/b/edit", "/logs/a/b", "/logs/a/b/tail", "/ui/a/b/",
         ] {
             let (answer, _) = ask(&page, Method::GET, path, ("x", "y"), "").await;
             assert_eq!(answer.status(), StatusCode::SEE_OTHER, "{path}");
@@ -370,14 +360,9 @@ mod tests {
         let (client, requests) = cluster();
         let page = Arc::new(Page::new(Credentials::Tokens(client), Settings::default()));
         for path in [
-            "/applications/team-a%2Fpods/pi",
-            "/applications/team-a/..%2Fsecrets",
-            "/applications/team-a/pi%3Fwatch=true",
-            "/applications/%2E%2E/pi/edit",
-            "/schedules/team-a/x%00",
-            "/connects/team-a/..%5C/ui/",
-            "/ui/team-a/pi%2F..%2Fother/",
-            "/logs/team-a/%2e%2e",
+            "/applications/team-a%2Fpods/pi", "/applications/team-a/..%2Fsecrets",
+            "/applications/team-a/pi%3Fwatch=true", "/applications/%2E%2E/pi/edit", "/schedules/team-a/x%00",
+            "/connects/team-a/..%5C/ui/", "/ui/team-a/pi%2F..%2Fother/", "/logs/team-a/%2e%2e",
             "/logs/team-a/pi%23/tail",
         ] {
             let (answer, _) = ask(&page, Method::GET, path, ("authorization", "Bearer one"), "").await;

@@ -210,17 +210,7 @@ mod tests {
         }
         assert_eq!("b in (x,y),!c,a=1".parse::<Labelled>(), "a==1, b in (y, x) ,!c,!c".parse());
         for text in [
-            "",
-            "a,",
-            "a b",
-            "a=b=c",
-            "a in b",
-            "a in (b",
-            "in (b)",
-            "a>1",
-            "a/b/c",
-            "-a",
-            "a=ü",
+            "", "a,", "a b", "a=b=c", "a in b", "a in (b", "in (b)", "a>1", "a/b/c", "-a", "a=ü",
             "a like (b)",
         ] {
             assert!(text.parse::<Labelled>().is_err(), "{text}");

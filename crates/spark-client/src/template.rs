@@ -22,14 +22,7 @@ const MOST_TRIES: usize = 2;
 const MOST_REPAIRS: usize = 200;
 /// The names of fields that are maps. An empty map is dropped, an empty object of another type is not.
 const MAPS: [&str; 9] = [
-    "annotations",
-    "labels",
-    "limits",
-    "matchLabels",
-    "nodeSelector",
-    "options",
-    "overhead",
-    "requests",
+    "annotations", "labels", "limits", "matchLabels", "nodeSelector", "options", "overhead", "requests",
     "volumeAttributes",
 ];
 /// The names of fields that are quantities, or maps of quantities. Our types accept numbers in these fields, while the
