@@ -317,21 +317,10 @@ fn leaves(value: &Value, path: &str, found: &mut BTreeSet<(String, String)>) {
 #[test]
 #[ignore = "needs helm: make test"]
 fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
-    let keys = [
-        ("controller.replica=2", "controller.replica: write controller.replicas instead"),
-        ("webhook.timeoutSecond=2", "webhook.timeoutSecond: write webhook.timeoutSeconds instead"),
-        ("webhook.enabled=false", "webhook.enabled: write webhook.enable instead"),
-        ("networkPolicy.create=false", "networkPolicy.create: write networkPolicy.enable instead"),
-        ("spark.jobNamespace=a", "spark.jobNamespace: write spark.jobNamespaces instead"),
-        ("controler.workers=3", "controler: write controller instead"),
-        ("batchScheduler.enable=true", "batchScheduler: write controller.batchScheduler instead"),
-        ("enableBatchScheduler=true", "enableBatchScheduler: write controller.batchScheduler instead"),
-        ("podMonitor.enable=true", "podMonitor: write prometheus.podMonitor instead"),
-        ("ingressUrlFormat=example.com", "ingressUrlFormat: write controller.uiIngress instead"),
-        ("uiIngress.enable=true,uiIngress.urlFormat=a", "uiIngress: write controller.uiIngress instead"),
-    ];
-    let refused = template(RELEASE, &["--set", &keys.map(|(value, _)| value).join(",")]).unwrap_err();
-    for (value, complaint) in keys {
+    let cases: BTreeMap<String, Vec<[String; 2]>> = yaml(&data("chart/refused.yaml"));
+    let values: Vec<_> = cases["keys"].iter().map(|[value, _]| value.as_str()).collect();
+    let refused = template(RELEASE, &["--set", &values.join(",")]).unwrap_err();
+    for [value, complaint] in &cases["keys"] {
         assert!(refused.contains(complaint), "{value}: {refused}");
     }
     let values = "webhook.failurePolicy=Maybe,webhook.timeoutSeconds=31,webhook.checkExposureRights=bogus";
@@ -341,43 +330,7 @@ fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
     {
         assert!(refused.contains(complaint), "{refused}");
     }
-    for (value, complaint) in [
-        // All at once, and nothing else.
-        (
-            "controller.replica=2,resourceQuotaEnforcement.enable=true,replicaCount=2,zzz=1",
-            "there are no such keys, and what they ask for would not happen:\
-             \x20 controller.replica: write controller.replicas instead\
-             \x20 resourceQuotaEnforcement: write webhook.resourceQuotaEnforcement insteadUse --debug",
-        ),
-        (
-            "refuseUnknownKeys=true,sparkJobNamespaces={a},istio.enabled=true,zzz=1",
-            "there are no such keys:\
-             \x20 istio: leave it out\
-             \x20 sparkJobNamespaces: write spark.jobNamespaces instead\
-             \x20 zzz: leave it out, no key is like itUse --debug",
-        ),
-        ("fullnameOverride=a.b", "the objects would be called `a.b…`: set fullnameOverride to up to 48"),
-        ("spark.jobNamespaceSelector=a==b=c", "spark.jobNamespaceSelector: `a==b=c` is no requirement"),
-        ("spark.jobNamespaceSelector=a>1", "spark.jobNamespaceSelector: `a>1` is no requirement"),
-        ("aggregatedRoles=null", "use --reset-then-reuse-values instead of --reuse-values"),
-        (
-            "controller.featureGates[0].name=LoadSparkDefaults,controller.featureGates[0].enabled=true",
-            "SPARK_CONF_DIR in controller.env",
-        ),
-        ("controller.featureGates[0].name=Unheard,controller.featureGates[0].enabled=true", "'AllBeta'"),
-        (
-            "controller.podDisruptionBudget.enable=true",
-            "controller.replicas must be greater than 1 to enable pod disruption budget",
-        ),
-        (
-            "controller.topologySpreadConstraints[0].maxSkew=1",
-            "controller.replicas must be greater than 1 to enable topology spread",
-        ),
-        (
-            "prometheus.podMonitor.create=true,prometheus.metrics.enable=false",
-            "`metrics.enable` must be set to true",
-        ),
-    ] {
+    for [value, complaint] in &cases["alone"] {
         let refused = template(RELEASE, &["--set", value]).unwrap_err();
         assert!(refused.contains(complaint), "{value}: {refused}");
     }
@@ -531,32 +484,9 @@ fn the_notes_mention_spark_connects_that_nothing_looks_after_and_a_webhook_that_
 #[ignore = "needs helm: make test"]
 fn the_image_of_kubeflows_operator_is_replaced_by_this_operators_and_the_notes_name_both() {
     let version = env!("CARGO_PKG_VERSION");
-    for (value, given, taken) in [
-        ("image.tag=2.4.0", "localhost/spark-operator:2.4.0", "localhost/spark-operator"),
-        ("image.registry=ghcr.io,image.tag=x", "ghcr.io/spark-operator:x", "localhost/spark-operator"),
-        (
-            "image.registry=ghcr.io,image.repository=kubeflow/spark-operator/controller,image.tag=v2.1.0",
-            "ghcr.io/kubeflow/spark-operator/controller:v2.1.0",
-            "localhost/spark-operator",
-        ),
-        (
-            "image.registry=,image.repository=docker.io/kubeflow/spark-operator,image.tag=v1beta2-1.3.8-3.1.1",
-            "docker.io/kubeflow/spark-operator:v1beta2-1.3.8-3.1.1",
-            "localhost/spark-operator",
-        ),
-        (
-            "image.registry=mirror:5000/a,image.repository=kubeflow/spark-operator/controller,image.tag=x",
-            "mirror:5000/a/kubeflow/spark-operator/controller:x",
-            "mirror:5000/a/spark-operator",
-        ),
-        (
-            "image.registry=mirror:5000,image.repository=b/spark,image.tag=2.5.1-h1",
-            "mirror:5000/b/spark:2.5.1-h1",
-            "mirror:5000/b/spark",
-        ),
-    ] {
+    for [value, given, taken] in yaml::<Vec<[String; 3]>>(&data("chart/images.yaml")) {
         let taken = format!("{taken}:{version}");
-        let (objects, said) = with_notes("image", &["--set", value]);
+        let (objects, said) = with_notes("image", &["--set", &value]);
         assert_eq!(images(&objects), [taken.as_str(); 3], "{value}");
         let sentence = format!("The image is {taken}, since image.* names Kubeflow's operator: {given}.\n");
         assert!(said.contains(&sentence), "{value}: {said}");

@@ -4,7 +4,9 @@
 //! A case that is in none of these tables must have equal objects, or must be refused for the same property.
 
 use super::case::Case;
+use crate::prelude::*;
 use spark_client::{Reason, Submission};
+use std::sync::LazyLock;
 
 /// A kind of case that native submission leaves to `spark-submit`: a description, the test for such a case, and the
 /// reason that native submission must report.
@@ -47,15 +49,7 @@ const HANDED: [Handed; 10] = [
     },
     Handed {
         what: "somebody else than the operator creates the objects",
-        is_in: |_, submission| {
-            [
-                "spark.kubernetes.authenticate.submission.",
-                "spark.kubernetes.context",
-                "spark.kubernetes.trust",
-            ]
-            .iter()
-            .any(|prefix| submission.properties.keys().any(|key| key.starts_with(prefix)))
-        },
+        is_in: |_, submission| submission.properties.keys().any(|key| says_who_submits(key)),
         reason: Reason::Identity,
     },
     Handed {
@@ -141,38 +135,7 @@ pub fn has_lost_letters(case: &Case) -> bool {
 }
 
 /// Error texts of Spark that name no property, each with names of which the native message must contain one.
-const SAID: [(&str, &[&str]); 30] = [
-    ("Must specify the driver container image", &["spark.kubernetes.container.image"]),
-    ("Driver memory must", &["spark.driver.memory"]),
-    ("Executor memory must", &["spark.executor.memory"]),
-    ("Driver cores must", &["spark.driver.cores"]),
-    ("Executor cores must", &["spark.executor.cores"]),
-    ("Number of executors must", &["spark.executor.instances"]),
-    ("is reserved for Spark bookkeeping", &["spark.kubernetes.driver.label."]),
-    ("SecretKeyRef must be", &["spark.kubernetes.driver.secretKeyRef."]),
-    ("Volume type", &[".volumes."]),
-    ("is required for", &[".volumes.", ".options."]),
-    ("mount.path", &[".volumes.", ".mount.path"]),
-    ("Found duplicated mountPath", &[".volumes.", ".mount.path"]),
-    ("mutually exclusive", &[".mount.subPath", ".mount.subPathExpr"]),
-    ("smaller than 1KiB", &[".options.sizeLimit"]),
-    ("For input string: \"maybe\"", &[".mount.readOnly"]),
-    ("You must specify an amount", &["spark.driver.resource.", ".amount"]),
-    ("vendor was not specified", &["spark.driver.resource.", ".vendor"]),
-    ("Only one of --proxy-user or --principal", &["spark.kerberos.principal"]),
-    ("Remote cannot be specified", &["spark.remote"]),
-    ("not applicable to Spark shells", &["shell"]),
-    ("not applicable to Spark Thrift server", &["HiveThriftServer2"]),
-    ("not applicable to Spark SQL shell", &["SparkSQLCLIDriver"]),
-    ("Spark Connect server", &["SparkConnectServer"]),
-    ("main class in JAR", &["--class"]),
-    ("URISyntaxException", &["spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"]),
-    ("Keytab file:", &["spark.kerberos.keytab"]),
-    ("Kerberos", &["spark.kerberos.", "spark.kubernetes.kerberos."]),
-    ("Krb5", &["spark.kubernetes.kerberos.krb5."]),
-    ("HADOOP_CONF_DIR", &["HADOOP_CONF_DIR"]),
-    ("load pod from template", &["spark.kubernetes.driver.podTemplateFile"]),
-];
+static SAID: LazyLock<Vec<(String, Vec<String>)>> = LazyLock::new(|| yaml(&data("recordings/said.yaml")));
 /// Properties that every case has, so that they identify no case.
 const ALWAYS: [&str; 3] =
     ["spark.master", "spark.submit.deployMode", "spark.kubernetes.submission.waitAppCompletion"];
@@ -185,8 +148,7 @@ pub fn names_the_same(case: &Case, submission: Option<&Submission>, message: &st
         .filter(|line| line.contains("Exception") || line.contains("Error:") || line.contains("Caused by"))
         .filter(|line| !line.trim_start().starts_with("at "))
         .collect();
-    let mut of_the_table = SAID.iter().filter(|(text, _)| said.iter().any(|line| line.contains(text)));
-    if let Some((_, names)) = of_the_table.next() {
+    if let Some((_, names)) = SAID.iter().find(|(text, _)| said.iter().any(|line| line.contains(text))) {
         return names.iter().any(|name| message.contains(name));
     }
     let keys: Vec<_> = said.iter().flat_map(|line| keys_in(line)).collect();
