@@ -3,7 +3,7 @@
 //!
 //! What a state leaves out (times, names, messages) is hidden from the decision core too: see [`super::oracle`].
 
-use crate::budget::{self, Kind};
+use crate::budget::{self, listed};
 
 /// The number of names that drivers may have: an edit may change the name.
 pub const NAMES: usize = 2;
@@ -284,55 +284,33 @@ impl SubmissionPod {
     }
 }
 
-/// An event that goes wrong, or a change by the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Trouble {
-    /// The spec is edited.
-    Edit,
-    /// `suspend` is flipped.
-    Suspend,
-    Rerun,
-    Deletion,
-    /// A user deletes the driver's pod, or the submission pod.
-    Kill,
-    NodeLoss,
-    /// The operator is killed.
-    Crash,
-    /// A request of the operator fails, its response is lost, or a watch begins again with a new list.
-    Fault,
-    /// A submission fails: an object is refused, or `spark-submit` ends with an exception.
-    Refusal,
-    /// A submission outlives its operator, or a `spark-submit` outlives its pod.
-    Orphan,
-    Executor,
-    /// A submission pod cannot start yet.
-    Hold,
-    /// A submission pod is evicted, or outlives its deadline.
-    Eviction,
-    /// The namespace is deleted.
-    Closure,
-}
-
-impl Kind for Trouble {
-    const ALL: &'static [Self] = &[
-        Self::Edit,
-        Self::Suspend,
-        Self::Rerun,
-        Self::Deletion,
-        Self::Kill,
-        Self::NodeLoss,
-        Self::Crash,
-        Self::Fault,
-        Self::Refusal,
-        Self::Orphan,
-        Self::Executor,
-        Self::Hold,
-        Self::Eviction,
-        Self::Closure,
-    ];
-
-    fn number(self) -> usize {
-        self as usize
+listed! {
+    /// An event that goes wrong, or a change by the user.
+    pub enum Trouble {
+        /// The spec is edited.
+        Edit,
+        /// `suspend` is flipped.
+        Suspend,
+        Rerun,
+        Deletion,
+        /// A user deletes the driver's pod, or the submission pod.
+        Kill,
+        NodeLoss,
+        /// The operator is killed.
+        Crash,
+        /// A request of the operator fails, its response is lost, or a watch begins again with a new list.
+        Fault,
+        /// A submission fails: an object is refused, or `spark-submit` ends with an exception.
+        Refusal,
+        /// A submission outlives its operator, or a `spark-submit` outlives its pod.
+        Orphan,
+        Executor,
+        /// A submission pod cannot start yet.
+        Hold,
+        /// A submission pod is evicted, or outlives its deadline.
+        Eviction,
+        /// The namespace is deleted.
+        Closure,
     }
 }
 
