@@ -84,48 +84,14 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
     let kubeconfig = kubeconfig(&folder);
     let kubeconfig = kubeconfig.to_str().unwrap();
     let taken = TcpListener::bind("0.0.0.0:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
-    let (webhook, health) =
-        (format!("--webhook-port={port}"), format!("--health-probe-bind-address=:{port}"));
-    let metrics = format!("--metrics-bind-address=:{port}");
-    let in_use = "Address already in use";
-    for (arguments, complaints) in [
-        (
-            vec!["--metrics-job-submit-latency-buckets=2,1"],
-            ["1 comes after 2: write the bounds in growing order", ""],
-        ),
-        (
-            vec!["--secure-metrics", "--metrics-bind-address=:8081"],
-            ["--secure-metrics: the probes are served at the same address", "set --metrics-bind-address"],
-        ),
-        (vec!["--submitter=jvm"], ["`jvm` is no submitter: try `auto`, `native` or `spark-submit`", ""]),
-        // This flag no longer exists, because there is no Spark in the operator.
-        (vec!["--spark-home=/opt/spark"], ["unexpected argument '--spark-home'", ""]),
-        (vec!["--submission-pod-memory=much"], ["--submission-pod-memory", "is no quantity above zero"]),
-        (vec!["--spark-submit-path=bin/spark-submit"], ["--spark-submit-path", "must begin with `/`"]),
-        (
-            vec!["--spark-conf-dir=/nowhere"],
-            ["SPARK_CONF_DIR: /nowhere is not a directory", "--spark-conf-dir"],
-        ),
-        (
-            vec!["--submitter=spark-submit"],
-            ["no Kubernetes configuration: run in a cluster, or set --kubeconfig or KUBECONFIG", ""],
-        ),
-        (vec!["--kubeconfig=/nowhere"], ["--kubeconfig: /nowhere", "No such file or directory"]),
-        (vec!["--kubeconfig", kubeconfig, &webhook], ["--webhook-port: cannot listen on [::]:", in_use]),
-        (
-            vec!["--kubeconfig", kubeconfig, "--webhook-port=0", &health],
-            ["--health-probe-bind-address: cannot listen on [::]:", in_use],
-        ),
-        (
-            vec!["--kubeconfig", kubeconfig, "--webhook-port=0", "--health-probe-bind-address=:0", &metrics],
-            ["--metrics-bind-address: cannot listen on [::]:", in_use],
-        ),
-    ] {
+    let port = taken.local_addr().unwrap().port().to_string();
+    for (arguments, complaints) in yaml::<Vec<(Vec<String>, Vec<String>)>>(&data("start/refused.yaml")) {
+        let filled = |argument: String| argument.replace("{kubeconfig}", kubeconfig).replace("{port}", &port);
+        let arguments: Vec<_> = arguments.into_iter().map(filled).collect();
         let refused = operator(&folder).args(&arguments).output().unwrap();
         assert!(!refused.status.success());
         for complaint in complaints {
-            assert!(stderr(&refused).contains(complaint), "{arguments:?}: {}", stderr(&refused));
+            assert!(stderr(&refused).contains(&complaint), "{arguments:?}: {}", stderr(&refused));
         }
     }
 }
