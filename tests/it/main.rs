@@ -31,6 +31,7 @@ mod exchanges;
 mod exposure;
 mod extensions;
 mod failure;
+mod finally;
 mod fuzz;
 mod fuzzed;
 #[cfg(feature = "batch-schedulers")]

@@ -2,8 +2,9 @@
 
 pub(crate) use crate::{
     background::Background,
+    finally::Finally,
     golden::{Golden, cases, data, documents, yaml},
-    program::{self, free_port, run, sparkctl_program},
+    program::{self, EndedOnDrop, free_port, run, sparkctl_program},
 };
 pub(crate) use api::{
     Role, ScheduledSparkApplication, SparkApplication, SparkConnect,

@@ -65,3 +65,13 @@ pub fn run(program: &str, arguments: &[&str], input: &str) -> Output {
     child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
     child.wait_with_output().unwrap()
 }
+
+/// A child process that is killed when this value is dropped.
+pub(crate) struct EndedOnDrop(pub(crate) Child);
+
+impl Drop for EndedOnDrop {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}

@@ -8,7 +8,7 @@ use crate::apiserver::prelude::*;
 #[ignore = "needs kube-apiserver: make test"]
 async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
     let namespace = Namespace::new("bootstrap").await;
-    let _reviewed = Reviewed::begin();
+    let _reviewed = reviewed();
     // As at the first installation: no caBundle, and no pod behind the Service.
     let create = |object: &Value, namespace: &str| calls::tried_in(namespace, object).unwrap();
     let text = fs::read_to_string("manifests/deployment/operator.yaml").unwrap();

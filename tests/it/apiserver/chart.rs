@@ -1,7 +1,7 @@
 //! Proves that the Helm chart takes the values of Kubeflow's chart, that what it renders is what the operator's own
 //! manifests contain, and that an operator works with the rights and flags that it gives.
 
-use super::{helm::CHART, namespace::call_locally, rights::OtherInstallationIsGone};
+use super::{helm::CHART, namespace::call_locally, rights::no_other_installation};
 use crate::apiserver::prelude::*;
 use clap::Parser;
 use spark_operator::{
@@ -557,7 +557,7 @@ impl Drop for Release {
 #[ignore = "needs kube-apiserver: make test"]
 async fn controller_and_webhook_work_apart_with_the_rights_and_flags_that_the_chart_gives_them() {
     let namespace = Namespace::new("charted").await;
-    let _gone = OtherInstallationIsGone::begin();
+    let _gone = no_other_installation();
     let release = Release::begin(RELEASE_APART, &["--set", "spark.jobNamespaces={charted}"]);
     let webhook = release.program(&namespace, "apart-spark-operator-webhook", "apart-spark-operator-webhook");
     let webhook = webhook.start().await;

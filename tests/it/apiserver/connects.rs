@@ -234,7 +234,7 @@ async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
         "/apis/networking.k8s.io/v1/namespaces/spark-operator/networkpolicies/spark-operator-connect-ports";
     const GATEWAY: &str = "/api/v1/namespaces/spark-operator/pods/gateway";
     let namespace = Namespace::new("connect-gateway").await;
-    let _granted = Granted::begin("manifests/rbac/connect-ports.yaml");
+    let _granted = granted("manifests/rbac/connect-ports.yaml");
     calls::delete(POLICY);
     calls::delete(GATEWAY);
     let gateway = json!({

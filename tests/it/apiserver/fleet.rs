@@ -16,7 +16,7 @@ async fn three_hundred_applications_are_found_as_they_are_and_a_broken_one_delay
     {
         let mut odd = hopeless("odd");
         odd["spec"]["type"] = json!("Ruby");
-        let _relaxed = AnyType::begin();
+        let _relaxed = any_type();
         eventually("the API server takes any type", async || {
             try_kubectl_with(&odd, &["create", "--namespace", namespace.name, "-f", "-"])
         })
@@ -133,25 +133,17 @@ async fn versions<K: Ours>(namespace: &Namespace) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// While this value exists, the CRD allows any text in `spec.type`, as the CRD of another version might.
-struct AnyType;
-
-impl AnyType {
-    fn begin() -> Self {
-        let remove = json!([{
-            "op": "remove",
-            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/type/enum",
-        }]);
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        calls::patch(&format!("{definitions}/sparkapplications.sparkoperator.k8s.io"), &remove);
-        Self
-    }
-}
-
-impl Drop for AnyType {
-    fn drop(&mut self) {
+/// Lets the CRD allow any text in `spec.type`, as the CRD of another version might, while the returned value exists.
+fn any_type() -> Finally {
+    let remove = json!([{
+        "op": "remove",
+        "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/type/enum",
+    }]);
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    calls::patch(&format!("{definitions}/sparkapplications.sparkoperator.k8s.io"), &remove);
+    Finally::new(|| {
         if let Err(error) = try_kubectl_with(&Value::Null, &["apply", "-f", "manifests/crds"]) {
             eprintln!("the definitions are not restored: {error}");
         }
-    }
+    })
 }

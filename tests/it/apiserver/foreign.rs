@@ -14,7 +14,8 @@ use std::os::unix::fs::symlink;
 #[ignore = "needs kube-apiserver: make test"]
 async fn cert_managers_secret_is_followed_and_ca_bundle_left_to_its_injector() {
     let namespace = Namespace::new("cert-manager").await;
-    let _removed = Removed;
+    // So that the operator manages Secret and caBundle again.
+    let _removed = Finally::new(|| calls::delete(PATH));
     calls::delete(PATH);
     inject("");
     let operator = Operator::with(&namespace).argument("--enable-cert-manager").spawn();
@@ -119,15 +120,6 @@ impl Volume {
         let link = self.0.join("..data_tmp");
         symlink(&folder, &link).unwrap();
         fs::rename(link, self.0.join("..data")).unwrap();
-    }
-}
-
-/// Deletes the Secret when dropped, so that the operator manages Secret and caBundle again.
-struct Removed;
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        calls::delete(PATH);
     }
 }
 

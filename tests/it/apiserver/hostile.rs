@@ -21,7 +21,7 @@ const LEVELS: usize = 1000;
 #[ignore = "needs kube-apiserver: make test"]
 async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_else_is_served() {
     let namespace = Namespace::new("hostile").await;
-    let _gone = Gone(&namespace);
+    let _gone = gone(namespace.name);
     calls::apply_manifests(RBAC);
     let chosen = format!("--namespace-selector=kubernetes.io/metadata.name={}", namespace.name);
 
@@ -193,19 +193,17 @@ async fn told_of(namespace: &Namespace, operator: &Operator, when: &str, rounds:
     }
 }
 
-/// Deletes, when dropped, the objects that other tests could not read, so also after a failure.
-struct Gone<'n>(&'n Namespace);
-
-impl Drop for Gone<'_> {
-    fn drop(&mut self) {
-        let (name, hostile) = (self.0.name, "hostile=yes");
-        delete_selected::<Pod>(name, hostile);
-        delete_selected::<Service>(name, hostile);
-        delete_selected::<Ingress>(name, hostile);
-        delete_selected::<SparkApplication>(name, hostile);
-        delete_selected::<ScheduledSparkApplication>(name, hostile);
+/// Deletes the objects that other tests could not read when the returned value is dropped, so also after a failure.
+fn gone(name: &'static str) -> Finally {
+    const HOSTILE: &str = "hostile=yes";
+    Finally::new(move || {
+        delete_selected::<Pod>(name, HOSTILE);
+        delete_selected::<Service>(name, HOSTILE);
+        delete_selected::<Ingress>(name, HOSTILE);
+        delete_selected::<SparkApplication>(name, HOSTILE);
+        delete_selected::<ScheduledSparkApplication>(name, HOSTILE);
         calls::delete_manifests(RBAC);
         // One empty entry in managedFields makes the API server remove all entries.
         manage_all(name, &json!({}));
-    }
+    })
 }

@@ -6,7 +6,6 @@ use api::{Lenient, State};
 use futures::TryStreamExt;
 use hyper::Request;
 use kube::runtime::{WatchStreamExt, watcher};
-use tokio::task::AbortHandle;
 
 const TENANTS: usize = 10;
 /// The tenant whose pods are never admitted, and the one whose applications fail once.
@@ -139,7 +138,7 @@ impl Tenants {
 
     /// Runs each driver to its end, until the returned value is dropped. The first driver of each application of the
     /// tenant `RETRIED` fails.
-    fn kubelet(&self) -> Kubelet {
+    fn kubelet(&self) -> AbortOnDropHandle<()> {
         let client = self.client.clone();
         let work = async move {
             let config = watcher::Config::default().labels("spark-role=driver");
@@ -167,7 +166,7 @@ impl Tenants {
                 }
             }
         };
-        Kubelet(tokio::spawn(work).abort_handle())
+        AbortOnDropHandle::new(tokio::spawn(work))
     }
 
     /// Waits until `wanted` applications are COMPLETED.
@@ -209,15 +208,6 @@ impl Tenants {
 impl Drop for Tenants {
     fn drop(&mut self) {
         kubectl(&["delete", "validatingwebhookconfiguration", BROKEN, "--ignore-not-found"]);
-    }
-}
-
-/// The task that plays the kubelet, which ends when this value is dropped.
-struct Kubelet(AbortHandle);
-
-impl Drop for Kubelet {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

@@ -431,40 +431,21 @@ pub(super) fn review_pods_only() {
     calls::delete(&webhooks("validatingwebhookconfiguration", WEBHOOK));
 }
 
-/// While this value exists, the webhook also reviews applications and schedules.
-pub(crate) struct Reviewed;
-
-impl Reviewed {
-    pub(super) fn begin() -> Self {
-        calls::delete(&webhooks("mutatingwebhookconfiguration", WEBHOOK));
-        calls::apply_manifests("manifests/webhook");
-        beside("mutatingwebhookconfiguration", "/mutate");
-        beside("validatingwebhookconfiguration", "/validate");
-        Self
-    }
-}
-
-impl Drop for Reviewed {
-    fn drop(&mut self) {
-        review_pods_only();
-    }
+/// Lets the webhook also review applications and schedules while the returned value exists.
+pub(crate) fn reviewed() -> Finally {
+    calls::delete(&webhooks("mutatingwebhookconfiguration", WEBHOOK));
+    calls::apply_manifests("manifests/webhook");
+    beside("mutatingwebhookconfiguration", "/mutate");
+    beside("validatingwebhookconfiguration", "/validate");
+    Finally::new(review_pods_only)
 }
 
 /// The file with the rights of an operator that runs with --enable-driver-pdb.
 pub(super) const DRIVER_PDB_RBAC: &str = "manifests/rbac/driver-pdb.yaml";
 
-/// While this value exists, the operator has the rights in a file of `manifests/rbac` that the installation leaves out.
-pub(crate) struct Granted(&'static str);
-
-impl Granted {
-    pub(crate) fn begin(file: &'static str) -> Self {
-        calls::apply_manifests(file);
-        Self(file)
-    }
-}
-
-impl Drop for Granted {
-    fn drop(&mut self) {
-        calls::delete_manifests(self.0);
-    }
+/// Gives the operator the rights in a file of `manifests/rbac` that the installation leaves out, while the returned value
+/// exists.
+pub(crate) fn granted(file: &'static str) -> Finally {
+    calls::apply_manifests(file);
+    Finally::new(move || calls::delete_manifests(file))
 }

@@ -14,7 +14,7 @@ use kube::{Config, client::Body};
 
 /// The process `spark-operator page`, which is killed when this value is dropped.
 pub(crate) struct Page {
-    process: Child,
+    process: EndedOnDrop,
     client: Client,
 }
 
@@ -42,7 +42,7 @@ impl Page {
             .spawn()
             .unwrap();
         let config = Config::new(format!("http://127.0.0.1:{port}").parse().unwrap());
-        let page = Self { process, client: Client::try_from(config).unwrap() };
+        let page = Self { process: EndedOnDrop(process), client: Client::try_from(config).unwrap() };
         eventually("the page answers", async || {
             page.client
                 .request_text(Request::get("/healthz").body(Vec::new()).unwrap())
@@ -54,7 +54,7 @@ impl Page {
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.process.id()
+        self.process.0.id()
     }
 
     /// Sends a request with the token. Returns the status, the address that is led to, and the text.
@@ -142,13 +142,6 @@ impl Door {
     /// Sends a request with the cookie of the proxy.
     async fn ask(&self, method: Method, path: &str, form: &str) -> (StatusCode, String, String) {
         asked(&self.client, (COOKIE, Self::KEY), method, path, form).await
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
     }
 }
 

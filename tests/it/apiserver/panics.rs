@@ -1,7 +1,7 @@
 //! Runs the controller in the test's process, with a client that panics on requests about certain objects; proves that
 //! the panics affect only these objects.
 
-use super::rights::OtherInstallationIsGone;
+use super::rights::no_other_installation;
 use crate::apiserver::prelude::*;
 use axum::http::Request;
 use controller::{
@@ -39,7 +39,7 @@ const BUGS: [&str; 4] = [
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_served() {
     let namespace = Namespace::new("panics").await;
-    let _no_webhook = OtherInstallationIsGone::begin();
+    let _no_webhook = no_other_installation();
     let mut registry = Registry::default();
     let config = Config::infer().await.unwrap();
     let client = ClientBuilder::try_from(config).unwrap().with_layer(&Buggy).build();

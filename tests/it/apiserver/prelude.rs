@@ -7,7 +7,7 @@ pub(crate) use super::{
     calls, eventually,
     kubectl::{kubectl, kubectl_with, try_kubectl_with},
     kubelet,
-    namespace::{Granted, Namespace, Ours, Reviewed, webhooks},
+    namespace::{Namespace, Ours, granted, reviewed, webhooks},
     now,
     operator::{HEALTH, NAMESPACE, Operator, Setup, WEBHOOK, WEBHOOK_PORT, spark_home, stand_in},
     proxy::{Call, Fault, Line, Moment, Proxy},

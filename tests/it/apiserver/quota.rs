@@ -17,8 +17,8 @@ const DENIED: &str = "admission webhook \"validate-sparkoperator-k8s-io-v1beta2-
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_application_is_let_in_if_there_is_room_for_it_and_refused_if_there_is_none_or_nobody_knows() {
     let namespace = Namespace::new("quota").await;
-    let _reviewed = Reviewed::begin();
-    let allowed = Granted::begin(RBAC);
+    let _reviewed = reviewed();
+    let allowed = granted(RBAC);
     let proxy = Proxy::start().await;
     let known = format!("--webhook-client-ca={}", cluster_ca().display());
     let setup = Operator::with(&namespace).through(&proxy).argument(ENFORCED).argument(&known);
@@ -96,8 +96,8 @@ async fn an_application_is_refused_if_there_is_no_room_for_it(
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_the_admins_defaults_ask_for_counts_and_nothing_is_let_in_while_they_cannot_be_read() {
     let namespace = Namespace::new("quota-defaults").await;
-    let _reviewed = Reviewed::begin();
-    let _allowed = Granted::begin(RBAC);
+    let _reviewed = reviewed();
+    let _allowed = granted(RBAC);
     let directory = namespace.folder.join("conf");
     fs::create_dir(&directory).unwrap();
     let setup = Operator::with(&namespace).argument(ENFORCED);

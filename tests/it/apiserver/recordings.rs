@@ -7,7 +7,7 @@ use crate::apiserver::prelude::*;
 #[ignore = "needs kube-apiserver: make test"]
 async fn the_recorded_reviews_are_what_the_api_server_sends() {
     let namespace = Namespace::new("recordings").await;
-    let _reviewed = Reviewed::begin();
+    let _reviewed = reviewed();
     // The driver and the submission pod mount this ConfigMap.
     namespace.kubectl(&["create", "configmap", "settings"]);
     // `spark-submit` runs on this node, so the driver pod is recorded as Spark itself creates it.

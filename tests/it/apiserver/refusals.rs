@@ -7,7 +7,7 @@ use crate::{apiserver::prelude::*, program};
 #[ignore = "needs kube-apiserver: make test"]
 async fn applications_that_cannot_work_are_refused_and_others_are_warned_of_completed_and_run() {
     let namespace = Namespace::new("refusals").await;
-    let _reviewed = Reviewed::begin();
+    let _reviewed = reviewed();
     let _operator = Operator::start(&namespace).await;
     what_can_never_work_is_refused_with_everything_that_is_wrong(&namespace).await;
     what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in(&namespace).await;

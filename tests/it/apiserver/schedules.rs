@@ -104,7 +104,7 @@ async fn a_schedule_that_runs_alone_asks_once_for_pods_and_after_a_crash_a_run_i
         counted.fetch_add(usize::from(is_list), Ordering::Relaxed);
         Vec::new()
     }));
-    let reviewed = Reviewed::begin();
+    let reviewed = reviewed();
     let setup = || {
         let setup = Operator::with(&namespace).through(&proxy);
         setup.argument("--scheduled-spark-application-timestamp-precision=seconds")

@@ -7,7 +7,7 @@ use super::{
     chart::{arguments, arguments_of, program, rendered, settings, template, values},
     helm::{CHART, STAND_IN, helm, try_helm},
     lifecycle::takeover,
-    rights::OtherInstallationIsGone,
+    rights::no_other_installation,
 };
 use crate::apiserver::prelude::*;
 use kube::Resource;
@@ -76,7 +76,7 @@ async fn an_application_runs_on_while_its_operator_is_replaced_with_public_value
 /// to its end by the controller that the upgrade installs, with the flags and the rights that the upgrade gives it.
 pub(crate) async fn each_takes_over(sets: &[&str]) {
     let namespace = Namespace::new("switched").await;
-    let _no_other = OtherInstallationIsGone::begin();
+    let _no_other = no_other_installation();
     pod_monitors_are_known().await;
     for set in sets {
         let file = format!("public/{set}");
@@ -119,7 +119,7 @@ pub(crate) async fn each_takes_over(sets: &[&str]) {
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_release_that_was_kubeflows_warns_of_exposed_drivers_until_its_values_say_otherwise() {
     let _alone = Namespace::new("switched").await;
-    let _no_other = OtherInstallationIsGone::begin();
+    let _no_other = no_other_installation();
     let checks = || {
         let arguments: Vec<_> = deployments().iter().flat_map(arguments_of).collect();
         let checks = arguments.into_iter().filter(|argument| argument.contains("exposure-rights"));

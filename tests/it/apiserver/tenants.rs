@@ -14,7 +14,7 @@ use crate::apiserver::prelude::*;
 async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are_applied_and_by_the_operator()
 {
     let namespace = Namespace::new("tenant-options").await;
-    let reviewed = Reviewed::begin();
+    let reviewed = reviewed();
     let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
     let operator = Operator::with(&namespace).by_spark_submit().start().await;
     for (object, field, value) in [

@@ -6,7 +6,7 @@
 
 use super::{Results, Usage, milliseconds};
 use crate::apiserver::{
-    gangs::{self, Definitions, VOLCANO_RBAC},
+    gangs::{self, VOLCANO_RBAC, group_definitions},
     operator::METRICS,
     prelude::*,
 };
@@ -159,7 +159,7 @@ async fn by_operator(results: &mut Results, submitter: &'static str, count: usiz
         _ => None,
     };
     let in_groups = submitter == IN_GROUPS;
-    let _gangs = in_groups.then(|| (Granted::begin(VOLCANO_RBAC), Definitions::begin()));
+    let _gangs = in_groups.then(|| (granted(VOLCANO_RBAC), group_definitions()));
     let by = if in_groups { "native" } else { submitter };
     let setup = Operator::with(&namespace)
         .env("SPARK_OPERATOR_SUBMITTER", &by.replace('_', "-"))

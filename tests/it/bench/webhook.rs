@@ -254,7 +254,7 @@ async fn load(
 
 /// A server process, which ends when this value is dropped.
 struct Server {
-    process: Child,
+    process: EndedOnDrop,
     port: u16,
     ca: String,
 }
@@ -272,7 +272,7 @@ impl Server {
         let said = lines.map(Result::unwrap).find(|line| line.starts_with("serves ")).unwrap();
         let mut words = said.splitn(3, ' ').skip(1);
         let port = words.next().unwrap().parse().unwrap();
-        Self { process, port, ca: words.next().unwrap().replace('|', "\n") }
+        Self { process: EndedOnDrop(process), port, ca: words.next().unwrap().replace('|', "\n") }
     }
 
     fn connector(&self) -> TlsConnector {
@@ -280,14 +280,7 @@ impl Server {
     }
 
     fn usage(&self) -> Usage {
-        Usage::of(self.process.id())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        Usage::of(self.process.0.id())
     }
 }
 

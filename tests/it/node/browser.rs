@@ -1,6 +1,6 @@
 //! Drives a headless Chromium by its DevTools protocol over a pair of pipes, so that tests see what a user sees.
 
-use super::{EndedOnDrop, kept};
+use super::kept;
 use crate::prelude::*;
 use std::{
     io::{BufRead, BufReader, Write},

@@ -3,6 +3,7 @@
 
 use super::{
     Installed, install, install_alone, is_rolled_out,
+    lifecycle::cordoned,
     native::{image, spark_version},
     sparkctl::{ended, sparkctl, spawn},
     until,
@@ -85,7 +86,7 @@ pub(crate) fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_d
     assert_ne!(server(), kubeflows);
 
     edits(&json!({"sleepAfterIdleSeconds": 3600}));
-    let drained = Drained::begin();
+    let drained = drained();
     until("the next server has no room", || waits_for("Unschedulable"));
     assert_eq!(
         (&status()["restarts"], &status()["lastFailure"]["reason"]),
@@ -146,23 +147,13 @@ pub(crate) fn runs_with(flags: &[&str]) {
     is_rolled_out();
 }
 
-/// A node from which the server and its executors are evicted, and to which nothing comes until this value is dropped.
-struct Drained(String);
-
-impl Drained {
-    fn begin() -> Self {
-        let node = kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"]);
-        let selector = "--pod-selector=sparkoperator.k8s.io/connect-name=notebook";
-        let drained = Self(node);
-        kubectl(&["drain", &drained.0, selector, "--delete-emptydir-data", "--timeout=120s"]);
-        drained
-    }
-}
-
-impl Drop for Drained {
-    fn drop(&mut self) {
-        kubectl(&["uncordon", &self.0]);
-    }
+/// Evicts the server and its executors from their node, to which nothing comes until the returned value is dropped.
+fn drained() -> Finally {
+    let node = kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"]);
+    let selector = "--pod-selector=sparkoperator.k8s.io/connect-name=notebook";
+    let cordoned = cordoned(&node);
+    kubectl(&["drain", &node, selector, "--delete-emptydir-data", "--timeout=120s"]);
+    cordoned
 }
 
 /// Returns the example with one executor and with the Spark that the node has.

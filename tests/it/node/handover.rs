@@ -18,7 +18,7 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
     for what in ["controller", "webhook"] {
         apply(&deployment(&format!("spark-operator-{what}")));
     }
-    let _service = WebhookService::like_kubeflows();
+    let _service = kubeflows_service();
     let mut job = python_job("handed-over", "native-job", "tests/data/node/native/job.py");
     // What runs is not looked at.
     let asleep = json!({"name": "spark-kubernetes-driver", "command": ["sh", "-c", "sleep infinity", "sh"]});
@@ -89,34 +89,23 @@ fn deployment(name: &str) -> Value {
     })
 }
 
-/// The Service of the webhook as Kubeflow's chart creates it. `kubectl apply -k manifests` cannot make ours of it, so it
-/// is deleted when dropped.
-struct WebhookService;
-
-impl WebhookService {
-    /// Creates it in place of the one that exists, as Helm does: without the annotation of `kubectl apply`.
-    fn like_kubeflows() -> Self {
-        delete_service();
-        let labels = json!({
-            "app.kubernetes.io/name": "spark-operator", "app.kubernetes.io/instance": "spark-operator",
-            "app.kubernetes.io/component": "webhook",
-        });
-        let service = json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": SERVICE, "namespace": "spark-operator"},
-            "spec": {
-                "selector": labels, "ports": [{"name": "webhook", "port": 9443, "targetPort": "webhook"}],
-            },
-        });
-        kubectl_with(&service, &["create", "-f", "-"]);
-        Self
-    }
-}
-
-impl Drop for WebhookService {
-    fn drop(&mut self) {
-        delete_service();
-    }
+/// Creates the Service of the webhook as Kubeflow's chart does, in place of the one that exists: without the annotation of
+/// `kubectl apply`. `kubectl apply -k manifests` cannot make ours of it, so it is deleted when the returned value is dropped.
+fn kubeflows_service() -> Finally {
+    delete_service();
+    let labels = json!({
+        "app.kubernetes.io/name": "spark-operator", "app.kubernetes.io/instance": "spark-operator",
+        "app.kubernetes.io/component": "webhook",
+    });
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": SERVICE, "namespace": "spark-operator"},
+        "spec": {
+            "selector": labels, "ports": [{"name": "webhook", "port": 9443, "targetPort": "webhook"}],
+        },
+    });
+    kubectl_with(&service, &["create", "-f", "-"]);
+    Finally::new(delete_service)
 }
 
 /// Returns what `kubectl get` prints of the webhook's Service.

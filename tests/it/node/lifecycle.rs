@@ -123,7 +123,7 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
     job["spec"]["restartPolicy"] = json!({"type": "OnFailure", "onFailureRetries": 1});
     runs(&job);
     let node = kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"]);
-    let _cordoned = Cordoned(node.clone());
+    let _cordoned = cordoned(&node);
     let drivers = "--pod-selector=spark-role=driver";
     kubectl(&["drain", &node, drivers, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"]);
     until("the next driver waits for a node", || {
@@ -242,11 +242,8 @@ fn nothing_is_left(name: &str, cascade: &str) {
     until("nothing is left", || left_of(name).is_empty());
 }
 
-/// A cordoned node, which accepts pods again when this value is dropped.
-struct Cordoned(String);
-
-impl Drop for Cordoned {
-    fn drop(&mut self) {
-        kubectl(&["uncordon", &self.0]);
-    }
+/// Lets a node that is cordoned meanwhile accept pods again when the returned value is dropped.
+pub(super) fn cordoned(node: &str) -> Finally {
+    let node = node.to_owned();
+    Finally::new(move || drop(kubectl(&["uncordon", &node])))
 }

@@ -269,16 +269,6 @@ pub(crate) fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A child process that is killed when this value is dropped.
-pub(crate) struct EndedOnDrop(pub(crate) Child);
-
-impl Drop for EndedOnDrop {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
 // What tests write, and what they look at again and again, goes without `kubectl`, which takes as much of the processor as some
 // seconds of a driver.
 

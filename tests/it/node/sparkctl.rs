@@ -1,6 +1,6 @@
 //! Proves that `sparkctl` shows the output of drivers and executors.
 
-use super::{EndedOnDrop, apply, delete, install, kept, message, native::python_job, state_is, until_told};
+use super::{apply, delete, install, kept, message, native::python_job, state_is, until_told};
 use crate::{apiserver::prelude::*, tmux::Terminal};
 use std::{
     fs::File,

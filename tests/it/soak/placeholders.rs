@@ -20,7 +20,7 @@ const KINDS: [&str; 2] = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k
 #[ignore = "needs Kubernetes 1.36 or later: make soak"]
 async fn killed_around_each_write_about_its_gang_each_executor_takes_the_room_of_its_placeholder_and_nothing_is_left()
  {
-    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(KUBERNETES_RBAC)];
+    let _rights = [granted(VOLCANO_RBAC), granted(KUBERNETES_RBAC)];
     let used = Arc::new(Mutex::new(BTreeSet::new()));
     for (method, path, says) in [
         ("POST", "/workloads", ""),

@@ -13,7 +13,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");
 
 /// The process `spark-operator run`, which is killed when this value is dropped.
 pub(super) struct Operator {
-    process: Child,
+    process: EndedOnDrop,
     pub address: SocketAddr,
     /// Where /healthz and /readyz are served.
     pub probes: SocketAddr,
@@ -34,7 +34,7 @@ impl Operator {
         let begin = Instant::now();
         while operator.handshake("h2").await.is_err() {
             assert!(
-                begin.elapsed() < DEADLINE && operator.process.try_wait().unwrap().is_none(),
+                begin.elapsed() < DEADLINE && operator.process.0.try_wait().unwrap().is_none(),
                 "{}",
                 operator.log()
             );
@@ -85,7 +85,7 @@ impl Operator {
         });
         let address = (Ipv4Addr::LOCALHOST, port).into();
         let probes = (Ipv4Addr::LOCALHOST, probes).into();
-        Self { process, address, probes, connectors, log, _api_server: api_server }
+        Self { process: EndedOnDrop(process), address, probes, connectors, log, _api_server: api_server }
     }
 
     pub(super) async fn handshake(&self, protocol: &str) -> std::io::Result<TlsStream<TcpStream>> {
@@ -131,7 +131,7 @@ impl Operator {
     }
 
     fn proc(&self) -> Process {
-        Process::new(i32::try_from(self.process.id()).unwrap()).unwrap()
+        Process::new(i32::try_from(self.process.0.id()).unwrap()).unwrap()
     }
 
     fn log(&self) -> String {
@@ -145,13 +145,6 @@ impl Operator {
         let is_of_clients =
             |line: &&str| !cluster.iter().any(|target| line.contains(&format!("\"spark_operator{target}\"")));
         self.log().lines().filter(is_of_clients).map(str::to_owned).collect()
-    }
-}
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
     }
 }
 

@@ -90,8 +90,8 @@ pub(crate) async fn tell_all(
     faults: impl Fn(Story, usize) -> Vec<Vec<(usize, Kind)>>,
 ) {
     let begun = Instant::now();
-    let _rights = Granted::begin(gangs::VOLCANO_RBAC);
-    let _definitions = gangs::Definitions::begin();
+    let _rights = granted(gangs::VOLCANO_RBAC);
+    let _definitions = gangs::group_definitions();
     let namespace = Namespace::new(namespace).await;
     let proxy = Proxy::start().await;
     let (director, mut kills) = Director::new();

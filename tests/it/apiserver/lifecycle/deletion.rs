@@ -23,7 +23,7 @@ const STATES: [(&str, &str, &str); 8] = [
 #[ignore = "needs kube-apiserver: make test"]
 async fn pods_and_budgets_go_with_their_application_and_those_of_others_stay() {
     let namespace = Namespace::new("deleted").await;
-    let _granted = Granted::begin(DRIVER_PDB_RBAC);
+    let _granted = granted(DRIVER_PDB_RBAC);
     let operator = Operator::with(&namespace).argument("--enable-driver-pdb").start().await;
     budgets::a_driver_has_a_budget_while_it_lives(&namespace.beside("budget").await).await;
     deletion_in_the_background_and_in_the_foreground_leaves_nothing(&namespace).await;

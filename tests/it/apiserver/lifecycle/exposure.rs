@@ -2,7 +2,7 @@
 
 use super::{application, complaints, edit_spec, ended, running, submitted, told};
 use crate::apiserver::{
-    installation::{Restored, is_not_ready},
+    installation::{is_not_ready, restored},
     operator::USER,
     policy::AdmissionPolicy,
     prelude::*,
@@ -255,7 +255,7 @@ async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it
         assert_eq!(operator.log().lines().filter(unwatched).count(), 1);
     }
 
-    let _restored = Restored("manifests/rbac");
+    let _restored = restored("manifests/rbac");
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/spark-operator-applications";
     let role = calls::get(path).expect(path);
     let rules = role["rules"].as_array().unwrap().iter();

@@ -3,7 +3,7 @@
 //! Debian's Prometheus is built without the discovery of pods: instead, [`write_targets`] writes a file with the labels
 //! that Prometheus would discover. `make soak` sets PROMETHEUS to a program that discovers pods itself.
 
-use super::super::{EndedOnDrop, browser::Browser, kept, listed};
+use super::super::{browser::Browser, kept, listed};
 use crate::prelude::*;
 use std::{net::TcpListener, sync::atomic::AtomicBool, thread::JoinHandle};
 

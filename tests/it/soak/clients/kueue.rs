@@ -4,8 +4,8 @@
 use crate::{
     apiserver::prelude::*,
     node::{
-        APPLICATIONS, EndedOnDrop, application, apply, delete, install_alone, kept, lifecycle::refusing,
-        listed, native::python_job, node_address, state_is, until,
+        APPLICATIONS, application, apply, delete, install_alone, kept, lifecycle::refusing, listed,
+        native::python_job, node_address, state_is, until,
     },
 };
 use std::fs::File;
