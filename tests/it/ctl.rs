@@ -285,56 +285,22 @@ fn render_reads_standard_input_and_every_application_and_schedule_in_it() {
     assert_eq!(headings(&[]).0[0], "default/one");
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NotRendered {
+    input: String,
+    #[serde(default)]
+    flags: Vec<String>,
+    said: String,
+}
+
 #[test]
 fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
-    let required = "sparkVersion: 4.0.1, mainApplicationFile: \"local:///a.jar\", image: spark, driver: {}, executor: {}";
-    let odd = format!("kind: SparkApplication\nmetadata: {{name: odd}}\nspec: {{type: Ruby, {required}}}\n");
-    let client = format!(
-        "kind: SparkApplication\nmetadata: {{name: client, namespace: a}}\nspec: {{type: Java, mode: client, {required}}}\n"
-    );
-    let (odd, client) = (odd.as_str(), client.as_str());
-    let read = "sparkctl: -: SparkApplication odd: spec.type: `Ruby` is not known: write one of `Java`, `Python`, `Scala`, `R`\n";
-    let refused = "SparkApplication client cannot be submitted: spec.mode: `client` would run the driver where it is \
-                   submitted, not in a pod of its own: write `cluster`\n";
-    for (input, flags, complaint) in [
-        ("kind: ConfigMap\n", [].as_slice(), "sparkctl: -: no SparkApplication in it, but ConfigMap\n"),
-        ("", &[], "sparkctl: -: no SparkApplication in it\n"),
-        (odd, &[], read),
-        (client, &[], &format!("sparkctl: {refused}")),
-        (client, &["--diff"], &format!("sparkctl: {refused}")),
-        (&format!("{odd}---\n{client}"), &[], &format!("{read}{refused}")),
-        (
-            client,
-            &["--namespace=b"],
-            "sparkctl: -: SparkApplication client: metadata.namespace: is `a`, and --namespace is `b`: leave one of them out\n",
-        ),
-        (
-            "apiVersion: spark.apache.org/v1\nkind: SparkApplication\nmetadata: {name: other}\n",
-            &[],
-            "sparkctl: -: SparkApplication other: apiVersion: `spark.apache.org/v1` is not known: write `sparkoperator.k8s.io/v1beta2`\n",
-        ),
-        (
-            &format!(
-                "kind: ScheduledSparkApplication\nmetadata: {{name: often}}\n\
-                 spec: {{schedule: often, template: {{type: Java, mode: client, {required}}}}}\n"
-            ),
-            &[],
-            "sparkctl: ScheduledSparkApplication often cannot be submitted: spec.schedule: has 1 fields: write five (minute, hour, \
-             day of month, month, day of week), for instance `0 3 * * *`; spec.template.mode: `client` would run the driver where \
-             it is submitted, not in a pod of its own: write `cluster`\n",
-        ),
-        (
-            &format!(
-                "kind: SparkApplication\nmetadata: {{name: whom, annotations: {{sparkoperator.k8s.io/submitter: me}}}}\n\
-                 spec: {{type: Java, mainClass: Main, {required}}}\n"
-            ),
-            &[],
-            "sparkctl: SparkApplication whom cannot be submitted: metadata.annotations[sparkoperator.k8s.io/submitter]: `me` is no \
-             submitter: try `auto`, `native` or `spark-submit`\n",
-        ),
-    ] {
-        let output = sparkctl(&[&["render", "-f", "-"], flags].concat(), input);
-        assert_eq!(String::from_utf8(output.stderr).unwrap(), complaint);
+    for NotRendered { input, flags, said } in yaml::<Vec<NotRendered>>(&data("ctl/not-rendered.yaml")) {
+        let flags = flags.iter().map(String::as_str);
+        let arguments: Vec<_> = ["render", "-f", "-"].into_iter().chain(flags).collect();
+        let output = sparkctl(&arguments, &input);
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), said);
         assert_eq!(output.status.code(), Some(1));
         assert!(output.stdout.is_empty());
     }
