@@ -1,9 +1,6 @@
 //! Lists the explorations: for each, an application, the operator's settings, and how much may happen.
 
-use super::{
-    oracle::Setting,
-    world::{Budget, SPECS, Trouble},
-};
+use super::{oracle::Setting, world::*};
 use api::RestartPolicyType;
 use batch_schedulers::BatchSchedulers;
 use plan::{Policy, extension::Extensions, submission_plan::Submitter};

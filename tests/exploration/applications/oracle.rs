@@ -7,10 +7,7 @@
 use super::{
     mutation::Mutation,
     records::{config_map, name_of, number_of},
-    world::{
-        Application, Departed, EXECUTORS, Executor, NAMES, Pod, Progress, RunNo, SPECS, SUBMISSION_PODS,
-        SubmissionPod,
-    },
+    world::*,
 };
 use crate::{decision::Decision, explorer::Folding};
 use api::{

@@ -1,10 +1,7 @@
 //! Asks the decision core (`crates/plan`) each question once and keeps the answers, because the model asks the same
 //! question often.
 
-use super::{
-    mutation::Mutation,
-    world::{Elapsed, Executor, Nominated, PAIRS, Pair, Pairs, Placeholder, Wake},
-};
+use super::{mutation::Mutation, world::*};
 use crate::template;
 use api::{
     SparkApplication,

@@ -1,10 +1,7 @@
 //! Asks the decision core (`crates/schedules`) each question once and keeps the answers, because a model asks the same
 //! question a million times.
 
-use super::{
-    mutation::Mutation,
-    world::{Application, End, RUNS, SLOTS, Schedule, bit},
-};
+use super::{mutation::Mutation, world::*};
 use crate::{decision::Decision, explorer::Folding};
 use api::{
     ScheduledSparkApplication, ScheduledSparkApplicationStatus as Status, SparkApplication, State,
