@@ -353,6 +353,14 @@ fn a_manifest_is_given_by_itself_or_as_kubectl_is_given_it() {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Validated {
+    input: String,
+    output: String,
+    error: String,
+}
+
 #[test]
 fn validate_says_what_the_api_server_would_say() {
     let mut application = json!(application(json!({})));
@@ -379,42 +387,22 @@ fn validate_says_what_the_api_server_would_say() {
         complaint.starts_with("sparkctl: -: SparkApplication pi: spec.") && complaint.lines().count() == 1
     );
 
-    let mode = "driver: {configMaps: [{name: a, path: /a}]}, volumes: [{name: b, configMap: {name: b, defaultMode: 0644}}]";
-    let text = format!(
-        "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {{name: a}}\nspec: {{type: Java, sparkVersion: 4.0.1, image: spark, mainClass: Main, \
-         mainApplicationFile: 'local:///a.jar', executor: {{}}, {mode}}}\n---\nkind: ConfigMap\nmetadata: {{name: b}}\n"
-    );
-    let output = sparkctl(&["validate", "-f", "-"], &text);
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "SparkApplication a is valid\n");
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let cases: Vec<Validated> = yaml(&data("ctl/validated.yaml"));
+    for Validated { input, output, error } in &cases {
+        let said = sparkctl(&["validate", "-f", "-"], input);
+        let said = [said.stdout, said.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(said, [output.as_str(), error.as_str()]);
+    }
     // There is no cluster, but what would not be created is told before.
     let kubeconfig = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nobody.kubeconfig");
     let nobody = "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n\
                   contexts: [{name: a, context: {cluster: a, user: a}}]\ncurrent-context: a\nusers: [{name: a, user: {token: a}}]\n";
     fs::write(&kubeconfig, nobody).unwrap();
-    let created = sparkctl(&["create", "--kubeconfig", kubeconfig.to_str().unwrap(), "-"], &text);
+    let created = sparkctl(&["create", "--kubeconfig", kubeconfig.to_str().unwrap(), "-"], &cases[0].input);
     let told = String::from_utf8(created.stderr).unwrap();
     assert!(
         told.starts_with("Warning: what is of none of the operator's kinds is not created: ConfigMap b\n"),
         "{told}"
-    );
-    let misspelt = sparkctl(
-        &["validate", "-f", "-"],
-        "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkAplication\n",
-    );
-    assert_eq!(
-        String::from_utf8(misspelt.stderr).unwrap(),
-        "sparkctl: -: SparkAplication: kind: is not known: write one of SparkApplication, ScheduledSparkApplication, SparkConnect\n"
-    );
-    let twice = sparkctl(
-        &["validate", "-f", "-"],
-        "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: a}\nspec:\n  type: Java\n  sparkVersion: 4.0.1\n  \
-         mainClass: Main\n  image: spark\n  mainApplicationFile: local:///a.jar\n  driver:\n    memory: 1g\n  executor:\n    memory: 1g\n    cores: 1\n    memory: 2g\n",
-    );
-    assert_eq!(String::from_utf8(twice.stdout).unwrap(), "SparkApplication a is valid\n");
-    assert_eq!(
-        String::from_utf8(twice.stderr).unwrap(),
-        "Warning: spec.executor.memory stands twice, in line 13 and in line 15: the last one counts, as for kubectl\n"
     );
     // kubectl takes a number beyond all numbers for a text.
     let commit = sparkctl(
