@@ -65,31 +65,28 @@ async fn create_makes_all_that_is_in_a_file_or_nothing() {
 
     let mut wrong = application("wrong");
     wrong["spec"]["driver"]["memory"] = json!("lots");
-    let (code, complaint) = fails(&["create", "-"], &documents(&[application("fourth"), wrong]));
-    assert_eq!(code, FAILED);
-    assert!(
-        complaint.contains("SparkApplication wrong") && complaint.contains("spec.driver.memory"),
-        "{complaint}"
+    refuses(
+        &["create", "-"],
+        &documents(&[application("fourth"), wrong]),
+        FAILED,
+        &["SparkApplication wrong", "spec.driver.memory"],
     );
-    let (code, complaint) = fails(&["create", "-"], &documents(&[application("fourth"), first.clone()]));
-    assert_eq!(code, FAILED);
-    assert!(complaint.contains("\"first\" already exists"), "{complaint}");
+    refuses(
+        &["create", "-"],
+        &documents(&[application("fourth"), first.clone()]),
+        FAILED,
+        &["\"first\" already exists"],
+    );
     let twice = documents(&[application("fourth"), nightly(), application("fourth")]);
-    let (code, complaint) = fails(&["create", "-"], &twice);
-    assert_eq!(code, FAILED);
-    assert!(complaint.contains("SparkApplication fourth stands there twice"), "{complaint}");
+    refuses(&["create", "-"], &twice, FAILED, &["SparkApplication fourth stands there twice"]);
     assert!(namespace.get::<SparkApplication>("fourth").await.is_none());
 
-    let (code, complaint) = fails(&["create", "-"], &first.to_string());
-    assert_eq!(code, FAILED);
-    assert!(complaint.contains("\"first\" already exists"), "{complaint}");
+    refuses(&["create", "-"], &first.to_string(), FAILED, &["\"first\" already exists"]);
     let before = namespace.application("first").await["metadata"]["uid"].take();
     // Only the API server detects this error, and `sparkctl` asks the API server before it deletes anything.
     let mut odd = first.clone();
     odd["metadata"]["annotations"] = json!({"not a key": "x"});
-    let (code, complaint) = fails(&["create", "--delete", "-"], &odd.to_string());
-    assert_eq!(code, FAILED);
-    assert!(complaint.contains("metadata.annotations"), "{complaint}");
+    refuses(&["create", "--delete", "-"], &odd.to_string(), FAILED, &["metadata.annotations"]);
     assert_eq!(namespace.application("first").await["metadata"]["uid"], before);
     does(&["create", "--delete", "-"], &first.to_string());
     assert_ne!(namespace.application("first").await["metadata"]["uid"], before);
@@ -154,9 +151,7 @@ async fn what_can_be_done_is_done_whatever_fails_beside_it() {
     assert!(namespace.list::<SparkApplication>().await.is_empty());
     let mut misspelt = application("a");
     misspelt["spec"]["driver"]["memroy"] = json!("4g");
-    let (code, complaint) = fails(&["create", "-"], &misspelt.to_string());
-    assert_eq!(code, FAILED);
-    assert!(complaint.contains("unknown field \"spec.driver.memroy\""), "{complaint}");
+    refuses(&["create", "-"], &misspelt.to_string(), FAILED, &["unknown field \"spec.driver.memroy\""]);
 }
 
 #[tokio::test]
@@ -208,8 +203,7 @@ async fn create_makes_an_application_from_a_schedule_that_the_schedule_does_not_
     assert_eq!(made["metadata"]["ownerReferences"][0]["controller"], Value::Null);
     assert_eq!(made["metadata"]["labels"], Value::Null);
     assert_eq!(made["spec"]["mainClass"], application("x")["spec"]["mainClass"]);
-    let (code, complaint) = fails(&["create", "x", "--from", "none"], "");
-    assert_eq!(code, NOT_FOUND, "{complaint}");
+    refuses(&["create", "x", "--from", "none"], "", NOT_FOUND, &[]);
     namespace.clear::<ScheduledSparkApplication>().await;
 }
 
@@ -544,6 +538,12 @@ fn fails(arguments: &[&str], input: &str) -> (i32, String) {
     let output = sparkctl(arguments, input);
     assert!(!output.status.success(), "sparkctl {} succeeded", arguments.join(" "));
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// Runs `sparkctl`, which must fail with this exit code, and with each of `words` on standard error.
+fn refuses(arguments: &[&str], input: &str, expected: i32, words: &[&str]) {
+    let (code, said) = fails(arguments, input);
+    assert!(code == expected && words.iter().all(|word| said.contains(word)), "{arguments:?}: {code} {said}");
 }
 
 fn sparkctl(arguments: &[&str], input: &str) -> Output {
