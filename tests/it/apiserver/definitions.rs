@@ -54,38 +54,9 @@ fn every_example_is_accepted_in_every_field() {
 }
 
 fn what_is_malformed_is_refused_with_its_field(namespace: &Namespace) {
-    let with = |pointer: &str, value: Value| {
-        let mut application = application("malformed");
-        *application.pointer_mut(pointer).unwrap() = value;
-        application
-    };
-    let without = |field: &str| {
-        let mut application = application("malformed");
-        application["spec"].as_object_mut().unwrap().remove(field);
-        application
-    };
-    let with_ingress = {
-        let mut application = application("malformed");
-        application["spec"]["driverIngressOptions"] = json!([{"servicePortName": "connect"}]);
-        application
-    };
-    for (malformed, complaint) in [
-        (
-            with("/spec/type", json!("Ruby")),
-            r#"spec.type: Unsupported value: "Ruby": supported values: "Java", "Python", "Scala", "R""#,
-        ),
-        (
-            with("/spec/driver", json!({"cores": 0})),
-            "spec.driver.cores: Invalid value: 0: spec.driver.cores in body should be greater than or equal to 1",
-        ),
-        (
-            with("/spec/executor", json!({"instances": 0})),
-            "spec.executor.instances: Invalid value: 0: spec.executor.instances in body should be greater than or equal to 1",
-        ),
-        (without("driver"), "spec.driver: Required value"),
-        (without("sparkVersion"), "spec.sparkVersion: Required value"),
-        (with_ingress, "spec.driverIngressOptions[0].servicePort: Required value"),
-    ] {
+    for (changes, complaint) in yaml::<Vec<(Value, String)>>(&data("apiserver/malformed.yaml")) {
+        let mut malformed = application("malformed");
+        json_patch::merge(&mut malformed["spec"], &changes);
         let refused = calls::tried_in(namespace.name, &malformed).unwrap_err();
         assert!(refused.contains(&format!("\"malformed\" is invalid: {complaint}")), "{refused}");
     }
