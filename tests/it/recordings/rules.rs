@@ -10,84 +10,76 @@ use std::sync::LazyLock;
 
 /// A kind of case that native submission leaves to `spark-submit`: a description, the test for such a case, and the
 /// reason that native submission must report.
-struct Handed {
-    what: &'static str,
-    is_in: fn(&Case, &Submission) -> bool,
-    reason: Reason,
-}
+type Handed = (&'static str, fn(&Case, &Submission) -> bool, Reason);
 
 const HANDED: [Handed; 10] = [
-    Handed {
-        what: "code of the user's changes the pod, or a step of Spark's is left out",
-        is_in: |_, submission| {
-            has(submission, "spark.kubernetes.driver.pod.featureSteps")
-                || has(submission, "spark.kubernetes.driver.pod.excludedFeatureSteps")
+    (
+        "code of the user's changes the pod, or a step of Spark's is left out",
+        |_, submission| {
+            let steps = ["featureSteps", "excludedFeatureSteps"];
+            steps.iter().any(|steps| has(submission, &format!("spark.kubernetes.driver.pod.{steps}")))
         },
-        reason: Reason::FeatureSteps,
-    },
-    Handed {
-        what: "local files are uploaded",
-        is_in: |_, submission| has(submission, "spark.kubernetes.file.upload.path"),
-        reason: Reason::Upload,
-    },
-    Handed {
-        what: "a program is named relative to where spark-submit runs",
-        is_in: |_, submission| !submission.primary_resource.contains(':'),
-        reason: Reason::Upload,
-    },
-    Handed {
-        what: "a pattern of remote files is resolved",
-        is_in: |case, _| {
+        Reason::FeatureSteps,
+    ),
+    (
+        "local files are uploaded",
+        |_, submission| has(submission, "spark.kubernetes.file.upload.path"),
+        Reason::Upload,
+    ),
+    (
+        "a program is named relative to where spark-submit runs",
+        |_, submission| !submission.primary_resource.contains(':'),
+        Reason::Upload,
+    ),
+    (
+        "a pattern of remote files is resolved",
+        |case, _| {
             case.command.iter().any(|token| token.contains("://") && token.contains(['*', '?', '[', '{']))
         },
-        reason: Reason::Glob,
-    },
-    Handed {
-        what: "the main class stands in the jar",
-        is_in: |_, submission| submission.main_class.is_none(),
-        reason: Reason::MainClass,
-    },
-    Handed {
-        what: "somebody else than the operator creates the objects",
-        is_in: |_, submission| submission.properties.keys().any(|key| says_who_submits(key)),
-        reason: Reason::Identity,
-    },
-    Handed {
-        what: "Hadoop's security is on",
-        is_in: |_, submission| {
+        Reason::Glob,
+    ),
+    ("the main class stands in the jar", |_, submission| submission.main_class.is_none(), Reason::MainClass),
+    (
+        "somebody else than the operator creates the objects",
+        |_, submission| submission.properties.keys().any(|key| says_who_submits(key)),
+        Reason::Identity,
+    ),
+    (
+        "Hadoop's security is on",
+        |_, submission| {
             submission.environment.hadoop_token_file.is_some()
                 || submission.environment.hadoop_conf.is_some()
                 || has(submission, "spark.hadoop.hadoop.security.authentication")
         },
-        reason: Reason::Kerberos,
-    },
-    Handed {
-        what: "a value refers to the environment, to the JVM or to a default of Spark's",
-        is_in: |_, submission| {
+        Reason::Kerberos,
+    ),
+    (
+        "a value refers to the environment, to the JVM or to a default of Spark's",
+        |_, submission| {
             submission.environment.spark_submit_opts.is_some()
                 || submission.properties.values().any(|value| value.contains("${"))
         },
-        reason: Reason::Substitution,
-    },
-    Handed {
-        what: "the master is no API server, or the driver runs where it is submitted",
-        is_in: |_, submission| {
+        Reason::Substitution,
+    ),
+    (
+        "the master is no API server, or the driver runs where it is submitted",
+        |_, submission| {
             let property = |key: &str| submission.properties.get(key).map_or("", String::as_str);
             !property("spark.master").starts_with("k8s://")
                 || property("spark.submit.deployMode") != "cluster"
         },
-        reason: Reason::Destination,
-    },
-    Handed {
-        what: "a file is fetched from a remote file system",
-        is_in: |_, submission| {
+        Reason::Destination,
+    ),
+    (
+        "a file is fetched from a remote file system",
+        |_, submission| {
             let files =
                 ["podTemplateFile", "caCertFile", "clientKeyFile", "clientCertFile", "krb5.path", "keytab"];
             let mut properties = submission.properties.iter();
             properties.any(|(key, value)| files.iter().any(|file| key.ends_with(file)) && value.contains(':'))
         },
-        reason: Reason::SubmitterFile,
-    },
+        Reason::SubmitterFile,
+    ),
 ];
 
 /// Whether a property configures the client that creates the objects.
@@ -99,10 +91,10 @@ pub fn says_who_submits(key: &str) -> bool {
 
 /// Returns the rule by which a case may be left to `spark-submit` for `reason`, or `None` if no rule allows it.
 pub fn handed(case: &Case, submission: &Submission, reason: Reason) -> Option<&'static str> {
-    let mut rules = HANDED.iter().filter(|rule| rule.reason == reason && (rule.is_in)(case, submission));
+    let mut rules = HANDED.iter().filter(|(_, is_in, of)| *of == reason && is_in(case, submission));
     let unknown = (reason == Reason::UnknownSetting)
         .then_some("a setting that no version of Spark has, or none that is known here");
-    rules.next().map(|rule| rule.what).or(unknown)
+    rules.next().map(|(what, ..)| *what).or(unknown)
 }
 
 /// Returns why native submission accepts a case that `spark-submit` refuses, if the difference is intended; the module
