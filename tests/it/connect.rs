@@ -208,7 +208,7 @@ impl Story {
                 key: ObjectKey::of(object).unwrap(),
                 uid: "9".to_owned(),
                 is_ours: object["isOurs"] == true,
-                has_selector: false,
+                has_selector: object["hasSelector"] == true,
             };
             self.seen.objects = objects.iter().map(found).collect();
         }
@@ -234,10 +234,11 @@ impl Story {
             Action::DeleteConnect => "delete the SparkConnect".to_owned(),
         };
         let object = |key: ObjectKey| format!("{} {}", key.kind, key.name);
+        let made: Vec<_> = wanted.iter().filter_map(ObjectKey::of).map(object).collect();
         let reasons: BTreeMap<_, _> = status.conditions.iter().map(|one| (&one.type_, &one.reason)).collect();
         json!({
             "actions": actions.iter().map(action).collect::<Vec<_>>(),
-            "wanted": wanted.iter().filter_map(ObjectKey::of).map(object).collect::<Vec<_>>(),
+            "makes": made.iter().map(|object| (object, true)).collect::<BTreeMap<_, _>>(), "wanted": made,
             "events": events.iter().map(|event| event.reason).collect::<Vec<_>>(),
             "state": status.state, "reason": condition(status, SERVER_POD_READY).map(|one| &one.reason),
             "conditions": reasons, "status": status, "wakes": wake.is_some(), "writes": before != Some(status),
@@ -347,30 +348,6 @@ fn an_edit_replaces_the_server_only_if_it_is_made_of_the_field() {
     }
 }
 
-fn found(kind: ObjectKind, name: &str, is_ours: bool) -> Found {
-    Found { key: kind.named(name), uid: "9".to_owned(), is_ours, has_selector: false }
-}
-
-/// Once, whoever named the Service of a colleague's server got that server's clients: its slices were made all the same.
-#[test]
-fn a_service_of_somebody_else_gets_no_slices() {
-    let mut story = Story::of(
-        json!({"sleepAfterIdleSeconds": 600, "server": {"service": {"metadata": {"name": "etl"}}}}),
-    );
-    (story.policy, story.seen.gateway_port) = (policy(true), Some(20_001));
-    let kinds = |plan: &Plan| {
-        let keys = plan.wanted.iter().filter_map(ObjectKey::of);
-        keys.filter(|key| key.name.starts_with("etl")).map(|key| key.kind.to_string()).collect::<Vec<_>>()
-    };
-    assert_eq!(kinds(story.after(0)), ["Service", "EndpointSlice.discovery.k8s.io"]);
-    let slice = ObjectKind::ENDPOINT_SLICE.named("etl-gateway");
-    story.seen.objects =
-        vec![found(ObjectKind::SERVICE, "etl", false), found(slice.kind.clone(), &slice.name, true)];
-    assert_eq!(kinds(story.after(1)), [""; 0]);
-    assert_eq!(story.told().1, "NameTaken");
-    assert_eq!(story.plan.actions, [Action::Delete { key: slice, uid: "9".to_owned() }]);
-}
-
 /// A SparkConnect may have the name of a part of another one.
 #[test]
 fn no_two_servers_of_a_namespace_have_an_object_in_common() {
@@ -396,40 +373,6 @@ fn no_two_servers_of_a_namespace_have_an_object_in_common() {
             assert_eq!(before, None, "{key} is of {name}, too");
         }
     }
-}
-
-/// Kubernetes may give the address of a pod that has ended to another one, of any namespace.
-#[test]
-fn no_slice_has_the_address_of_a_server_that_has_ended_or_goes() {
-    let mut story = Story::has_ready_server(json!({"sleepAfterIdleSeconds": 600}));
-    (story.policy, story.seen.gateway_port) = (policy(true), Some(20_001));
-    let has_slice =
-        |plan: &Plan| plan.wanted.iter().any(|object| object["metadata"]["name"] == "pi-server-direct");
-    assert!(has_slice(story.after(1)));
-    for (phase, terminating, expected) in [
-        (Phase::Running, true, false),
-        (Phase::Running, false, true),
-        (Phase::Failed, false, false),
-        (Phase::Succeeded, false, false),
-    ] {
-        let pod = story.seen.server.as_deref_mut().unwrap();
-        (pod.summary.phase, pod.summary.terminating) = (phase, terminating);
-        assert_eq!(has_slice(story.after(1)), expected, "{phase:?} {terminating}");
-    }
-}
-
-#[test]
-fn a_service_that_comes_to_lead_to_the_gateway_is_made_anew() {
-    let mut story = Story::has_ready_server(json!({"sleepAfterIdleSeconds": 600}));
-    (story.policy, story.seen.gateway_port) = (policy(true), Some(20_001));
-    let service = found(ObjectKind::SERVICE, "pi-server", true);
-    story.seen.objects = vec![Found { has_selector: true, ..service.clone() }];
-    story.after(1);
-    assert_eq!(story.plan.actions, [Action::Delete { key: service.key.clone(), uid: "9".to_owned() }]);
-    let has_service = |plan: &Plan| plan.wanted.iter().any(|object| object["kind"] == "Service");
-    assert!(!has_service(&story.plan));
-    story.seen.objects = Vec::new();
-    assert!(has_service(story.after(1)));
 }
 
 /// Runs the command of the pod as the kubelet does. An image without Spark Connect once ended with exit code 127.
