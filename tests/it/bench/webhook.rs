@@ -124,40 +124,7 @@ fn levels() -> Value {
 
 /// Returns an application of a user's, with what most of them state.
 fn typical_spec() -> Value {
-    let pod = json!({
-        "cores": 2, "coreLimit": "2", "memory": "4g", "memoryOverhead": "1g", "serviceAccount": "spark",
-        "labels": {"team": "etl", "version": "4.0.1"},
-        "env": [{"name": "REGION", "value": "eu-1"}, {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "a"}}}],
-        "nodeSelector": {"pool": "spark"},
-        "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
-        "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}, {"name": "spark-local-dir-1", "mountPath": "/tmp/spark"}],
-        "securityContext": {"runAsUser": 185, "allowPrivilegeEscalation": false},
-    });
-    let conf = [
-        ("spark.eventLog.enabled", "true"),
-        ("spark.eventLog.dir", "s3a://logs/spark"),
-        ("spark.sql.shuffle.partitions", "200"),
-        ("spark.sql.adaptive.enabled", "true"),
-        ("spark.serializer", "org.apache.spark.serializer.KryoSerializer"),
-        ("spark.driver.maxResultSize", "2g"),
-        ("spark.network.timeout", "300s"),
-        (
-            "spark.hadoop.fs.s3a.aws.credentials.provider",
-            "com.amazonaws.auth.WebIdentityTokenCredentialsProvider",
-        ),
-        ("spark.kubernetes.allocation.batch.size", "10"),
-    ];
-    json!({
-        "image": "registry.example.com/spark:4.0.1", "imagePullSecrets": ["registry"],
-        "mainClass": "com.example.Etl", "mainApplicationFile": "local:///opt/app/etl.jar",
-        "arguments": ["--date", "2026-01-01", "--input", "s3a://data/in"],
-        "sparkConf": conf.into_iter().collect::<BTreeMap<_, _>>(),
-        "deps": {"packages": ["org.apache.hadoop:hadoop-aws:3.4.1"]},
-        "volumes": [{"name": "scratch", "emptyDir": {}}, {"name": "spark-local-dir-1", "emptyDir": {"sizeLimit": "50Gi"}}],
-        "restartPolicy": {"type": "OnFailure", "onFailureRetries": 3, "onFailureRetryInterval": 10},
-        "dynamicAllocation": {"enabled": true, "minExecutors": 1, "maxExecutors": 20}, "driver": pod,
-        "executor": pod,
-    })
+    yaml(&data("bench/application-spec.yaml"))
 }
 
 /// Returns the review of an application that has `spec` and what is required.
