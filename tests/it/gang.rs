@@ -122,8 +122,7 @@ fn properties(objects: &Objects) -> BTreeMap<String, String> {
 }
 
 fn policy(case: &Case) -> Policy {
-    let schedulers = BatchSchedulers::new(case.kube_schedulers.clone(), false, case.default.clone()).unwrap();
-    Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
+    with(BatchSchedulers::new(case.kube_schedulers.clone(), false, case.default.clone()))
 }
 
 fn application(spec: &Value) -> SparkApplication {
@@ -152,15 +151,10 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
         },
     });
     let application = application(&spec);
-    let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
     let mut golden = Golden::default();
     for version in PodGroupVersion::ALL {
         for submitter in [Submitter::Native, Submitter::SparkSubmit] {
-            let policy = Policy {
-                submitter,
-                extensions: Extensions::of(schedulers.clone()),
-                ..Policy::new("k8s://https://10.96.0.1:443")
-            };
+            let policy = Policy { submitter, ..with_kubernetes() };
             let environment = SubmissionEnvironment {
                 served: [GroupApi::Kubernetes(version).kind()].into(),
                 ..SubmissionEnvironment::default()
@@ -261,9 +255,7 @@ fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_sch
 #[test]
 fn without_pod_groups_in_the_cluster_the_submission_fails_with_what_helps() {
     let application = application(&json!({"batchScheduler": "kubernetes"}));
-    let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
-    let policy =
-        Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let policy = with_kubernetes();
     let environment = SubmissionEnvironment::default();
     let run = Run::next(&application);
     let why = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap_err();
@@ -428,9 +420,7 @@ fn the_sums_contain_what_the_admins_defaults_set() {
         .into_iter()
         .filter(|(key, _)| key != "spark.executor.memory")
         .collect();
-    let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None).unwrap();
-    let policy =
-        Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let policy = with(BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None));
     for scheduler in ["volcano", "yunikorn", "coscheduler", "kubernetes"] {
         let submitted = |conf: &Value, defaults: &str| {
             let executor = json!({"memory": "512m", "instances": null});
@@ -480,10 +470,15 @@ fn chosen_for(
     choose(application, run, &environment, policy, Timestamp::UNIX_EPOCH)
 }
 
+/// Returns the policy of an operator with these schedulers.
+fn with(schedulers: Result<BatchSchedulers, String>) -> Policy {
+    let extensions = Extensions::of(schedulers.unwrap());
+    Policy { extensions, ..Policy::new("k8s://https://10.96.0.1:443") }
+}
+
 /// Returns the policy of an operator with Kubernetes' own gangs.
 fn with_kubernetes() -> Policy {
-    let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
-    Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
+    with(BatchSchedulers::new(Vec::new(), true, None))
 }
 
 #[test]
@@ -491,9 +486,7 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
     let mut application = application(&json!({"batchScheduler": "coscheduler"}));
     let mut why = |length: usize| {
         application.metadata.name = Some("x".repeat(length));
-        let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], false, None).unwrap();
-        let policy =
-            Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+        let policy = with(BatchSchedulers::new(vec!["coscheduler".to_owned()], false, None));
         let environment = SubmissionEnvironment::default();
         choose(&application, &Run::next(&application), &environment, &policy, Timestamp::UNIX_EPOCH).err()
     };
@@ -510,9 +503,7 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
 #[test]
 fn only_groups_with_the_operators_own_names_are_deleted_with_a_run() {
     let application = application(&json!({}));
-    let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None).unwrap();
-    let policy =
-        Policy { extensions: Extensions::of(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let policy = with(BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None));
     let names = |driver: Option<Value>| {
         let driver = driver
             .map(|metadata| PodSummary::of(&serde_json::from_value(json!({"metadata": metadata})).unwrap()));
