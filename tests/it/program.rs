@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 use std::{
-    io::Write,
+    io::{Read, Write},
     net::TcpListener,
     process,
     sync::{OnceLock, atomic::AtomicU16},
@@ -74,4 +74,13 @@ impl Drop for EndedOnDrop {
         self.0.kill().ok();
         self.0.wait().ok();
     }
+}
+
+/// Returns the status and the body of the answer of the server at the other end of `stream`.
+pub(crate) fn answer(mut stream: impl Read + Write, path: &str) -> io::Result<(u16, String)> {
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::InvalidData)?;
+    Ok((head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned()))
 }
