@@ -7,6 +7,7 @@
 
 use crate::{
     budget::{self, listed},
+    decision::Doing,
     explorer::{Edge, EdgeOf, Model, explore, explore_and_report},
 };
 use api::{ConnectState, SparkConnect, SparkConnectStatus, names::annotation};
@@ -65,14 +66,6 @@ enum Stage {
     Pending,
     Ready,
     Ended,
-}
-
-/// A pass that has decided: its plan, how many actions are done, and whether the object is still the one that was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Doing {
-    plan: u32,
-    done: u8,
-    is_current: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

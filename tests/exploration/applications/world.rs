@@ -4,6 +4,7 @@
 //! What a state leaves out (times, names, messages) is hidden from the decision core too: see [`super::oracle`].
 
 use crate::budget::{self, listed};
+pub use crate::decision::Doing;
 
 /// The number of names that drivers may have: an edit may change the name.
 pub const NAMES: usize = 2;
@@ -240,16 +241,6 @@ impl Progress {
     pub const fn is_running(self) -> bool {
         matches!(self, Self::Begun | Self::Grouped | Self::HalfMade | Self::Made | Self::Met)
     }
-}
-
-/// A reconcile that has decided but has not ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Doing {
-    pub plan: u32,
-    /// The number of steps of the reconcile that are done.
-    pub done: u8,
-    /// Whether the application is still the one that the decision was made for.
-    pub is_current: bool,
 }
 
 /// The history that the invariants need; one bit per run.

@@ -2,6 +2,7 @@
 //! may still go wrong.
 
 use crate::budget::{self, listed};
+pub use crate::decision::Doing;
 
 /// The number of slots (moments at which the schedule is due) in an exploration.
 pub const SLOTS: usize = 4;
@@ -72,16 +73,6 @@ pub struct Operator {
     /// The latest application for a slot and the latest for a trigger that the operator has known, each with its run.
     pub latest: [Option<(u8, Application)>; 2],
     pub doing: Option<Doing>,
-}
-
-/// A pass of the operator (observe, decide, act, record) that has decided but has not ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Doing {
-    pub plan: u32,
-    /// The number of steps of the pass that are done.
-    pub done: u8,
-    /// Whether the schedule is still the one that the decision was made for.
-    pub is_current: bool,
 }
 
 /// The history that the invariants need.
