@@ -147,31 +147,9 @@ mod tests {
 
     #[test]
     fn arguments_are_the_flags_that_were_given_and_differ_from_their_defaults() {
-        for (given, expected) in [
-            (
-                &["--installation=spark-operator", "--webhook", "--connect-gateway=false", "--namespaces="][..],
-                &[][..],
-            ),
-            (&["--max-submissions=1", "--enable-driver-pdb=true"], &["--enable-driver-pdb"]),
-            (
-                &["--webhook=false", "--namespaces=a", "--namespaces=b,c"],
-                &["--namespaces=a,b,c", "--webhook=false"],
-            ),
-            (&["--check-exposure-rights=warn"], &["--check-exposure-rights=warn"]),
-            (
-                &[
-                    "--connect-gateway-labels=a=b,c=d",
-                    "--connect-gateway",
-                    "--connect-gateway-port-range=1-9",
-                ],
-                &[
-                    "--connect-gateway",
-                    "--connect-gateway-port-range=1-9",
-                    "--connect-gateway-labels=a=b,c=d",
-                ],
-            ),
-        ] {
-            assert_eq!(run(given).installation.arguments(), expected, "{given:?}");
+        let cases = include_str!("../../tests/data/settings/arguments.json");
+        for [given, expected] in serde_json::from_str::<Vec<[Vec<&str>; 2]>>(cases).unwrap() {
+            assert_eq!(run(&given).installation.arguments(), expected, "{given:?}");
         }
     }
 }

@@ -229,11 +229,8 @@ mod tests {
         assert_eq!(
             named,
             [
-                "--kube-api-qps",
-                "--kube-api-burst",
-                "--workqueue-ratelimiter-bucket-qps",
-                "--workqueue-ratelimiter-bucket-size",
-                "--workqueue-ratelimiter-max-delay",
+                "--kube-api-qps", "--kube-api-burst", "--workqueue-ratelimiter-bucket-qps",
+                "--workqueue-ratelimiter-bucket-size", "--workqueue-ratelimiter-max-delay",
             ]
         );
     }
@@ -241,12 +238,8 @@ mod tests {
     #[test]
     fn the_last_value_of_a_flag_counts_and_lists_grow() {
         let (settings, _) = started(&[
-            "--max-submissions=1",
-            "--enable-metrics=false",
-            "--metrics-labels=a",
-            "--max-submissions=2",
-            "--enable-metrics",
-            "--metrics-labels=b",
+            "--max-submissions=1", "--enable-metrics=false", "--metrics-labels=a", "--max-submissions=2",
+            "--enable-metrics", "--metrics-labels=b",
         ])
         .unwrap();
         assert_eq!((settings.max_submissions, settings.metrics.enable_metrics), (2, true));

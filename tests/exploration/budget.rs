@@ -15,6 +15,30 @@ pub trait Kind: Copy + Debug + Eq + Hash + 'static {
     fn number(self) -> usize;
 }
 
+/// Defines an enum and the list of its variants, `ALL`.
+macro_rules! listed {
+    ($(#[$about:meta])* $visible:vis enum $name:ident { $($(#[$what:meta])* $variant:ident,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        $visible enum $name {
+            $($(#[$what])* $variant,)+
+        }
+
+        impl $name {
+            $visible const ALL: [Self; [$(stringify!($variant)),+].len()] = [$(Self::$variant),+];
+        }
+
+        impl $crate::budget::Kind for $name {
+            const ALL: &'static [Self] = &Self::ALL;
+
+            fn number(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+pub(crate) use listed;
+
 /// How many troubles may still come: of each of the `N` kinds, and in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Budget<K, const N: usize> {

@@ -6,7 +6,8 @@
 //! each pass reads it, and its status is not written if the object has changed since.
 
 use crate::{
-    budget::{self, Kind},
+    budget::{self, listed},
+    decision::Doing,
     explorer::{Edge, EdgeOf, Model, explore, explore_and_report},
 };
 use api::{ConnectState, SparkConnect, SparkConnectStatus, names::annotation};
@@ -24,26 +25,18 @@ const IDLE: i64 = 250;
 const LAST: u8 = 2;
 const UID: &str = "connect";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Trouble {
-    Edit,
-    Suspend,
-    Connect,
-    Crash,
-    /// A call of the operator fails, or its answer is lost.
-    Fault,
-    /// The server ends.
-    End,
-    /// Somebody deletes the pod.
-    Deletion,
-}
-
-impl Kind for Trouble {
-    const ALL: &'static [Self] =
-        &[Self::Edit, Self::Suspend, Self::Connect, Self::Crash, Self::Fault, Self::End, Self::Deletion];
-
-    fn number(self) -> usize {
-        self as usize
+listed! {
+    enum Trouble {
+        Edit,
+        Suspend,
+        Connect,
+        Crash,
+        /// A call of the operator fails, or its answer is lost.
+        Fault,
+        /// The server ends.
+        End,
+        /// Somebody deletes the pod.
+        Deletion,
     }
 }
 
@@ -73,14 +66,6 @@ enum Stage {
     Pending,
     Ready,
     Ended,
-}
-
-/// A pass that has decided: its plan, how many actions are done, and whether the object is still the one that was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Doing {
-    plan: u32,
-    done: u8,
-    is_current: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -18,3 +18,13 @@ impl<A> Decision<A> {
         self.acts.is_empty() && !self.writes && self.wrong.is_none()
     }
 }
+
+/// A pass of the operator (observe, decide, act, record) that has decided but has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Doing {
+    pub plan: u32,
+    /// The number of steps of the pass that are done.
+    pub done: u8,
+    /// Whether the object is still the one that the decision was made for.
+    pub is_current: bool,
+}

@@ -27,12 +27,8 @@ use std::io::{Write, stderr};
 /// Returns the smallest spec that an application can be made from.
 fn template() -> serde_json::Value {
     serde_json::json!({
-        "sparkVersion": "4.0.1",
-        "type": "Scala",
-        "mode": "cluster",
-        "mainApplicationFile": "local:///main.jar",
-        "mainClass": "Main",
-        "image": "spark",
+        "sparkVersion": "4.0.1", "type": "Scala", "mode": "cluster",
+        "mainApplicationFile": "local:///main.jar", "mainClass": "Main", "image": "spark",
     })
 }
 

@@ -28,27 +28,16 @@ const IMPURE_MODULES: [(&str, &str); 4] = [
 ];
 /// Paths of all code that only decides: the decision crates, and single modules of other crates.
 const PURE: [&str; 14] = [
-    "crates/api/src",
-    "crates/application-metrics/src",
-    "crates/batch-schedulers/src",
-    "crates/certificates/src/renewal.rs",
-    "crates/connect/src",
-    "crates/cron/src",
-    "crates/leader-election/src/lease.rs",
-    "crates/plan/src",
-    "crates/pod-customization/src",
-    "crates/pods/src",
-    "crates/schedules/src",
-    "crates/spark-client/src",
-    "crates/submission/src",
+    "crates/api/src", "crates/application-metrics/src", "crates/batch-schedulers/src",
+    "crates/certificates/src/renewal.rs", "crates/connect/src", "crates/cron/src",
+    "crates/leader-election/src/lease.rs", "crates/plan/src", "crates/pod-customization/src",
+    "crates/pods/src", "crates/schedules/src", "crates/spark-client/src", "crates/submission/src",
     "crates/validation/src",
 ];
 
 /// Packages of decisions that together use all others of them.
 const DECISIONS: [&str; 4] = [
-    "spark-operator-application-metrics",
-    "spark-operator-batch-schedulers",
-    "spark-operator-connect",
+    "spark-operator-application-metrics", "spark-operator-batch-schedulers", "spark-operator-connect",
     "spark-operator-schedules",
 ];
 /// Crates that must not be in the dependency trees of [`DECISIONS`], by their names in `cargo tree`.
@@ -68,13 +57,8 @@ const VOUCHED: (&str, &str) = ("Validated::vouched", "crates/validation/src");
 
 /// Folders of the core, which names no extension: it calls those in a list, at the points that [`POINTS`] has.
 const CORE: [&str; 7] = [
-    "crates/application-metrics/src",
-    "crates/controller/src",
-    "crates/plan/src",
-    "crates/pods/src",
-    "crates/schedules/src",
-    "crates/submission/src",
-    "crates/validation/src",
+    "crates/application-metrics/src", "crates/controller/src", "crates/plan/src", "crates/pods/src",
+    "crates/schedules/src", "crates/submission/src", "crates/validation/src",
 ];
 const POINTS: &str = "crates/plan/src/extension.rs";
 /// Words that only extensions may contain: their crates, and what they are about.
@@ -84,14 +68,7 @@ const OF_EXTENSIONS: [&str; 8] =
 /// Crates that must not be in the dependency tree of `client`. Other large crates are not listed, because kube's client
 /// consists of them.
 const NOT_FOR_OTHER_PROGRAMS: [&str; 9] = [
-    "axum",
-    "clap",
-    "kube-runtime",
-    "mimalloc",
-    "procfs",
-    "prometheus-client",
-    "rcgen",
-    "tracing-subscriber",
+    "axum", "clap", "kube-runtime", "mimalloc", "procfs", "prometheus-client", "rcgen", "tracing-subscriber",
     "uuid",
 ];
 /// The most crates in the dependency tree of `client`, itself included. There were 128 when this was written, less than

@@ -4,15 +4,13 @@
 //!
 //! A missing right needs no test of its own: in all tests the operator has only the rights of the manifests.
 
+use crate::prelude::*;
 use clap::Parser;
-use serde_json::Value;
 use spark_operator::{
     manifests,
     settings::{Command, Flags},
 };
 use std::{
-    collections::BTreeSet,
-    env,
     fs::File,
     io::{BufRead, BufReader},
 };
@@ -62,11 +60,8 @@ fn used(log: &str) -> BTreeSet<Right> {
 /// the API servers of this level are too old to be asked what it is for, and `soak::placeholders` looks at its rights.
 fn granted() -> BTreeSet<Right> {
     granted_with(&[
-        "--enable-driver-pdb",
-        "--enable-resource-quota-enforcement",
-        "--namespace-selector=any",
-        "--enable-batch-scheduler",
-        "--kube-scheduler-names=any",
+        "--enable-driver-pdb", "--enable-resource-quota-enforcement", "--namespace-selector=any",
+        "--enable-batch-scheduler", "--kube-scheduler-names=any",
     ])
 }
 

@@ -1,20 +1,12 @@
 //! Tests which submitter is chosen for an application, and what the operator then creates or refuses.
 
-use crate::{
-    golden::{cases, data, yaml},
-    native::program,
-    submission::application,
-};
-use api::SparkApplication;
-use jiff::Timestamp;
+use crate::{native::program, prelude::*, submission::application};
 use plan::{
-    By, Policy, executor_trial,
+    By, executor_trial,
     submission_plan::{Chosen, Submitter, choose},
 };
-use serde_json::{Value, json};
-use spark_client::{Objects, Reason};
-use submission::{SubmissionEnvironment, executor_template::ExecutorTemplate, run::Run};
-use validation::validate;
+use spark_client::Reason;
+use submission::executor_template::ExecutorTemplate;
 
 /// A setting that only `spark-submit` can handle.
 const FEATURE_STEPS: &str = "spark.kubernetes.driver.pod.featureSteps";
@@ -140,66 +132,27 @@ fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Refused {
+    spec: Value,
+    asks: Option<String>,
+    #[serde(default)]
+    is_native: bool,
+    begins: String,
+    ends: String,
+}
+
 #[test]
 fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
-    let misspelt = asking(program(json!({})), Some("jvm"));
-    let native = Policy { submitter: Submitter::Native, ..policy() };
-    let let_it = "change it, or let spark-submit do it (--submitter=auto)";
-    for (application, policy, beginning, end) in [
-        (
-            misspelt,
-            policy(),
-            "metadata.annotations[sparkoperator.k8s.io/submitter]: `jvm` is no submitter",
-            "try `auto`, `native` or `spark-submit`",
-        ),
-        (
-            asking(program(json!({})), Some("spark-submit")),
-            native.clone(),
-            "metadata.annotations[sparkoperator.k8s.io/submitter]: `spark-submit` is not allowed: the operator runs with --submitter=native",
-            "an application can only ask for less; take the annotation out",
-        ),
-        (odd(), native.clone(), "spec.sparkConf[spark.kubernetes.driver.pod.featureSteps]: ", let_it),
-        (
-            program(json!({"mainClass": null, "mainApplicationFile": "s3a://b/main.jar"})),
-            native.clone(),
-            "spec.mainClass: is to be found out from s3a://b/main.jar",
-            let_it,
-        ),
-        (
-            program(json!({"deps": {"jars": ["s3a://b/*.jar"]}})),
-            native,
-            "spec.deps.jars: `s3a://b/*.jar` is a pattern",
-            let_it,
-        ),
-        (
-            program(json!({"image": null})),
-            policy(),
-            "spark.kubernetes.container.image: ",
-            "spark.kubernetes.driver.container.image",
-        ),
-        (
-            program(json!({"image": null, "sparkConf": {FEATURE_STEPS: "1"}})),
-            policy(),
-            "spec.image: must be set",
-            "or spec.driver.image",
-        ),
-        (
-            program(json!({"image": "spark:${env:TAG}", "sparkConf": {FEATURE_STEPS: "1"}})),
-            policy(),
-            "spec.image: `spark:${env:TAG}` is put together by spark-submit",
-            "write it out",
-        ),
-        (
-            program(json!({"volumes": [{"name": "spark-conf-volume-driver", "emptyDir": {}}],
-                "driver": {"volumeMounts": [{"name": "spark-conf-volume-driver", "mountPath": "/x"}]}})),
-            policy(),
-            "the driver's pod: annotation sparkoperator.k8s.io/volumes at [0]: ",
-            "choose another",
-        ),
-    ] {
+    for Refused { spec, asks, is_native, begins, ends } in yaml::<Vec<Refused>>(&data("choice/refused.yaml"))
+    {
+        let application = asking(program(spec), asks.as_deref());
+        let submitter = if is_native { Submitter::Native } else { policy().submitter };
+        let policy = Policy { submitter, ..policy() };
         let why = choose(&application, &Run::next(&application), &submission_environment(), &policy, now())
             .unwrap_err();
-        assert!(why.starts_with(beginning) && why.ends_with(end), "{why}");
+        assert!(why.starts_with(&begins) && why.ends_with(&ends), "{why}");
     }
 }
 
@@ -259,8 +212,7 @@ fn what_spark_overwrites_in_the_executors_template_is_said() {
     let application = program(json!({
         "sparkConf": {"spark.decommission.enabled": "true"},
         "executor": {
-            "ports": [{"name": "metrics", "containerPort": 8090, "protocol": "TCP"}],
-            "memoryLimit": "4g",
+            "ports": [{"name": "metrics", "containerPort": 8090, "protocol": "TCP"}], "memoryLimit": "4g",
             "env": [{"name": "SPARK_USER", "value": "someone"}],
             "tolerations": [{"key": "spot", "operator": "Exists"}],
             "lifecycle": {"preStop": {"exec": {"command": ["sleep", "1"]}}},

@@ -1,11 +1,10 @@
 //! Proves that the modules of a crate form no circles. Cargo proves that for the crates.
 
-use crate::architecture::{code, sources};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, iter,
-    path::PathBuf,
+use crate::{
+    architecture::{code, sources},
+    prelude::*,
 };
+use std::iter;
 
 #[test]
 fn modules_form_no_circles() {

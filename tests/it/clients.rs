@@ -1,21 +1,9 @@
 //! Proves that no story of the lifecycle leads a program that reads applications to a wrong conclusion. Each file in
 //! `tests/data/clients` has what one program concludes from each state, read in its code.
 
-use crate::{
-    golden::{data, yaml},
-    lifecycle::steps,
-};
-use api::{
-    SparkApplication, SparkApplicationStatus, State,
-    names::{condition, label},
-};
+use crate::{lifecycle::steps, prelude::*};
+use api::{SparkApplicationStatus, State, names::condition};
 use plan::Driver;
-use serde::Deserialize;
-use serde_json::json;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

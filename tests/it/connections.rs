@@ -1,27 +1,20 @@
 //! Proves that the webhook closes connections in time, idle ones and those that it may not keep, and that no admission
 //! review is lost by that.
 
-use crate::webhook::{Server, review, spark_pod};
-use axum::{
-    body::Bytes,
-    http::{Request, StatusCode, header},
+use crate::{
+    prelude::*,
+    webhook::{Server, review, spark_pod},
 };
-use futures::{StreamExt, channel::mpsc};
+use axum::http::{Request, header};
+use futures::channel::mpsc;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::{
     body::Frame,
     client::conn::{http1, http2},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use serde_json::json;
-use std::{
-    convert::Infallible,
-    time::{Duration, Instant},
-};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    time::{sleep, timeout},
-};
+use std::convert::Infallible;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use webhook::{Closing, Tls};
 
 /// The types of HTTP/2 frames.

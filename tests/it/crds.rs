@@ -1,16 +1,10 @@
 //! Proves that the CRDs are complete and follow Kubernetes' rules, and that the Rust types keep every field of the
 //! objects that Kubeflow's operator accepts.
 
-use crate::golden::{Golden, documents};
-use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
+use crate::prelude::*;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use serde_json::Value;
 use spark_operator::manifests::CRDS;
 use sparkctl::crds;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
 
 /// The maximum size of a CRD in bytes of JSON. `kubectl apply` stores the whole object in an annotation, and Kubernetes
 /// allows 262,144 bytes for all annotations of an object.
@@ -19,20 +13,8 @@ const LARGEST_DEFINITION: usize = 250_000;
 
 /// The fields of ours that have types of the Kubernetes API.
 const EMBEDDED: [&str; 15] = [
-    "affinity",
-    "conditions",
-    "dnsConfig",
-    "env",
-    "envFrom",
-    "hostAliases",
-    "ingressTLS",
-    "initContainers",
-    "lifecycle",
-    "podSecurityContext",
-    "securityContext",
-    "sidecars",
-    "tolerations",
-    "volumeMounts",
+    "affinity", "conditions", "dnsConfig", "env", "envFrom", "hostAliases", "ingressTLS", "initContainers",
+    "lifecycle", "podSecurityContext", "securityContext", "sidecars", "tolerations", "volumeMounts",
     "volumes",
 ];
 

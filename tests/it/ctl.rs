@@ -1,15 +1,8 @@
 //! Tests the output of the commands of `sparkctl` that need no cluster.
 
-use crate::{
-    golden::{Golden, data},
-    program::{run, sparkctl_program},
-};
-use api::SparkApplication;
-use serde_json::{Value, json};
+use crate::prelude::*;
 use spark_client::read_properties;
-use std::{fs, path::Path, process::Output};
-use submission::{DIRECTORY, Settings, SparkSubmit, run::Run, spark_submit};
-use validation::validate;
+use submission::{DIRECTORY, Settings, SparkSubmit, spark_submit};
 
 const EXAMPLES: &str = "manifests/examples";
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
@@ -243,8 +236,7 @@ fn without_the_webhook_the_template_has_what_executors_ask_for() {
 #[test]
 fn what_does_not_survive_a_command_line_is_a_difference() {
     let application = application(json!({
-        "arguments": ["a\rb"],
-        "sparkConf": {"spark.ascii": " a ", "spark.letters": " ü "},
+        "arguments": ["a\rb"], "sparkConf": {"spark.ascii": " a ", "spark.letters": " ü "},
     }));
     let difference = rendered(&application, &["--diff"]);
     let changed: Vec<_> = difference
@@ -293,56 +285,22 @@ fn render_reads_standard_input_and_every_application_and_schedule_in_it() {
     assert_eq!(headings(&[]).0[0], "default/one");
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NotRendered {
+    input: String,
+    #[serde(default)]
+    flags: Vec<String>,
+    said: String,
+}
+
 #[test]
 fn render_says_what_is_wrong_with_a_file_and_exits_with_1() {
-    let required = "sparkVersion: 4.0.1, mainApplicationFile: \"local:///a.jar\", image: spark, driver: {}, executor: {}";
-    let odd = format!("kind: SparkApplication\nmetadata: {{name: odd}}\nspec: {{type: Ruby, {required}}}\n");
-    let client = format!(
-        "kind: SparkApplication\nmetadata: {{name: client, namespace: a}}\nspec: {{type: Java, mode: client, {required}}}\n"
-    );
-    let (odd, client) = (odd.as_str(), client.as_str());
-    let read = "sparkctl: -: SparkApplication odd: spec.type: `Ruby` is not known: write one of `Java`, `Python`, `Scala`, `R`\n";
-    let refused = "SparkApplication client cannot be submitted: spec.mode: `client` would run the driver where it is \
-                   submitted, not in a pod of its own: write `cluster`\n";
-    for (input, flags, complaint) in [
-        ("kind: ConfigMap\n", [].as_slice(), "sparkctl: -: no SparkApplication in it, but ConfigMap\n"),
-        ("", &[], "sparkctl: -: no SparkApplication in it\n"),
-        (odd, &[], read),
-        (client, &[], &format!("sparkctl: {refused}")),
-        (client, &["--diff"], &format!("sparkctl: {refused}")),
-        (&format!("{odd}---\n{client}"), &[], &format!("{read}{refused}")),
-        (
-            client,
-            &["--namespace=b"],
-            "sparkctl: -: SparkApplication client: metadata.namespace: is `a`, and --namespace is `b`: leave one of them out\n",
-        ),
-        (
-            "apiVersion: spark.apache.org/v1\nkind: SparkApplication\nmetadata: {name: other}\n",
-            &[],
-            "sparkctl: -: SparkApplication other: apiVersion: `spark.apache.org/v1` is not known: write `sparkoperator.k8s.io/v1beta2`\n",
-        ),
-        (
-            &format!(
-                "kind: ScheduledSparkApplication\nmetadata: {{name: often}}\n\
-                 spec: {{schedule: often, template: {{type: Java, mode: client, {required}}}}}\n"
-            ),
-            &[],
-            "sparkctl: ScheduledSparkApplication often cannot be submitted: spec.schedule: has 1 fields: write five (minute, hour, \
-             day of month, month, day of week), for instance `0 3 * * *`; spec.template.mode: `client` would run the driver where \
-             it is submitted, not in a pod of its own: write `cluster`\n",
-        ),
-        (
-            &format!(
-                "kind: SparkApplication\nmetadata: {{name: whom, annotations: {{sparkoperator.k8s.io/submitter: me}}}}\n\
-                 spec: {{type: Java, mainClass: Main, {required}}}\n"
-            ),
-            &[],
-            "sparkctl: SparkApplication whom cannot be submitted: metadata.annotations[sparkoperator.k8s.io/submitter]: `me` is no \
-             submitter: try `auto`, `native` or `spark-submit`\n",
-        ),
-    ] {
-        let output = sparkctl(&[&["render", "-f", "-"], flags].concat(), input);
-        assert_eq!(String::from_utf8(output.stderr).unwrap(), complaint);
+    for NotRendered { input, flags, said } in yaml::<Vec<NotRendered>>(&data("ctl/not-rendered.yaml")) {
+        let flags = flags.iter().map(String::as_str);
+        let arguments: Vec<_> = ["render", "-f", "-"].into_iter().chain(flags).collect();
+        let output = sparkctl(&arguments, &input);
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), said);
         assert_eq!(output.status.code(), Some(1));
         assert!(output.stdout.is_empty());
     }
@@ -395,6 +353,14 @@ fn a_manifest_is_given_by_itself_or_as_kubectl_is_given_it() {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Validated {
+    input: String,
+    output: String,
+    error: String,
+}
+
 #[test]
 fn validate_says_what_the_api_server_would_say() {
     let mut application = json!(application(json!({})));
@@ -421,42 +387,22 @@ fn validate_says_what_the_api_server_would_say() {
         complaint.starts_with("sparkctl: -: SparkApplication pi: spec.") && complaint.lines().count() == 1
     );
 
-    let mode = "driver: {configMaps: [{name: a, path: /a}]}, volumes: [{name: b, configMap: {name: b, defaultMode: 0644}}]";
-    let text = format!(
-        "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {{name: a}}\nspec: {{type: Java, sparkVersion: 4.0.1, image: spark, mainClass: Main, \
-         mainApplicationFile: 'local:///a.jar', executor: {{}}, {mode}}}\n---\nkind: ConfigMap\nmetadata: {{name: b}}\n"
-    );
-    let output = sparkctl(&["validate", "-f", "-"], &text);
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "SparkApplication a is valid\n");
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let cases: Vec<Validated> = yaml(&data("ctl/validated.yaml"));
+    for Validated { input, output, error } in &cases {
+        let said = sparkctl(&["validate", "-f", "-"], input);
+        let said = [said.stdout, said.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(said, [output.as_str(), error.as_str()]);
+    }
     // There is no cluster, but what would not be created is told before.
     let kubeconfig = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nobody.kubeconfig");
     let nobody = "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n\
                   contexts: [{name: a, context: {cluster: a, user: a}}]\ncurrent-context: a\nusers: [{name: a, user: {token: a}}]\n";
     fs::write(&kubeconfig, nobody).unwrap();
-    let created = sparkctl(&["create", "--kubeconfig", kubeconfig.to_str().unwrap(), "-"], &text);
+    let created = sparkctl(&["create", "--kubeconfig", kubeconfig.to_str().unwrap(), "-"], &cases[0].input);
     let told = String::from_utf8(created.stderr).unwrap();
     assert!(
         told.starts_with("Warning: what is of none of the operator's kinds is not created: ConfigMap b\n"),
         "{told}"
-    );
-    let misspelt = sparkctl(
-        &["validate", "-f", "-"],
-        "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkAplication\n",
-    );
-    assert_eq!(
-        String::from_utf8(misspelt.stderr).unwrap(),
-        "sparkctl: -: SparkAplication: kind: is not known: write one of SparkApplication, ScheduledSparkApplication, SparkConnect\n"
-    );
-    let twice = sparkctl(
-        &["validate", "-f", "-"],
-        "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: a}\nspec:\n  type: Java\n  sparkVersion: 4.0.1\n  \
-         mainClass: Main\n  image: spark\n  mainApplicationFile: local:///a.jar\n  driver:\n    memory: 1g\n  executor:\n    memory: 1g\n    cores: 1\n    memory: 2g\n",
-    );
-    assert_eq!(String::from_utf8(twice.stdout).unwrap(), "SparkApplication a is valid\n");
-    assert_eq!(
-        String::from_utf8(twice.stderr).unwrap(),
-        "Warning: spec.executor.memory stands twice, in line 13 and in line 15: the last one counts, as for kubectl\n"
     );
     // kubectl takes a number beyond all numbers for a text.
     let commit = sparkctl(

@@ -1,15 +1,8 @@
 //! Proves that the webhook changes Spark's pods as their annotations ask for, that a second review changes nothing, and
 //! that the defaults which the API server sets make no difference.
 
-use crate::{
-    golden::{Golden, cases, data, yaml},
-    stored::stored,
-};
-use api::{Role, SparkApplication, names::annotation};
+use crate::{prelude::*, stored::stored};
 use pod_customization::{Denial, STEPS, Step, annotations, customized};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, path::PathBuf};
 
 #[test]
 fn a_pod_becomes_what_its_annotations_ask_for() {

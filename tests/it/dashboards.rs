@@ -1,8 +1,7 @@
 //! Proves that the dashboard and the alerts in `manifests/monitoring` are well-formed, and lists the metrics that they
 //! use. `apiserver/metrics` checks that a running operator serves these metrics.
 
-use serde_json::Value;
-use std::{collections::BTreeSet, fs};
+use crate::prelude::*;
 
 /// Prefixes of the names of all metrics that the operator serves.
 const OURS: [&str; 6] =

@@ -1,14 +1,13 @@
 //! Tests what the operator does with the pods of an application that is being deleted or no longer exists, or that the
 //! operator ceases to drive.
 
-use crate::extensions::extensions;
+use crate::{extensions::extensions, prelude::*};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plan::{
-    Action, PodPatch, Policy,
+    Action, PodPatch,
     lifecycle::{after_deletion, leave},
 };
-use pods::PodSummary;
-use serde_json::{Value, from_value, json};
+use serde_json::from_value;
 
 #[test]
 fn the_pods_of_one_that_is_gone_go() {
@@ -161,11 +160,7 @@ fn executor(driver: &str) -> PodSummary {
 
 fn pod(name: &str, role: &str, uid: &str, controller: &Value) -> Value {
     json!({
-        "name": name,
-        "uid": uid,
-        "application": "pi",
-        "role": role,
-        "submissionId": format!("run-of-{uid}"),
+        "name": name, "uid": uid, "application": "pi", "role": role, "submissionId": format!("run-of-{uid}"),
         "controller": controller,
     })
 }

@@ -1,16 +1,10 @@
 //! Compares the documentation with the programs: the page of flags matches the flags that clap knows, and links between
 //! pages have a target.
 
-use crate::golden::Golden;
+use crate::prelude::*;
 use clap::{Arg, CommandFactory};
-use serde_json::Value;
 use spark_operator::settings::{Flags, kubeflow};
-use std::{
-    collections::BTreeMap,
-    fmt::Write,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fmt::Write;
 
 const FLAGS: &str = "docs/admin/flags.md";
 const METRICS: &str = "docs/admin/metrics.md";

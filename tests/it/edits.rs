@@ -1,11 +1,10 @@
 //! Proves that the table of what an edit does has every field of a spec, says what the operator does, and is that of the
 //! documentation.
 
-use crate::golden::Golden;
+use crate::prelude::*;
 use api::SparkApplicationSpec;
-use serde_json::{Value, json};
 use sparkctl::crds;
-use std::{fs, path::Path};
+use std::path::Path;
 use submission::spec_hash::{EDITS, partial_hash, spec_hash};
 use validation::Effect;
 

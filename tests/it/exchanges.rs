@@ -1,11 +1,10 @@
 //! Tests what is remembered between two decisions about executors that take the room of placeholders.
 
+use crate::prelude::*;
 use api::names::batch_scheduler::GATE;
 use batch_schedulers::{ExchangeMemory, Exchanges, Recalled, Wait, Waits};
-use jiff::{SignedDuration, Timestamp};
 use plan::{Action, Observed, PodPatch, extension::ExtensionMemory};
-use pods::PodSummary;
-use serde_json::{Value, from_value, json};
+use serde_json::from_value;
 
 /// An executor that was created long before the operator started has as much time as any other. One that blocks others
 /// does so for a minute, even if it stays for longer.

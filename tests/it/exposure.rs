@@ -2,23 +2,19 @@
 //! an application, the operator's flags and the expected objects. The other tests cover what is planned when some of
 //! the objects exist already.
 
-use crate::golden::{Golden, cases, data, yaml};
-use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, State};
+use crate::prelude::*;
+use api::{DriverInfo, ObjectKey, ObjectKind, State};
 use clap::Parser;
-use jiff::{SignedDuration, Timestamp};
 use plan::{
-    Driver, Observed, Plan, Policy, Submission, SubmissionProgress,
+    Driver, Observed, Plan, Submission, SubmissionProgress,
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
     extension::Extensions,
     lifecycle,
     submission_plan::{self, Submitter},
 };
-use pods::{Phase, PodSummary};
-use serde_json::{Value, json};
+use pods::Phase;
 use spark_operator::settings::{Command, Flags};
-use std::{fs, path::Path, time::Duration};
-use submission::{self, SubmissionEnvironment, exposure::exposure_rights, run::Run};
-use validation::validate;
+use submission::{self, exposure::exposure_rights};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
@@ -120,8 +116,7 @@ fn what_somebody_edits_is_mended_and_what_others_add_stays() {
     assert_eq!(
         *service,
         json!({
-            "apiVersion": "v1",
-            "kind": "Service",
+            "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "pi-ui-svc", "uid": "uid of pi-ui-svc"},
             "spec": {
                 "ports": [{"name": "spark-driver-ui-port", "port": 4040, "targetPort": 4040}],
@@ -133,8 +128,7 @@ fn what_somebody_edits_is_mended_and_what_others_add_stays() {
     assert_eq!(
         *ingress,
         json!({
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "Ingress",
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
             "metadata": {"name": "pi-ui-ingress", "uid": "uid of pi-ui-ingress", "labels": labels},
             "spec": {"tls": null},
         })
@@ -448,22 +442,15 @@ fn next(application: &SparkApplication, auxiliary: AuxiliaryObjects, second: i64
     let id = application.status.take().and_then(|status| status.spark_application_id);
     application.status = Some(
         serde_json::from_value(json!({
-            "applicationState": {"state": "RUNNING"},
-            "submissionID": run.id,
-            "sparkApplicationId": id.as_deref().unwrap_or("spark-1"),
-            "runOrdinal": 1,
-            "observedGeneration": 1,
-            "specHash": run.spec_hash,
+            "applicationState": {"state": "RUNNING"}, "submissionID": run.id,
+            "sparkApplicationId": id.as_deref().unwrap_or("spark-1"), "runOrdinal": 1,
+            "observedGeneration": 1, "specHash": run.spec_hash,
         }))
         .unwrap(),
     );
     let driver: PodSummary = serde_json::from_value(json!({
-        "name": "pi-driver",
-        "uid": "d1",
-        "role": "driver",
-        "application": application.metadata.name,
-        "submissionId": run.id,
-        "controller": {"kind": "SparkApplication", "name": "pi", "uid": UID},
+        "name": "pi-driver", "uid": "d1", "role": "driver", "application": application.metadata.name,
+        "submissionId": run.id, "controller": {"kind": "SparkApplication", "name": "pi", "uid": UID},
     }))
     .unwrap();
     let driver = PodSummary { phase: Phase::Running, started: true, ..driver };

@@ -1,32 +1,13 @@
 //! Tests which cause of a failure the operator finds in the stderr of `spark-submit`. Each case was recorded with Spark
 //! 4.0.1 and a real API server (status 429: a simulated API server), without the lines that name the machine.
 
-use crate::golden::data;
-use std::fs;
+use crate::prelude::*;
 use submission::failure::{cause, is_driver_there};
 
 #[test]
 fn the_cause_is_told_without_the_stack() {
-    for (case, expected) in [
-        ("bad-memory", "Driver memory must be a positive number"),
-        (
-            "forbidden",
-            "pods is forbidden: User \"system:serviceaccount:default:nobody\" cannot create resource \"pods\" in API group \"\" \
-             in the namespace \"default\"",
-        ),
-        (
-            "missing-class",
-            "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
-        ),
-        ("no-image", "Must specify the driver container image"),
-        ("pod-exists", "pods \"pi-driver\" already exists"),
-        ("too-many-requests", "the server has received too many requests"),
-        (
-            "unreachable",
-            "An error has occurred.; caused by java.io.IOException: Connection refused: /198.18.0.1:1",
-        ),
-    ] {
-        assert_eq!(cause(&stderr(case)).as_deref(), Some(expected), "{case}");
+    for (case, expected) in yaml::<BTreeMap<String, String>>(&data("causes.yaml")) {
+        assert_eq!(cause(&stderr(&case)), Some(expected), "{case}");
     }
 }
 

@@ -3,15 +3,10 @@
 
 use crate::{
     fuzzed::{self, SEPARATOR},
-    golden::{cases, data, yaml},
+    prelude::*,
     webhook::review,
 };
 use pod_customization::STEPS;
-use serde_json::{Value, json};
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-};
 
 const TARGETS: [&str; 5] = ["review", "annotations", "expansion", "properties", "items"];
 

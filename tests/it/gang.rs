@@ -1,23 +1,18 @@
 //! Tests what a batch scheduler is told about the pods of an application. The cases are in `tests/data/gang`.
 
-use crate::golden::{Golden, data, yaml};
+use crate::prelude::*;
 use api::{
-    BatchSchedulerOptions, LONGEST_NAME, ObjectKey, SparkApplication,
-    names::{annotation, batch_scheduler, label, role},
+    BatchSchedulerOptions, LONGEST_NAME, ObjectKey,
+    names::{batch_scheduler, role},
 };
 use batch_schedulers::{BatchSchedulers, KUBERNETES, KUBERNETES_VERSIONS, excess, is_of_groups};
-use jiff::Timestamp;
 use plan::{
-    By, Policy, SubmitRequest,
+    By, SubmitRequest,
     extension::only,
     submission_plan::{Chosen, Submitter, choose},
 };
-use pods::{Placement, PodSummary};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use spark_client::{Objects, read_properties};
-use std::collections::{BTreeMap, BTreeSet};
-use submission::{SubmissionEnvironment, run::Run};
+use pods::Placement;
+use spark_client::read_properties;
 use validation::Invalid;
 
 #[derive(Deserialize)]
@@ -127,8 +122,7 @@ fn properties(objects: &Objects) -> BTreeMap<String, String> {
 }
 
 fn policy(case: &Case) -> Policy {
-    let schedulers = BatchSchedulers::new(case.kube_schedulers.clone(), false, case.default.clone()).unwrap();
-    Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
+    with(BatchSchedulers::new(case.kube_schedulers.clone(), false, case.default.clone()))
 }
 
 fn application(spec: &Value) -> SparkApplication {
@@ -148,9 +142,7 @@ fn application(spec: &Value) -> SparkApplication {
 #[test]
 fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
     let spec = json!({
-        "batchScheduler": "kubernetes",
-        "imagePullPolicy": "Always",
-        "imagePullSecrets": ["pull"],
+        "batchScheduler": "kubernetes", "imagePullPolicy": "Always", "imagePullSecrets": ["pull"],
         "driver": {"priorityClassName": "urgent"},
         "executor": {
             "instances": 2, "memory": "512m", "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "spot", "operator": "Exists"}],
@@ -159,15 +151,10 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
         },
     });
     let application = application(&spec);
-    let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
     let mut golden = Golden::default();
     for kind in KUBERNETES_VERSIONS {
         for submitter in [Submitter::Native, Submitter::SparkSubmit] {
-            let policy = Policy {
-                submitter,
-                extensions: only(schedulers.clone()),
-                ..Policy::new("k8s://https://10.96.0.1:443")
-            };
+            let policy = Policy { submitter, ..with_kubernetes() };
             let environment =
                 SubmissionEnvironment { served: [kind.clone()].into(), ..SubmissionEnvironment::default() };
             let run = Run::next(&application);
@@ -266,8 +253,7 @@ fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_sch
 #[test]
 fn without_pod_groups_in_the_cluster_the_submission_fails_with_what_helps() {
     let application = application(&json!({"batchScheduler": "kubernetes"}));
-    let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
-    let policy = Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let policy = with_kubernetes();
     let environment = SubmissionEnvironment::default();
     let run = Run::next(&application);
     let why = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap_err();
@@ -432,8 +418,7 @@ fn the_sums_contain_what_the_admins_defaults_set() {
         .into_iter()
         .filter(|(key, _)| key != "spark.executor.memory")
         .collect();
-    let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None).unwrap();
-    let policy = Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let policy = with(BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None));
     for scheduler in ["volcano", "yunikorn", "coscheduler", "kubernetes"] {
         let submitted = |conf: &Value, defaults: &str| {
             let executor = json!({"memory": "512m", "instances": null});
@@ -483,10 +468,14 @@ fn chosen_for(
     choose(application, run, &environment, policy, Timestamp::UNIX_EPOCH)
 }
 
+/// Returns the policy of an operator with these schedulers.
+fn with(schedulers: Result<BatchSchedulers, String>) -> Policy {
+    Policy { extensions: only(schedulers.unwrap()), ..Policy::new("k8s://https://10.96.0.1:443") }
+}
+
 /// Returns the policy of an operator with Kubernetes' own gangs.
 fn with_kubernetes() -> Policy {
-    let schedulers = BatchSchedulers::new(Vec::new(), true, None).unwrap();
-    Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") }
+    with(BatchSchedulers::new(Vec::new(), true, None))
 }
 
 #[test]
@@ -494,8 +483,7 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
     let mut application = application(&json!({"batchScheduler": "coscheduler"}));
     let mut why = |length: usize| {
         application.metadata.name = Some("x".repeat(length));
-        let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], false, None).unwrap();
-        let policy = Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+        let policy = with(BatchSchedulers::new(vec!["coscheduler".to_owned()], false, None));
         let environment = SubmissionEnvironment::default();
         choose(&application, &Run::next(&application), &environment, &policy, Timestamp::UNIX_EPOCH).err()
     };
@@ -511,8 +499,8 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
 /// it comes from a label or an annotation, which the user can write too.
 #[test]
 fn only_groups_with_the_operators_own_names_are_deleted_with_a_run() {
-    let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None).unwrap();
-    let policy = Policy { extensions: only(schedulers), ..Policy::new("k8s://https://10.96.0.1:443") };
+    let application = application(&json!({}));
+    let policy = with(BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None));
     let names = |driver: Option<Value>| {
         let driver = driver
             .map(|metadata| PodSummary::of(&serde_json::from_value(json!({"metadata": metadata})).unwrap()));
@@ -581,8 +569,7 @@ fn a_nominated_pod_takes_part_in_exchanges_only_if_it_is_a_gangs() {
     let seat = |annotations: Value| {
         let pod = json!({
             "metadata": {"labels": {"spark-role": "executor"}, "annotations": annotations},
-            "spec": {"containers": [{"name": "a"}]},
-            "status": {"nominatedNodeName": "n1"},
+            "spec": {"containers": [{"name": "a"}]}, "status": {"nominatedNodeName": "n1"},
         });
         placement(pod).map(|seat| seat.nominated.unwrap())
     };

@@ -1,22 +1,18 @@
 //! Proves that Java reads the values of an application from the properties file unchanged, whatever characters they
 //! contain.
 
-use api::SparkApplication;
+use crate::prelude::*;
 use proptest::{
     collection::{btree_map, vec},
     prelude::{Strategy, any, prop_assert_eq, prop_oneof},
     sample::select,
     test_runner::{Config, RngSeed, TestCaseError, TestRunner},
 };
-use serde_json::{Value, json};
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
     io::{Read, Write},
-    process::{Child, Command, Stdio},
 };
-use submission::{Settings, run::Run, spark_submit};
-use validation::validate;
+use submission::{Settings, spark_submit};
 
 /// The number of cases. Each case has some twenty texts as keys, and as many as values.
 const CASES: u32 = 400;
@@ -75,36 +71,9 @@ fn java_reads_what_the_application_says() {
 /// Generates texts of pieces that have a meaning in a file of properties, and of any other characters.
 fn text() -> impl Strategy<Value = String> {
     const SYNTAX: [&str; 30] = [
-        " ",
-        "  ",
-        "=",
-        ":",
-        "#",
-        "!",
-        "\\",
-        "\\\\",
-        "\\u",
-        "\\u0041",
-        "\\uD83D",
-        "\\n",
-        "\n",
-        "\r",
-        "\r\n",
-        "\t",
-        "\x0c",
-        "\x0b",
-        "\0",
-        "\x01",
-        "\x1f",
-        "\x7f",
-        "\u{85}",
-        "\u{2028}",
-        "\u{feff}",
-        "\u{fffe}",
-        "ü",
-        "語",
-        "😀",
-        "${env:HOME}",
+        " ", "  ", "=", ":", "#", "!", "\\", "\\\\", "\\u", "\\u0041", "\\uD83D", "\\n", "\n", "\r", "\r\n",
+        "\t", "\x0c", "\x0b", "\0", "\x01", "\x1f", "\x7f", "\u{85}", "\u{2028}", "\u{feff}", "\u{fffe}",
+        "ü", "語", "😀", "${env:HOME}",
     ];
     let piece = prop_oneof![
         4 => select(&SYNTAX[..]).prop_map(str::to_owned),

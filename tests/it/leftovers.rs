@@ -1,18 +1,12 @@
 //! Proves that all objects that a run has created, except its pods, are deleted when the run is over.
 
-use crate::native::program;
-use api::{ObjectKey, ObjectKind, SparkApplication};
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use crate::{native::program, prelude::*};
+use api::{ObjectKey, ObjectKind};
 use plan::{
-    Action, By, Driver, Observed, Policy, Submission, SubmissionProgress, lifecycle::next,
-    submission_plan::choose,
+    Action, By, Driver, Observed, Submission, SubmissionProgress, lifecycle::next, submission_plan::choose,
 };
-use pods::PodSummary;
-use serde_json::{Value, from_value, json};
-use spark_client::{Environment, Objects};
-use std::collections::BTreeSet;
-use submission::{SubmissionEnvironment, run::Run};
+use serde_json::from_value;
+use spark_client::Environment;
 
 /// The volumes with PersistentVolumeClaims, and the name of each claim. Spark generates the name of the first for each
 /// driver (`OnDemand`); the user has chosen the name of the second.
@@ -127,9 +121,7 @@ fn made(
         choose(&application, &run, submission_environment, &policy(), Timestamp::UNIX_EPOCH).unwrap();
     let By::Native(objects) = chosen.request.by else { panic!("{:?}", chosen.request.by) };
     let status = json!({
-        "applicationState": {"state": "SUCCEEDING"},
-        "submissionID": run.id,
-        "runOrdinal": run.ordinal,
+        "applicationState": {"state": "SUCCEEDING"}, "submissionID": run.id, "runOrdinal": run.ordinal,
         "driverInfo": {"podName": objects.pod["metadata"]["name"]},
     });
     application.status = Some(from_value(status).unwrap());

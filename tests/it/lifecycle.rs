@@ -3,12 +3,11 @@
 
 use crate::{
     extensions::{extensions, recalled},
-    golden::{data, yaml},
+    prelude::*,
 };
-use api::{ExecutorState, RunRecord, SparkApplication, SparkApplicationStatus, State, names::annotation};
-use jiff::{SignedDuration, Timestamp};
+use api::{ExecutorState, RunRecord, SparkApplicationStatus, State};
 use plan::{
-    Action, Driver, Observed, Plan, PodPatch, Policy, Submission, SubmissionProgress,
+    Action, Driver, Observed, Plan, PodPatch, Submission, SubmissionProgress,
     auxiliary::AuxiliaryObjects,
     events::Event,
     executor_trial::Trial,
@@ -16,14 +15,8 @@ use plan::{
     lifecycle::{self, questions},
     submission_plan::Submitter,
 };
-use pods::{Phase, Placement, PodSummary};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, fs, time::Duration};
-use submission::{
-    SubmissionEnvironment,
-    run::{Run, SubmissionId},
-};
+use pods::{Phase, Placement};
+use submission::run::SubmissionId;
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 

@@ -31,6 +31,7 @@ mod exchanges;
 mod exposure;
 mod extensions;
 mod failure;
+mod finally;
 mod fuzz;
 mod fuzzed;
 #[cfg(feature = "batch-schedulers")]
@@ -44,6 +45,7 @@ mod manifests;
 mod monitoring;
 mod native;
 mod node;
+mod prelude;
 mod program;
 mod quota;
 mod random_pods;

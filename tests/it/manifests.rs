@@ -1,14 +1,12 @@
 //! Proves that the manifests match the code.
 
-use crate::golden;
+use crate::{golden, prelude::*};
 use clap::Parser;
 use json_patch::Patch;
-use serde_json::{Value, json};
 use spark_operator::{
     manifests,
     settings::{Command, Flags, Settings},
 };
-use std::{collections::BTreeSet, fs, path::PathBuf};
 
 #[test]
 fn the_webhook_is_installed_under_the_names_that_the_operator_expects() {
@@ -241,10 +239,7 @@ fn an_operator_that_leaves_spark_connects_alone_has_no_rights_on_them_and_is_not
 #[test]
 fn rights_follow_the_named_namespaces() {
     let flags = [
-        "--namespaces=b,a",
-        "--enable-driver-pdb",
-        "--enable-resource-quota-enforcement",
-        "--namespace=ours",
+        "--namespaces=b,a", "--enable-driver-pdb", "--enable-resource-quota-enforcement", "--namespace=ours",
     ];
     let objects = printed(&flags);
     let in_cluster: BTreeSet<String> = objects
@@ -278,8 +273,7 @@ fn rights_follow_the_named_namespaces() {
             .filter(|object| object["kind"] == "RoleBinding" && object["metadata"]["namespace"] == namespace)
             .map(|binding| {
                 (
-                    &binding["roleRef"]["kind"],
-                    &binding["roleRef"]["name"],
+                    &binding["roleRef"]["kind"], &binding["roleRef"]["name"],
                     &binding["subjects"][0]["namespace"],
                 )
             })
@@ -553,7 +547,7 @@ fn printed(arguments: &[&str]) -> Vec<Value> {
     serde_saphyr::from_multiple(objects).unwrap()
 }
 
-/// `needed` has all rights that the code uses. The operator of the tests with a real API server has only the rights of
+/// `tests/data/rights.yaml` has all rights that the code uses. The operator of the tests with a real API server has only those of
 /// the manifests, so those tests find missing rights. This test finds superfluous ones.
 #[test]
 fn the_operator_may_do_what_it_does_and_nothing_else() {
@@ -565,61 +559,8 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
             .flat_map(|role| role["rules"].as_array().unwrap().clone())
             .flat_map(|rule| grants(&rule))
             .collect();
-    let needed = [
-        // controller: watch, live GET before a submission, status, DELETE when its time to live is over; schedules:
-        // create, DELETE of applications that are replaced or too old
-        "sparkoperator.k8s.io/sparkapplications: create delete get list watch",
-        "sparkoperator.k8s.io/sparkapplications/status: patch",
-        // schedules: watch, live GET before a start, status
-        "sparkoperator.k8s.io/scheduledsparkapplications: get list watch",
-        "sparkoperator.k8s.io/scheduledsparkapplications/status: patch",
-        // controller: blockOwnerDeletion in the owner references of drivers and submission pods; schedules: the same in
-        // those of applications
-        "sparkoperator.k8s.io/sparkapplications/finalizers: update",
-        "sparkoperator.k8s.io/scheduledsparkapplications/finalizers: update",
-        // controller: watch, live GET, create of drivers and submission pods, DELETE of leftovers, PATCH of a driver's
-        // finalizer, DELETE of the executors of a run that is over
-        "/pods: create delete get list patch watch",
-        // controller: GET to check whether a submission is complete and who owns an object, create, DELETE after a run; PATCH of
-        // the template of executors after an edit
-        "/configmaps: create delete get patch",
-        "/persistentvolumeclaims: create delete get",
-        "networking.k8s.io/networkpolicies: create delete get",
-        // the same, and for the web UI: watch, PATCH of objects that were changed
-        "/services: create delete get list patch watch",
-        "networking.k8s.io/ingresses: create delete get list patch watch",
-        // SparkConnects: watch, live GET before a server is started or stopped, status, DELETE when nobody has connected for long;
-        // blockOwnerDeletion in the owner references of what belongs to them
-        "sparkoperator.k8s.io/sparkconnects: delete get list watch",
-        "sparkoperator.k8s.io/sparkconnects/status: patch",
-        "sparkoperator.k8s.io/sparkconnects/finalizers: update",
-        // the objects beside a server: watch, server-side apply; Services and pods are above
-        "/configmaps: list patch watch",
-        "networking.k8s.io/networkpolicies: list patch watch",
-        "discovery.k8s.io/endpointslices: create delete get list patch watch",
-        // the gateway: its pods, and who may reach their ports
-        "/pods: list watch",
-        "networking.k8s.io/networkpolicies[spark-operator-connect-ports]: create patch",
-        // controller
-        "policy/poddisruptionbudgets: create delete get",
-        "events.k8s.io/events: create",
-        // controller: the reason why the driver's volumes cannot be mounted
-        "/events: list",
-        // webhook: whether somebody may expose a driver
-        "authorization.k8s.io/localsubjectaccessreviews: create",
-        // the check that the cluster is set up for this operator
-        "apiextensions.k8s.io/customresourcedefinitions[sparkapplications.sparkoperator.k8s.io,\
-         scheduledsparkapplications.sparkoperator.k8s.io,sparkconnects.sparkoperator.k8s.io]: get",
-        // certificates
-        "/secrets: create",
-        "/secrets[spark-operator-webhook-certs]: get list update watch",
-        "admissionregistration.k8s.io/mutatingwebhookconfigurations[spark-operator-webhook]: get list patch watch",
-        "admissionregistration.k8s.io/validatingwebhookconfigurations[spark-operator-webhook]: get list patch watch",
-        // leader election
-        "coordination.k8s.io/leases: create",
-        "coordination.k8s.io/leases[spark-operator-lock]: get update",
-    ];
-    assert_eq!(granted, needed.map(str::to_owned).into());
+    let needed: BTreeSet<String> = yaml(&data("rights.yaml"));
+    assert_eq!(granted, needed);
 }
 
 /// Returns a rule as lines: group, resource, names, sorted verbs.

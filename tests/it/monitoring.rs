@@ -1,20 +1,10 @@
 //! Tests the effect of `spec.monitoring` on an application, with each submitter.
 
-use crate::submission::pi;
-use api::{
-    ObjectKind, SparkApplication,
-    names::{annotation, conf, label},
-};
-use jiff::Timestamp;
-use plan::{By, Observed, Policy, extension::View, submission_plan::choose};
-use serde_json::{Value, json};
+use crate::{prelude::*, submission::pi};
+use api::{ObjectKind, names::conf};
+use plan::{By, extension::View, submission_plan::choose};
 use spark_client::read_properties;
-use std::collections::BTreeMap;
-use submission::{
-    SubmissionEnvironment,
-    monitoring::{config_map, possible_child},
-    run::Run,
-};
+use submission::monitoring::{config_map, possible_child};
 
 const JAR: &str = "/prometheus/exporter.jar";
 
@@ -145,15 +135,9 @@ fn the_default_configuration_has_one_rule_for_each_metric_of_kubeflows() {
     let rules = configuration["rules"].as_array().unwrap();
     let names: Vec<_> = rules.iter().map(|rule| rule["name"].as_str().unwrap()).collect();
     let expected = [
-        "spark_driver_$3_$4",
-        "spark_streaming_driver_$4",
-        "spark_structured_streaming_driver_$4",
-        "spark_executor_$4",
-        "spark_driver_$3_$4_count",
-        "spark_driver_LiveListenerBus_$3",
-        "spark_executor_$4_count",
-        "spark_executor_$4_$5",
-        "spark_executor_$4_$5_count",
+        "spark_driver_$3_$4", "spark_streaming_driver_$4", "spark_structured_streaming_driver_$4",
+        "spark_executor_$4", "spark_driver_$3_$4_count", "spark_driver_LiveListenerBus_$3",
+        "spark_executor_$4_count", "spark_executor_$4_$5", "spark_executor_$4_$5_count",
     ];
     assert_eq!(names, expected);
     for rule in rules {

@@ -2,16 +2,13 @@
 //! `tests/data/submission`.
 
 use crate::{
-    golden::cases,
+    prelude::*,
     recordings::{case::Case, command_line},
     submission::{application, pi},
 };
-use api::{SparkApplication, SparkApplicationStatus};
-use serde_json::{Value, json};
-use spark_client::{Environment, Files, NotNative, Objects, Submission, objects, trimmed};
-use std::collections::BTreeMap;
-use submission::{DIRECTORY, Settings, SparkSubmit, native, run::Run, spark_submit};
-use validation::validate;
+use api::SparkApplicationStatus;
+use spark_client::{Environment, Files, NotNative, Submission, objects, trimmed};
+use submission::{DIRECTORY, Settings, SparkSubmit, native, spark_submit};
 
 const MASTER: &str = "k8s://https://10.0.0.1:443";
 

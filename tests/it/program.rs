@@ -1,16 +1,11 @@
 //! Runs a program as a user does, in the checkout and with text on standard input.
 
-use serde_json::json;
+use crate::prelude::*;
 use std::{
-    fs,
-    io::Write,
+    io::{Read, Write},
     net::TcpListener,
-    path::{Path, PathBuf},
-    process::{self, Command, Output, Stdio},
-    sync::{
-        OnceLock,
-        atomic::{AtomicU16, Ordering},
-    },
+    process,
+    sync::{OnceLock, atomic::AtomicU16},
 };
 
 /// Returns the path of `sparkctl`, which cargo puts beside `spark-operator`. A package's tests are built with its own
@@ -51,8 +46,7 @@ pub fn kubeconfig(folder: &Path, server: &str, namespace: &str) -> PathBuf {
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "it",
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it", "namespace": namespace}}],
-        "clusters": [{"name": "it", "cluster": {"server": server}}],
-        "users": [{"name": "it", "user": {}}],
+        "clusters": [{"name": "it", "cluster": {"server": server}}], "users": [{"name": "it", "user": {}}],
     });
     fs::write(&path, config.to_string()).unwrap();
     path
@@ -70,4 +64,23 @@ pub fn run(program: &str, arguments: &[&str], input: &str) -> Output {
     // A program that has not read all input has ended already, and its output contains the reason.
     child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
     child.wait_with_output().unwrap()
+}
+
+/// A child process that is killed when this value is dropped.
+pub(crate) struct EndedOnDrop(pub(crate) Child);
+
+impl Drop for EndedOnDrop {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Returns the status and the body of the answer of the server at the other end of `stream`.
+pub(crate) fn answer(mut stream: impl Read + Write, path: &str) -> io::Result<(u16, String)> {
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::InvalidData)?;
+    Ok((head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned()))
 }

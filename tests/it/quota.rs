@@ -1,17 +1,8 @@
 //! Tests how much of the ResourceQuotas of its namespace an application needs, and the messages if a quota has no room.
 //! The cases are in `tests/data/quota`.
 
-use crate::golden::{data, yaml};
-use api::SparkApplication;
-use k8s_openapi::api::core::v1::ResourceQuota;
-use plan::{
-    Policy,
-    quota::{exceeded, needs_room, present_sum},
-};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use submission::SubmissionEnvironment;
+use crate::prelude::*;
+use plan::quota::{exceeded, needs_room, present_sum};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,7 +1,7 @@
 //! Tests the customization of random pods with random annotations. The generators use so few names that names often
 //! clash.
 
-use crate::stored::stored;
+use crate::{prelude::*, stored::stored};
 use api::names::annotation::PREFIX;
 use pod_customization::{STEPS, customized};
 use proptest::{
@@ -12,7 +12,7 @@ use proptest::{
     strategy::{BoxedStrategy, ValueTree},
     test_runner::{Config, RngSeed, TestRunner},
 };
-use serde_json::{Value, json};
+use std::sync::LazyLock;
 
 const CASES: u32 = 2000;
 
@@ -40,7 +40,7 @@ proptest! {
         if let Ok(once) = customized(&pod) {
             let (mut before, mut after) = (pod.clone(), once);
             let at = spark_container(&pod);
-            for (key, changes) in CHANGES {
+            for (key, changes) in &*CHANGES {
                 if pod["metadata"]["annotations"][format!("{PREFIX}{key}")].is_string() {
                     for change in changes {
                         undo(&mut before, &mut after, &change.replace('@', &at));
@@ -87,39 +87,9 @@ pub fn drawn(count: u32) -> Vec<Value> {
     (0..count).map(|_| pod.new_tree(&mut runner).unwrap().current()).collect()
 }
 
-/// The changes that each annotation may make, as JSON pointers, where `@` is Spark's container. A list (`+`) may change
-/// only at its end.
-const CHANGES: [(&str, &[&str]); 29] = [
-    ("owner-reference", &["+/metadata/ownerReferences"]),
-    ("env", &["+@/env"]),
-    ("env-from", &["+@/envFrom"]),
-    ("hadoop-config-map", &["+/spec/volumes", "+@/volumeMounts", "+@/env"]),
-    ("spark-config-map", &["+/spec/volumes", "+@/volumeMounts", "+@/env"]),
-    ("config-maps", &["+/spec/volumes", "+@/volumeMounts"]),
-    ("volumes", &["+/spec/volumes"]),
-    ("volume-mounts", &["+@/volumeMounts"]),
-    ("ports", &["+@/ports"]),
-    ("host-network", &["/spec/hostNetwork", "/spec/dnsPolicy"]),
-    ("host-aliases", &["+/spec/hostAliases"]),
-    ("init-containers", &["+/spec/initContainers"]),
-    ("sidecars", &["+/spec/containers"]),
-    ("dns-config", &["/spec/dnsConfig"]),
-    ("priority-class-name", &["/spec/priorityClassName", "/spec/priority", "/spec/preemptionPolicy"]),
-    ("scheduler-name", &["/spec/schedulerName"]),
-    ("pod-group", &["/spec/schedulingGroup"]),
-    ("scheduling-gate", &["+/spec/schedulingGates"]),
-    ("node-selector", &["/spec/nodeSelector/a", "/spec/nodeSelector/b"]),
-    ("affinity", &["/spec/affinity"]),
-    ("tolerations", &["+/spec/tolerations"]),
-    ("memory-limit", &["@/resources/limits/memory"]),
-    ("gpu", &["@/resources/limits/nvidia.com~1gpu"]),
-    ("prometheus", &["+/spec/volumes", "+@/volumeMounts", "+@/ports"]),
-    ("security-context", &["@/securityContext"]),
-    ("pod-security-context", &["/spec/securityContext"]),
-    ("termination-grace-period-seconds", &["/spec/terminationGracePeriodSeconds"]),
-    ("lifecycle", &["@/lifecycle"]),
-    ("share-process-namespace", &["/spec/shareProcessNamespace"]),
-];
+/// The changes that each annotation may make.
+static CHANGES: LazyLock<Vec<(String, Vec<String>)>> =
+    LazyLock::new(|| yaml(&data("annotations/changes.yaml")));
 
 /// Undoes an allowed change: a list (`+`) in `after` is cut to its length in `before`, and any other value is removed
 /// from both. Objects and lists that are empty then are removed from both, because the change may have created them.

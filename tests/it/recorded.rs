@@ -1,12 +1,7 @@
 //! Tests the webhook's answers to reviews that a real API server has sent. `apiserver::recordings` records these
 //! reviews.
 
-use crate::{
-    golden::{Golden, data},
-    webhook::Server,
-};
-use serde_json::{Value, json};
-use std::fs;
+use crate::{prelude::*, webhook::Server};
 
 #[tokio::test]
 async fn what_an_api_server_has_sent_is_answered() {

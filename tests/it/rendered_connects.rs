@@ -1,7 +1,6 @@
 //! Tests how `sparkctl validate` and `sparkctl render` treat a SparkConnect.
 
-use crate::program::{run, sparkctl_program};
-use serde_json::{Value, json};
+use crate::{prelude::*, program::run};
 
 #[test]
 fn a_server_of_spark_connect_is_validated_and_rendered() {

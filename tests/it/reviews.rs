@@ -1,7 +1,6 @@
 //! Tests the webhook's answers to reviews of applications and schedules.
 
-use crate::{fuzzed::GATEWAY, webhook::Server};
-use serde_json::{Value, json};
+use crate::{fuzzed::GATEWAY, prelude::*, webhook::Server};
 
 #[tokio::test]
 async fn an_application_is_filled_in_and_keeps_what_we_do_not_know() {
@@ -293,8 +292,7 @@ fn review(operation: &str, object: &Value, old: &Value) -> Value {
     let kind = if object["kind"].is_null() { &old["kind"] } else { &object["kind"] };
     let kind = if kind.is_null() { &json!("SparkApplication") } else { kind };
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-        "uid": "705ab4f5",
-        "kind": {"group": "sparkoperator.k8s.io", "version": "v1beta2", "kind": kind},
+        "uid": "705ab4f5", "kind": {"group": "sparkoperator.k8s.io", "version": "v1beta2", "kind": kind},
         "name": "pi", "namespace": "default", "operation": operation, "object": object, "oldObject": old,
     }})
 }

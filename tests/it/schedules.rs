@@ -1,15 +1,11 @@
 //! Tests the lifecycle of a schedule. Each story in `tests/data/schedules` is a sequence of observations with the
 //! expected plans. The schedule is called `pi`, and its uid is `uid`.
 
-use crate::golden::{data, yaml};
-use api::{ScheduledSparkApplication, State};
-use jiff::{Timestamp, tz::TimeZone};
+use crate::prelude::*;
+use api::State;
+use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt;
 use schedules::{Action, Child, Observed, Plan, Policy, Precision, check, next, questions};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::{collections::BTreeMap, fs, time::Duration};
 
 /// The content of one file in `tests/data/schedules`.
 #[derive(Deserialize)]
@@ -130,16 +126,12 @@ impl Story {
         let policy =
             Policy { precision, shortest_period: Duration::from_secs(self.shortest), zone: TimeZone::UTC };
         let template = json!({
-            "sparkVersion": "4.0.1",
-            "type": "Python",
-            "mode": "cluster",
-            "mainApplicationFile": "local:///main.py",
-            "image": "spark",
+            "sparkVersion": "4.0.1", "type": "Python", "mode": "cluster",
+            "mainApplicationFile": "local:///main.py", "image": "spark",
         });
         let mut schedule: ScheduledSparkApplication = serde_json::from_value(json!({
             "metadata": {"name": "pi", "namespace": "default", "uid": "uid", "annotations": self.annotations},
-            "spec": {"schedule": "", "template": template},
-            "status": self.status,
+            "spec": {"schedule": "", "template": template}, "status": self.status,
         }))
         .unwrap();
         schedule.metadata.creation_timestamp = Some(Time(self.created));

@@ -1,6 +1,6 @@
 //! Tests what an admin sees of `spark-operator` without a cluster: flags, files, errors, probes and metrics.
 
-use crate::program::{self, free_port};
+use crate::{prelude::*, program::answer};
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
@@ -8,16 +8,7 @@ use rustls::{
     crypto::ring::default_provider,
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
-use std::{
-    fs,
-    io::{self, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::{TcpListener, TcpStream};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");
 /// Ten times as long as the slowest wait took when this was written.
@@ -90,48 +81,14 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
     let kubeconfig = kubeconfig(&folder);
     let kubeconfig = kubeconfig.to_str().unwrap();
     let taken = TcpListener::bind("0.0.0.0:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
-    let (webhook, health) =
-        (format!("--webhook-port={port}"), format!("--health-probe-bind-address=:{port}"));
-    let metrics = format!("--metrics-bind-address=:{port}");
-    let in_use = "Address already in use";
-    for (arguments, complaints) in [
-        (
-            vec!["--metrics-job-submit-latency-buckets=2,1"],
-            ["1 comes after 2: write the bounds in growing order", ""],
-        ),
-        (
-            vec!["--secure-metrics", "--metrics-bind-address=:8081"],
-            ["--secure-metrics: the probes are served at the same address", "set --metrics-bind-address"],
-        ),
-        (vec!["--submitter=jvm"], ["`jvm` is no submitter: try `auto`, `native` or `spark-submit`", ""]),
-        // This flag no longer exists, because there is no Spark in the operator.
-        (vec!["--spark-home=/opt/spark"], ["unexpected argument '--spark-home'", ""]),
-        (vec!["--submission-pod-memory=much"], ["--submission-pod-memory", "is no quantity above zero"]),
-        (vec!["--spark-submit-path=bin/spark-submit"], ["--spark-submit-path", "must begin with `/`"]),
-        (
-            vec!["--spark-conf-dir=/nowhere"],
-            ["SPARK_CONF_DIR: /nowhere is not a directory", "--spark-conf-dir"],
-        ),
-        (
-            vec!["--submitter=spark-submit"],
-            ["no Kubernetes configuration: run in a cluster, or set --kubeconfig or KUBECONFIG", ""],
-        ),
-        (vec!["--kubeconfig=/nowhere"], ["--kubeconfig: /nowhere", "No such file or directory"]),
-        (vec!["--kubeconfig", kubeconfig, &webhook], ["--webhook-port: cannot listen on [::]:", in_use]),
-        (
-            vec!["--kubeconfig", kubeconfig, "--webhook-port=0", &health],
-            ["--health-probe-bind-address: cannot listen on [::]:", in_use],
-        ),
-        (
-            vec!["--kubeconfig", kubeconfig, "--webhook-port=0", "--health-probe-bind-address=:0", &metrics],
-            ["--metrics-bind-address: cannot listen on [::]:", in_use],
-        ),
-    ] {
+    let port = taken.local_addr().unwrap().port().to_string();
+    for (arguments, complaints) in yaml::<Vec<(Vec<String>, Vec<String>)>>(&data("start/refused.yaml")) {
+        let filled = |argument: String| argument.replace("{kubeconfig}", kubeconfig).replace("{port}", &port);
+        let arguments: Vec<_> = arguments.into_iter().map(filled).collect();
         let refused = operator(&folder).args(&arguments).output().unwrap();
         assert!(!refused.status.success());
         for complaint in complaints {
-            assert!(stderr(&refused).contains(complaint), "{arguments:?}: {}", stderr(&refused));
+            assert!(stderr(&refused).contains(&complaint), "{arguments:?}: {}", stderr(&refused));
         }
     }
 }
@@ -215,7 +172,7 @@ fn an_operator_that_is_asked_to_stop_is_not_ready_and_still_there_for_a_while() 
     assert!(!running.get("/readyz").1.contains("running"));
 
     let asked = Instant::now();
-    kill_process(Pid::from_child(&running.process), Signal::TERM).unwrap();
+    kill_process(Pid::from_child(&running.process.0), Signal::TERM).unwrap();
     eventually("it says so", || running.get("/readyz").1.contains("running: is asked to stop").then_some(()));
     running.ends_well();
     assert!(asked.elapsed() >= Duration::from_secs(1));
@@ -223,7 +180,7 @@ fn an_operator_that_is_asked_to_stop_is_not_ready_and_still_there_for_a_while() 
 
 /// A running `spark-operator run`. The process ends when this value is dropped.
 struct Running {
-    process: Child,
+    process: EndedOnDrop,
     log: PathBuf,
     port: u16,
 }
@@ -245,7 +202,7 @@ impl Running {
         command.arg(format!("--health-probe-bind-address=127.0.0.1:{port}"));
         command.arg(format!("--metrics-bind-address={metrics}"));
         let process = command.stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
-        let running = Self { process, log, port };
+        let running = Self { process: EndedOnDrop(process), log, port };
         eventually("it listens", || TcpStream::connect(running.address()).ok());
         running
     }
@@ -261,32 +218,14 @@ impl Running {
 
     /// Sends SIGTERM, checks that the process ends without an error, and returns its log.
     fn stop(self) -> String {
-        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        kill_process(Pid::from_child(&self.process.0), Signal::TERM).unwrap();
         self.ends_well()
     }
 
     fn ends_well(mut self) -> String {
-        assert!(self.process.wait().unwrap().success());
+        assert!(self.process.0.wait().unwrap().success());
         fs::read_to_string(&self.log).unwrap()
     }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Ok(None) = self.process.try_wait() {
-            self.process.kill().unwrap();
-            self.process.wait().unwrap();
-        }
-    }
-}
-
-/// Returns the status and the body of the answer of the server at the other end of `stream`.
-fn answer(mut stream: impl Read + Write, path: &str) -> io::Result<(u16, String)> {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::InvalidData)?;
-    Ok((head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned()))
 }
 
 /// Returns a TLS connection that accepts any certificate, as `curl --insecure` does.
@@ -297,6 +236,9 @@ fn without_trust(tcp: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
     let client = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
     StreamOwned::new(client, tcp)
 }
+
+/// Whether a handshake is signed by the leaf's key.
+type Signed = Result<HandshakeSignatureValid, rustls::Error>;
 
 #[derive(Debug)]
 struct Anybody;
@@ -313,21 +255,11 @@ impl ServerCertVerifier for Anybody {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _leaf: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    fn verify_tls12_signature(&self, _: &[u8], _: &CertificateDer<'_>, _: &DigitallySignedStruct) -> Signed {
         Ok(HandshakeSignatureValid::assertion())
     }
 
-    fn verify_tls13_signature(
-        &self,
-        _message: &[u8],
-        _leaf: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    fn verify_tls13_signature(&self, _: &[u8], _: &CertificateDer<'_>, _: &DigitallySignedStruct) -> Signed {
         Ok(HandshakeSignatureValid::assertion())
     }
 

@@ -1,9 +1,7 @@
 //! Tests the arguments and files with which the operator runs `spark-submit` for an application.
 
-use crate::golden::{Golden, cases, data, yaml};
-use api::{Role, SparkApplication, names::conf};
-use serde_json::{Value, json};
-use std::{collections::BTreeMap, fs, path::Path};
+use crate::prelude::*;
+use api::{Role, names::conf};
 use submission::{DIRECTORY, Settings, SparkSubmit, run::Run, spark_submit};
 use validation::{Refusal, validate};
 

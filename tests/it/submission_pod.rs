@@ -1,21 +1,12 @@
 //! Tests which pod and ConfigMap the operator creates to run `spark-submit` (cases in `tests/data/submission_pod`), and
 //! how much of the output of `spark-submit` the pod's script keeps.
 
-use crate::{
-    golden::{Golden, cases, yaml},
-    program::run,
-};
-use api::SparkApplication;
-use pods::PodSummary;
-use serde_json::{Value, json};
-use spark_client::{Environment, Objects};
-use std::{fs, path::Path};
+use crate::prelude::*;
+use spark_client::Environment;
 use submission::{
-    Settings, SubmissionEnvironment,
-    run::Run,
+    Settings,
     submission_pod::{State, objects, state},
 };
-use validation::validate;
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
@@ -104,8 +95,7 @@ fn the_exit_of_its_container_counts_and_a_pod_that_somebody_deletes_has_not_fail
     let state = |status: Value, deleted: bool| {
         let mut pod = json!({
             "metadata": {"name": "pi-1-submission", "labels": {"spark-role": "submission"}},
-            "spec": {"containers": [{"name": "istio-proxy"}, {"name": "spark-submit"}]},
-            "status": status,
+            "spec": {"containers": [{"name": "istio-proxy"}, {"name": "spark-submit"}]}, "status": status,
         });
         if deleted {
             pod["metadata"]["deletionTimestamp"] = "2026-11-23T08:00:00Z".into();

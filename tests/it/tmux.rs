@@ -1,14 +1,7 @@
 //! Runs a shell in a tmux terminal, so that tests can read what a user sees on the screen.
 
-use crate::program::sparkctl_program;
-use std::{
-    fs,
-    path::Path,
-    process::{Command, id},
-    sync::atomic::{AtomicU32, Ordering},
-    thread,
-    time::{Duration, Instant},
-};
+use crate::prelude::*;
+use std::{process::id, sync::atomic::AtomicU32};
 
 /// The time after which the wait for a text on the screen fails.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -32,16 +25,7 @@ impl Terminal {
         terminal.tmux(
             &[
                 &[
-                    "-f",
-                    "/dev/null",
-                    "new-session",
-                    "-d",
-                    "-x",
-                    &size[0],
-                    "-y",
-                    &size[1],
-                    "env",
-                    &path,
+                    "-f", "/dev/null", "new-session", "-d", "-x", &size[0], "-y", &size[1], "env", &path,
                     "PS1=$ ",
                 ],
                 &shell[..],

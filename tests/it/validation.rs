@@ -1,11 +1,9 @@
 //! Tests which objects validation refuses, and its messages. Each case in `tests/data/validation` is an application or
 //! a schedule, with all errors and warnings about it.
 
-use crate::golden::{data, yaml};
-use api::{ScheduledSparkApplication, SparkApplication, excerpt::LONGEST_EXPLANATION};
+use crate::prelude::*;
+use api::excerpt::LONGEST_EXPLANATION;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 use validation::{self, Files, Findings, Invalid, Precision, Refusal};
 
 #[derive(Deserialize)]

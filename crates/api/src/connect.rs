@@ -254,10 +254,8 @@ mod tests {
         let connect: SparkConnect = serde_json::from_value(json!({
             "metadata": {"name": "spark-connect-0f1e2d3c", "creationTimestamp": null},
             "spec": {
-                "sparkVersion": "4.0.1",
-                "server": {"template": {"spec": {"containers": []}}, "cores": null},
-                "executor": {},
-                "dynamicAllocation": {"enabled": true, "shuffleTrackingTimeout": 1000},
+                "sparkVersion": "4.0.1", "server": {"template": {"spec": {"containers": []}}, "cores": null},
+                "executor": {}, "dynamicAllocation": {"enabled": true, "shuffleTrackingTimeout": 1000},
             },
             "status": {"state": "Running", "executors": {"running": 2}, "startTime": null},
         }))

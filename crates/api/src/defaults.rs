@@ -123,17 +123,15 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_spec_gets_what_kubeflow_gives_it() {
-        let expected = json!({
-            "type": "Scala",
-            "sparkVersion": "",
-            "mode": "cluster",
-            "mainApplicationFile": "",
-            "driver": {"cores": 1, "memory": "1g"},
-            "executor": {"cores": 1, "memory": "1g", "instances": 1},
-            "restartPolicy": {"type": "Never"},
-        });
-        assert_eq!(defaulted(json!({})), expected);
+    fn a_field_without_a_value_gets_kubeflows_default_and_what_is_written_stays() {
+        let cases: Vec<(Value, serde_json::Map<String, Value>)> =
+            serde_saphyr::from_str(include_str!("../../../tests/data/api/defaults.yaml")).unwrap();
+        for (spec, expected) in cases {
+            let defaulted = defaulted(spec.clone());
+            for (place, value) in &expected {
+                assert_eq!(defaulted.pointer(place).unwrap_or(&Value::Null), value, "{spec} {place}");
+            }
+        }
     }
 
     #[test]
@@ -152,65 +150,10 @@ mod tests {
             },
             "driver": {"cores": 1, "memory": "1g"},
             "executor": {"memory": "2g", "cores": 1, "wormhole": {"radius": 0}},
-            "dynamicAllocation": {"enabled": true, "shuffleTrackingEnabled": true},
-            "gpu": {}, "volumes": [],
+            "dynamicAllocation": {"enabled": true, "shuffleTrackingEnabled": true}, "gpu": {}, "volumes": [],
         });
         assert_eq!(spec, expected);
         fill_in(spec.as_object_mut().unwrap()).unwrap();
         assert_eq!(spec, expected, "a second time must change nothing");
-    }
-
-    #[test]
-    fn what_the_user_wrote_stays() {
-        let spec = json!({
-            "driver": {"cores": 2, "memory": "2g"},
-            "executor": {"cores": 3, "memory": "3g", "instances": 4},
-            "restartPolicy":
-                {"type": "OnFailure", "onFailureRetryInterval": 7, "onSubmissionFailureRetryInterval": 8},
-        });
-        let defaulted = defaulted(spec.clone());
-        for section in ["driver", "executor", "restartPolicy"] {
-            assert_eq!(defaulted[section], spec[section]);
-        }
-    }
-
-    #[test]
-    fn spark_conf_counts_as_written() {
-        let spec = defaulted(json!({"sparkConf": {
-            "spark.driver.cores": "2", "spark.driver.memory": "",
-            "spark.executor.cores": "", "spark.executor.memory": "2g", "spark.executor.instances": "3",
-        }}));
-        assert_eq!((&spec["driver"], &spec["executor"]), (&json!({}), &json!({})));
-        let empty = defaulted(json!({"sparkConf": {"spark.executor.instances": ""}}));
-        assert_eq!(empty["executor"]["instances"], 1);
-    }
-
-    #[test]
-    fn retries_wait_five_seconds() {
-        for policy in ["Always", "OnFailure"] {
-            let spec = defaulted(json!({"restartPolicy": {"type": policy}}));
-            let expected =
-                json!({"type": policy, "onFailureRetryInterval": 5, "onSubmissionFailureRetryInterval": 5});
-            assert_eq!(spec["restartPolicy"], expected);
-        }
-    }
-
-    #[test]
-    fn dynamic_allocation_needs_no_number_of_executors() {
-        let spec = defaulted(json!({"dynamicAllocation": {"enabled": true}}));
-        assert_eq!(spec["executor"].get("instances"), None);
-        assert_eq!(spec["dynamicAllocation"], json!({"enabled": true, "shuffleTrackingEnabled": true}));
-        for key in ["spark.dynamicAllocation.enabled", "spark.dynamicallocation.enabled"] {
-            let spec = defaulted(json!({"sparkConf": {key: "true"}}));
-            assert_eq!(spec["executor"].get("instances"), None, "{key}");
-        }
-    }
-
-    #[test]
-    fn the_object_outweighs_spark_conf() {
-        let spec = defaulted(
-            json!({"dynamicAllocation": {}, "sparkConf": {"spark.dynamicAllocation.enabled": "true"}}),
-        );
-        assert_eq!((&spec["executor"]["instances"], &spec["dynamicAllocation"]), (&json!(1), &json!({})));
     }
 }

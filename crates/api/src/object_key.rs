@@ -89,32 +89,27 @@ mod tests {
     #[test]
     fn a_kind_has_the_path_that_the_api_server_has_for_it_and_a_text_that_is_its_alone() {
         let group = ObjectKind::new("scheduling.volcano.sh/v1beta1", "PodGroup");
-        for (kind, path, text) in [
-            (ObjectKind::CONFIG_MAP, "/api/v1/namespaces/a/configmaps", "ConfigMap"),
-            (ObjectKind::INGRESS, "/apis/networking.k8s.io/v1/namespaces/a/ingresses", "Ingress"),
-            (
-                ObjectKind::NETWORK_POLICY,
-                "/apis/networking.k8s.io/v1/namespaces/a/networkpolicies",
-                "NetworkPolicy",
-            ),
+        for (kind, root, plural, text) in [
+            (ObjectKind::CONFIG_MAP, "/api/v1", "configmaps", "ConfigMap"),
+            (ObjectKind::INGRESS, "/apis/networking.k8s.io/v1", "ingresses", "Ingress"),
+            (ObjectKind::NETWORK_POLICY, "/apis/networking.k8s.io/v1", "networkpolicies", "NetworkPolicy"),
             (
                 ObjectKind::PERSISTENT_VOLUME_CLAIM,
-                "/api/v1/namespaces/a/persistentvolumeclaims",
+                "/api/v1",
+                "persistentvolumeclaims",
                 "PersistentVolumeClaim",
             ),
             (
                 ObjectKind::POD_DISRUPTION_BUDGET,
-                "/apis/policy/v1/namespaces/a/poddisruptionbudgets",
+                "/apis/policy/v1",
+                "poddisruptionbudgets",
                 "PodDisruptionBudget",
             ),
-            (ObjectKind::SERVICE, "/api/v1/namespaces/a/services", "Service"),
-            (
-                group,
-                "/apis/scheduling.volcano.sh/v1beta1/namespaces/a/podgroups",
-                "PodGroup.scheduling.volcano.sh",
-            ),
+            (ObjectKind::SERVICE, "/api/v1", "services", "Service"),
+            (group, "/apis/scheduling.volcano.sh/v1beta1", "podgroups", "PodGroup.scheduling.volcano.sh"),
         ] {
-            assert_eq!((&*kind.path("a"), &*kind.to_string()), (path, text));
+            let path = format!("{root}/namespaces/a/{plural}");
+            assert_eq!((kind.path("a"), &*kind.to_string()), (path, text));
         }
     }
 }

@@ -129,8 +129,7 @@ mod tests {
     #[test]
     fn a_schedule_that_go_wrote_is_read() {
         let written = json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "ScheduledSparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
             "metadata": {"name": "nightly", "creationTimestamp": null},
             "spec": {"schedule": "@daily", "concurrencyPolicy": "Sometimes", "template": {"arguments": null}},
             "status": {"lastRun": null, "nextRun": "2024-05-06T07:08:09Z", "scheduleState": "Scheduled"},

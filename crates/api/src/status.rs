@@ -238,12 +238,9 @@ mod tests {
     fn a_status_that_go_wrote_is_read() {
         let status: SparkApplicationStatus = serde_json::from_value(json!({
             "applicationState": {"state": "SUBMITTED"},
-            "driverInfo": {"podName": "pi-driver", "webUIPort": 4040},
-            "executorState": null,
-            "executionAttempts": 1,
-            "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z",
-            "submissionID": "f1f6a3a1",
-            "terminationTime": null,
+            "driverInfo": {"podName": "pi-driver", "webUIPort": 4040}, "executorState": null,
+            "executionAttempts": 1, "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z",
+            "submissionID": "f1f6a3a1", "terminationTime": null,
         }))
         .unwrap();
         let expected = SparkApplicationStatus {

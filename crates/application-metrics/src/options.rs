@@ -128,13 +128,10 @@ mod tests {
     #[test]
     fn values_are_those_of_the_application_and_for_executors_those_of_their_pods_first() {
         let application: SparkApplication = from_value(json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "SparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
             "metadata": {"name": "pi", "namespace": "team", "labels": {"app-type": "etl", "example.com/tier": "gold", "namespace": "another"}},
             "spec": {
-                "type": "Scala",
-                "sparkVersion": "4.0.1",
-                "driver": {},
+                "type": "Scala", "sparkVersion": "4.0.1", "driver": {},
                 "executor": {"labels": {"app-type": "worker"}},
             },
         }))

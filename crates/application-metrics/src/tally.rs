@@ -123,8 +123,7 @@ mod tests {
     /// created.
     fn counted(before: Value, after: Value) -> Tally {
         let application: SparkApplication = from_value(json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "SparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
             "metadata": {"name": "pi", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
             "status": before,
@@ -136,12 +135,8 @@ mod tests {
 
     fn status(state: &str, run: i64, cause: &str) -> Value {
         json!({
-            "applicationState": {"state": state},
-            "driverInfo": {},
-            "submissionID": format!("run-{run}"),
-            "runOrdinal": run,
-            "submissionAttempts": run,
-            "executionAttempts": 1,
+            "applicationState": {"state": state}, "driverInfo": {}, "submissionID": format!("run-{run}"),
+            "runOrdinal": run, "submissionAttempts": run, "executionAttempts": 1,
             "runs": [{"ordinal": run, "cause": cause}],
         })
     }

@@ -97,8 +97,7 @@ mod tests {
         let warned: Vec<_> =
             text.lines().filter_map(|line| Some(line.split_once("certificate=")?.1)).collect();
         let expected = [
-            "\"leaf\" until=2027-11-21T12:00:00Z",
-            "\"ca\" until=2036-11-20T12:00:00Z",
+            "\"leaf\" until=2027-11-21T12:00:00Z", "\"ca\" until=2036-11-20T12:00:00Z",
             "\"leaf\" until=2036-12-14T00:00:00Z",
         ];
         assert_eq!(warned, expected, "{text}");

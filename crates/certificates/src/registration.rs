@@ -107,8 +107,7 @@ mod tests {
 
     fn webhook(name: &str, values: &[&str]) -> Value {
         json!({
-            "name": name,
-            "failurePolicy": "Fail",
+            "name": name, "failurePolicy": "Fail",
             "rules": [{"operations": ["CREATE"], "resources": ["pods"]}],
             "namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "In", "values": values}]},
         })

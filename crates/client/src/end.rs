@@ -47,12 +47,10 @@ mod tests {
     fn an_end_is_one_of_what_was_asked_for_last() {
         let end = |state: &str, metadata: Value| {
             let application: SparkApplication = from_value(json!({
-                "metadata": metadata,
-                "spec": {},
+                "metadata": metadata, "spec": {},
                 "status": {
                     "applicationState": {"state": state, "errorMessage": "out of luck"},
-                    "observedGeneration": 1,
-                    "lastRerun": "a",
+                    "observedGeneration": 1, "lastRerun": "a",
                 },
             }))
             .unwrap();

@@ -5,10 +5,7 @@ use validation::{Edit, Effect, edits_of};
 
 /// The fields of which the server is not made: an edit of them leaves it alone, as [`crate::server_hash`] has it.
 const BESIDE: [&str; 5] = [
-    "spec.suspend",
-    "spec.ttlSecondsAfterIdle",
-    "spec.sleepAfterIdleSeconds",
-    "spec.server.service",
+    "spec.suspend", "spec.ttlSecondsAfterIdle", "spec.sleepAfterIdleSeconds", "spec.server.service",
     "spec.server.access",
 ];
 

@@ -65,8 +65,7 @@ mod tests {
         };
         let from = |namespace: &str| json!([{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}]);
         let expected = json!({
-            "podSelector": {"matchLabels": {"app": "gateway"}},
-            "policyTypes": ["Ingress"],
+            "podSelector": {"matchLabels": {"app": "gateway"}}, "policyTypes": ["Ingress"],
             "ingress": [
                 {"ports": ports(&[20_001])},
                 {"from": from("a"), "ports": ports(&[20_000, 20_003])},

@@ -149,8 +149,7 @@ mod tests {
 
     fn application(version: &str, status: &Value) -> SparkApplication {
         from_value(json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "SparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
             "metadata": {"name": "pi", "uid": "u", "resourceVersion": version},
             "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
             "status": status,

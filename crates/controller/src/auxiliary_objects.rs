@@ -277,8 +277,7 @@ mod tests {
         let (store, mut writer) = reflector::store();
         for (namespace, name, uid) in applications {
             let application: Watched = from_value(json!({
-                "apiVersion": "sparkoperator.k8s.io/v1beta2",
-                "kind": "SparkApplication",
+                "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
                 "metadata": {"name": name, "namespace": namespace, "uid": uid},
                 "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
             }))
@@ -335,19 +334,13 @@ mod tests {
             driven.memory.with(idle, |note| note.asked = Some(of_ui(&[])));
             driven.memory.with(asking, |note| note.asked = Some(of_ui(&[ADDRESS])));
             driven.cluster.auxiliary.apply_ingress(json!({
-                "apiVersion": "networking.k8s.io/v1",
-                "kind": "Ingress",
+                "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
                 "metadata": {
-                    "name": "bare",
-                    "namespace": "theirs",
-                    "uid": "6",
+                    "name": "bare", "namespace": "theirs", "uid": "6",
                     "labels": {"sparkoperator.k8s.io/submission-id": "none"},
                     "ownerReferences": [{
-                        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-                        "kind": "SparkApplication",
-                        "name": owner,
-                        "uid": uid,
-                        "controller": true,
+                        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+                        "name": owner, "uid": uid, "controller": true,
                     }],
                 },
                 "spec": {"rules": [{"host": "ui.example.com", "http": {"paths": [{"path": "/ours/pi"}]}}]},

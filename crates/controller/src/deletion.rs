@@ -122,8 +122,7 @@ mod tests {
 
     fn application() -> Value {
         json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "SparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
             "metadata": {"name": "pi", "namespace": "theirs", "uid": "u"},
             "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
         })
@@ -136,19 +135,13 @@ mod tests {
 
     fn driver_json(name: &str) -> Value {
         let owner = json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "SparkApplication",
-            "name": "pi",
-            "uid": "u",
-            "controller": true,
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "name": "pi",
+            "uid": "u", "controller": true,
         });
         json!({"metadata": {
-            "name": name,
-            "namespace": "theirs",
-            "uid": "d1",
+            "name": name, "namespace": "theirs", "uid": "d1",
             "labels": {"sparkoperator.k8s.io/app-name": "pi", "spark-role": "driver"},
-            "finalizers": ["sparkoperator.k8s.io/driver-outcome"],
-            "ownerReferences": [owner],
+            "finalizers": ["sparkoperator.k8s.io/driver-outcome"], "ownerReferences": [owner],
         }})
     }
 

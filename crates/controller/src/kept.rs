@@ -330,8 +330,7 @@ mod tests {
         let application = |argument: &str| {
             let labels = BTreeMap::from([("team", argument)]);
             json!({
-                "apiVersion": "sparkoperator.k8s.io/v1beta2",
-                "kind": "SparkApplication",
+                "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
                 "metadata": {
                     "name": "pi", "namespace": "team-a", "uid": "u", "resourceVersion": "7", "labels": labels,
                     "annotations": {"a": argument, annotation::TRIGGER: "now"}, "managedFields": [{"manager": argument}],

@@ -119,8 +119,7 @@ mod tests {
         json!({
             "metadata": {"name": format!("{pod_uid}.{second}"), "namespace": "team-a"},
             "involvedObject": {"kind": "Pod", "namespace": "team-a", "name": "pi-driver", "uid": pod_uid},
-            "lastTimestamp": format!("2026-01-01T00:00:{second:02}Z"),
-            "message": message,
+            "lastTimestamp": format!("2026-01-01T00:00:{second:02}Z"), "message": message,
         })
     }
 

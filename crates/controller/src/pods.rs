@@ -119,8 +119,7 @@ mod tests {
 
     fn driver(name: &str, application: &str) -> KeptPod {
         from_value(json!({"metadata": {
-            "name": name,
-            "namespace": "default",
+            "name": name, "namespace": "default",
             "labels": {"sparkoperator.k8s.io/app-name": application, "spark-role": "driver"},
         }}))
         .unwrap()

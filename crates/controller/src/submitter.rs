@@ -258,8 +258,7 @@ mod tests {
         let queue = Arc::clone(&applications.queue);
         let (submitter, background) = (Submitter::new(applications, setup), Background::default());
         let application: SparkApplication = from_value(json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "SparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
             "metadata": {"name": "pi", "namespace": "default", "uid": "of-pi"},
             "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
         }))

@@ -313,27 +313,7 @@ mod tests {
         workload.waits(&key("pi"));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        let controller = "controller=\"sparkapplication\"";
-        for sample in [
-            "controller_runtime_reconcile_total{CONTROLLER,result=\"success\"} 0",
-            "controller_runtime_reconcile_total{CONTROLLER,result=\"requeue_after\"} 0",
-            "controller_runtime_reconcile_total{CONTROLLER,result=\"error\"} 1",
-            "controller_runtime_reconcile_errors_total{CONTROLLER} 1",
-            "controller_runtime_terminal_reconcile_errors_total{CONTROLLER} 0",
-            "controller_runtime_reconcile_panics_total{CONTROLLER} 1",
-            "controller_runtime_max_concurrent_reconciles{CONTROLLER} 7",
-            "controller_runtime_reconcile_time_seconds_count{CONTROLLER} 1",
-            "controller_runtime_active_workers{CONTROLLER} 0.0",
-            "workqueue_work_duration_seconds_count{CONTROLLER,name=\"sparkapplication\"} 1",
-            "workqueue_queue_duration_seconds_count{CONTROLLER,name=\"sparkapplication\"} 1",
-            "workqueue_adds_total{CONTROLLER,name=\"sparkapplication\"} 3",
-            "workqueue_retries_total{CONTROLLER,name=\"sparkapplication\"} 1",
-            "workqueue_depth{CONTROLLER,name=\"sparkapplication\"} 1.0",
-            "workqueue_active{CONTROLLER,name=\"sparkapplication\"} 0.0",
-            "workqueue_unfinished_work_seconds{CONTROLLER,name=\"sparkapplication\"} 0.0",
-            "workqueue_longest_running_processor_seconds{CONTROLLER,name=\"sparkapplication\"} 0.0",
-        ] {
-            let line = sample.replace("CONTROLLER", controller);
+        for line in include_str!("../../../tests/data/workload-metrics.txt").lines() {
             assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
         }
     }

@@ -326,50 +326,10 @@ mod tests {
 
     #[test]
     fn an_error_says_where() {
-        for (text, error) in [
-            (
-                "",
-                "has 0 fields: write five (minute, hour, day of month, month, day of week), for instance `0 3 * * *`",
-            ),
-            ("61 * * * *", "field 1 (minute), `61` at character 1: must be from 0 to 59"),
-            ("0 0 * * 1,7", "field 5 (day of week), `7` at character 11: must be from 0 (sun) to 6 (sat)"),
-            ("0 0 0-31 * *", "field 3 (day of month), `0` at character 5: must be from 1 to 31"),
-            (
-                "0 22-2 * * *",
-                "field 2 (hour), `22-2` at character 3: begins after its end: write `22-23,0-2`",
-            ),
-            (" TZ=Europe/Berlin  0\t0 L * *", "field 3 (day of month), `L` at character 24: is not a number"),
-            (
-                "0 0 * * 1–5",
-                "field 5 (day of week), `1–5` at character 9: is neither a number nor a name from `sun` to `sat`",
-            ),
-            ("0 9-,5 * * *", "field 2 (hour), `9-` at character 3: lacks a number"),
-            (
-                "0 0 * jan-dez *",
-                "field 4 (month), `dez` at character 11: is neither a number nor a name from `jan` to `dec`",
-            ),
-            (
-                "*/0 * * * *",
-                "field 1 (minute), `*/0` at character 1: what stands behind `/` must be a number from 1",
-            ),
-            ("1-2-3 * * * *", "field 1 (minute), `1-2-3` at character 1: has more than one `-`"),
-            ("* 1/2/3 * * *", "field 2 (hour), `1/2/3` at character 3: has more than one `/`"),
-            (
-                "@hourly 5",
-                "`@hourly 5` is not known: write @hourly, @daily, @weekly, @monthly, @yearly, or @every with a duration",
-            ),
-            ("TZ=UTC", "there is nothing behind `TZ=UTC`: write the schedule, for instance `0 3 * * *`"),
-            (
-                "TZ=Berlin 0 3 * * *",
-                "`Berlin` is not a time zone: write a name such as `Europe/Berlin`, `UTC`, or `Local`",
-            ),
-            ("@every soon", "`soon` behind @every is not a duration: write for instance `90m` or `1h30m`"),
-        ] {
-            assert_eq!(
-                Schedule::parse(text).map_err(|error| error.to_string()),
-                Err(error.to_owned()),
-                "{text}"
-            );
+        let cases = include_str!("../../../tests/data/cron/errors.json");
+        for (text, error) in serde_json::from_str::<Vec<(String, String)>>(cases).unwrap() {
+            let found = Schedule::parse(&text).map_err(|error| error.to_string());
+            assert_eq!(found, Err(error), "{text}");
         }
     }
 }

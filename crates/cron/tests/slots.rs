@@ -26,14 +26,8 @@ use std::{
 const COMPARED: usize = 12_000;
 
 const ZONES: [&str; 8] = [
-    "UTC",
-    "Europe/Berlin",
-    "America/Havana",
-    "America/St_Johns",
-    "Australia/Lord_Howe",
-    "Africa/Casablanca",
-    "Pacific/Apia",
-    "Pacific/Chatham",
+    "UTC", "Europe/Berlin", "America/Havana", "America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca",
+    "Pacific/Apia", "Pacific/Chatham",
 ];
 
 /// A line of the output of `reference.py`: a schedule, and the slots that the other implementation finds for it.

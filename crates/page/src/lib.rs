@@ -262,31 +262,27 @@ mod tests {
         (Response::from_parts(head, ()), String::from_utf8(body.to_vec()).unwrap())
     }
 
+    async fn get(page: &Arc<Page>, path: &str, header: (&str, &str)) -> (Response<()>, String) {
+        ask(page, Method::GET, path, header, "").await
+    }
+
+    /// Returns a page that may act.
+    fn acting(credentials: Credentials) -> Arc<Page> {
+        Arc::new(Page::new(credentials, Settings { allows_actions: true, ..Settings::default() }))
+    }
+
     fn header(answer: &Response<()>, name: impl AsHeaderName) -> &str {
         answer.headers().get(name).map_or("", |value| value.to_str().unwrap())
     }
 
     #[tokio::test]
     async fn every_route_confines_its_answer_and_lets_nobody_in_without_a_token() {
-        let page = Arc::new(Page::new(
-            Credentials::Tokens(cluster().0),
-            Settings { allows_actions: true, ..Settings::default() },
-        ));
+        let page = acting(Credentials::Tokens(cluster().0));
         for path in [
-            "/",
-            "/applications",
-            APPLICATION,
-            "/schedules",
-            "/schedules/a/b",
-            "/connects",
-            "/connects/a/b",
-            "/connects/a/b/ui/",
-            "/applications/a/b/edit",
-            "/logs/a/b",
-            "/logs/a/b/tail",
-            "/ui/a/b/",
+            "/", "/applications", APPLICATION, "/schedules", "/schedules/a/b", "/connects", "/connects/a/b",
+            "/connects/a/b/ui/", "/applications/a/b/edit", "/logs/a/b", "/logs/a/b/tail", "/ui/a/b/",
         ] {
-            let (answer, _) = ask(&page, Method::GET, path, ("x", "y"), "").await;
+            let (answer, _) = get(&page, path, ("x", "y")).await;
             assert_eq!(answer.status(), StatusCode::SEE_OTHER, "{path}");
             assert!(header(&answer, LOCATION).starts_with("/login?to="), "{path}");
             assert!(
@@ -299,39 +295,34 @@ mod tests {
             ("/none", "default-src 'none'"),
             ("/spark/key/jobs/", "sandbox "),
         ] {
-            let (answer, _) = ask(&page, Method::GET, path, ("x", "y"), "").await;
+            let (answer, _) = get(&page, path, ("x", "y")).await;
             assert!(header(&answer, CONTENT_SECURITY_POLICY).starts_with(policy), "{path}");
         }
         // A page into which a tenant has smuggled an element finds no script of a driver's.
         for (site, status) in [("same-origin", StatusCode::FORBIDDEN), ("cross-site", StatusCode::GONE)] {
             let header = ("sec-fetch-site", site);
-            let (answer, _) = ask(&page, Method::GET, "/spark/key/x.js", header, "").await;
+            let (answer, _) = get(&page, "/spark/key/x.js", header).await;
             assert_eq!(answer.status(), status, "{site}");
         }
         let elsewhere = "http://evil.example/schedules?q=a";
-        let (answer, _) = ask(&page, Method::GET, elsewhere, ("host", "evil.example"), "").await;
+        let (answer, _) = get(&page, elsewhere, ("host", "evil.example")).await;
         assert_eq!(header(&answer, LOCATION), "/login?to=%2Fschedules%3Fq%3Da");
-        let (_, body) = ask(&page, Method::GET, "/", ("sec-fetch-site", "cross-site"), "").await;
+        let (_, body) = get(&page, "/", ("sec-fetch-site", "cross-site")).await;
         assert!(body.contains("Another page has sent this"), "{body}");
     }
 
     #[tokio::test]
     async fn each_token_sees_what_the_api_server_shows_to_it() {
         let (client, requests) = cluster();
-        let page = Arc::new(Page::new(
-            Credentials::Tokens(client),
-            Settings { allows_actions: true, ..Settings::default() },
-        ));
-        let (_, one) = ask(&page, Method::GET, "/applications", ("authorization", "Bearer one"), "").await;
+        let page = acting(Credentials::Tokens(client));
+        let (_, one) = get(&page, "/applications", ("authorization", "Bearer one")).await;
         assert!(one.contains(r#"<a href="/applications/team-a/pi">pi</a>"#), "{one}");
-        let (_, other) =
-            ask(&page, Method::GET, "/applications", ("authorization", "Bearer other"), "").await;
+        let (_, other) = get(&page, "/applications", ("authorization", "Bearer other")).await;
         assert!(other.contains("You may not list") && !other.contains("team-a"), "{other}");
         let allowed = "/applications?namespace=team-b";
-        let (_, other) = ask(&page, Method::GET, allowed, ("authorization", "Bearer other"), "").await;
+        let (_, other) = get(&page, allowed, ("authorization", "Bearer other")).await;
         assert!(other.contains("0 applications"), "{other}");
-        let (wrong, body) =
-            ask(&page, Method::GET, "/applications", ("authorization", "Bearer wrong"), "").await;
+        let (wrong, body) = get(&page, "/applications", ("authorization", "Bearer wrong")).await;
         assert_eq!(wrong.status(), StatusCode::UNAUTHORIZED);
         assert!(body.contains("does not accept this token") && !body.contains("wrong"), "{body}");
         assert!(requests.lock().iter().all(|request| !request.ends_with(' ')), "a request had no token");
@@ -345,7 +336,7 @@ mod tests {
             let page = Arc::clone(&page);
             async move {
                 let crowd = ("authorization", "Bearer crowd");
-                ask(&page, Method::GET, "/applications/team-a/slow", crowd, "").await.0.status()
+                get(&page, "/applications/team-a/slow", crowd).await.0.status()
             }
         };
         let crowd: Vec<_> = (0..40).map(|_| tokio::spawn(slow())).collect();
@@ -353,7 +344,7 @@ mod tests {
         while crowd.iter().filter(|task| task.is_finished()).count() < 24 {
             tokio::task::yield_now().await;
         }
-        let (answer, _) = ask(&page, Method::GET, "/applications", ("authorization", "Bearer one"), "").await;
+        let (answer, _) = get(&page, "/applications", ("authorization", "Bearer one")).await;
         assert_eq!(answer.status(), StatusCode::OK);
         for task in crowd {
             task.abort();
@@ -361,7 +352,7 @@ mod tests {
                 assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
             }
         }
-        let (answer, _) = ask(&page, Method::GET, APPLICATION, ("authorization", "Bearer crowd"), "").await;
+        let (answer, _) = get(&page, APPLICATION, ("authorization", "Bearer crowd")).await;
         assert_eq!(answer.status(), StatusCode::FORBIDDEN);
     }
 
@@ -370,17 +361,12 @@ mod tests {
         let (client, requests) = cluster();
         let page = Arc::new(Page::new(Credentials::Tokens(client), Settings::default()));
         for path in [
-            "/applications/team-a%2Fpods/pi",
-            "/applications/team-a/..%2Fsecrets",
-            "/applications/team-a/pi%3Fwatch=true",
-            "/applications/%2E%2E/pi/edit",
-            "/schedules/team-a/x%00",
-            "/connects/team-a/..%5C/ui/",
-            "/ui/team-a/pi%2F..%2Fother/",
-            "/logs/team-a/%2e%2e",
+            "/applications/team-a%2Fpods/pi", "/applications/team-a/..%2Fsecrets",
+            "/applications/team-a/pi%3Fwatch=true", "/applications/%2E%2E/pi/edit", "/schedules/team-a/x%00",
+            "/connects/team-a/..%5C/ui/", "/ui/team-a/pi%2F..%2Fother/", "/logs/team-a/%2e%2e",
             "/logs/team-a/pi%23/tail",
         ] {
-            let (answer, _) = ask(&page, Method::GET, path, ("authorization", "Bearer one"), "").await;
+            let (answer, _) = get(&page, path, ("authorization", "Bearer one")).await;
             assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
         }
         let asked = requests.lock();
@@ -390,12 +376,9 @@ mod tests {
     #[tokio::test]
     async fn a_form_of_somebody_else_does_nothing() {
         let (client, requests) = cluster();
-        let page = Arc::new(Page::new(
-            Credentials::Tokens(client),
-            Settings { allows_actions: true, ..Settings::default() },
-        ));
+        let page = acting(Credentials::Tokens(client));
         let one = ("authorization", "Bearer one");
-        let (_, shown) = ask(&page, Method::GET, APPLICATION, one, "").await;
+        let (_, shown) = get(&page, APPLICATION, one).await;
         assert!(
             shown.contains("pi is <span")
                 && shown.contains("&lt;script&gt;alert(1)")
@@ -429,7 +412,7 @@ mod tests {
     async fn a_page_without_actions_has_no_button_and_takes_no_form() {
         let page = Arc::new(Page::new(Credentials::Tokens(cluster().0), Settings::default()));
         let one = ("authorization", "Bearer one");
-        let (_, shown) = ask(&page, Method::GET, APPLICATION, one, "").await;
+        let (_, shown) = get(&page, APPLICATION, one).await;
         assert!(!shown.contains("<button"), "{shown}");
         let form = page.secrets.form(&page.secrets.caller("one"));
         let (answer, body) =
@@ -439,10 +422,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_login_becomes_a_cookie_in_which_nobody_finds_the_token() {
-        let page = Arc::new(Page::new(
-            Credentials::Tokens(cluster().0),
-            Settings { allows_actions: true, ..Settings::default() },
-        ));
+        let page = acting(Credentials::Tokens(cluster().0));
         let (wrong, body) = ask(&page, Method::POST, "/login", ("x", "y"), "token=wrong").await;
         assert!(
             header(&wrong, SET_COOKIE).is_empty() && body.contains("does not accept this token"),
@@ -453,10 +433,10 @@ mod tests {
         let (cookie, attributes) = header(&answer, SET_COOKIE).split_once(';').unwrap();
         assert_eq!(attributes, " Path=/; HttpOnly; SameSite=Strict; Max-Age=43200; Secure");
         assert!(cookie.starts_with("__Host-page="), "{cookie}");
-        let (answer, body) = ask(&page, Method::GET, "/applications", ("cookie", cookie), "").await;
+        let (answer, body) = get(&page, "/applications", ("cookie", cookie)).await;
         assert!(answer.status() == StatusCode::OK && body.contains("Log out"), "{body}");
         let changed = format!("{cookie}A");
-        let (answer, _) = ask(&page, Method::GET, "/applications", ("cookie", &changed), "").await;
+        let (answer, _) = get(&page, "/applications", ("cookie", &changed)).await;
         assert_eq!(answer.status(), StatusCode::SEE_OTHER);
     }
 
@@ -465,20 +445,17 @@ mod tests {
         // The client has the user's credentials.
         let (client, _) = cluster();
         let client = callers::with_header(&client, callers::bearer("one").unwrap());
-        let page = Arc::new(Page::new(
-            Credentials::Own(client),
-            Settings { allows_actions: true, ..Settings::default() },
-        ));
-        let (answer, _) = ask(&page, Method::GET, "/", ("authorization", "Bearer one"), "").await;
+        let page = acting(Credentials::Own(client));
+        let (answer, _) = get(&page, "/", ("authorization", "Bearer one")).await;
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
         // A name that somebody lets lead to this machine has no cookie of it.
-        let (answer, _) = ask(&page, Method::GET, "/", ("host", "evil.example"), "").await;
+        let (answer, _) = get(&page, "/", ("host", "evil.example")).await;
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
-        let (answer, _) = ask(&page, Method::GET, "/enter/guess", ("x", "y"), "").await;
+        let (answer, _) = get(&page, "/enter/guess", ("x", "y")).await;
         assert_eq!(answer.status(), StatusCode::NOT_FOUND);
-        let (answer, _) = ask(&page, Method::GET, &page.entrance(), ("x", "y"), "").await;
+        let (answer, _) = get(&page, &page.entrance(), ("x", "y")).await;
         let cookie = header(&answer, SET_COOKIE).split(';').next().unwrap().to_owned();
-        let (answer, _) = ask(&page, Method::GET, "/applications", ("cookie", &cookie), "").await;
+        let (answer, _) = get(&page, "/applications", ("cookie", &cookie)).await;
         assert_eq!(answer.status(), StatusCode::OK);
     }
 }

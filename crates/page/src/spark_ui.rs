@@ -303,9 +303,7 @@ mod tests {
             Some(to.to_str().unwrap().strip_prefix("/spark/key").unwrap().to_owned())
         };
         for to in [
-            "/b/jobs/?id=1",
-            "/spark/key/jobs/?id=1",
-            "http://10.0.0.1:4040/jobs/?id=1",
+            "/b/jobs/?id=1", "/spark/key/jobs/?id=1", "http://10.0.0.1:4040/jobs/?id=1",
             "https://evil/b/jobs/?id=1",
         ] {
             assert_eq!(inside(to).as_deref(), Some("/jobs/?id=1"), "{to}");

@@ -88,11 +88,7 @@ mod tests {
     #[test]
     fn archives_templates_and_sparks_properties_are_left_out() {
         for name in [
-            "a.gz",
-            "a.jar",
-            "log4j2.properties.template",
-            "spark-defaults.conf",
-            "spark.properties",
+            "a.gz", "a.jar", "log4j2.properties.template", "spark-defaults.conf", "spark.properties",
             "sparkxconf",
         ] {
             assert!(is_left_out(name), "{name}");

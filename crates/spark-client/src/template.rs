@@ -22,14 +22,7 @@ const MOST_TRIES: usize = 2;
 const MOST_REPAIRS: usize = 200;
 /// The names of fields that are maps. An empty map is dropped, an empty object of another type is not.
 const MAPS: [&str; 9] = [
-    "annotations",
-    "labels",
-    "limits",
-    "matchLabels",
-    "nodeSelector",
-    "options",
-    "overhead",
-    "requests",
+    "annotations", "labels", "limits", "matchLabels", "nodeSelector", "options", "overhead", "requests",
     "volumeAttributes",
 ];
 /// The names of fields that are quantities, or maps of quantities. Our types accept numbers in these fields, while the
@@ -208,8 +201,7 @@ mod tests {
         let template = json!({
             "metadata": {"creationTimestamp": null, "labels": {"a/b": null, "n": 1}, "annotations": {}},
             "spec": {
-                "hostAliases": [],
-                "terminationGracePeriodSeconds": 5.0,
+                "hostAliases": [], "terminationGracePeriodSeconds": 5.0,
                 "containers": [{
                     "name": "c", "tty": "True", "resources": {"limits": {"cpu": 1}, "requests": {}},
                     "env": [{"name": "A", "value": 1.5}, {"name": "B", "value": null}, null], "someUnknownField": {"a": [], "b": null},
@@ -221,8 +213,7 @@ mod tests {
         assert_eq!(
             read(&template),
             Ok(json!({
-                "apiVersion": "v1",
-                "metadata": {"labels": {"a/b": null, "n": "1"}},
+                "apiVersion": "v1", "metadata": {"labels": {"a/b": null, "n": "1"}},
                 "spec": {
                     "terminationGracePeriodSeconds": 5,
                     "containers": [{

@@ -127,19 +127,9 @@ mod tests {
     #[test]
     fn what_java_refuses_is_none() {
         for text in [
-            " local:///b.jar",
-            "https://h/d e.jar",
-            "local:///opt/${spark.my.var}.jar",
-            "http://h/%zz",
-            "http://h/%2",
-            "http:",
-            ":x",
-            "1a:b",
-            "local://",
-            "local:///a#b#c",
-            "local:///[a].jar",
-            "local:///a\u{1}",
-            "a|b",
+            " local:///b.jar", "https://h/d e.jar", "local:///opt/${spark.my.var}.jar", "http://h/%zz",
+            "http://h/%2", "http:", ":x", "1a:b", "local://", "local:///a#b#c", "local:///[a].jar",
+            "local:///a\u{1}", "a|b",
         ] {
             assert_eq!(parse(text), None, "{text}");
         }

@@ -276,8 +276,7 @@ mod tests {
                     "applicationState": {"state": state},
                     "driverInfo": {"podName": "pi-driver", "webUIAddress": "10.0.0.7:4040"},
                     "lastSubmissionAttemptTime": "2026-11-21T11:58:30Z",
-                    "executorState": {"e-1": "RUNNING", "e-2": "FAILED", "e-3": "RUNNING"},
-                    "runOrdinal": 3,
+                    "executorState": {"e-1": "RUNNING", "e-2": "FAILED", "e-3": "RUNNING"}, "runOrdinal": 3,
                 },
             }))
             .unwrap()

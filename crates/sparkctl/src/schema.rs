@@ -280,6 +280,21 @@ fn shown(value: &Value) -> String {
 mod tests {
     use super::*;
 
+    /// An application with mistakes and what is said of them, where `{}` is the place of the application's spec, and a spec
+    /// with fields that mean others.
+    #[derive(serde::Deserialize)]
+    struct Cases {
+        template: Value,
+        wrong: Vec<String>,
+        unknown: Vec<String>,
+        spec: Value,
+        meant: Vec<String>,
+    }
+
+    fn cases() -> Cases {
+        serde_json::from_str(include_str!("../../../tests/data/ctl/schema.json")).unwrap()
+    }
+
     fn told(object: &Value) -> Vec<String> {
         let Faults { wrong, unknown } = faults(object);
         wrong.iter().chain(&unknown).map(ToString::to_string).collect()
@@ -287,38 +302,7 @@ mod tests {
 
     #[test]
     fn a_field_is_known_and_of_its_type_and_there_if_it_must_be() {
-        let template = json!({
-            "type": "Ruby",
-            "mode": "cluster",
-            "sparkVersion": 4,
-            "sparkConf": {"spark.any": "thing", "spark.number": 1},
-            "nodeSelectr": {"a": "b"},
-            "mainApplicationFile": null,
-            "restartPolicy": {"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 0},
-            "driver": {
-                "memroy": "4g",
-                "cores": "one",
-                "labels": {"any": "thing"},
-                "env": [{"name": "A", "valeu": "a"}],
-                "tolerations": [{"key": "a", "operater": "Exists"}],
-                "ports": [{"name": "a", "protocol": "TCP", "containerPort": 1.0}],
-            },
-        });
-        let wrong = [
-            "executor: is missing",
-            "mainApplicationFile: is missing",
-            "driver.cores: `one` is not of type integer",
-            "restartPolicy.onFailureRetryInterval: 0 is too small: it is 1 at least",
-            "sparkConf.spark.number: `1` is not of type string: write it in quotes",
-            "sparkVersion: `4` is not of type string: write it in quotes",
-            "type: `Ruby` is not known: write one of `Java`, `Python`, `Scala`, `R`",
-        ];
-        let unknown = [
-            "driver.env[0].valeu: there is no such field: did you mean {}.driver.env[0].value?",
-            "driver.memroy: there is no such field: did you mean {}.driver.memory?",
-            "driver.tolerations[0].operater: there is no such field: did you mean {}.driver.tolerations[0].operator?",
-            "nodeSelectr: there is no such field: did you mean {}.nodeSelector?",
-        ];
+        let Cases { template, wrong, unknown, .. } = cases();
         let all = || wrong.iter().chain(&unknown);
         let at = |place: &str| -> Vec<_> {
             all().map(|fault| format!("{place}.{}", fault.replace("{}", place))).collect()
@@ -344,36 +328,9 @@ mod tests {
 
     #[test]
     fn what_is_meant_is_named() {
-        let spec = json!({
-            "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///a", "tolerations": [], "batchSchedule": "volcano",
-            "ImagePullPolicy": "Always", "imagePullSecrets": [{"name": "gitlab"}],
-            "restartPolicy": {"failureRetries": 3, "retryInterval": 10}, "deps": {"jarsDownloadDir": "/opt/jars", "pyPackages": ["requests"]},
-            "driver": {
-                "envs": [], "serviceAccountName": "spark", "deps": {}, "cores": 0.25,
-                "securityContext": {"fsGroup": 1}, "volumeMounts": [{"name": "a", "path": "/a"}],
-                "envVars": {"NAMESPACE": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}},
-            },
-            "executor": {"resources": {}, "any": 1},
-        });
+        let Cases { spec, meant, .. } = cases();
         let found = told(&json!({"kind": "SparkApplication", "spec": spec}));
-        for expected in [
-            "spec.ImagePullPolicy: there is no such field: did you mean spec.imagePullPolicy?",
-            "spec.batchSchedule: there is no such field: did you mean spec.batchScheduler?",
-            "spec.tolerations: there is no such field: did you mean spec.driver.tolerations or spec.executor.tolerations?",
-            "spec.restartPolicy.failureRetries: there is no such field: did you mean spec.restartPolicy.onFailureRetries?",
-            "spec.restartPolicy.retryInterval: there is no such field: did you mean spec.restartPolicy.onFailureRetryInterval?",
-            "spec.deps.jarsDownloadDir: there is no such field: take it out, Spark downloads jars to where it finds them",
-            "spec.deps.pyPackages: there is no such field: put Python packages into the image, or an environment into deps.archives",
-            "spec.driver.envs: there is no such field: did you mean spec.driver.env?",
-            "spec.driver.serviceAccountName: there is no such field: did you mean spec.driver.serviceAccount?",
-            "spec.driver.deps: there is no such field: did you mean spec.deps?",
-            "spec.executor.resources: there is no such field: write coreRequest, coreLimit, memory and memoryOverhead, of which Spark makes them",
-            "spec.executor.any: there is no such field: correct it, or leave it out",
-            "spec.driver.securityContext.fsGroup: there is no such field: did you mean spec.driver.podSecurityContext.fsGroup?",
-            "spec.driver.volumeMounts[0].path: there is no such field: write mountPath",
-            "spec.driver.cores: `0.25` is not of type integer: write 1, and spec.driver.coreRequest: 250m for a part of a core",
-            "spec.imagePullSecrets[0]: `{\"name\":\"gitlab\"}` is not of type string: write the name alone, `gitlab`",
-        ] {
+        for expected in &meant {
             assert!(found.iter().any(|fault| fault == expected), "no `{expected}` in {found:#?}");
         }
         assert!(found.iter().any(|fault| {
@@ -386,8 +343,7 @@ mod tests {
         let port = json!({"servicePort": 1, "servicePortName": "a"});
         let spec = json!({
             "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "x".repeat(300_000), "driver": {}, "executor": {},
-            "driverIngressOptions": vec![port; 101],
-            "arguments": vec!["a"; 10_001],
+            "driverIngressOptions": vec![port; 101], "arguments": vec!["a"; 10_001],
         });
         assert_eq!(
             told(&json!({"kind": "SparkApplication", "metadata": {}, "spec": spec})),

@@ -174,49 +174,10 @@ mod tests {
 
     #[test]
     fn why_it_failed_comes_first_then_what_led_there() {
-        let application: SparkApplication = from_value(json!({
-            "metadata": {"name": "pi", "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},
-            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
-            "status": {
-                "applicationState": {"state": "FAILED", "errorMessage": "driver container failed with ExitCode: 1, Reason: Error"},
-                "driverInfo": {"podName": "pi-driver", "webUIAddress": "10.0.0.7:4040"},
-                "lastSubmissionAttemptTime": "2026-11-21T11:58:30Z",
-                "terminationTime": "2026-11-21T11:59:00Z",
-                "sparkApplicationId": "spark-1f",
-                "executionAttempts": 2, "submissionAttempts": 2,
-                "executorState": {"e-1": "COMPLETED"},
-                "runs": [
-                    {"ordinal": 1, "cause": "Created", "state": "FAILED", "reason": "OOMKilled", "exitCode": 137,
-                     "submittedTime": "2026-11-21T11:00:00Z", "finishedTime": "2026-11-21T11:02:05Z"},
-                    {"ordinal": 2, "cause": "FailureRetry", "state": "FAILED", "reason": "Error", "exitCode": 1,
-                     "submittedTime": "2026-11-21T11:58:30Z", "finishedTime": "2026-11-21T11:59:00Z",
-                     "message": "Traceback:\n  no such file"},
-                ],
-            },
-        }))
-        .unwrap();
+        let application: SparkApplication =
+            serde_saphyr::from_str(include_str!("../../../tests/data/ctl/status.yaml")).unwrap();
         let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
-        let expected = "\
-pi is FAILED: driver container failed with ExitCode: 1, Reason: Error
-
-Namespace:        default
-Created:          2h ago
-Submitted:        1m ago
-Ended:            1m ago
-Spark calls it:   spark-1f
-Driver:           pi-driver
-UI:               10.0.0.7:4040
-Executors:        1 completed
-Attempts:         2 of the driver, 2 submissions
-
-RUN   CAUSE          STATE    SUBMITTED   TOOK   WHY
-1     Created        FAILED   1h          2m     OOMKilled, exit code 137
-2     FailureRetry   FAILED   1m          30s    Error, exit code 1
-
-The driver's last words:
-  Traceback:
-    no such file
-";
+        let expected = include_str!("../../../tests/data/ctl/status.txt");
         assert_eq!(text(&application, None, &[], style).unwrap(), expected);
         let with_log = text(&application, Some("no such bucket\n"), &[], style).unwrap();
         assert!(with_log.ends_with("\nThe driver's last words:\n  no such bucket\n"), "{with_log}");

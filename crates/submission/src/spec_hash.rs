@@ -245,9 +245,7 @@ mod tests {
     #[test]
     fn the_hash_of_a_known_spec_is_known() {
         let spec = json!({
-            "type": "Scala",
-            "sparkVersion": "4.0.1",
-            "mainClass": "org.apache.spark.examples.SparkPi",
+            "type": "Scala", "sparkVersion": "4.0.1", "mainClass": "org.apache.spark.examples.SparkPi",
             "mainApplicationFile": "local:///opt/spark/examples/jars/spark-examples.jar",
             "driver": {"cores": 1, "memory": "512m", "serviceAccount": "spark"},
             "executor": {"cores": 1, "memory": "512m", "instances": 2},

@@ -273,15 +273,8 @@ mod tests {
             assert!(is_image(image), "{image}");
         }
         for image in [
-            "",
-            " spark",
-            "Spark",
-            "docker://spark",
-            "https://example.com/spark",
-            "a b",
-            "${IMAGE}",
-            "spark:",
-            "a//b",
+            "", " spark", "Spark", "docker://spark", "https://example.com/spark", "a b", "${IMAGE}",
+            "spark:", "a//b",
         ] {
             assert!(!is_image(image), "{image}");
         }
@@ -293,17 +286,7 @@ mod tests {
             assert!(has_shell_variable(text), "{text}");
         }
         for text in [
-            "",
-            "$",
-            "$1",
-            "pas$WORD",
-            "${spark.a}",
-            "${env:HOME}",
-            "${env.HOME}",
-            "$a",
-            "a$",
-            "${A",
-            "$$",
+            "", "$", "$1", "pas$WORD", "${spark.a}", "${env:HOME}", "${env.HOME}", "$a", "a$", "${A", "$$",
             "${A.b}",
         ] {
             assert!(!has_shell_variable(text), "{text}");

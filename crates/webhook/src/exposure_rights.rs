@@ -206,8 +206,7 @@ mod tests {
         for (user, name, subject) in [
             ("alice", "alice", "--user=alice"),
             (
-                "system:serviceaccount:airflow:worker",
-                "airflow-worker-2fe27c1f",
+                "system:serviceaccount:airflow:worker", "airflow-worker-2fe27c1f",
                 "--serviceaccount=airflow:worker",
             ),
             ("a'b; rm -rf ~", "a-b--rm--rf---0934c901", r"--user='a'\''b; rm -rf ~'"),

@@ -3,10 +3,7 @@
 
 use super::{
     model::{Edge, Model, Step},
-    world::{
-        Application, EXECUTORS, Executor, Life, Made, NAMES, Orphan, Phase, Pod, Progress, RunNo, Submission,
-        Trouble, World,
-    },
+    world::*,
 };
 
 impl Model {

@@ -1,9 +1,6 @@
 //! Lists the explorations: for each, an application, the operator's settings, and how much may happen.
 
-use super::{
-    oracle::Setting,
-    world::{Budget, SPECS, Trouble},
-};
+use super::{oracle::Setting, world::*};
 use api::RestartPolicyType;
 use batch_schedulers::BatchSchedulers;
 use plan::{Policy, extension::only, submission_plan::Submitter};
@@ -175,11 +172,8 @@ fn config(
     let policy = match restart {
         Never => json!({"type": "Never"}),
         OnFailure => json!({
-            "type": "OnFailure",
-            "onFailureRetries": 1,
-            "onFailureRetryInterval": 10,
-            "onSubmissionFailureRetries": 1,
-            "onSubmissionFailureRetryInterval": 10,
+            "type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 10,
+            "onSubmissionFailureRetries": 1, "onSubmissionFailureRetryInterval": 10,
         }),
         Always => json!({"type": "Always"}),
     };

@@ -9,10 +9,7 @@ use super::{
     operator,
     oracle::{Act, Facts, Oracle},
     submission_pods::{collected, heard_of_pods, without_submission_pod},
-    world::{
-        Application, EXECUTORS, Life, Made, NAMES, Orphan, Past, Phase, Pod, Progress, RunNo,
-        SUBMISSION_PODS, SubmissionPod, Trouble, World,
-    },
+    world::*,
 };
 use crate::explorer::{self, Call};
 use api::{RestartPolicyType, State};

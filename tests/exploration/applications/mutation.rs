@@ -1,6 +1,7 @@
 //! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
 //! plan, or in how the plan is carried out.
 
+use crate::budget::listed;
 use api::{SparkApplication, State, owner_reference};
 use batch_schedulers::is_of_groups;
 use plan::{Action, Driver, Observed, Plan, lifecycle::questions};
@@ -10,94 +11,64 @@ use submission::{
     submission_pod::{State as Submission, state as state_of},
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation {
-    /// The operator does not wait for executors of the last run.
-    OldExecutorsIgnored,
-    /// Before a driver is created, the operator looks for an existing driver only in the cache, not on the API server.
-    CachedDriverTrusted,
-    /// If the cache has no other pods, the operator assumes that none exist, even if the cache may be behind.
-    EmptyCacheTrusted,
-    /// A driver that is not in the cache counts as gone, and the API server is not asked.
-    UnseenTakenForGone,
-    /// A driver is adopted before everything that it needs exists.
-    HalfMadeAdopted,
-    /// A driver of another owner is taken for the application's own.
-    ForeignTakenForOurs,
-    EndWithoutTime,
-    StatusBeforeActions,
-    /// The status is written even if the application was changed in the meantime.
-    WrittenUnconditionally,
-    /// An edit is recorded, but nothing is done about it.
-    EditForgotten,
-    /// A submission that is under way is neither ended nor waited for.
-    SubmissionNotAwaited,
-    /// The last request for another run is not recorded.
-    RerunNotNoted,
-    AttemptsNotCounted,
-    /// The next run has the number of the last run.
-    RunsNotCounted,
-    NoTimer,
-    /// Pods that are being deleted count as gone when the application is suspended.
-    SuspendedAtOnce,
-    /// The next driver is made before the pods that are being deleted are gone.
-    TerminatingTakenForGone,
-    /// A driver whose end was not seen counts as succeeded.
-    GoneTakenForSuccess,
-    /// The operator does not wait for submission pods of other runs.
-    OldSubmissionPodsIgnored,
-    /// Submission pods are not deleted once their run is recorded.
-    SubmissionPodsLeft,
-    /// The group of a run is not deleted with the run.
-    GroupLeft,
-    /// The template of the executors stays as it is after an edit that leaves the run alone.
-    TemplateNotRenewed,
-    /// The outcome of a submission is the outcome of the pod, whatever the pod's container reports.
-    OutcomeOfPodCounts,
-    /// A submission pod that was evicted counts as succeeded.
-    EvictedTakenForSuccess,
-    /// The failure of a submission pod counts more than the driver that the pod has made.
-    FailureCountsMoreThanDriver,
-    /// A driver is adopted while the `spark-submit` that has made it may still delete it.
-    RevocableAdopted,
-    /// A half-made driver is replaced while its submission pod is at work.
-    HalfMadeReplaced,
-    /// A submission pod of another owner is taken for the application's own.
-    ForeignSubmissionPodTakenForOurs,
+listed! {
+    pub enum Mutation {
+        /// The operator does not wait for executors of the last run.
+        OldExecutorsIgnored,
+        /// Before a driver is created, the operator looks for an existing driver only in the cache, not on the API server.
+        CachedDriverTrusted,
+        /// If the cache has no other pods, the operator assumes that none exist, even if the cache may be behind.
+        EmptyCacheTrusted,
+        /// A driver that is not in the cache counts as gone, and the API server is not asked.
+        UnseenTakenForGone,
+        /// A driver is adopted before everything that it needs exists.
+        HalfMadeAdopted,
+        /// A driver of another owner is taken for the application's own.
+        ForeignTakenForOurs,
+        EndWithoutTime,
+        StatusBeforeActions,
+        /// The status is written even if the application was changed in the meantime.
+        WrittenUnconditionally,
+        /// An edit is recorded, but nothing is done about it.
+        EditForgotten,
+        /// A submission that is under way is neither ended nor waited for.
+        SubmissionNotAwaited,
+        /// The last request for another run is not recorded.
+        RerunNotNoted,
+        AttemptsNotCounted,
+        /// The next run has the number of the last run.
+        RunsNotCounted,
+        NoTimer,
+        /// Pods that are being deleted count as gone when the application is suspended.
+        SuspendedAtOnce,
+        /// The next driver is made before the pods that are being deleted are gone.
+        TerminatingTakenForGone,
+        /// A driver whose end was not seen counts as succeeded.
+        GoneTakenForSuccess,
+        /// The operator does not wait for submission pods of other runs.
+        OldSubmissionPodsIgnored,
+        /// Submission pods are not deleted once their run is recorded.
+        SubmissionPodsLeft,
+        /// The group of a run is not deleted with the run.
+        GroupLeft,
+        /// The template of the executors stays as it is after an edit that leaves the run alone.
+        TemplateNotRenewed,
+        /// The outcome of a submission is the outcome of the pod, whatever the pod's container reports.
+        OutcomeOfPodCounts,
+        /// A submission pod that was evicted counts as succeeded.
+        EvictedTakenForSuccess,
+        /// The failure of a submission pod counts more than the driver that the pod has made.
+        FailureCountsMoreThanDriver,
+        /// A driver is adopted while the `spark-submit` that has made it may still delete it.
+        RevocableAdopted,
+        /// A half-made driver is replaced while its submission pod is at work.
+        HalfMadeReplaced,
+        /// A submission pod of another owner is taken for the application's own.
+        ForeignSubmissionPodTakenForOurs,
+    }
 }
 
 impl Mutation {
-    pub const ALL: [Self; 28] = [
-        Self::OldExecutorsIgnored,
-        Self::CachedDriverTrusted,
-        Self::EmptyCacheTrusted,
-        Self::UnseenTakenForGone,
-        Self::HalfMadeAdopted,
-        Self::ForeignTakenForOurs,
-        Self::EndWithoutTime,
-        Self::StatusBeforeActions,
-        Self::WrittenUnconditionally,
-        Self::EditForgotten,
-        Self::SubmissionNotAwaited,
-        Self::RerunNotNoted,
-        Self::AttemptsNotCounted,
-        Self::RunsNotCounted,
-        Self::NoTimer,
-        Self::SuspendedAtOnce,
-        Self::TerminatingTakenForGone,
-        Self::GoneTakenForSuccess,
-        Self::OldSubmissionPodsIgnored,
-        Self::SubmissionPodsLeft,
-        Self::GroupLeft,
-        Self::TemplateNotRenewed,
-        Self::OutcomeOfPodCounts,
-        Self::EvictedTakenForSuccess,
-        Self::FailureCountsMoreThanDriver,
-        Self::RevocableAdopted,
-        Self::HalfMadeReplaced,
-        Self::ForeignSubmissionPodTakenForOurs,
-    ];
-
     /// Returns the name of the exploration that finds the bug.
     pub const fn shows_in(self) -> &'static str {
         match self {

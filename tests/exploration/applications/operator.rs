@@ -6,10 +6,7 @@ use super::{
     mutation::Mutation,
     oracle::{Act, FOREIGN, Seen, SeenDriver},
     submission_pods::delete,
-    world::{
-        Application, Doing, Exit, Life, NAMES, Operator, Orphan, Phase, Pod, Progress, RunNo,
-        SUBMISSION_PODS, Stage, Submission, SubmissionPod, Trouble, World,
-    },
+    world::*,
 };
 use crate::explorer::Call;
 

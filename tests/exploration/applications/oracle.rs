@@ -7,10 +7,7 @@
 use super::{
     mutation::Mutation,
     records::{config_map, name_of, number_of},
-    world::{
-        Application, Departed, EXECUTORS, Executor, NAMES, Pod, Progress, RunNo, SPECS, SUBMISSION_PODS,
-        SubmissionPod,
-    },
+    world::*,
 };
 use crate::{decision::Decision, explorer::Folding};
 use api::{
@@ -523,11 +520,7 @@ impl Oracle {
         let annotations = if rerun == 0 { json!({}) } else { json!({annotation::RERUN: rerun.to_string()}) };
         let labels = if self.setting.is_queued { json!({label::QUEUE_NAME: "default"}) } else { json!({}) };
         let metadata = json!({
-            "name": "pi",
-            "labels": labels,
-            "namespace": "default",
-            "uid": UID,
-            "generation": generation,
+            "name": "pi", "labels": labels, "namespace": "default", "uid": UID, "generation": generation,
             "annotations": annotations,
         });
         let mut real: SparkApplication =

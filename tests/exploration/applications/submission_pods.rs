@@ -4,10 +4,7 @@
 use super::{
     cluster::{edge, heard_of_driver, makes_group},
     model::{Edge, Model, Step},
-    world::{
-        Exit, Life, Made, NAMES, Orphan, Phase, Pod, Progress, RunNo, SUBMISSION_PODS, Stage, Submission,
-        SubmissionPod, Trouble, World,
-    },
+    world::*,
 };
 
 impl Model {

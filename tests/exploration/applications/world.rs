@@ -3,7 +3,8 @@
 //!
 //! What a state leaves out (times, names, messages) is hidden from the decision core too: see [`super::oracle`].
 
-use crate::budget::{self, Kind};
+use crate::budget::{self, listed};
+pub use crate::decision::Doing;
 
 /// The number of names that drivers may have: an edit may change the name.
 pub const NAMES: usize = 2;
@@ -242,16 +243,6 @@ impl Progress {
     }
 }
 
-/// A reconcile that has decided but has not ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Doing {
-    pub plan: u32,
-    /// The number of steps of the reconcile that are done.
-    pub done: u8,
-    /// Whether the application is still the one that the decision was made for.
-    pub is_current: bool,
-}
-
 /// The history that the invariants need; one bit per run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Past {
@@ -284,55 +275,33 @@ impl SubmissionPod {
     }
 }
 
-/// An event that goes wrong, or a change by the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Trouble {
-    /// The spec is edited.
-    Edit,
-    /// `suspend` is flipped.
-    Suspend,
-    Rerun,
-    Deletion,
-    /// A user deletes the driver's pod, or the submission pod.
-    Kill,
-    NodeLoss,
-    /// The operator is killed.
-    Crash,
-    /// A request of the operator fails, its response is lost, or a watch begins again with a new list.
-    Fault,
-    /// A submission fails: an object is refused, or `spark-submit` ends with an exception.
-    Refusal,
-    /// A submission outlives its operator, or a `spark-submit` outlives its pod.
-    Orphan,
-    Executor,
-    /// A submission pod cannot start yet.
-    Hold,
-    /// A submission pod is evicted, or outlives its deadline.
-    Eviction,
-    /// The namespace is deleted.
-    Closure,
-}
-
-impl Kind for Trouble {
-    const ALL: &'static [Self] = &[
-        Self::Edit,
-        Self::Suspend,
-        Self::Rerun,
-        Self::Deletion,
-        Self::Kill,
-        Self::NodeLoss,
-        Self::Crash,
-        Self::Fault,
-        Self::Refusal,
-        Self::Orphan,
-        Self::Executor,
-        Self::Hold,
-        Self::Eviction,
-        Self::Closure,
-    ];
-
-    fn number(self) -> usize {
-        self as usize
+listed! {
+    /// An event that goes wrong, or a change by the user.
+    pub enum Trouble {
+        /// The spec is edited.
+        Edit,
+        /// `suspend` is flipped.
+        Suspend,
+        Rerun,
+        Deletion,
+        /// A user deletes the driver's pod, or the submission pod.
+        Kill,
+        NodeLoss,
+        /// The operator is killed.
+        Crash,
+        /// A request of the operator fails, its response is lost, or a watch begins again with a new list.
+        Fault,
+        /// A submission fails: an object is refused, or `spark-submit` ends with an exception.
+        Refusal,
+        /// A submission outlives its operator, or a `spark-submit` outlives its pod.
+        Orphan,
+        Executor,
+        /// A submission pod cannot start yet.
+        Hold,
+        /// A submission pod is evicted, or outlives its deadline.
+        Eviction,
+        /// The namespace is deleted.
+        Closure,
     }
 }
 

@@ -7,10 +7,7 @@
 use super::{
     mutation::Mutation,
     oracle::{Act, Known, Oracle, Question},
-    world::{
-        APPLICATIONS, Budget, Doing, Elapsed, Executor, LAG, NODES, Operator, PAIRS, Pair, Pairs, Place,
-        Placeholder, Trouble, Wake, World, places,
-    },
+    world::*,
 };
 use crate::explorer::{self, Call};
 

@@ -1,36 +1,29 @@
 //! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
 //! plan, or in what is remembered of it.
 
+use crate::budget::listed;
 use batch_schedulers::{Exchanges, Recalled};
 use plan::{Action, Observed, Plan, PodPatch};
 use std::sync::Arc;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation {
-    /// The exchanges of other applications are not looked at.
-    OthersIgnored,
-    /// Nominations count only once the watch has reported them.
-    DecisionsForgotten,
-    /// A placeholder that is being deleted counts as gone.
-    TerminatingTakenForGone,
-    /// No room is reserved for executors.
-    NotNominated,
-    /// An application that waits for another one is not looked at again.
-    NoTimer,
-    /// Placeholders whose executors are placed stay.
-    PlaceholdersLeft,
+listed! {
+    pub enum Mutation {
+        /// The exchanges of other applications are not looked at.
+        OthersIgnored,
+        /// Nominations count only once the watch has reported them.
+        DecisionsForgotten,
+        /// A placeholder that is being deleted counts as gone.
+        TerminatingTakenForGone,
+        /// No room is reserved for executors.
+        NotNominated,
+        /// An application that waits for another one is not looked at again.
+        NoTimer,
+        /// Placeholders whose executors are placed stay.
+        PlaceholdersLeft,
+    }
 }
 
 impl Mutation {
-    pub const ALL: [Self; 6] = [
-        Self::OthersIgnored,
-        Self::DecisionsForgotten,
-        Self::TerminatingTakenForGone,
-        Self::NotNominated,
-        Self::NoTimer,
-        Self::PlaceholdersLeft,
-    ];
-
     /// Applies the bug to the input of the decision core.
     pub fn of_question(self, seen: &mut Observed) {
         match self {

@@ -1,10 +1,7 @@
 //! Asks the decision core (`crates/plan`) each question once and keeps the answers, because the model asks the same
 //! question often.
 
-use super::{
-    mutation::Mutation,
-    world::{Elapsed, Executor, Nominated, PAIRS, Pair, Pairs, Placeholder, Wake},
-};
+use super::{mutation::Mutation, world::*};
 use crate::template;
 use api::{
     SparkApplication,
@@ -73,14 +70,11 @@ pub struct Oracle {
 impl Oracle {
     pub fn new(mutation: Option<Mutation>) -> Self {
         let application = json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "SparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
             "metadata": {"name": "pi", "namespace": "default", "uid": UID, "generation": 1},
             "spec": template(),
             "status": {
-                "applicationState": {"state": "RUNNING"},
-                "submissionID": RUN,
-                "runOrdinal": 1,
+                "applicationState": {"state": "RUNNING"}, "submissionID": RUN, "runOrdinal": 1,
                 "driverInfo": {"podName": "pi-driver"},
             },
         });

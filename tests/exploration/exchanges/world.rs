@@ -1,7 +1,7 @@
 //! Defines a state of the model: the executors of two applications and their placeholders, the operator's memory, and
 //! what may still go wrong.
 
-use crate::budget::{self, Kind};
+use crate::budget::{self, listed};
 
 pub const APPLICATIONS: usize = 2;
 /// The number of executors of each application.
@@ -112,26 +112,19 @@ pub enum Elapsed {
     Wait,
 }
 
-/// An event that goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Trouble {
-    /// The operator is killed.
-    Crash,
-    /// A request of the operator fails, or its response is lost.
-    Fault,
-    /// Timers elapse while a node or the operator is slow.
-    Delay,
-    /// An executor is deleted.
-    Deletion,
-    /// A placeholder is deleted by somebody else.
-    Eviction,
-}
-
-impl Kind for Trouble {
-    const ALL: &'static [Self] = &[Self::Crash, Self::Fault, Self::Delay, Self::Deletion, Self::Eviction];
-
-    fn number(self) -> usize {
-        self as usize
+listed! {
+    /// An event that goes wrong.
+    pub enum Trouble {
+        /// The operator is killed.
+        Crash,
+        /// A request of the operator fails, or its response is lost.
+        Fault,
+        /// Timers elapse while a node or the operator is slow.
+        Delay,
+        /// An executor is deleted.
+        Deletion,
+        /// A placeholder is deleted by somebody else.
+        Eviction,
     }
 }
 

@@ -79,9 +79,7 @@ fn configs(more: u8) -> Vec<Config> {
     let put_back = Budget::new(2 + more, &PUT_BACK);
     let policy = |policy: &str| json!({"concurrencyPolicy": policy});
     let nothing_kept = json!({
-        "concurrencyPolicy": "Allow",
-        "successfulRunHistoryLimit": 0,
-        "failedRunHistoryLimit": 0,
+        "concurrencyPolicy": "Allow", "successfulRunHistoryLimit": 0, "failedRunHistoryLimit": 0,
     });
     let with_deadline = |policy: &str| json!({"concurrencyPolicy": policy, "startingDeadlineSeconds": 200});
     let three = || vec![1, 601, 1201, 1801];

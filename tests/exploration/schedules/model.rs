@@ -3,9 +3,7 @@
 use super::{
     mutation::Mutation,
     oracle::{Act, Oracle, has_slot, slot, slot_after},
-    world::{
-        Application, Budget, Doing, End, Operator, Past, RUNS, SLOTS, Schedule, TRIGGERS, Trouble, World, bit,
-    },
+    world::*,
 };
 use crate::explorer::{self, Call};
 use api::ScheduleState;

@@ -1,64 +1,48 @@
 //! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
 //! plan, or in how the plan is carried out.
 
+use crate::budget::listed;
 use api::ScheduledSparkApplication;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schedules::{Action, Observed, Plan};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation {
-    /// An application is named after the moment at which it is created instead of its slot, and the operator does not
-    /// check whether the application of the slot was created already.
-    NamedByNow,
-    /// An application is started without a check that the operator's copy of the schedule is current.
-    NotCheckedLive,
-    /// Applications whose start is not recorded yet are pruned.
-    UnrecordedPruned,
-    /// The operator forgets the applications that it has created and that are gone.
-    DepartedForgotten,
-    StatusBeforeActions,
-    /// The operator does not wait for pods of applications that are gone.
-    PodsIgnored,
-    /// An application that is being deleted counts as gone.
-    GoingTakenForGone,
-    /// After an edit the slots are counted from now, even if a later moment is recorded because the clock was ahead.
-    EditedFromNow,
-    /// That the schedule was suspended is not recorded.
-    SuspensionForgotten,
-    /// An application of another owner is taken for the schedule's own.
-    ForeignTakenForOurs,
-    /// The trigger that was acted on is not recorded.
-    TriggerNotNoted,
-    /// An application that is to be replaced is deleted although its own start is not recorded.
-    UnrecordedReplaced,
-    /// Slots that were dealt with are not recorded.
-    HandledNotRecorded,
-    /// After a lost response, the operator does not check whether the application was created.
-    LostAnswerForgotten,
-    /// What becomes of a slot or a trigger is not counted.
-    NotCounted,
+listed! {
+    pub enum Mutation {
+        /// An application is named after the moment at which it is created instead of its slot, and the operator does not
+        /// check whether the application of the slot was created already.
+        NamedByNow,
+        /// An application is started without a check that the operator's copy of the schedule is current.
+        NotCheckedLive,
+        /// Applications whose start is not recorded yet are pruned.
+        UnrecordedPruned,
+        /// The operator forgets the applications that it has created and that are gone.
+        DepartedForgotten,
+        StatusBeforeActions,
+        /// The operator does not wait for pods of applications that are gone.
+        PodsIgnored,
+        /// An application that is being deleted counts as gone.
+        GoingTakenForGone,
+        /// After an edit the slots are counted from now, even if a later moment is recorded because the clock was ahead.
+        EditedFromNow,
+        /// That the schedule was suspended is not recorded.
+        SuspensionForgotten,
+        /// An application of another owner is taken for the schedule's own.
+        ForeignTakenForOurs,
+        /// The trigger that was acted on is not recorded.
+        TriggerNotNoted,
+        /// An application that is to be replaced is deleted although its own start is not recorded.
+        UnrecordedReplaced,
+        /// Slots that were dealt with are not recorded.
+        HandledNotRecorded,
+        /// After a lost response, the operator does not check whether the application was created.
+        LostAnswerForgotten,
+        /// What becomes of a slot or a trigger is not counted.
+        NotCounted,
+    }
 }
 
 impl Mutation {
-    pub const ALL: [Self; 15] = [
-        Self::NamedByNow,
-        Self::NotCheckedLive,
-        Self::UnrecordedPruned,
-        Self::DepartedForgotten,
-        Self::StatusBeforeActions,
-        Self::PodsIgnored,
-        Self::GoingTakenForGone,
-        Self::EditedFromNow,
-        Self::SuspensionForgotten,
-        Self::ForeignTakenForOurs,
-        Self::TriggerNotNoted,
-        Self::UnrecordedReplaced,
-        Self::HandledNotRecorded,
-        Self::LostAnswerForgotten,
-        Self::NotCounted,
-    ];
-
     /// Returns the name of the exploration that finds the bug.
     pub const fn shows_in(self) -> &'static str {
         match self {

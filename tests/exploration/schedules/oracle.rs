@@ -1,10 +1,7 @@
 //! Asks the decision core (`crates/schedules`) each question once and keeps the answers, because a model asks the same
 //! question a million times.
 
-use super::{
-    mutation::Mutation,
-    world::{Application, End, RUNS, SLOTS, Schedule, bit},
-};
+use super::{mutation::Mutation, world::*};
 use crate::{decision::Decision, explorer::Folding};
 use api::{
     ScheduledSparkApplication, ScheduledSparkApplicationStatus as Status, SparkApplication, State,
@@ -352,15 +349,10 @@ impl Oracle {
 fn bare(spec: &Value) -> ScheduledSparkApplication {
     let mut object = json!({
         "metadata": {
-            "name": "pi",
-            "namespace": "default",
-            "uid": "6c1f0b5e-0000-4000-8000-000000000001",
+            "name": "pi", "namespace": "default", "uid": "6c1f0b5e-0000-4000-8000-000000000001",
             "creationTimestamp": at(CREATED).to_string(),
         },
-        "spec": {
-            "schedule": "",
-            "template": crate::template(),
-        },
+        "spec": {"schedule": "", "template": crate::template()},
     });
     json_patch::merge(&mut object["spec"], spec);
     serde_json::from_value(object).unwrap()

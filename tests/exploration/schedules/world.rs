@@ -1,7 +1,8 @@
 //! Defines a state of the model: one schedule and its applications on the API server, the operator's memory, and what
 //! may still go wrong.
 
-use crate::budget::{self, Kind};
+use crate::budget::{self, listed};
+pub use crate::decision::Doing;
 
 /// The number of slots (moments at which the schedule is due) in an exploration.
 pub const SLOTS: usize = 4;
@@ -74,16 +75,6 @@ pub struct Operator {
     pub doing: Option<Doing>,
 }
 
-/// A pass of the operator (observe, decide, act, record) that has decided but has not ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Doing {
-    pub plan: u32,
-    /// The number of steps of the pass that are done.
-    pub done: u8,
-    /// Whether the schedule is still the one that the decision was made for.
-    pub is_current: bool,
-}
-
 /// The history that the invariants need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Past {
@@ -98,38 +89,22 @@ pub struct Past {
     pub wanted: u8,
 }
 
-/// An event that goes wrong, or a change by the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Trouble {
-    Edit,
-    Suspend,
-    Trigger,
-    /// A user deletes an application.
-    Deletion,
-    /// The operator is killed.
-    Crash,
-    /// A request of the operator fails, or its response is lost.
-    Fault,
-    /// Another owner creates an object with the name of a run.
-    Foreign,
-    /// The operator's clock is put back to the moment before.
-    PutBack,
-}
-
-impl Kind for Trouble {
-    const ALL: &'static [Self] = &[
-        Self::Edit,
-        Self::Suspend,
-        Self::Trigger,
-        Self::Deletion,
-        Self::Crash,
-        Self::Fault,
-        Self::Foreign,
-        Self::PutBack,
-    ];
-
-    fn number(self) -> usize {
-        self as usize
+listed! {
+    /// An event that goes wrong, or a change by the user.
+    pub enum Trouble {
+        Edit,
+        Suspend,
+        Trigger,
+        /// A user deletes an application.
+        Deletion,
+        /// The operator is killed.
+        Crash,
+        /// A request of the operator fails, or its response is lost.
+        Fault,
+        /// Another owner creates an object with the name of a run.
+        Foreign,
+        /// The operator's clock is put back to the moment before.
+        PutBack,
     }
 }
 

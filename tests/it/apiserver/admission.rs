@@ -1,9 +1,7 @@
 //! Tests how the API server stores Spark pods that the webhook has customized.
 
-use super::{kubectl::kubectl_refuses, namespace::Namespace, operator::Operator, reinvocation};
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
-use std::fs;
+use super::{kubectl::kubectl_refuses, reinvocation};
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -26,11 +24,9 @@ async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more_or_ref
         let name = first["metadata"]["name"].as_str().unwrap();
         namespace.delete::<Pod>(name).await;
         let again = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": name,
-                "labels": first["metadata"]["labels"],
+                "name": name, "labels": first["metadata"]["labels"],
                 "annotations": first["metadata"]["annotations"],
                 "ownerReferences": first["metadata"]["ownerReferences"],
             },
@@ -44,12 +40,8 @@ async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more_or_ref
 
 fn is_a_driver_as_asked(driver: &Value) {
     let owner = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "SparkApplication",
-        "name": "pi",
-        "uid": "6d8a2c1e-0000-4000-8000-000000000001",
-        "controller": true,
-        "blockOwnerDeletion": true,
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "name": "pi",
+        "uid": "6d8a2c1e-0000-4000-8000-000000000001", "controller": true, "blockOwnerDeletion": true,
     });
     assert_eq!(driver["metadata"]["ownerReferences"], json!([owner]));
     let spec = &driver["spec"];

@@ -5,17 +5,12 @@ use serde_json::{Value, json};
 /// Returns the smallest application that Spark accepts.
 pub(crate) fn application(name: &str) -> Value {
     json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "SparkApplication",
-        "metadata": {"name": name},
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "metadata": {"name": name},
         "spec": {
-            "type": "Scala",
-            "sparkVersion": "4.0.1",
-            "image": "docker.io/apache/spark:4.0.1",
+            "type": "Scala", "sparkVersion": "4.0.1", "image": "docker.io/apache/spark:4.0.1",
             "mainClass": "org.apache.spark.examples.SparkPi",
             "mainApplicationFile": "local:///opt/spark/examples/jars/spark-examples.jar",
-            "driver": {"serviceAccount": "spark"},
-            "executor": {},
+            "driver": {"serviceAccount": "spark"}, "executor": {},
         },
     })
 }
@@ -33,11 +28,8 @@ pub(crate) fn hopeless(name: &str) -> Value {
 /// Returns the owner reference of a driver to `application`, which must be an object that the API server has returned.
 pub(crate) fn owned_by(application: &Value) -> Value {
     json!([{
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "SparkApplication",
-        "name": application["metadata"]["name"],
-        "uid": application["metadata"]["uid"],
-        "controller": true,
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+        "name": application["metadata"]["name"], "uid": application["metadata"]["uid"], "controller": true,
         "blockOwnerDeletion": true,
     }])
 }

@@ -1,18 +1,15 @@
 //! Creates Spark pods all the time, and connects to the webhook as new API servers would, to find out whether a pod or
 //! a connection ever meets a webhook that cannot be trusted or that does not answer.
 
-use super::operator::WEBHOOK;
-use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Pod};
-use kube::{Api, Client, api::PostParams};
+use crate::apiserver::prelude::*;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
-use serde_json::json;
-use std::{io, mem, sync::Arc, thread, time::Duration};
-use tokio::{net::TcpStream, runtime::Runtime, task::JoinSet, time::sleep};
+use std::mem;
+use tokio::{runtime::Runtime, task::JoinSet};
 use tokio_rustls::TlsConnector;
-use tokio_util::sync::CancellationToken;
 
 /// The number of pods that are created at once.
 const AT_ONCE: usize = 4;
@@ -100,8 +97,7 @@ async fn pods_arrive(pods: Api<Pod>, lane: usize, pause: Duration, ended: Cancel
         let name = format!("arrival-{lane}-{}", count.pods);
         let pod = serde_json::from_value(json!({
             "metadata": {
-                "name": name,
-                "labels": {"spark-role": "executor"},
+                "name": name, "labels": {"spark-role": "executor"},
                 "annotations": {"sparkoperator.k8s.io/env": r#"[{"name": "ARRIVED", "value": "yes"}]"#},
             },
             "spec": {"containers": [{"name": "spark-kubernetes-executor", "image": "none"}]},

@@ -1,22 +1,9 @@
 //! A load balancer between the API server and several replicas. Like kube-proxy, it sends new connections in turn to
 //! the replicas that are ready, learns of changes a little late, and leaves existing connections alone.
 
-use super::{
-    eventually,
-    operator::{HEALTH, WEBHOOK_PORT, get},
-    seen,
-};
-use crate::background::Background;
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
-    time::{sleep, timeout},
-};
+use super::operator::get;
+use crate::apiserver::prelude::*;
+use tokio::io::copy_bidirectional;
 
 /// How late the balancer learns that a replica is not ready any more: the time that controllers and kube-proxy need for
 /// a change of an EndpointSlice.

@@ -1,22 +1,14 @@
 //! Proves that an operator can be installed and started while no webhook answers, although the webhook's failure policy
 //! refuses requests then.
 
-use super::{
-    admission::pod,
-    applications::application,
-    calls,
-    kubectl::kubectl_with,
-    namespace::{Namespace, Reviewed},
-    operator::{NAMESPACE, USER},
-};
-use serde_json::{Value, json};
-use std::fs;
+use super::{admission::pod, operator::USER};
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
     let namespace = Namespace::new("bootstrap").await;
-    let _reviewed = Reviewed::begin();
+    let _reviewed = reviewed();
     // As at the first installation: no caBundle, and no pod behind the Service.
     let create = |object: &Value, namespace: &str| calls::tried_in(namespace, object).unwrap();
     let text = fs::read_to_string("manifests/deployment/operator.yaml").unwrap();

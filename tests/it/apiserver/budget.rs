@@ -1,34 +1,15 @@
 //! Counts what the lives of a hundred natively submitted applications cost: requests, writes, events and bytes for
 //! each application, and the operator's memory. The numbers are compared with `tests/data/budget.json`.
 
-use super::{
-    applications::application, kubelet, load::call, namespace::Namespace, operator::Operator, proxy::Proxy,
-};
+use super::load::call;
 use crate::{
+    apiserver::prelude::*,
     budget::{Measured, TOLERANCE, keep},
-    golden::data,
 };
-use api::{Lenient, SparkApplication, State};
-use futures::{StreamExt, TryStreamExt, future::join, stream};
-use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-    runtime::{WatchStreamExt, watcher},
-};
-use serde_json::{Value, json};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    pin::pin,
-    sync::{
-        Arc, Mutex,
-        mpsc::{self, RecvTimeoutError},
-    },
-    thread,
-    time::Duration,
-};
-use tokio::time::{sleep, timeout};
+use api::{Lenient, State};
+use futures::{TryStreamExt, future::join};
+use kube::runtime::{WatchStreamExt, watcher};
+use std::sync::mpsc::{self, RecvTimeoutError};
 
 const APPLICATIONS: usize = 100;
 /// The number of drivers that have been on a node without a container for longer than 15 s, so that the operator looks up

@@ -1,28 +1,17 @@
 //! Sends requests to the API server as the cluster's administrator, also from functions that cannot await. A request
 //! takes a tenth of the time of a `kubectl` process; only tests that check the output of `kubectl` need one.
 
-use crate::golden::documents;
+use crate::prelude::*;
 use api::Lenient;
 use axum::http::{self, header::CONTENT_TYPE};
-use k8s_openapi::api::{
-    authentication::v1::TokenRequest,
-    core::v1::{Pod, ServiceAccount},
-};
+use k8s_openapi::api::{authentication::v1::TokenRequest, core::v1::ServiceAccount};
 use kube::{
-    Api, Client, Resource,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList, Patch, PatchParams, PostParams},
+    Resource,
+    api::{ApiResource, ObjectList},
     core::{GroupVersionKind, PartialObjectMeta, Request},
     discovery::{Scope, pinned_kind},
 };
-use serde_json::{Map, Value, json};
-use std::{
-    collections::HashMap,
-    env, fs,
-    path::Path,
-    sync::{LazyLock, Mutex, mpsc},
-    thread,
-    time::{Duration, Instant},
-};
+use std::sync::{LazyLock, mpsc};
 use tokio::runtime::{Builder, Runtime};
 
 /// Runs the requests to the API server while the caller's thread waits.

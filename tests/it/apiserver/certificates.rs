@@ -1,15 +1,7 @@
 //! Proves that the Secret, the caBundle and the webhook's certificate stay consistent.
 
-use super::{
-    DEADLINE, calls, eventually,
-    kubectl::kubectl,
-    namespace::{Namespace, Reviewed, webhooks},
-    operator::{NAMESPACE, Operator, WEBHOOK},
-    seen,
-};
-use crate::program;
-use serde_json::json;
-use tokio::time::timeout;
+use super::DEADLINE;
+use crate::{apiserver::prelude::*, program};
 
 pub(crate) const SECRET: &str = "spark-operator-webhook-certs";
 /// The path of the Secret in the API.
@@ -23,7 +15,7 @@ const VALIDATING: &str = "validatingwebhookconfiguration";
 #[ignore = "needs kube-apiserver: make test"]
 async fn certificates_and_ca_bundles_that_others_change_are_mended_and_what_can_be_used_is_kept() {
     let namespace = Namespace::new("changed-certificates").await;
-    let reviewed = Reviewed::begin();
+    let reviewed = reviewed();
     let operator = Operator::start(&namespace).await;
     let old = bundle();
     assert_eq!(ca(), old);
@@ -36,7 +28,7 @@ async fn certificates_and_ca_bundles_that_others_change_are_mended_and_what_can_
     damage("server-cert.pem");
     // The configurations are made anew, without the bundle.
     drop(reviewed);
-    let _reviewed = Reviewed::begin();
+    let _reviewed = reviewed();
     assert_eq!(bundle(), "");
     Operator::start(&namespace).await.stop().await;
     assert_eq!((ca(), bundle()), (old.clone(), old.clone()));

@@ -2,18 +2,10 @@
 //! characters. Natively they reach processes in `node::characters`, with annotations of the largest size.
 
 use super::{
-    applications::application,
-    failures,
-    namespace::Namespace,
-    operator::{Operator, spark_home},
-    predicted,
+    failures, predicted,
     spark::{executor_template, make_executor},
-    submission_node::SubmissionNode,
 };
-use crate::characters::hard_to_carry;
-use api::{Role, SparkApplication};
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use crate::{apiserver::prelude::*, characters::hard_to_carry};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,27 +1,12 @@
 //! Proves that the Helm chart takes the values of Kubeflow's chart, that what it renders is what the operator's own
 //! manifests contain, and that an operator works with the rights and flags that it gives.
 
-use super::{
-    helm::CHART,
-    kubectl::{kubectl, kubectl_with},
-    namespace::{Namespace, call_locally},
-    operator::{HEALTH, NAMESPACE, Operator, Setup, WEBHOOK_PORT},
-    rights::OtherInstallationIsGone,
-};
-use crate::{
-    golden::{Golden, data, yaml},
-    program::run,
-};
+use super::{helm::CHART, namespace::call_locally, rights::no_other_installation};
+use crate::apiserver::prelude::*;
 use clap::Parser;
-use serde_json::{Value, json};
 use spark_operator::{
     manifests,
     settings::{Command, Flags, Half, HalfCommand, Settings},
-};
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
 };
 
 /// A release whose objects have the names of Kubeflow's chart in its documentation.
@@ -45,9 +30,7 @@ pub(super) fn template(release: &str, arguments: &[&str]) -> Result<String, Stri
 
 fn template_of(chart: &str, release: &str, arguments: &[&str]) -> Result<String, String> {
     let apis = [
-        "cert-manager.io/v1/Certificate",
-        "cert-manager.io/v1/Issuer",
-        "monitoring.coreos.com/v1/PodMonitor",
+        "cert-manager.io/v1/Certificate", "cert-manager.io/v1/Issuer", "monitoring.coreos.com/v1/PodMonitor",
     ];
     let apis = apis.map(|api| format!("--api-versions={api}"));
     let command = ["template", release, chart, "--namespace", NAMESPACE];
@@ -334,21 +317,10 @@ fn leaves(value: &Value, path: &str, found: &mut BTreeSet<(String, String)>) {
 #[test]
 #[ignore = "needs helm: make test"]
 fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
-    let keys = [
-        ("controller.replica=2", "controller.replica: write controller.replicas instead"),
-        ("webhook.timeoutSecond=2", "webhook.timeoutSecond: write webhook.timeoutSeconds instead"),
-        ("webhook.enabled=false", "webhook.enabled: write webhook.enable instead"),
-        ("networkPolicy.create=false", "networkPolicy.create: write networkPolicy.enable instead"),
-        ("spark.jobNamespace=a", "spark.jobNamespace: write spark.jobNamespaces instead"),
-        ("controler.workers=3", "controler: write controller instead"),
-        ("batchScheduler.enable=true", "batchScheduler: write controller.batchScheduler instead"),
-        ("enableBatchScheduler=true", "enableBatchScheduler: write controller.batchScheduler instead"),
-        ("podMonitor.enable=true", "podMonitor: write prometheus.podMonitor instead"),
-        ("ingressUrlFormat=example.com", "ingressUrlFormat: write controller.uiIngress instead"),
-        ("uiIngress.enable=true,uiIngress.urlFormat=a", "uiIngress: write controller.uiIngress instead"),
-    ];
-    let refused = template(RELEASE, &["--set", &keys.map(|(value, _)| value).join(",")]).unwrap_err();
-    for (value, complaint) in keys {
+    let cases: BTreeMap<String, Vec<[String; 2]>> = yaml(&data("chart/refused.yaml"));
+    let values: Vec<_> = cases["keys"].iter().map(|[value, _]| value.as_str()).collect();
+    let refused = template(RELEASE, &["--set", &values.join(",")]).unwrap_err();
+    for [value, complaint] in &cases["keys"] {
         assert!(refused.contains(complaint), "{value}: {refused}");
     }
     let values = "webhook.failurePolicy=Maybe,webhook.timeoutSeconds=31,webhook.checkExposureRights=bogus";
@@ -358,43 +330,7 @@ fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
     {
         assert!(refused.contains(complaint), "{refused}");
     }
-    for (value, complaint) in [
-        // All at once, and nothing else.
-        (
-            "controller.replica=2,resourceQuotaEnforcement.enable=true,replicaCount=2,zzz=1",
-            "there are no such keys, and what they ask for would not happen:\
-             \x20 controller.replica: write controller.replicas instead\
-             \x20 resourceQuotaEnforcement: write webhook.resourceQuotaEnforcement insteadUse --debug",
-        ),
-        (
-            "refuseUnknownKeys=true,sparkJobNamespaces={a},istio.enabled=true,zzz=1",
-            "there are no such keys:\
-             \x20 istio: leave it out\
-             \x20 sparkJobNamespaces: write spark.jobNamespaces instead\
-             \x20 zzz: leave it out, no key is like itUse --debug",
-        ),
-        ("fullnameOverride=a.b", "the objects would be called `a.b…`: set fullnameOverride to up to 48"),
-        ("spark.jobNamespaceSelector=a==b=c", "spark.jobNamespaceSelector: `a==b=c` is no requirement"),
-        ("spark.jobNamespaceSelector=a>1", "spark.jobNamespaceSelector: `a>1` is no requirement"),
-        ("aggregatedRoles=null", "use --reset-then-reuse-values instead of --reuse-values"),
-        (
-            "controller.featureGates[0].name=LoadSparkDefaults,controller.featureGates[0].enabled=true",
-            "SPARK_CONF_DIR in controller.env",
-        ),
-        ("controller.featureGates[0].name=Unheard,controller.featureGates[0].enabled=true", "'AllBeta'"),
-        (
-            "controller.podDisruptionBudget.enable=true",
-            "controller.replicas must be greater than 1 to enable pod disruption budget",
-        ),
-        (
-            "controller.topologySpreadConstraints[0].maxSkew=1",
-            "controller.replicas must be greater than 1 to enable topology spread",
-        ),
-        (
-            "prometheus.podMonitor.create=true,prometheus.metrics.enable=false",
-            "`metrics.enable` must be set to true",
-        ),
-    ] {
+    for [value, complaint] in &cases["alone"] {
         let refused = template(RELEASE, &["--set", value]).unwrap_err();
         assert!(refused.contains(complaint), "{value}: {refused}");
     }
@@ -420,37 +356,18 @@ fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
 #[test]
 #[ignore = "needs helm: make test"]
 fn the_charts_files_are_those_of_the_manifests() {
+    let kinds = "sparkapplications scheduledsparkapplications sparkconnects".split(' ');
+    let kinds: Vec<_> = kinds.map(|kind| format!("sparkoperator.k8s.io_{kind}")).collect();
+    let roles =
+        "applications connect-ports connects driver-pdb exposure namespaces operator people quota spark";
     let copies = [
-        (
-            "crds",
-            "crds",
-            &[
-                "sparkoperator.k8s.io_sparkapplications",
-                "sparkoperator.k8s.io_scheduledsparkapplications",
-                "sparkoperator.k8s.io_sparkconnects",
-            ][..],
-        ),
-        (
-            "files",
-            "rbac",
-            &[
-                "applications",
-                "connect-ports",
-                "connects",
-                "driver-pdb",
-                "exposure",
-                "namespaces",
-                "operator",
-                "people",
-                "quota",
-                "spark",
-            ],
-        ),
-        ("files/webhook", "webhook", &["applications", "pods"]),
+        ("crds", "crds", kinds.join(" ")),
+        ("files", "rbac", roles.to_owned()),
+        ("files/webhook", "webhook", "applications pods".to_owned()),
     ];
     let read = |file: String| fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
     for (there, here, names) in copies {
-        for name in names {
+        for name in names.split(' ') {
             let copy = format!("{CHART}/{there}/{name}.yaml");
             assert!(
                 read(copy) == read(format!("manifests/{here}/{name}.yaml")),
@@ -493,32 +410,11 @@ fn what_kubeflows_chart_takes_is_taken() {
 #[ignore = "needs helm: make test"]
 fn the_notes_list_the_keys_that_have_no_effect_as_in_kubeflows_chart() {
     let said = notes("ignored", &[&values("ignored")]);
-    let ignored: Vec<_> = said.lines().filter(|line| line.contains(" has no effect: ")).collect();
-    assert_eq!(
-        ignored,
-        [
-            "batchScheduler has no effect: write controller.batchScheduler instead.",
-            "controller.replica has no effect: write controller.replicas instead.",
-            "controller.webhook has no effect: write webhook instead.",
-            "enableMetrics has no effect: write prometheus.metrics instead.",
-            "leaderElection has no effect: \
-             write controller.leaderElection and webhook.leaderElection instead.",
-            "metrics has no effect: write prometheus.metrics instead.",
-            "nodeSelector has no effect: write controller.nodeSelector and webhook.nodeSelector instead.",
-            "podSecurityContext has no effect: \
-             write controller.podSecurityContext and webhook.podSecurityContext instead.",
-            "rbac has no effect: write controller.rbac and spark.rbac and webhook.rbac instead.",
-            "replicaCount has no effect: write controller.replicas and webhook.replicas instead.",
-            "resyncInterval has no effect: leave it out.",
-            "sparkJobNamespace has no effect: write spark.jobNamespaces instead.",
-            "uiIngress has no effect: write controller.uiIngress instead.",
-            "watchEverywhere has no effect: leave it out, no key is like it.",
-            "watchNamespace has no effect: the nearest key is spark.jobNamespaces.",
-            "webhook.enabled has no effect: write webhook.enable instead.",
-            "webhook.namespaceSelector has no effect: write spark.jobNamespaceSelector instead.",
-            "webhook.objectSelector has no effect: leave it out.",
-        ]
-    );
+    let ignored =
+        said.lines().filter(|line| line.contains(" has no effect: ")).map(|line| format!("{line}\n"));
+    let mut golden = Golden::default();
+    golden.compare(&data("chart/ignored.txt"), &ignored.collect::<String>());
+    golden.finish();
     assert_eq!(template(RELEASE, &[&values("ignored")]), template(RELEASE, &[]));
     // A gate that is off asks for nothing.
     let gates = r#"controller.featureGates=[{"name":"AllAlpha","enabled":true},{"name":"RestSubmitter","enabled":true},
@@ -556,32 +452,9 @@ fn the_notes_mention_spark_connects_that_nothing_looks_after_and_a_webhook_that_
 #[ignore = "needs helm: make test"]
 fn the_image_of_kubeflows_operator_is_replaced_by_this_operators_and_the_notes_name_both() {
     let version = env!("CARGO_PKG_VERSION");
-    for (value, given, taken) in [
-        ("image.tag=2.4.0", "localhost/spark-operator:2.4.0", "localhost/spark-operator"),
-        ("image.registry=ghcr.io,image.tag=x", "ghcr.io/spark-operator:x", "localhost/spark-operator"),
-        (
-            "image.registry=ghcr.io,image.repository=kubeflow/spark-operator/controller,image.tag=v2.1.0",
-            "ghcr.io/kubeflow/spark-operator/controller:v2.1.0",
-            "localhost/spark-operator",
-        ),
-        (
-            "image.registry=,image.repository=docker.io/kubeflow/spark-operator,image.tag=v1beta2-1.3.8-3.1.1",
-            "docker.io/kubeflow/spark-operator:v1beta2-1.3.8-3.1.1",
-            "localhost/spark-operator",
-        ),
-        (
-            "image.registry=mirror:5000/a,image.repository=kubeflow/spark-operator/controller,image.tag=x",
-            "mirror:5000/a/kubeflow/spark-operator/controller:x",
-            "mirror:5000/a/spark-operator",
-        ),
-        (
-            "image.registry=mirror:5000,image.repository=b/spark,image.tag=2.5.1-h1",
-            "mirror:5000/b/spark:2.5.1-h1",
-            "mirror:5000/b/spark",
-        ),
-    ] {
+    for [value, given, taken] in yaml::<Vec<[String; 3]>>(&data("chart/images.yaml")) {
         let taken = format!("{taken}:{version}");
-        let (objects, said) = with_notes("image", &["--set", value]);
+        let (objects, said) = with_notes("image", &["--set", &value]);
         assert_eq!(images(&objects), [taken.as_str(); 3], "{value}");
         let sentence = format!("The image is {taken}, since image.* names Kubeflow's operator: {given}.\n");
         assert!(said.contains(&sentence), "{value}: {said}");
@@ -652,7 +525,7 @@ impl Drop for Release {
 #[ignore = "needs kube-apiserver: make test"]
 async fn controller_and_webhook_work_apart_with_the_rights_and_flags_that_the_chart_gives_them() {
     let namespace = Namespace::new("charted").await;
-    let _gone = OtherInstallationIsGone::begin();
+    let _gone = no_other_installation();
     let release = Release::begin(RELEASE_APART, &["--set", "spark.jobNamespaces={charted}"]);
     let webhook = release.program(&namespace, "apart-spark-operator-webhook", "apart-spark-operator-webhook");
     let webhook = webhook.start().await;

@@ -1,14 +1,7 @@
 //! Proves that applications run, and their pods are customized, in the selected namespaces and in no others.
 
-use super::{
-    applications::application,
-    calls, eventually,
-    namespace::{Namespace, beside, review_pods_only, webhooks},
-    operator::{Operator, WEBHOOK},
-    seen,
-};
-use crate::program;
-use serde_json::{Value, json};
+use super::namespace::{beside, review_pods_only};
+use crate::{apiserver::prelude::*, program};
 
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
 const DIFFERENCES: &str = "spark_operator_webhook_registration_differences";
@@ -29,7 +22,7 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
     };
     label(Value::Null);
     let flags = ["--namespaces=chosen", "--namespace-selector=team in (data, science)"];
-    let _installed = Installed::begin(&flags);
+    let _installed = installed(&flags);
     let setup = flags.iter().fold(Operator::with(&namespace), |setup, flag| setup.argument(flag));
     let operator = setup.start().await;
     assert_eq!(operator.metric(DIFFERENCES).await, Ok(0.0));
@@ -89,7 +82,7 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_webhook_that_is_called_in_other_namespaces_is_told_of_and_left_as_it_is() {
     let namespace = Namespace::new("chosen-otherwise").await;
-    let _installed = Installed::begin(&["--namespaces=chosen-otherwise"]);
+    let _installed = installed(&["--namespaces=chosen-otherwise"]);
     let operator = Operator::with(&namespace).argument("--namespaces=chosen-otherwise").start().await;
     let differ = async |number: f64| {
         eventually(&format!("{number} differences are counted"), async || {
@@ -118,24 +111,16 @@ async fn a_webhook_that_is_called_in_other_namespaces_is_told_of_and_left_as_it_
     differ(0.0).await;
 }
 
-/// The webhook configurations as the binary prints them with these flags, and the permission to read the labels of
-/// namespaces. Dropping this value restores the usual configurations.
-struct Installed;
-
-impl Installed {
-    fn begin(flags: &[&str]) -> Self {
-        install(flags);
-        calls::apply_manifests(RBAC);
-        Self
-    }
-}
-
-impl Drop for Installed {
-    fn drop(&mut self) {
+/// Installs the webhook configurations as the binary prints them with these flags, and the permission to read the labels
+/// of namespaces. Dropping the returned value restores the usual configurations.
+fn installed(flags: &[&str]) -> Finally {
+    install(flags);
+    calls::apply_manifests(RBAC);
+    Finally::new(|| {
         install(&[]);
         review_pods_only();
         calls::delete_manifests(RBAC);
-    }
+    })
 }
 
 fn install(flags: &[&str]) {

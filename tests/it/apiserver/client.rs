@@ -1,26 +1,16 @@
 //! Proves that the client library does what its documentation says, also when connections fail. No operator runs: the
 //! test writes the status itself.
 
-use super::{
-    applications::application,
-    eventually,
-    namespace::Namespace,
-    proxy::{Fault, Guard, Line, Moment, Proxy},
-};
-use api::{SparkApplication, State, fill_in};
+use super::proxy::Guard;
+use crate::apiserver::prelude::*;
+use api::{State, fill_in};
 use futures::{TryStreamExt, join};
-use hyper::StatusCode;
 use kube::{
-    Client, Config,
+    Config,
     config::{Cluster, KubeConfigOptions, Kubeconfig},
 };
-use serde_json::{Value, from_value, json};
+use serde_json::from_value;
 use spark_operator_client::{Applications, Builder, Changes, End, Error};
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-use tokio::time::{sleep, timeout};
 
 /// Within this time a watch has started, or is cut, on the slowest machine.
 const SOON: Duration = Duration::from_secs(1);
@@ -259,8 +249,7 @@ fn recorded(state: State) -> Value {
 
 fn failed(generation: i64) -> Value {
     json!({
-        "applicationState": {"state": "FAILED", "errorMessage": "out of luck"},
-        "driverInfo": {},
+        "applicationState": {"state": "FAILED", "errorMessage": "out of luck"}, "driverInfo": {},
         "observedGeneration": generation,
     })
 }

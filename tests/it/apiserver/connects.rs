@@ -1,30 +1,12 @@
 //! Proves what becomes of SparkConnects at an API server; the test plays the kubelet. What is decided is in
 //! `tests/it/connect.rs`.
 
-use super::{
-    A_WHILE, calls, eventually, kubelet,
-    namespace::{Granted, Namespace},
-    operator::{NAMESPACE, Operator},
-    proxy::Proxy,
-    seen,
-};
-use api::{SparkConnect, names::label};
-use hyper::Method;
+use crate::apiserver::prelude::*;
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::{
-        core::v1::{ConfigMap, Pod, Service},
-        discovery::v1::EndpointSlice,
-        networking::v1::NetworkPolicy,
-    },
+    api::{discovery::v1::EndpointSlice, networking::v1::NetworkPolicy},
 };
 use kube::Resource;
-use serde_json::{Value, json};
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-use tokio::time::sleep;
 
 /// The most requests by which a server becomes ready that change something: three objects, a pod, three statuses and two events,
 /// and room for what a watch reports late.
@@ -252,7 +234,7 @@ async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
         "/apis/networking.k8s.io/v1/namespaces/spark-operator/networkpolicies/spark-operator-connect-ports";
     const GATEWAY: &str = "/api/v1/namespaces/spark-operator/pods/gateway";
     let namespace = Namespace::new("connect-gateway").await;
-    let _granted = Granted::begin("manifests/rbac/connect-ports.yaml");
+    let _granted = granted("manifests/rbac/connect-ports.yaml");
     calls::delete(POLICY);
     calls::delete(GATEWAY);
     let gateway = json!({
@@ -318,8 +300,7 @@ async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
 /// Returns the smallest server, with these fields in its spec.
 fn notebook(spec: Value) -> Value {
     let mut notebook = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1",
-        "kind": "SparkConnect",
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
         "metadata": {"name": "notebook"},
         "spec": {"sparkVersion": "4.0.1", "image": "docker.io/apache/spark:4.0.1", "server": {}, "executor": {}},
     });

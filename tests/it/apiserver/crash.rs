@@ -5,21 +5,8 @@
 //! `faults` let other requests fail, each in its way (`make soak`: every request in every way). They use the stand-in, a
 //! program that sends the same requests as `spark-submit`.
 
-use super::{
-    A_WHILE,
-    applications::{application, owned_by},
-    eventually, kubelet,
-    namespace::Namespace,
-    operator::{Operator, spark_home, stand_in},
-    proxy::{Call, Moment, Proxy},
-    seen,
-    submission_node::SubmissionNode,
-};
+use crate::apiserver::prelude::*;
 use futures::join;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use serde_json::{Value, json};
-use std::path::Path;
-use tokio::time::sleep;
 
 /// `spark-submit` creates the driver's pod.
 const POD_IS_MADE: Call = Call { method: "POST", path: "/pods" };

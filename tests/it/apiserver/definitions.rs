@@ -1,15 +1,7 @@
 //! Proves that the API server accepts and uses our CRDs as intended.
 
-use super::{
-    applications::application,
-    calls, eventually,
-    kubectl::{kubectl, try_kubectl_with},
-    lifecycle::exposure,
-    namespace::Namespace,
-};
-use api::SparkApplication;
-use serde_json::{Value, json};
-use std::{collections::BTreeSet, fs};
+use super::lifecycle::exposure;
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -51,12 +43,7 @@ fn the_definitions_are_established_and_can_be_applied_again() {
 
 fn every_example_is_accepted_in_every_field() {
     let accepted = kubectl(&[
-        "apply",
-        "--dry-run=server",
-        "--validate=strict",
-        "--output=name",
-        "-f",
-        "manifests/examples",
+        "apply", "--dry-run=server", "--validate=strict", "--output=name", "-f", "manifests/examples",
     ]);
     let ours = accepted.lines().filter(|line| line.contains(".sparkoperator.k8s.io/")).count();
     assert_eq!(
@@ -67,38 +54,9 @@ fn every_example_is_accepted_in_every_field() {
 }
 
 fn what_is_malformed_is_refused_with_its_field(namespace: &Namespace) {
-    let with = |pointer: &str, value: Value| {
-        let mut application = application("malformed");
-        *application.pointer_mut(pointer).unwrap() = value;
-        application
-    };
-    let without = |field: &str| {
-        let mut application = application("malformed");
-        application["spec"].as_object_mut().unwrap().remove(field);
-        application
-    };
-    let with_ingress = {
-        let mut application = application("malformed");
-        application["spec"]["driverIngressOptions"] = json!([{"servicePortName": "connect"}]);
-        application
-    };
-    for (malformed, complaint) in [
-        (
-            with("/spec/type", json!("Ruby")),
-            r#"spec.type: Unsupported value: "Ruby": supported values: "Java", "Python", "Scala", "R""#,
-        ),
-        (
-            with("/spec/driver", json!({"cores": 0})),
-            "spec.driver.cores: Invalid value: 0: spec.driver.cores in body should be greater than or equal to 1",
-        ),
-        (
-            with("/spec/executor", json!({"instances": 0})),
-            "spec.executor.instances: Invalid value: 0: spec.executor.instances in body should be greater than or equal to 1",
-        ),
-        (without("driver"), "spec.driver: Required value"),
-        (without("sparkVersion"), "spec.sparkVersion: Required value"),
-        (with_ingress, "spec.driverIngressOptions[0].servicePort: Required value"),
-    ] {
+    for (changes, complaint) in yaml::<Vec<(Value, String)>>(&data("apiserver/malformed.yaml")) {
+        let mut malformed = application("malformed");
+        json_patch::merge(&mut malformed["spec"], &changes);
         let refused = calls::tried_in(namespace.name, &malformed).unwrap_err();
         assert!(refused.contains(&format!("\"malformed\" is invalid: {complaint}")), "{refused}");
     }
@@ -139,10 +97,8 @@ pub(super) async fn an_object_as_kubeflow_stores_it(namespace: &Namespace) -> Va
         "driverInfo": {"podName": "everything-driver", "webUIServiceName": "everything-ui-svc"},
         "executionAttempts": 1,
         "executorState": {"everything-exec-1": "RUNNING", "everything-exec-2": "COMPLETED"},
-        "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z",
-        "sparkApplicationId": "spark-0123456789abcdef",
-        "submissionAttempts": 2,
-        "submissionID": "3f1c2f0e-0000-4000-8000-000000000001",
+        "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z", "sparkApplicationId": "spark-0123456789abcdef",
+        "submissionAttempts": 2, "submissionID": "3f1c2f0e-0000-4000-8000-000000000001",
         "terminationTime": null,
     });
     namespace.apply(&written);

@@ -1,11 +1,6 @@
 //! Tests edits of applications that run: those that are for the next executor, and manifests that are applied again and again.
 
-use super::{
-    applications::application, eventually, kubectl::kubectl_with, kubelet, namespace::Namespace,
-    operator::Operator, seen, spark,
-};
-use api::names::annotation;
-use serde_json::{Map, Value, json};
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,9 +1,6 @@
 //! Tests how failures are reported to users.
 
-use super::{
-    applications::application, namespace::Namespace, operator::spark_home, submission_node::SubmissionNode,
-};
-use serde_json::json;
+use crate::apiserver::prelude::*;
 
 /// Needs an operator that submits by `spark-submit`.
 pub(super) async fn what_spark_submit_complains_of_is_told_in_its_own_words(namespace: &Namespace) {
@@ -19,24 +16,15 @@ pub(super) async fn what_spark_submit_complains_of_is_told_in_its_own_words(name
         *status,
         json!({
             "applicationState": {"state": "FAILED", "errorMessage": why},
-            "driverInfo": {"podName": "pi-driver"},
-            "submissionAttempts": 1,
-            "submissionID": status["submissionID"],
-            "runOrdinal": 1,
+            "driverInfo": {"podName": "pi-driver"}, "submissionAttempts": 1,
+            "submissionID": status["submissionID"], "runOrdinal": 1,
             "runs": [{
-                "ordinal": 1,
-                "cause": "Created",
-                "operator": "spark-operator/spark-operator",
-                "submissionID": status["submissionID"],
-                "submittedTime": status["lastSubmissionAttemptTime"],
-                "finishedTime": status["lastSubmissionAttemptTime"],
-                "state": "SUBMISSION_FAILED",
-                "reason": "SubmissionFailed",
-                "message": why,
+                "ordinal": 1, "cause": "Created", "operator": "spark-operator/spark-operator",
+                "submissionID": status["submissionID"], "submittedTime": status["lastSubmissionAttemptTime"],
+                "finishedTime": status["lastSubmissionAttemptTime"], "state": "SUBMISSION_FAILED",
+                "reason": "SubmissionFailed", "message": why,
             }],
-            "conditions": status["conditions"],
-            "observedGeneration": 1,
-            "specHash": status["specHash"],
+            "conditions": status["conditions"], "observedGeneration": 1, "specHash": status["specHash"],
             "lastSubmissionAttemptTime": status["lastSubmissionAttemptTime"],
             "terminationTime": status["terminationTime"],
         })
@@ -64,9 +52,7 @@ pub(super) async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone
     let owner =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
     namespace.apply(&json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "pi-driver", "ownerReferences": [owner]},
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pi-driver", "ownerReferences": [owner]},
         "spec": {"containers": [{"name": "web", "image": "none"}]},
     }));
     let foreign = namespace.pod("pi-driver").await;

@@ -1,21 +1,8 @@
 //! Proves that an operator that starts in a cluster with many applications changes none of them, and reports the one that
 //! cannot be read once.
 
-use super::{
-    applications::{application, hopeless, owned_by},
-    calls, eventually,
-    kubectl::try_kubectl_with,
-    kubelet,
-    namespace::{Namespace, Ours},
-    operator::Operator,
-};
-use api::SparkApplication;
-use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
-use plan::{Driver, Observed, Policy, lifecycle};
-use pods::PodSummary;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use crate::apiserver::prelude::*;
+use plan::{Driver, Observed, lifecycle};
 
 /// The number of applications: more than the operator asks for in one request.
 const FLEET: usize = 300;
@@ -29,7 +16,7 @@ async fn three_hundred_applications_are_found_as_they_are_and_a_broken_one_delay
     {
         let mut odd = hopeless("odd");
         odd["spec"]["type"] = json!("Ruby");
-        let _relaxed = AnyType::begin();
+        let _relaxed = any_type();
         eventually("the API server takes any type", async || {
             try_kubectl_with(&odd, &["create", "--namespace", namespace.name, "-f", "-"])
         })
@@ -96,12 +83,8 @@ async fn make_one(namespace: &Namespace, name: &str, state: &str) {
     let driver = format!("{name}-driver");
     let mut status = json!({
         "applicationState": {"state": state},
-        "submissionID": format!("11111111-1111-5111-8111-{:0>12}", name.len()),
-        "submissionAttempts": 1,
-        "executionAttempts": 1,
-        "runOrdinal": 1,
-        "observedGeneration": 1,
-        "driverInfo": {"podName": driver},
+        "submissionID": format!("11111111-1111-5111-8111-{:0>12}", name.len()), "submissionAttempts": 1,
+        "executionAttempts": 1, "runOrdinal": 1, "observedGeneration": 1, "driverInfo": {"podName": driver},
         "lastSubmissionAttemptTime": "2026-01-01T00:00:00Z",
     });
     let seen = if matches!(state, "COMPLETED" | "FAILED") {
@@ -109,14 +92,12 @@ async fn make_one(namespace: &Namespace, name: &str, state: &str) {
         Driver::Unseen
     } else {
         let labels = json!({
-            "spark-role": "driver",
-            "sparkoperator.k8s.io/app-name": name,
+            "spark-role": "driver", "sparkoperator.k8s.io/app-name": name,
             "sparkoperator.k8s.io/launched-by-spark-operator": "true",
             "sparkoperator.k8s.io/submission-id": status["submissionID"],
         });
         let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": driver, "labels": labels, "ownerReferences": owned_by(&made)},
             "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
         });
@@ -152,25 +133,17 @@ async fn versions<K: Ours>(namespace: &Namespace) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// While this value exists, the CRD allows any text in `spec.type`, as the CRD of another version might.
-struct AnyType;
-
-impl AnyType {
-    fn begin() -> Self {
-        let remove = json!([{
-            "op": "remove",
-            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/type/enum",
-        }]);
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        calls::patch(&format!("{definitions}/sparkapplications.sparkoperator.k8s.io"), &remove);
-        Self
-    }
-}
-
-impl Drop for AnyType {
-    fn drop(&mut self) {
+/// Lets the CRD allow any text in `spec.type`, as the CRD of another version might, while the returned value exists.
+fn any_type() -> Finally {
+    let remove = json!([{
+        "op": "remove",
+        "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/type/enum",
+    }]);
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    calls::patch(&format!("{definitions}/sparkapplications.sparkoperator.k8s.io"), &remove);
+    Finally::new(|| {
         if let Err(error) = try_kubectl_with(&Value::Null, &["apply", "-f", "manifests/crds"]) {
             eprintln!("the definitions are not restored: {error}");
         }
-    }
+    })
 }

@@ -3,29 +3,19 @@
 
 use super::{
     arrivals::handshake,
-    calls,
     certificates::{PATH, SECRET, bundle},
-    eventually,
     installation::{is_not_ready, is_ready},
-    namespace::{Namespace, webhooks},
-    now,
-    operator::{NAMESPACE, Operator, WEBHOOK},
-    seen,
 };
+use crate::apiserver::prelude::*;
 use certificates::Certificates;
-use k8s_openapi::ByteString;
-use serde_json::json;
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-};
+use std::os::unix::fs::symlink;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn cert_managers_secret_is_followed_and_ca_bundle_left_to_its_injector() {
     let namespace = Namespace::new("cert-manager").await;
-    let _removed = Removed;
+    // So that the operator manages Secret and caBundle again.
+    let _removed = Finally::new(|| calls::delete(PATH));
     calls::delete(PATH);
     inject("");
     let operator = Operator::with(&namespace).argument("--enable-cert-manager").spawn();
@@ -133,15 +123,6 @@ impl Volume {
     }
 }
 
-/// Deletes the Secret when dropped, so that the operator manages Secret and caBundle again.
-struct Removed;
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        calls::delete(PATH);
-    }
-}
-
 /// Waits until the webhook presents the leaf of `certificates` to a client that trusts the CA of `certificates`.
 async fn shows(certificates: &Certificates) {
     use rustls::pki_types::{CertificateDer, pem::PemObject};
@@ -157,13 +138,9 @@ async fn shows(certificates: &Certificates) {
 /// Writes the Secret as cert-manager does.
 fn issue(certificates: &Certificates) {
     let secret = json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": SECRET},
-        "type": "kubernetes.io/tls",
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET}, "type": "kubernetes.io/tls",
         "stringData": {
-            "ca.crt": certificates.ca_certificate,
-            "tls.crt": certificates.certificate,
+            "ca.crt": certificates.ca_certificate, "tls.crt": certificates.certificate,
             "tls.key": certificates.key,
         },
     });

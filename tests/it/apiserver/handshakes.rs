@@ -2,24 +2,15 @@
 //! that a leaf is in use, so that the API server itself does a handshake with every new certificate.
 
 use super::{
-    arrivals::{Arrivals, Count},
+    arrivals::Count,
     certificates::SECRET,
-    eventually,
-    namespace::Namespace,
-    operator::{NAMESPACE, Operator, WEBHOOK_PORT},
     rotation::{certs, hasty},
     route::Route,
-    seen,
 };
+use crate::apiserver::prelude::*;
 use certificates::{PresentedCertificate, x509};
-use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::{Api, Client};
-use std::{collections::BTreeMap, fmt, time::Duration};
-use tokio::{
-    task::spawn_blocking,
-    time::{interval, sleep},
-};
-use tokio_util::sync::CancellationToken;
+use std::fmt;
+use tokio::{task::spawn_blocking, time::interval};
 
 /// The number of new leaves for each new CA.
 const LEAVES: u32 = 10;

@@ -1,7 +1,6 @@
 //! Runs Helm, which is on the PATH of `cluster exec`, in the operator's namespace.
 
-use super::{kubectl::kubectl, operator::NAMESPACE};
-use crate::program;
+use crate::{apiserver::prelude::*, program};
 
 pub(crate) const CHART: &str = "manifests/helm/spark-operator";
 /// A chart with the objects of Kubeflow's chart.

@@ -2,21 +2,13 @@
 //! proves that the operator starts, watches and serves all other objects.
 
 use super::{
-    applications::{application, hopeless},
-    calls::{self, create_unchecked, delete_selected},
-    certificates, eventually,
-    namespace::{Namespace, webhooks},
-    operator::{LEASE, Operator, WEBHOOK},
-    seen,
+    calls::{create_unchecked, delete_selected},
+    certificates,
+    operator::LEASE,
 };
-use api::{ScheduledSparkApplication, SparkApplication};
-use k8s_openapi::api::{
-    core::v1::{Pod, Service},
-    networking::v1::Ingress,
-};
+use crate::apiserver::prelude::*;
 use kube::Resource;
 use procfs::process::Process;
-use serde_json::{Map, Value, json};
 
 /// The manifest with the permission to read namespaces.
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
@@ -29,7 +21,7 @@ const LEVELS: usize = 1000;
 #[ignore = "needs kube-apiserver: make test"]
 async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_else_is_served() {
     let namespace = Namespace::new("hostile").await;
-    let _gone = Gone(&namespace);
+    let _gone = gone(namespace.name);
     calls::apply_manifests(RBAC);
     let chosen = format!("--namespace-selector=kubernetes.io/metadata.name={}", namespace.name);
 
@@ -73,22 +65,19 @@ fn poison(namespace: &Namespace, when: &str) {
             json!({"name": format!("{when}-{how}"), "labels": labels, "managedFields": [managed]})
         };
         let service = json!({
-            "apiVersion": "v1",
-            "kind": "Service",
+            "apiVersion": "v1", "kind": "Service",
             "metadata": metadata(json!({"sparkoperator.k8s.io/created-by-spark-operator": "true"})),
             "spec": {"ports": [{"port": 1}]},
         });
         create_unchecked::<Service>(name, &service);
         let ingress = json!({
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "Ingress",
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
             "metadata": metadata(json!({"sparkoperator.k8s.io/submission-id": "none"})),
             "spec": {"defaultBackend": {"service": {"name": "none", "port": {"number": 1}}}},
         });
         create_unchecked::<Ingress>(name, &ingress);
         let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": metadata(json!({
                 "sparkoperator.k8s.io/launched-by-spark-operator": "true",
                 "sparkoperator.k8s.io/app-name": "none",
@@ -100,8 +89,7 @@ fn poison(namespace: &Namespace, when: &str) {
         odd["metadata"] = metadata(json!({}));
         create_unchecked::<SparkApplication>(name, &odd);
         let schedule = json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "ScheduledSparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
             "metadata": metadata(json!({})),
             "spec": {"schedule": "@yearly", "template": application("none")["spec"]},
         });
@@ -133,8 +121,7 @@ fn poison(namespace: &Namespace, when: &str) {
     let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 200_000]}});
     for i in 0..2 {
         let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": format!("{when}-broad-{i}"), "labels": labels},
             "spec": {"containers": [{"name": "none", "image": "none"}], "volumes": [sources]},
         });
@@ -206,19 +193,17 @@ async fn told_of(namespace: &Namespace, operator: &Operator, when: &str, rounds:
     }
 }
 
-/// Deletes, when dropped, the objects that other tests could not read, so also after a failure.
-struct Gone<'n>(&'n Namespace);
-
-impl Drop for Gone<'_> {
-    fn drop(&mut self) {
-        let (name, hostile) = (self.0.name, "hostile=yes");
-        delete_selected::<Pod>(name, hostile);
-        delete_selected::<Service>(name, hostile);
-        delete_selected::<Ingress>(name, hostile);
-        delete_selected::<SparkApplication>(name, hostile);
-        delete_selected::<ScheduledSparkApplication>(name, hostile);
+/// Deletes the objects that other tests could not read when the returned value is dropped, so also after a failure.
+fn gone(name: &'static str) -> Finally {
+    const HOSTILE: &str = "hostile=yes";
+    Finally::new(move || {
+        delete_selected::<Pod>(name, HOSTILE);
+        delete_selected::<Service>(name, HOSTILE);
+        delete_selected::<Ingress>(name, HOSTILE);
+        delete_selected::<SparkApplication>(name, HOSTILE);
+        delete_selected::<ScheduledSparkApplication>(name, HOSTILE);
         calls::delete_manifests(RBAC);
         // One empty entry in managedFields makes the API server remove all entries.
         manage_all(name, &json!({}));
-    }
+    })
 }

@@ -1,16 +1,7 @@
 //! Tests what the operator reports to the admin of a cluster that is not set up for the operator.
 
-use super::{
-    applications::hopeless,
-    calls, eventually,
-    kubectl::{kubectl, try_kubectl_with},
-    namespace::Namespace,
-    operator::{HEALTH, NAMESPACE, Operator, USER},
-    seen,
-};
-use crate::program::run;
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use super::operator::USER;
+use crate::apiserver::prelude::*;
 
 const APPLICATIONS: &str = "sparkapplications.sparkoperator.k8s.io";
 const SCHEDULES: &str = "scheduledsparkapplications.sparkoperator.k8s.io";
@@ -20,7 +11,7 @@ const CONNECTS: &str = "sparkconnects.sparkoperator.k8s.io";
 #[ignore = "needs kube-apiserver: make test"]
 async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_log() {
     let namespace = Namespace::new("forbidden").await;
-    let _restored = Restored("manifests/rbac");
+    let _restored = restored("manifests/rbac");
     let rules =
         |role: &str| -> Vec<Value> { calls::get(role).expect(role)["rules"].as_array().unwrap().clone() };
     let patch = |role: &str, rules: &[Value]| {
@@ -118,7 +109,7 @@ fn named(text: &str) -> BTreeSet<String> {
 #[ignore = "needs kube-apiserver: make test"]
 async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_that_helps() {
     let namespace = Namespace::new("other-definitions").await;
-    let _restored = Restored("manifests/crds");
+    let _restored = restored("manifests/crds");
     let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
     let definition = |name: &str| format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
     let applications = definition(APPLICATIONS);
@@ -201,14 +192,12 @@ pub(crate) async fn is_ready(operator: &Operator) {
     .await;
 }
 
-/// A folder of our manifests, which are applied again when this value is dropped.
-pub(crate) struct Restored(pub(crate) &'static str);
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        let apply = ["apply", "--server-side", "--force-conflicts", "--filename", self.0];
+/// Applies a folder of our manifests again when the returned value is dropped.
+pub(crate) fn restored(folder: &'static str) -> Finally {
+    Finally::new(move || {
+        let apply = ["apply", "--server-side", "--force-conflicts", "--filename", folder];
         if let Err(error) = try_kubectl_with(&Value::Null, &apply) {
-            eprintln!("{} is not restored: {error}", self.0);
+            eprintln!("{folder} is not restored: {error}");
         }
-    }
+    })
 }

@@ -1,7 +1,6 @@
 //! Runs `kubectl`, which is on the PATH of `cluster exec`, so that tests see what a user sees.
 
-use crate::program;
-use serde_json::Value;
+use crate::{prelude::*, program};
 
 /// Returns what `kubectl` prints; panics if it fails.
 pub(crate) fn kubectl(arguments: &[&str]) -> String {

@@ -1,13 +1,9 @@
 //! Plays the kubelet: writes the statuses of pods.
 
-use super::namespace::Namespace;
-use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::{
-    Api, Error,
-    api::{Patch, PatchParams},
-};
+use crate::apiserver::prelude::*;
+use k8s_openapi::api::core::v1::Event;
+use kube::Error;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 /// When the kubelet has accepted a pod, and its containers have started.
 const START: &str = "2026-01-01T00:00:00Z";
@@ -62,19 +58,12 @@ pub(crate) const CANNOT_MOUNT: &str =
 /// Reports that a volume of `pod` cannot be mounted; kubelets report this only by an event.
 pub(crate) async fn cannot_mount(namespace: &Namespace, pod: &str) {
     let event = json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": format!("{pod}.1")},
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{pod}.1")},
         "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": pod,
-            "namespace": namespace.name,
+            "apiVersion": "v1", "kind": "Pod", "name": pod, "namespace": namespace.name,
             "uid": namespace.pod(pod).await.unwrap()["metadata"]["uid"],
         },
-        "reason": "FailedMount",
-        "type": "Warning",
-        "message": CANNOT_MOUNT,
+        "reason": "FailedMount", "type": "Warning", "message": CANNOT_MOUNT,
         "lastTimestamp": "2026-01-01T00:00:00Z",
     });
     namespace.create::<Event>(&event).await;

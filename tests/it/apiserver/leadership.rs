@@ -1,17 +1,8 @@
 //! Proves that exactly one of several replicas runs applications, and that another takes over from it.
 
-use super::{
-    A_WHILE,
-    applications::{application, hopeless},
-    calls, eventually,
-    namespace::Namespace,
-    operator::{self, Operator},
-    proxy::{Call, Line, Moment, Proxy},
-    seen,
-};
-use jiff::{SignedDuration, Timestamp, Unit};
-use std::{fs, time::Instant};
-use tokio::time::sleep;
+use super::{A_WHILE, applications::hopeless, operator, proxy::Line};
+use crate::apiserver::prelude::*;
+use jiff::Unit;
 
 /// The duration of the lease in seconds: short, so that tests are fast, but long enough for a busy machine.
 const LEASE: u32 = 4;

@@ -1,9 +1,6 @@
 //! Tests the states, the status, the objects and the events of an application that succeeds.
 
-use super::{applications::owned_by, kubelet, namespace::Namespace, operator::Operator, spark};
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
-use std::fs;
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -14,8 +11,7 @@ async fn an_application_is_submitted_followed_and_completed() {
     let [mut config_map, mut application]: [Value; 2] =
         serde_saphyr::from_multiple(&file).unwrap().try_into().unwrap();
     let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
-        "topologyKey": "kubernetes.io/hostname",
-        "labelSelector": {"matchLabels": {"team": "data"}},
+        "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"team": "data"}},
     }]}});
     let toleration = json!({"key": "dedicated", "operator": "Exists"});
     for object in [&mut config_map, &mut application] {
@@ -66,25 +62,16 @@ async fn an_application_is_submitted_followed_and_completed() {
         json!({
             "applicationState": {"state": "SUBMITTED"},
             "driverInfo": {
-                "podName": "spark-pi-configmap-driver",
-                "webUIServiceName": "spark-pi-configmap-ui-svc",
-                "webUIPort": 4040,
-                "webUIAddress": status["driverInfo"]["webUIAddress"],
+                "podName": "spark-pi-configmap-driver", "webUIServiceName": "spark-pi-configmap-ui-svc",
+                "webUIPort": 4040, "webUIAddress": status["driverInfo"]["webUIAddress"],
             },
-            "executionAttempts": 1,
-            "submissionAttempts": 1,
-            "submissionID": id,
-            "sparkApplicationId": driver["metadata"]["labels"]["spark-app-selector"],
-            "runOrdinal": 1,
-            "observedGeneration": 1,
-            "specHash": status["specHash"],
+            "executionAttempts": 1, "submissionAttempts": 1, "submissionID": id,
+            "sparkApplicationId": driver["metadata"]["labels"]["spark-app-selector"], "runOrdinal": 1,
+            "observedGeneration": 1, "specHash": status["specHash"],
             "lastSubmissionAttemptTime": status["lastSubmissionAttemptTime"],
             "runs": [{
-                "ordinal": 1,
-                "cause": "Created",
-                "operator": "spark-operator/spark-operator",
-                "submissionID": id,
-                "submittedTime": status["lastSubmissionAttemptTime"],
+                "ordinal": 1, "cause": "Created", "operator": "spark-operator/spark-operator",
+                "submissionID": id, "submittedTime": status["lastSubmissionAttemptTime"],
             }],
             "conditions": status["conditions"],
         })
@@ -189,30 +176,10 @@ async fn an_application_is_submitted_followed_and_completed() {
         row.split_whitespace().collect::<Vec<_>>()[..5],
         ["spark-pi-configmap", "COMPLETED", "1", text("lastSubmissionAttemptTime"), text("terminationTime")]
     );
-    let told = [
-        (
-            "SparkApplicationAdded",
-            "Submit",
-            "SparkApplication spark-pi-configmap was added, enqueuing it for submission",
-        ),
-        (
-            "SparkApplicationSubmitted",
-            "Submit",
-            "SparkApplication spark-pi-configmap was submitted successfully",
-        ),
-        ("SparkDriverRunning", "Follow", "Driver spark-pi-configmap-driver is running"),
-        ("SparkExecutorPending", "Follow", "Executor spark-pi-configmap-exec-1 is pending"),
-        ("SparkExecutorRunning", "Follow", "Executor spark-pi-configmap-exec-1 is running"),
-        ("SparkExecutorRunning", "Follow", "Executor spark-pi-configmap-exec-2 is running"),
-        ("SparkExecutorCompleted", "Follow", "Executor spark-pi-configmap-exec-1 completed"),
-        ("SparkDriverCompleted", "Follow", "Driver spark-pi-configmap-driver completed"),
-        ("SparkApplicationCompleted", "Complete", "SparkApplication spark-pi-configmap completed"),
-    ];
+    let told: Vec<[String; 3]> = yaml(&data("apiserver/told.yaml"));
     let events = namespace.events_up_to("SparkApplicationCompleted").await;
-    assert_eq!(
-        events,
-        told.map(|(reason, action, note)| ["Normal", reason, action, note].map(str::to_owned))
-    );
+    let expected = |[reason, action, note]: &[String; 3]| ["Normal", reason, action, note].map(str::to_owned);
+    assert_eq!(events, told.iter().map(expected).collect::<Vec<_>>());
     for event in namespace.told().await {
         let regarding = &event["regarding"];
         assert_eq!(regarding["kind"], "SparkApplication");
@@ -221,7 +188,7 @@ async fn an_application_is_submitted_followed_and_completed() {
     }
     let shown =
         namespace.kubectl(&["events", "--for", "sparkapplication/spark-pi-configmap", "--no-headers"]);
-    for (reason, _, note) in told {
+    for [reason, _, note] in &told {
         let line = shown.lines().filter(|line| line.contains(reason) && line.ends_with(note)).count();
         assert_eq!(line, 1, "{reason} {note}\n{shown}");
     }

@@ -1,27 +1,11 @@
 //! Counts the requests that the applications of ten tenants cost the API server, and proves that a tenant whose
 //! admission webhook is down delays only itself.
 
-use super::{
-    applications::application, calls, eventually, kubectl::kubectl, kubelet, namespace::Namespace,
-    operator::Operator, proxy::Proxy, seen,
-};
-use api::{Lenient, SparkApplication, State};
-use futures::{StreamExt, TryStreamExt, stream};
-use hyper::{Method, Request, body::Bytes};
-use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-    runtime::{WatchStreamExt, watcher},
-};
-use serde_json::json;
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    pin::pin,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-use tokio::{task::AbortHandle, time::timeout};
+use crate::apiserver::prelude::*;
+use api::{Lenient, State};
+use futures::TryStreamExt;
+use hyper::Request;
+use kube::runtime::{WatchStreamExt, watcher};
 
 const TENANTS: usize = 10;
 /// The tenant whose pods are never admitted, and the one whose applications fail once.
@@ -125,16 +109,13 @@ impl Tenants {
         }
         // No server listens at this URL.
         let webhook = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": BROKEN},
             "webhooks": [{
-                "name": "broken.example.com",
-                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "name": "broken.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"},
                 "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": BROKEN}},
-                "sideEffects": "None",
-                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None", "admissionReviewVersions": ["v1"],
             }],
         });
         calls::applied(&client, &webhook, None).await;
@@ -157,7 +138,7 @@ impl Tenants {
 
     /// Runs each driver to its end, until the returned value is dropped. The first driver of each application of the
     /// tenant `RETRIED` fails.
-    fn kubelet(&self) -> Kubelet {
+    fn kubelet(&self) -> AbortOnDropHandle<()> {
         let client = self.client.clone();
         let work = async move {
             let config = watcher::Config::default().labels("spark-role=driver");
@@ -185,7 +166,7 @@ impl Tenants {
                 }
             }
         };
-        Kubelet(tokio::spawn(work).abort_handle())
+        AbortOnDropHandle::new(tokio::spawn(work))
     }
 
     /// Waits until `wanted` applications are COMPLETED.
@@ -227,15 +208,6 @@ impl Tenants {
 impl Drop for Tenants {
     fn drop(&mut self) {
         kubectl(&["delete", "validatingwebhookconfiguration", BROKEN, "--ignore-not-found"]);
-    }
-}
-
-/// The task that plays the kubelet, which ends when this value is dropped.
-struct Kubelet(AbortHandle);
-
-impl Drop for Kubelet {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

@@ -130,6 +130,8 @@ pub(crate) mod neighbour;
 pub(crate) mod operator;
 /// Admission policies of the API server.
 pub(crate) mod policy;
+/// The names that most of these tests use.
+pub(crate) mod prelude;
 /// The processes of this machine.
 mod processes;
 /// A proxy that holds requests to the API server and ends connections when a test asks for it.
@@ -148,7 +150,7 @@ use std::time::{Duration, Instant};
 const DEADLINE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a test waits for what must not come, such as a second driver.
-const A_WHILE: Duration = Duration::from_secs(1);
+pub(crate) const A_WHILE: Duration = Duration::from_secs(1);
 
 /// Calls `look` until `look` returns `Ok`, and returns the value. Panics after [`DEADLINE`], with the last `Err`, which
 /// describes the state that was seen instead.

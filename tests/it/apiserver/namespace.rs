@@ -2,36 +2,18 @@
 //! without applications of other tests.
 
 use super::{
-    calls::{self, applied, delete_all, metadata_at},
-    eventually,
-    kubectl::kubectl,
-    operator::{self, LEASE, WEBHOOK},
-    seen,
+    calls::{applied, delete_all, metadata_at},
+    operator::{self, LEASE},
 };
-use api::{ScheduledSparkApplication, SparkApplication, SparkConnect, names::label};
+use crate::apiserver::prelude::*;
 use futures::TryStreamExt;
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::{
-        core::v1::{ConfigMap, Pod, Service},
-        discovery::v1::EndpointSlice,
-        events::v1::Event,
-        networking::v1::NetworkPolicy,
-    },
+    api::{discovery::v1::EndpointSlice, events::v1::Event, networking::v1::NetworkPolicy},
 };
 use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{
-        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent,
-        WatchParams,
-    },
-};
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    env, fs, io,
-    path::{Path, PathBuf},
-    pin::pin,
+    Resource,
+    api::{ApiResource, WatchEvent, WatchParams},
 };
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -267,9 +249,7 @@ impl Namespace {
         };
         // The pod that ends the history has no labels, so that neither operators nor webhooks see it.
         let now = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"generateName": "now-"},
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "now-"},
             "spec": {"schedulerName": "none", "containers": [{"name": "none", "image": "none"}]},
         });
         let now = self.create::<Pod>(&now).await;
@@ -441,7 +421,7 @@ pub(super) fn call_locally(kind: &str, name: &str, port: u16, path: &str) {
 }
 
 /// Returns the path of a webhook configuration in the API.
-pub(super) fn webhooks(kind: &str, name: &str) -> String {
+pub(crate) fn webhooks(kind: &str, name: &str) -> String {
     format!("/apis/admissionregistration.k8s.io/v1/{}s/{name}", kind.to_lowercase())
 }
 
@@ -451,40 +431,21 @@ pub(super) fn review_pods_only() {
     calls::delete(&webhooks("validatingwebhookconfiguration", WEBHOOK));
 }
 
-/// While this value exists, the webhook also reviews applications and schedules.
-pub(super) struct Reviewed;
-
-impl Reviewed {
-    pub(super) fn begin() -> Self {
-        calls::delete(&webhooks("mutatingwebhookconfiguration", WEBHOOK));
-        calls::apply_manifests("manifests/webhook");
-        beside("mutatingwebhookconfiguration", "/mutate");
-        beside("validatingwebhookconfiguration", "/validate");
-        Self
-    }
-}
-
-impl Drop for Reviewed {
-    fn drop(&mut self) {
-        review_pods_only();
-    }
+/// Lets the webhook also review applications and schedules while the returned value exists.
+pub(crate) fn reviewed() -> Finally {
+    calls::delete(&webhooks("mutatingwebhookconfiguration", WEBHOOK));
+    calls::apply_manifests("manifests/webhook");
+    beside("mutatingwebhookconfiguration", "/mutate");
+    beside("validatingwebhookconfiguration", "/validate");
+    Finally::new(review_pods_only)
 }
 
 /// The file with the rights of an operator that runs with --enable-driver-pdb.
 pub(super) const DRIVER_PDB_RBAC: &str = "manifests/rbac/driver-pdb.yaml";
 
-/// While this value exists, the operator has the rights in a file of `manifests/rbac` that the installation leaves out.
-pub(crate) struct Granted(&'static str);
-
-impl Granted {
-    pub(crate) fn begin(file: &'static str) -> Self {
-        calls::apply_manifests(file);
-        Self(file)
-    }
-}
-
-impl Drop for Granted {
-    fn drop(&mut self) {
-        calls::delete_manifests(self.0);
-    }
+/// Gives the operator the rights in a file of `manifests/rbac` that the installation leaves out, while the returned value
+/// exists.
+pub(crate) fn granted(file: &'static str) -> Finally {
+    calls::apply_manifests(file);
+    Finally::new(move || calls::delete_manifests(file))
 }

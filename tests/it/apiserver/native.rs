@@ -1,21 +1,8 @@
 //! Proves that native submission creates each object of a driver exactly once, whenever the operator is killed.
 
-use super::{
-    applications::{application, owned_by},
-    failures,
-    kubectl::{kubectl, kubectl_with},
-    kubelet, lifecycle,
-    namespace::Namespace,
-    operator::{Operator, stand_in},
-    proxy::{Call, Held, Moment, Proxy},
-    submission_node::SubmissionNode,
-};
-use api::SparkApplication;
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, PersistentVolumeClaim, ResourceQuota, Service},
-    networking::v1::NetworkPolicy,
-};
-use serde_json::{Value, json};
+use super::{failures, lifecycle, proxy::Held};
+use crate::apiserver::prelude::*;
+use k8s_openapi::api::{core::v1::PersistentVolumeClaim, networking::v1::NetworkPolicy};
 
 /// An operator is killed while it creates the objects of three drivers, and another one goes on.
 #[tokio::test]
@@ -151,9 +138,7 @@ async fn what_cannot_be_submitted_natively_is_refused_or_left_to_spark_submit_an
 
 async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left(namespace: &Namespace) {
     let quota = json!({
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "few", "namespace": namespace.name},
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": namespace.name},
         "spec": {"hard": {"pods": "0"}},
     });
     namespace.apply(&quota);

@@ -1,21 +1,10 @@
 //! Runs another admission webhook beside ours. The API server calls webhook configurations in the order of their names:
 //! this webhook either changes pods after ours, or records before ours what the API server sends.
 
-use super::{
-    calls, eventually,
-    namespace::{Namespace, webhooks},
-    now, seen,
-};
-use crate::background::Background;
-use axum::{Json, Router, extract::Path, routing::post};
+use crate::apiserver::prelude::*;
+use axum::{extract::Path, routing::post};
 use certificates::{Certificates, ServingCertificate};
-use k8s_openapi::ByteString;
-use serde_json::{Value, json};
-use std::{
-    net::{SocketAddr, TcpListener},
-    sync::{Arc, Mutex},
-};
-use tokio_util::sync::CancellationToken;
+use std::net::TcpListener;
 use webhook::{Closing, Limits, Tls, serve_routes};
 
 /// The webhook; it and its configurations end when this value is dropped.
@@ -135,12 +124,9 @@ fn configure(kind: &str, name: &str, namespace: &str, reviewer: &Reviewer) {
     };
     let ours = ["sparkapplications", "scheduledsparkapplications"];
     let configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": name},
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
         "webhooks": [{
-            "name": format!("{path}.{name}.example.com"),
-            "admissionReviewVersions": ["v1"],
+            "name": format!("{path}.{name}.example.com"), "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "clientConfig": {"url": format!("https://{address}/{path}"), "caBundle": ca},
             "rules": [rule("", "v1", &["pods"]), rule("sparkoperator.k8s.io", "v1beta2", &ours)],

@@ -1,16 +1,7 @@
 //! Tests the contents of the logs and metrics of a working operator.
 
-use super::{
-    applications::application,
-    eventually,
-    kubectl::kubectl_refuses,
-    namespace::Namespace,
-    operator::{METRICS, Operator, stand_in},
-    seen,
-    submission_node::SubmissionNode,
-};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use super::{kubectl::kubectl_refuses, operator::METRICS};
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -41,10 +32,7 @@ async fn logs_are_json_say_of_what_they_are_hold_no_secrets_and_metrics_count_wh
     let here = namespace.name;
     let changed = span_of("spark_operator_controller::reconcile", "state changed");
     let expected = json!({
-        "kind": "SparkApplication",
-        "namespace": here,
-        "name": "pi",
-        "state": "",
+        "kind": "SparkApplication", "namespace": here, "name": "pi", "state": "",
         "submission_id": submission_id,
     });
     assert_eq!(changed, expected);
@@ -55,19 +43,14 @@ async fn logs_are_json_say_of_what_they_are_hold_no_secrets_and_metrics_count_wh
     let uid = &reviewed["uid"];
     assert!(uid.is_string());
     let expected = json!({
-        "uid": uid,
-        "operation": "CREATE",
-        "kind": "Pod",
-        "namespace": here,
-        "name": "pi-driver",
+        "uid": uid, "operation": "CREATE", "kind": "Pod", "namespace": here, "name": "pi-driver",
         "outcome": "patched",
     });
     assert_eq!(reviewed, expected);
 
     let mut denied = driver.clone();
     denied["metadata"] = json!({
-        "name": "denied",
-        "labels": {"spark-role": "driver"},
+        "name": "denied", "labels": {"spark-role": "driver"},
         "annotations": {
             "sparkoperator.k8s.io/tolerations": "[{\"key\": 1}]",
             "sparkoperator.k8s.io/memory-limit": "hush-limit",

@@ -1,30 +1,13 @@
 //! Runs the operator as a process of its own, with only the permissions of `manifests/rbac`.
 
 use super::{
-    calls::{self, token, tried},
-    eventually,
-    namespace::Namespace,
+    calls::{token, tried},
     processes::has_had_a_child,
-    proxy::Proxy,
-    seen,
 };
+use crate::apiserver::prelude::*;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
-use std::{
-    env,
-    fs::{self, File},
-    io::Write,
-    net::TcpListener,
-    path::{self, Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::LazyLock,
-    thread,
-    time::{Duration, Instant},
-};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use std::{fs::File, io::Write, net::TcpListener, path, sync::LazyLock};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The name of the MutatingWebhookConfiguration and of the ValidatingWebhookConfiguration of the manifests.
 pub(crate) const WEBHOOK: &str = "spark-operator-webhook";
@@ -206,11 +189,9 @@ impl Operator {
         .await;
         // The API server may learn of a new caBundle only a moment after the operator is ready.
         let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": "trust",
-                "labels": {"spark-role": "driver"},
+                "name": "trust", "labels": {"spark-role": "driver"},
                 "annotations": {"sparkoperator.k8s.io/env": "[]"},
             },
             "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},

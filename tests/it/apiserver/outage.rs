@@ -1,16 +1,6 @@
 //! Proves that the operator continues by itself after the API server has been unreachable for a while.
 
-use super::{
-    A_WHILE,
-    applications::application,
-    kubelet,
-    namespace::Namespace,
-    operator::Operator,
-    proxy::{Call, Line, Moment, Proxy},
-};
-use serde_json::Value;
-use std::time::{Duration, Instant};
-use tokio::time::sleep;
+use crate::apiserver::prelude::*;
 
 /// The length of an outage in `make test`; in `make soak` an outage lasts a minute.
 const SHORT: Duration = Duration::from_secs(5);

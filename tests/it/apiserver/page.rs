@@ -1,38 +1,20 @@
 //! Proves that the page shows to each caller, and does for each caller, what the API server allows to the caller's token.
 
-use super::{
-    applications::application,
-    calls::{self, kubeconfig, token},
-    eventually,
-    namespace::Namespace,
-    proxy::{Line, Proxy},
-    seen,
-};
-use crate::program::free_port;
-use api::SparkApplication;
+use super::calls::{kubeconfig, token};
+use crate::apiserver::prelude::*;
 use axum::{
-    Router,
     body::to_bytes,
     http::{
-        Method, Request, Response, StatusCode,
+        Request, Response,
         header::{AUTHORIZATION, COOKIE, HeaderName, LOCATION},
     },
 };
 use futures::future::join;
-use k8s_openapi::ByteString;
-use kube::{Client, Config, client::Body};
-use serde_json::{Value, json};
-use std::{
-    env, fs,
-    net::Ipv4Addr,
-    process::{Child, Command, Stdio},
-    sync::{Arc, Mutex},
-};
-use tokio::net::TcpListener;
+use kube::{Config, client::Body};
 
 /// The process `spark-operator page`, which is killed when this value is dropped.
 pub(crate) struct Page {
-    process: Child,
+    process: EndedOnDrop,
     client: Client,
 }
 
@@ -60,7 +42,7 @@ impl Page {
             .spawn()
             .unwrap();
         let config = Config::new(format!("http://127.0.0.1:{port}").parse().unwrap());
-        let page = Self { process, client: Client::try_from(config).unwrap() };
+        let page = Self { process: EndedOnDrop(process), client: Client::try_from(config).unwrap() };
         eventually("the page answers", async || {
             page.client
                 .request_text(Request::get("/healthz").body(Vec::new()).unwrap())
@@ -72,7 +54,7 @@ impl Page {
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.process.id()
+        self.process.0.id()
     }
 
     /// Sends a request with the token. Returns the status, the address that is led to, and the text.
@@ -160,13 +142,6 @@ impl Door {
     /// Sends a request with the cookie of the proxy.
     async fn ask(&self, method: Method, path: &str, form: &str) -> (StatusCode, String, String) {
         asked(&self.client, (COOKIE, Self::KEY), method, path, form).await
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
     }
 }
 

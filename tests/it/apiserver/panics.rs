@@ -1,10 +1,8 @@
 //! Runs the controller in the test's process, with a client that panics on requests about certain objects; proves that
 //! the panics affect only these objects.
 
-use super::{
-    applications::application, eventually, namespace::Namespace, rights::OtherInstallationIsGone, seen,
-};
-use api::ScheduledSparkApplication;
+use super::rights::no_other_installation;
+use crate::apiserver::prelude::*;
 use axum::http::Request;
 use controller::{
     self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics, Watching,
@@ -17,18 +15,14 @@ use kube::{
     Config,
     client::{Body, ClientBuilder},
 };
-use plan::{Policy, namespaces::Namespaces};
+use plan::namespaces::Namespaces;
 use prometheus_client::registry::Registry;
-use serde_json::{Value, json};
 use spark_operator::metrics;
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::{Layer, Service};
 use watches::Watches;
 
@@ -45,7 +39,7 @@ const BUGS: [&str; 4] = [
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_served() {
     let namespace = Namespace::new("panics").await;
-    let _no_webhook = OtherInstallationIsGone::begin();
+    let _no_webhook = no_other_installation();
     let mut registry = Registry::default();
     let config = Config::infer().await.unwrap();
     let client = ClientBuilder::try_from(config).unwrap().with_layer(&Buggy).build();
@@ -61,8 +55,7 @@ async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_ser
     namespace.apply(&submitted);
     for name in ["nightly-bug", "nightly"] {
         namespace.apply(&json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "ScheduledSparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
             "metadata": {"name": name},
             "spec": {"schedule": "@yearly", "template": application(name)["spec"]},
         }));

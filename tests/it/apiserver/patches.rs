@@ -1,15 +1,8 @@
 //! Proves that the webhook's patches give the same pods with the API server's own JSON patch library as with ours.
 
-use crate::{
-    golden::{cases, yaml},
-    random_pods::drawn,
-};
+use crate::{prelude::*, random_pods::drawn};
 use pod_customization::customized;
-use serde_json::{Value, json};
-use std::{
-    io::Write,
-    process::{Command, Stdio},
-};
+use std::io::Write;
 
 const DRAWN: u32 = 3000;
 

@@ -1,8 +1,7 @@
 //! Admission policies of the API server.
 
-use super::{calls, eventually, namespace::Namespace};
+use crate::apiserver::prelude::*;
 use kube::Error;
-use serde_json::{Value, json};
 
 /// A policy and its binding, which are deleted when this value is dropped.
 pub(crate) struct AdmissionPolicy([Value; 2]);
@@ -14,9 +13,7 @@ impl AdmissionPolicy {
         binding["policyName"] = json!(name);
         let objects = [(kind.to_owned(), spec), (format!("{kind}Binding"), &binding)].map(|(kind, spec)| {
             json!({
-                "apiVersion": "admissionregistration.k8s.io/v1",
-                "kind": kind,
-                "metadata": {"name": name},
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
                 "spec": spec,
             })
         });
@@ -69,9 +66,7 @@ pub(super) async fn no_pods(namespace: &Namespace, role: &str, why: &str) -> Adm
     let is_none =
         format!("!has({labels}) || !('spark-role' in {labels}) || {labels}['spark-role'] != '{role}'");
     let refused = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "refused", "labels": {"spark-role": role}},
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "refused", "labels": {"spark-role": role}},
         "spec": {"containers": [{"name": "spark", "image": "none"}]},
     });
     AdmissionPolicy::refusing(namespace, "no-pods", &created_pods(), &is_none, why, &refused).await

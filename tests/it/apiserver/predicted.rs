@@ -1,17 +1,9 @@
 //! Proves that `spark-submit` creates the objects that `sparkctl render` predicts.
 
-use super::{
-    applications::application, namespace::Namespace, operator::spark_home, submission_node::SubmissionNode,
-};
-use api::SparkApplication;
-use k8s_openapi::api::core::v1::ConfigMap;
-use plan::Policy;
-use serde_json::{Value, json};
+use crate::apiserver::prelude::*;
 use spark_client::{Environment, read_properties};
 use sparkctl::predicted;
 use std::iter;
-use submission::{SubmissionEnvironment, run::Run};
-use validation::validate;
 
 /// Needs an operator that submits by `spark-submit`.
 pub(super) async fn spark_submit_creates_what_was_predicted(namespace: &Namespace) {

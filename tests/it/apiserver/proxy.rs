@@ -1,51 +1,33 @@
 //! A proxy between the API server and the operator, or the `spark-submit`s of a node. The proxy holds requests, ends
 //! connections and becomes unreachable when the test asks for it.
 
-use super::{DEADLINE, PAUSE, calls, now};
-use crate::background::Background;
+use super::{DEADLINE, PAUSE};
+use crate::apiserver::prelude::*;
 use certificates::Certificates;
 use futures::future::join;
 use http_body_util::{BodyExt, Either, Full, combinators::BoxBody};
 use hyper::{
-    Request, Response, StatusCode,
-    body::{Bytes, Frame, Incoming},
+    Request, Response,
+    body::{Frame, Incoming},
     client::conn::http1::{self as client, SendRequest},
     header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER},
     server::conn::http1 as server,
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use k8s_openapi::ByteString;
 use kube::Config;
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
-use serde_json::{Value, json};
-use std::{
-    error::Error,
-    fs,
-    future::pending,
-    io,
-    net::{Ipv4Addr, SocketAddr},
-    path::Path,
-    pin::pin,
-    process::Command,
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::{error::Error, future::pending, sync::OnceLock};
 use tokio::{
     io::{DuplexStream, copy_bidirectional, duplex},
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::TcpSocket,
     sync::{Mutex as AsyncMutex, oneshot, watch},
     task::JoinSet,
-    time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
-use tokio_util::sync::CancellationToken;
 
 type Failure = Box<dyn Error + Send + Sync>;
 /// An answer of the API server, or one of the proxy itself.
@@ -492,13 +474,8 @@ fn refusal(status: StatusCode) -> Answer {
         _ => "InternalError",
     };
     let body = json!({
-        "apiVersion": "v1",
-        "kind": "Status",
-        "metadata": {},
-        "status": "Failure",
-        "message": "made up by a test",
-        "reason": reason,
-        "code": status.as_u16(),
+        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "message": "made up by a test", "reason": reason, "code": status.as_u16(),
     });
     let mut response = Response::new(Either::Right(Full::from(body.to_string())));
     *response.status_mut() = status;

@@ -1,23 +1,12 @@
 //! Proves that an application for which its namespace has no room is refused. The ResourceQuotas are real, but no
 //! controller counts their use in this cluster, so the test writes their status.
 
-use super::{
-    applications::application,
-    calls,
-    certificates::bundle,
-    eventually,
-    kubectl::{kubectl_refuses, try_kubectl_with},
-    namespace::{Granted, Namespace, Reviewed},
-    operator::{Operator, WEBHOOK_PORT},
-    proxy::{Call, Line, Moment, Proxy},
-    seen,
+use super::{certificates::bundle, kubectl::kubectl_refuses};
+use crate::{
+    apiserver::prelude::*,
+    webhook::{Client, connector, handshake},
 };
-use crate::webhook::{Client, connector, handshake};
-use api::SparkApplication;
-use k8s_openapi::{ByteString, api::core::v1::ResourceQuota};
 use rustls::time_provider::DefaultTimeProvider;
-use serde_json::{Value, json};
-use std::{env, fs, path::PathBuf, sync::Arc};
 
 const ENFORCED: &str = "--enable-resource-quota-enforcement";
 const RBAC: &str = "manifests/rbac/quota.yaml";
@@ -28,8 +17,8 @@ const DENIED: &str = "admission webhook \"validate-sparkoperator-k8s-io-v1beta2-
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_application_is_let_in_if_there_is_room_for_it_and_refused_if_there_is_none_or_nobody_knows() {
     let namespace = Namespace::new("quota").await;
-    let _reviewed = Reviewed::begin();
-    let allowed = Granted::begin(RBAC);
+    let _reviewed = reviewed();
+    let allowed = granted(RBAC);
     let proxy = Proxy::start().await;
     let known = format!("--webhook-client-ca={}", cluster_ca().display());
     let setup = Operator::with(&namespace).through(&proxy).argument(ENFORCED).argument(&known);
@@ -77,8 +66,7 @@ async fn an_application_is_refused_if_there_is_no_room_for_it(
     assert!(refused.contains(&format!("{DENIED}{no_room}")), "{refused}");
     // The applications of a schedule are reviewed when they are created.
     let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "nightly"},
         "spec": {"schedule": "@daily", "template": of_executors(100)["spec"]},
     });
@@ -108,8 +96,8 @@ async fn an_application_is_refused_if_there_is_no_room_for_it(
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_the_admins_defaults_ask_for_counts_and_nothing_is_let_in_while_they_cannot_be_read() {
     let namespace = Namespace::new("quota-defaults").await;
-    let _reviewed = Reviewed::begin();
-    let _allowed = Granted::begin(RBAC);
+    let _reviewed = reviewed();
+    let _allowed = granted(RBAC);
     let directory = namespace.folder.join("conf");
     fs::create_dir(&directory).unwrap();
     let setup = Operator::with(&namespace).argument(ENFORCED);

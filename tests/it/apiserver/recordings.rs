@@ -1,23 +1,13 @@
 //! Proves that the reviews in `tests/data/reviews` are what an API server sends. `UPDATE_GOLDEN=1` records them anew.
 
-use super::{
-    applications::application,
-    kubectl::kubectl_with,
-    namespace::{Namespace, Reviewed},
-    neighbour::Neighbour,
-    operator::{Operator, spark_home},
-    spark::make_executor,
-    submission_node::SubmissionNode,
-};
-use crate::golden::{Golden, data};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use super::{neighbour::Neighbour, spark::make_executor};
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn the_recorded_reviews_are_what_the_api_server_sends() {
     let namespace = Namespace::new("recordings").await;
-    let _reviewed = Reviewed::begin();
+    let _reviewed = reviewed();
     // The driver and the submission pod mount this ConfigMap.
     namespace.kubectl(&["create", "configmap", "settings"]);
     // `spark-submit` runs on this node, so the driver pod is recorded as Spark itself creates it.
@@ -43,8 +33,7 @@ async fn the_recorded_reviews_are_what_the_api_server_sends() {
     kubectl_with(&dry, &["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"]);
     let template = pi["spec"].clone();
     apply(&json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "nightly"},
         "spec": {"schedule": "CRON_TZ=Europe/Berlin 30 2 * * *", "concurrencyPolicy": "Forbid", "template": template},
     }));
@@ -79,12 +68,10 @@ fn typical() -> Value {
     let mut pi = application("pi");
     let mount = json!({"name": "scratch", "mountPath": "/scratch"});
     let pod = json!({
-        "env": [{"name": "COLOUR", "value": "blue"}],
-        "volumeMounts": [mount],
+        "env": [{"name": "COLOUR", "value": "blue"}], "volumeMounts": [mount],
         "configMaps": [{"name": "settings", "path": "/etc/settings"}],
         "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
-        "nodeSelector": {"pool": "spark"},
-        "memoryLimit": "2Gi",
+        "nodeSelector": {"pool": "spark"}, "memoryLimit": "2Gi",
         "securityContext": {"runAsUser": 185, "allowPrivilegeEscalation": false},
     });
     pi["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {"sizeLimit": "1024Mi"}}]);
@@ -96,11 +83,9 @@ fn typical() -> Value {
 
 fn driver_without_spark() -> Value {
     json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
+        "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "labels": {"spark-role": "driver"},
-            "annotations": {"sparkoperator.k8s.io/host-network": "true"},
+            "labels": {"spark-role": "driver"}, "annotations": {"sparkoperator.k8s.io/host-network": "true"},
         },
         "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "docker.io/apache/spark:4.0.1"}]},
     })

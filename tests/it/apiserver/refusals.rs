@@ -1,20 +1,13 @@
 //! Tests the errors and warnings that a user sees when applying an application.
 
-use super::{
-    applications::application,
-    edits, gangs,
-    namespace::{Namespace, Reviewed},
-    operator::Operator,
-    told,
-};
-use crate::program;
-use serde_json::{Value, json};
+use super::{edits, gangs, told};
+use crate::{apiserver::prelude::*, program};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn applications_that_cannot_work_are_refused_and_others_are_warned_of_completed_and_run() {
     let namespace = Namespace::new("refusals").await;
-    let _reviewed = Reviewed::begin();
+    let _reviewed = reviewed();
     let _operator = Operator::start(&namespace).await;
     what_can_never_work_is_refused_with_everything_that_is_wrong(&namespace).await;
     what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in(&namespace).await;
@@ -46,8 +39,7 @@ async fn what_can_never_work_is_refused_with_everything_that_is_wrong(namespace:
     assert_eq!(namespace.list::<api::SparkApplication>().await, Vec::<Value>::new());
 
     let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "never"},
         "spec": {"schedule": "61 * * * *", "timeZone": "Mars/Olympus", "template": application("never")["spec"]},
     });

@@ -1,14 +1,7 @@
 //! Proves that a second call of our webhook, after another webhook has changed a pod, changes nothing more.
 
-use super::{
-    admission::pod,
-    calls,
-    namespace::{Namespace, webhooks},
-    neighbour::Neighbour,
-    operator::{Operator, WEBHOOK},
-};
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
+use super::{admission::pod, neighbour::Neighbour};
+use crate::apiserver::prelude::*;
 
 pub(super) async fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing(
     namespace: &Namespace,
@@ -17,7 +10,7 @@ pub(super) async fn a_second_call_after_a_sidecar_was_injected_and_images_were_m
     let mut alone = namespace.create::<Pod>(&pod("driver-pod")).await;
     namespace.delete::<Pod>("pi-driver").await;
 
-    let _again = CalledAgain::begin();
+    let _again = called_again();
     let neighbour = Neighbour::changing(namespace, inject_and_mirror).await;
     let (before, asked) = (reviews(operator).await, neighbour.asked());
     let both = namespace.create::<Pod>(&pod("driver-pod")).await;
@@ -71,20 +64,10 @@ async fn reviews(operator: &Operator) -> Reviews {
     }
 }
 
-/// Makes the API server call our webhook again if another webhook has changed the pod, while this value exists.
-struct CalledAgain;
-
-impl CalledAgain {
-    fn begin() -> Self {
-        reinvocation_policy("IfNeeded");
-        Self
-    }
-}
-
-impl Drop for CalledAgain {
-    fn drop(&mut self) {
-        reinvocation_policy("Never");
-    }
+/// Makes the API server call our webhook again if another webhook has changed the pod, while the returned value exists.
+fn called_again() -> Finally {
+    reinvocation_policy("IfNeeded");
+    Finally::new(|| reinvocation_policy("Never"))
 }
 
 fn reinvocation_policy(policy: &str) {

@@ -1,17 +1,7 @@
 //! Proves that no pod is refused while replicas are restarted one after the other.
 
-use super::{
-    admission::pod,
-    applications::application,
-    arrivals::Arrivals,
-    balancer::Balancer,
-    calls, eventually,
-    namespace::Namespace,
-    operator::{BESIDE, Operator},
-    route::Route,
-    seen,
-};
-use k8s_openapi::api::core::v1::Pod;
+use super::{admission::pod, arrivals::Arrivals, balancer::Balancer, operator::BESIDE, route::Route};
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

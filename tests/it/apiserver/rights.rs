@@ -2,24 +2,12 @@
 //! run in one cluster, and that a user cannot expose a driver without the rights to do so.
 
 use super::{
-    applications::application,
-    calls, eventually,
     installation::is_not_ready,
-    kubectl::{kubectl, kubectl_reads, kubectl_refuses, kubectl_with, try_kubectl_with},
-    kubelet,
-    namespace::{Namespace, Reviewed, call_locally, review_pods_only, webhooks},
-    operator::{BESIDE, HEALTH, METRICS, Operator, Setup, WEBHOOK, WEBHOOK_PORT},
-    proxy::Proxy,
-    seen,
+    kubectl::{kubectl_reads, kubectl_refuses},
+    namespace::{call_locally, review_pods_only},
+    operator::{BESIDE, METRICS},
 };
-use crate::{golden::documents, program::run};
-use api::SparkConnect;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-};
+use crate::apiserver::prelude::*;
 
 /// A namespace that no operator of these tests works in.
 const OTHER: &str = "rights-other";
@@ -29,7 +17,7 @@ const OTHER: &str = "rights-other";
 async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_nothing_there() {
     let namespace = Namespace::new("rights").await;
     exists(&["rights-b", OTHER]);
-    let _no_other = OtherInstallationIsGone::begin();
+    let _no_other = no_other_installation();
     let team = Installation::begin("team-a", "rights,rights-b", WEBHOOK_PORT);
     let proxy = Proxy::start().await;
     let paths = Arc::new(Mutex::new(BTreeSet::new()));
@@ -49,8 +37,7 @@ async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_not
 
     let ours = ["rights", "rights-b", "spark-operator"].map(|name| format!("/namespaces/{name}/"));
     let by_name = [
-        "/customresourcedefinitions/",
-        "webhookconfigurations/team-a-webhook",
+        "/customresourcedefinitions/", "webhookconfigurations/team-a-webhook",
         "metadata.name%3Dteam-a-webhook",
     ];
     // Every account may ask for its own rights and for the version of Kubernetes.
@@ -97,7 +84,7 @@ async fn a_server_of_spark_connect_is_made_in_the_named_namespaces_alone() {
 async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
     let namespace = Namespace::new("rights").await;
     exists(&["rights-b"]);
-    let _no_other = OtherInstallationIsGone::begin();
+    let _no_other = no_other_installation();
     let team = Installation::begin("team-a", "rights,rights-b", WEBHOOK_PORT);
     let withdraw = ["delete", "rolebinding", "team-a-applications", "--namespace"];
     kubectl(&[&withdraw[..], &["rights-b"]].concat());
@@ -128,7 +115,7 @@ async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
 async fn two_installations_start_each_run_once_report_each_other_and_one_goes_without_the_other() {
     let namespace = Namespace::new("rights").await;
     exists(&["rights-b"]);
-    let _no_other = OtherInstallationIsGone::begin();
+    let _no_other = no_other_installation();
     let a = Installation::begin("team-a", "rights", WEBHOOK_PORT);
     let first = a.operator(&namespace).elected().start().await;
     namespace.apply(&application("pi"));
@@ -175,7 +162,7 @@ async fn two_installations_start_each_run_once_report_each_other_and_one_goes_wi
 #[ignore = "needs kube-apiserver: make test"]
 async fn who_may_not_create_ingresses_gets_none_through_an_application() {
     let namespace = Namespace::new("rights").await;
-    let _reviewed = Reviewed::begin();
+    let _reviewed = reviewed();
     let operator = Operator::start(&namespace).await;
     let may = |name: &str, group: &str, resources: &[&str]| {
         let metadata = json!({"name": name, "namespace": namespace.name});
@@ -230,8 +217,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
         assert!(refused.trim_end().ends_with(&why), "{refused}");
     }
     let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "nightly"},
         "spec": {"schedule": "@every 1h", "template": at("x", "login.example.com")["spec"]},
     });
@@ -346,23 +332,15 @@ async fn every_port_is_open_for_both_families() {
     }
 }
 
-/// While this value exists, the API server does not call the webhook of the other tests' installation, which covers all
-/// namespaces.
-pub(crate) struct OtherInstallationIsGone;
-
-impl OtherInstallationIsGone {
-    pub(crate) fn begin() -> Self {
-        calls::delete(&webhooks("mutatingwebhookconfiguration", WEBHOOK));
-        Self
-    }
-}
-
-impl Drop for OtherInstallationIsGone {
-    fn drop(&mut self) {
+/// Keeps the API server from calling the webhook of the other tests' installation, which covers all namespaces, while the
+/// returned value exists.
+pub(crate) fn no_other_installation() -> Finally {
+    calls::delete(&webhooks("mutatingwebhookconfiguration", WEBHOOK));
+    Finally::new(|| {
         calls::apply_manifests("manifests/webhook");
         call_locally("mutatingwebhookconfiguration", WEBHOOK, WEBHOOK_PORT, "/mutate");
         review_pods_only();
-    }
+    })
 }
 
 /// An installation with a name, whose objects are deleted when this value is dropped.

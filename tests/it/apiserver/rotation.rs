@@ -2,19 +2,10 @@
 //! replacement.
 
 use super::{
-    arrivals::Arrivals,
-    calls,
     certificates::{PATH, bundle, ca, secret},
-    eventually,
     installation::is_ready,
-    namespace::{Namespace, webhooks},
-    operator::{Operator, Setup, WEBHOOK},
-    seen,
 };
-use crate::program;
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
-use std::process::Output;
+use crate::apiserver::prelude::*;
 
 /// The waits between the steps of a CA's renewal: 2 s instead of an hour.
 const WAITS: [&str; 2] = ["--webhook-ca-settle-time=2s", "--webhook-ca-overlap=2s"];

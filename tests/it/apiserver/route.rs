@@ -1,14 +1,8 @@
 //! Sets how the API server reaches the webhook of pods: by a URL, over HTTP/2, or through a Service, over HTTP/1.1.
 //! Outside of tests the webhook is always reached through a Service.
 
-use super::{
-    calls,
-    certificates::bundle,
-    kubectl::{kubectl, kubectl_with},
-    namespace::webhooks,
-    operator::{NAMESPACE, WEBHOOK, WEBHOOK_PORT},
-};
-use serde_json::{Value, json};
+use super::{certificates::bundle, operator::WEBHOOK_PORT};
+use crate::apiserver::prelude::*;
 
 /// The name of the webhook's Service, which is in [`NAMESPACE`].
 pub(crate) const SERVICE: &str = "spark-operator-webhook-svc";
@@ -27,9 +21,7 @@ impl Route {
     pub(crate) fn service(port: u16) -> Self {
         delete_service();
         let service = json!({
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": SERVICE, "namespace": NAMESPACE},
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE},
             "spec": {"type": "ExternalName", "externalName": "localhost"},
         });
         kubectl_with(&service, &["create", "-f", "-"]);

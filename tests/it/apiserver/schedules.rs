@@ -1,29 +1,8 @@
 //! Proves that each time of a schedule has exactly one application at an API server. What a schedule decides is in
 //! `tests/data/schedules` and `tests/exploration`.
 
-use super::{
-    applications::{application, hopeless},
-    eventually, kubelet,
-    namespace::{Namespace, Reviewed},
-    operator::{Operator, Setup},
-    proxy::{Call, Moment, Proxy},
-    seen,
-};
-use api::{ScheduledSparkApplication, SparkApplication};
-use futures::{StreamExt, stream};
-use hyper::Method;
-use jiff::{RoundMode, SignedDuration, Timestamp, ToSpan, Unit, ZonedRound, tz::TimeZone};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
-use tokio::time::sleep;
+use crate::apiserver::prelude::*;
+use jiff::{RoundMode, ToSpan, Unit, ZonedRound, tz::TimeZone};
 
 /// The period of most schedules in seconds: enough for an application to be created and seen.
 const PERIOD: i64 = 2;
@@ -67,11 +46,8 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     assert_eq!(
         metadata["ownerReferences"],
         json!([{
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "ScheduledSparkApplication",
-            "name": "often",
-            "uid": made["metadata"]["uid"],
-            "blockOwnerDeletion": true,
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
+            "name": "often", "uid": made["metadata"]["uid"], "blockOwnerDeletion": true,
         }])
     );
     assert_eq!(first["spec"]["mainClass"], wanted["spec"]["template"]["mainClass"]);
@@ -128,7 +104,7 @@ async fn a_schedule_that_runs_alone_asks_once_for_pods_and_after_a_crash_a_run_i
         counted.fetch_add(usize::from(is_list), Ordering::Relaxed);
         Vec::new()
     }));
-    let reviewed = Reviewed::begin();
+    let reviewed = reviewed();
     let setup = || {
         let setup = Operator::with(&namespace).through(&proxy);
         setup.argument("--scheduled-spark-application-timestamp-precision=seconds")
@@ -281,10 +257,8 @@ fn schedule(name: &str, spec: &Value) -> Value {
     // A driver that does not exist is not waited for.
     template["restartPolicy"] = json!({"type": "Never"});
     let mut schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
-        "metadata": {"name": name},
-        "spec": {"schedule": format!("@every {PERIOD}s"), "template": template},
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
+        "metadata": {"name": name}, "spec": {"schedule": format!("@every {PERIOD}s"), "template": template},
     });
     json_patch::merge(&mut schedule["spec"], spec);
     schedule

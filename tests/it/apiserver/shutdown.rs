@@ -1,17 +1,6 @@
 //! Proves that the operator ends promptly and cleanly when asked to.
 
-use super::{
-    A_WHILE,
-    applications::application,
-    namespace::Namespace,
-    operator::{Operator, stand_in},
-    proxy::{Call, Moment, Proxy},
-    submission_node::SubmissionNode,
-};
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::Value;
-use std::time::{Duration, Instant};
-use tokio::time::sleep;
+use crate::apiserver::prelude::*;
 
 /// The maximum time for a stop. Kubernetes kills a pod after 30 s, and a stop in these tests needs less than a tenth of
 /// that.

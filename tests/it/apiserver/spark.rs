@@ -1,10 +1,7 @@
 //! Plays the Spark driver as far as the operator sees it: creates executor pods from the ConfigMaps that `spark-submit`
 //! has created.
 
-use super::namespace::Namespace;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use crate::apiserver::prelude::*;
 
 /// Creates executors of one driver as Spark's `ExecutorPodsAllocator` would.
 pub(crate) struct Executors<'n> {
@@ -33,11 +30,8 @@ impl<'n> Executors<'n> {
         labels["spark-role"] = json!("executor");
         labels["spark-app-selector"] = json!(properties["spark.app.id"]);
         pod["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": driver["metadata"]["name"],
-            "uid": driver["metadata"]["uid"],
-            "controller": true,
+            "apiVersion": "v1", "kind": "Pod", "name": driver["metadata"]["name"],
+            "uid": driver["metadata"]["uid"], "controller": true,
         }]);
         let container = &mut pod["spec"]["containers"][0];
         container["image"] = json!(properties["spark.kubernetes.executor.container.image"]);

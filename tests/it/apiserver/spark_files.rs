@@ -1,14 +1,6 @@
 //! Proves that the admin's own configuration of Spark and Hadoop is used with both submitters.
 
-use super::{
-    applications::application,
-    namespace::Namespace,
-    operator::{Operator, spark_home},
-    submission_node::SubmissionNode,
-};
-use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::json;
-use std::fs;
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

@@ -1,11 +1,7 @@
 //! Tests the output of `sparkctl list`, `sparkctl diff` and `sparkctl render`.
 
-use super::{applications::application, kubectl, namespace::Namespace, operator::Operator};
-use crate::program::{run, sparkctl_program};
-use api::SparkApplication;
-use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::{Value, json};
-use std::fs;
+use super::kubectl;
+use crate::{apiserver::prelude::*, program::run};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -19,9 +15,7 @@ async fn list_shows_state_and_ages_and_diff_what_would_change() {
     namespace.apply(&application("pi"));
     let created = namespace.application("pi").await["metadata"]["creationTimestamp"].take();
     let status = json!({
-        "applicationState": {"state": "RUNNING"},
-        "driverInfo": {},
-        "lastSubmissionAttemptTime": created,
+        "applicationState": {"state": "RUNNING"}, "driverInfo": {}, "lastSubmissionAttemptTime": created,
     });
     namespace.patch_status::<SparkApplication>("pi", &status).await;
     let (table, complaints) = sparkctl(&["-n", "sparkctl", "list"]);
@@ -62,29 +56,9 @@ async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant() {
     let _operator = Operator::start(&namespace).await;
     what_is_rendered_of_the_examples_can_be_created();
     let hard = [
-        "two\nlines\n",
-        " blanks ",
-        "\n\n",
-        "tab\t",
-        "cr\r\n",
-        "\u{1}",
-        "\u{85}\u{2028}\u{feff}",
-        "Zoë 😀",
-        "yes",
-        "~",
-        "0x1F",
-        "1_000",
-        "12:30:45",
-        "2024-01-01",
-        "<<",
-        "=",
-        "- a",
-        "a: b",
-        "# no",
-        "it's \"so\"",
-        "%YAML",
-        "---",
-        "",
+        "two\nlines\n", " blanks ", "\n\n", "tab\t", "cr\r\n", "\u{1}", "\u{85}\u{2028}\u{feff}", "Zoë 😀",
+        "yes", "~", "0x1F", "1_000", "12:30:45", "2024-01-01", "<<", "=", "- a", "a: b", "# no",
+        "it's \"so\"", "%YAML", "---", "",
     ];
     let mut application = application("pi");
     let spec = &mut application["spec"];

@@ -1,10 +1,8 @@
 //! Tests what `sparkctl` shows at a terminal.
 
-use super::{applications::application, calls::delete_object, namespace::Namespace};
-use crate::{program::sparkctl_program, tmux::Terminal};
-use api::SparkApplication;
-use serde_json::json;
-use std::{env, os::unix::fs::symlink, process::Command};
+use super::calls::delete_object;
+use crate::{apiserver::prelude::*, tmux::Terminal};
+use std::os::unix::fs::symlink;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

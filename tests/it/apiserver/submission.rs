@@ -5,19 +5,11 @@
 //! what a kubelet would report.
 
 use super::{
-    applications::application,
-    eventually, kubelet,
-    namespace::Namespace,
-    operator::{Operator, stand_in},
     policy::no_pods,
-    proxy::{Call, Moment, Proxy},
-    seen,
-    submission_node::{CONTAINER, KILLED, SubmissionNode},
+    submission_node::{CONTAINER, KILLED},
 };
-use api::SparkApplication;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
-use serde_json::{Value, json};
-use submission::{run::Run, submission_pod};
+use crate::apiserver::prelude::*;
+use submission::submission_pod;
 
 /// No node runs the submission pods of the first namespaces: the test reports what a kubelet would.
 #[tokio::test]
@@ -166,9 +158,7 @@ async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_se
     namespace: &Namespace,
 ) {
     namespace.apply(&json!({
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "little"},
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "little"},
         "spec": {"hard": {"requests.memory": "512Mi"}},
     }));
     let little = json!({"hard": {"requests.memory": "512Mi"}, "used": {"requests.memory": "0"}});

@@ -6,37 +6,19 @@
 //! pod's service account, and reports the result as a kubelet does. When a pod is deleted, its process is ended. Paths
 //! of the container are replaced by those of this machine; everything else is as the operator has written it.
 
-use super::{
-    calls, eventually, kubelet, namespace::Namespace, processes::is_group_alive, proxy::Proxy, seen,
-};
-use crate::{background::Background, golden::documents};
-use futures::StreamExt;
-use k8s_openapi::api::{
-    authentication::v1::TokenRequest,
-    core::v1::{ConfigMap, Pod, ServiceAccount},
-};
+use super::processes::is_group_alive;
+use crate::apiserver::prelude::*;
+use k8s_openapi::api::{authentication::v1::TokenRequest, core::v1::ServiceAccount};
 use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, PostParams, Preconditions},
+    api::Preconditions,
     runtime::watcher::{self, Event, watcher},
 };
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    env, fs,
-    os::unix::process::ExitStatusExt,
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::os::unix::process::ExitStatusExt;
 use tokio::{
     process::{Child, Command},
     sync::Semaphore,
-    time::{sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
 
 /// The container of a submission pod in which `spark-submit` runs.
 pub(crate) const CONTAINER: &str = "spark-submit";
@@ -271,9 +253,7 @@ impl Kubelet {
         let _place = self.room.acquire().await.expect("this semaphore is never closed");
         let name = pod.name_any();
         let binding = json!({
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": name},
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
             "target": {"apiVersion": "v1", "kind": "Node", "name": "submission-node"},
         });
         let to_us = PostParams::default();

@@ -4,28 +4,13 @@
 //! The Job of the chart's hook needs a node: `node::chart` runs it.
 
 use super::{
-    applications::application,
-    calls,
     chart::{arguments, arguments_of, program, rendered, settings, template, values},
-    eventually,
     helm::{CHART, STAND_IN, helm, try_helm},
-    kubectl::kubectl,
-    kubelet,
     lifecycle::takeover,
-    namespace::Namespace,
-    operator::NAMESPACE,
-    rights::OtherInstallationIsGone,
-    seen,
+    rights::no_other_installation,
 };
-use crate::golden::{data, yaml};
-use api::{SparkApplication, names::label};
-use k8s_openapi::api::{
-    core::v1::{Pod, Service},
-    networking::v1::Ingress,
-};
+use crate::apiserver::prelude::*;
 use kube::Resource;
-use serde_json::{Value, json};
-use std::fs;
 
 const RELEASE: &str = "switched";
 /// The cluster has objects of these tests under the names that one of the sets asks for.
@@ -91,7 +76,7 @@ async fn an_application_runs_on_while_its_operator_is_replaced_with_public_value
 /// to its end by the controller that the upgrade installs, with the flags and the rights that the upgrade gives it.
 pub(crate) async fn each_takes_over(sets: &[&str]) {
     let namespace = Namespace::new("switched").await;
-    let _no_other = OtherInstallationIsGone::begin();
+    let _no_other = no_other_installation();
     pod_monitors_are_known().await;
     for set in sets {
         let file = format!("public/{set}");
@@ -134,7 +119,7 @@ pub(crate) async fn each_takes_over(sets: &[&str]) {
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_release_that_was_kubeflows_warns_of_exposed_drivers_until_its_values_say_otherwise() {
     let _alone = Namespace::new("switched").await;
-    let _no_other = OtherInstallationIsGone::begin();
+    let _no_other = no_other_installation();
     let checks = || {
         let arguments: Vec<_> = deployments().iter().flat_map(arguments_of).collect();
         let checks = arguments.into_iter().filter(|argument| argument.contains("exposure-rights"));
@@ -195,12 +180,10 @@ const POD_MONITORS: &str = "podmonitors.monitoring.coreos.com";
 async fn pod_monitors_are_known() {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": POD_MONITORS},
         "spec": {
-            "group": "monitoring.coreos.com",
-            "scope": "Namespaced",
+            "group": "monitoring.coreos.com", "scope": "Namespaced",
             "names": {"kind": "PodMonitor", "plural": "podmonitors"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
         },

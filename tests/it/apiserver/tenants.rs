@@ -4,20 +4,8 @@
 //! place of a program, classes on the class path of `spark-submit`, and files of the operator that Spark copies or
 //! uploads.
 
-use super::{
-    applications::application,
-    calls::tried,
-    kubectl::try_kubectl_with,
-    kubelet,
-    namespace::{Namespace, Ours, Reviewed},
-    operator::{Operator, stand_in},
-    spark,
-    submission_node::SubmissionNode,
-};
-use api::{ScheduledSparkApplication, SparkApplication};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
-use serde_json::{Value, json};
-use std::fs;
+use super::calls::tried;
+use crate::apiserver::prelude::*;
 
 /// `spark-submit` treats a `mainApplicationFile` that begins with `--`, and the arguments after it, as options; what is
 /// submitted natively is validated before as well, which its type says.
@@ -26,7 +14,7 @@ use std::fs;
 async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are_applied_and_by_the_operator()
 {
     let namespace = Namespace::new("tenant-options").await;
-    let reviewed = Reviewed::begin();
+    let reviewed = reviewed();
     let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
     let operator = Operator::with(&namespace).by_spark_submit().start().await;
     for (object, field, value) in [
@@ -158,8 +146,7 @@ async fn a_pod_is_no_executor_by_its_labels_alone(namespace: &Namespace) {
             "metadata": {"name": name, "labels": {
                 "sparkoperator.k8s.io/app-name": application,
                 "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-                "sparkoperator.k8s.io/submission-id": submission_id,
-                "spark-role": "executor",
+                "sparkoperator.k8s.io/submission-id": submission_id, "spark-role": "executor",
             }},
             "spec": {"containers": [{"name": "none", "image": "none"}]},
         })
@@ -221,9 +208,7 @@ fn mixing() -> Value {
 
 fn scheduled(application: &Value) -> Value {
     json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "scheduled"},
-        "spec": {"schedule": "@every 1s", "template": application["spec"]},
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "scheduled"}, "spec": {"schedule": "@every 1s", "template": application["spec"]},
     })
 }

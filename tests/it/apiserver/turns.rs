@@ -1,25 +1,7 @@
 //! Proves that every application is reconciled regularly under a load that does not end.
 
-use super::{
-    applications::application,
-    eventually,
-    namespace::Namespace,
-    now,
-    operator::Operator,
-    proxy::{Fault, Proxy},
-    seen,
-};
-use api::SparkApplication;
+use crate::apiserver::prelude::*;
 use futures::future::join_all;
-use hyper::Method;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
-use tokio::time::sleep;
 
 const APPLICATIONS: usize = 20;
 /// The duration of a reconcile. One worker cannot reconcile all applications as often as they change.
@@ -47,9 +29,7 @@ async fn every_application_has_its_turn_under_a_load_that_does_not_end() {
         namespace.create::<SparkApplication>(&application(name)).await;
         // The driver does not exist yet, so the operator looks for it in each reconcile.
         let submitted = json!({
-            "applicationState": {"state": "SUBMITTED"},
-            "driverInfo": {},
-            "submissionID": name,
+            "applicationState": {"state": "SUBMITTED"}, "driverInfo": {}, "submissionID": name,
             "lastSubmissionAttemptTime": now().to_string(),
         });
         namespace.patch_status::<SparkApplication>(name, &submitted).await;

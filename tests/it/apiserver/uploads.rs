@@ -1,22 +1,12 @@
 //! Proves that `sparkctl create` creates applications that name the uploaded files, and nothing if an upload is not
 //! possible.
 
-use super::{applications::application, namespace::Namespace};
 use crate::{
-    program::sparkctl_program,
+    apiserver::prelude::*,
     tmux::Terminal,
     uploads::bucket::{Asked, Bucket},
 };
-use api::{ScheduledSparkApplication, SparkApplication};
-use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::{Value, json};
-use std::{
-    fs,
-    io::Write,
-    process::{Command, Stdio},
-    thread,
-    time::Duration,
-};
+use std::io::Write;
 
 /// The size of a file that needs several parts.
 const LARGE: usize = 64 << 20;
@@ -106,8 +96,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
     assert!(namespace.get::<ConfigMap>("lost-hadoop-config").await.is_none());
 
     let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "nightly"},
         "spec": {"schedule": "@yearly", "suspend": true, "template": {
             "type": "Python", "sparkVersion": "4.0.1", "image": "spark", "mainApplicationFile": "main.jar",

@@ -1,26 +1,10 @@
 //! Tests what the verbs of `sparkctl` change in a cluster, and their errors.
 
-use super::{
-    applications::application,
-    calls,
-    kubectl::kubectl,
-    kubelet,
-    namespace::Namespace,
-    proxy::{Call, Fault, Moment, Proxy},
-};
-use crate::program::{run, sparkctl_program};
-use api::{ScheduledSparkApplication, SparkApplication};
-use hyper::StatusCode;
-use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
-use serde_json::{Value, json};
-use std::{
-    fs,
-    io::Read,
-    process::{Child, Command, Output, Stdio},
-};
+use crate::apiserver::prelude::*;
+use k8s_openapi::api::events::v1::Event;
+use std::io::Read;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional},
-    net::{TcpListener, TcpStream},
     sync::mpsc::unbounded_channel,
 };
 
@@ -81,31 +65,28 @@ async fn create_makes_all_that_is_in_a_file_or_nothing() {
 
     let mut wrong = application("wrong");
     wrong["spec"]["driver"]["memory"] = json!("lots");
-    let (code, complaint) = fails(&["create", "-"], &documents(&[application("fourth"), wrong]));
-    assert_eq!(code, FAILED);
-    assert!(
-        complaint.contains("SparkApplication wrong") && complaint.contains("spec.driver.memory"),
-        "{complaint}"
+    refuses(
+        &["create", "-"],
+        &documents(&[application("fourth"), wrong]),
+        FAILED,
+        &["SparkApplication wrong", "spec.driver.memory"],
     );
-    let (code, complaint) = fails(&["create", "-"], &documents(&[application("fourth"), first.clone()]));
-    assert_eq!(code, FAILED);
-    assert!(complaint.contains("\"first\" already exists"), "{complaint}");
+    refuses(
+        &["create", "-"],
+        &documents(&[application("fourth"), first.clone()]),
+        FAILED,
+        &["\"first\" already exists"],
+    );
     let twice = documents(&[application("fourth"), nightly(), application("fourth")]);
-    let (code, complaint) = fails(&["create", "-"], &twice);
-    assert_eq!(code, FAILED);
-    assert!(complaint.contains("SparkApplication fourth stands there twice"), "{complaint}");
+    refuses(&["create", "-"], &twice, FAILED, &["SparkApplication fourth stands there twice"]);
     assert!(namespace.get::<SparkApplication>("fourth").await.is_none());
 
-    let (code, complaint) = fails(&["create", "-"], &first.to_string());
-    assert_eq!(code, FAILED);
-    assert!(complaint.contains("\"first\" already exists"), "{complaint}");
+    refuses(&["create", "-"], &first.to_string(), FAILED, &["\"first\" already exists"]);
     let before = namespace.application("first").await["metadata"]["uid"].take();
     // Only the API server detects this error, and `sparkctl` asks the API server before it deletes anything.
     let mut odd = first.clone();
     odd["metadata"]["annotations"] = json!({"not a key": "x"});
-    let (code, complaint) = fails(&["create", "--delete", "-"], &odd.to_string());
-    assert_eq!(code, FAILED);
-    assert!(complaint.contains("metadata.annotations"), "{complaint}");
+    refuses(&["create", "--delete", "-"], &odd.to_string(), FAILED, &["metadata.annotations"]);
     assert_eq!(namespace.application("first").await["metadata"]["uid"], before);
     does(&["create", "--delete", "-"], &first.to_string());
     assert_ne!(namespace.application("first").await["metadata"]["uid"], before);
@@ -170,9 +151,7 @@ async fn what_can_be_done_is_done_whatever_fails_beside_it() {
     assert!(namespace.list::<SparkApplication>().await.is_empty());
     let mut misspelt = application("a");
     misspelt["spec"]["driver"]["memroy"] = json!("4g");
-    let (code, complaint) = fails(&["create", "-"], &misspelt.to_string());
-    assert_eq!(code, FAILED);
-    assert!(complaint.contains("unknown field \"spec.driver.memroy\""), "{complaint}");
+    refuses(&["create", "-"], &misspelt.to_string(), FAILED, &["unknown field \"spec.driver.memroy\""]);
 }
 
 #[tokio::test]
@@ -224,8 +203,7 @@ async fn create_makes_an_application_from_a_schedule_that_the_schedule_does_not_
     assert_eq!(made["metadata"]["ownerReferences"][0]["controller"], Value::Null);
     assert_eq!(made["metadata"]["labels"], Value::Null);
     assert_eq!(made["spec"]["mainClass"], application("x")["spec"]["mainClass"]);
-    let (code, complaint) = fails(&["create", "x", "--from", "none"], "");
-    assert_eq!(code, NOT_FOUND, "{complaint}");
+    refuses(&["create", "x", "--from", "none"], "", NOT_FOUND, &[]);
     namespace.clear::<ScheduledSparkApplication>().await;
 }
 
@@ -329,21 +307,15 @@ async fn status_and_event_tell_what_has_happened() {
     assert_eq!(does(&["event", "pi"], ""), "No events.\n");
     let status = json!({
         "applicationState": {"state": "FAILED", "errorMessage": "driver container failed with ExitCode: 1"},
-        "driverInfo": {"podName": "pi-driver"},
-        "executorState": {"e-1": "COMPLETED", "e-2": "FAILED"},
+        "driverInfo": {"podName": "pi-driver"}, "executorState": {"e-1": "COMPLETED", "e-2": "FAILED"},
         "runs": [{"ordinal": 1, "cause": "Created", "state": "FAILED", "reason": "Error", "exitCode": 1}],
     });
     namespace.patch_status::<SparkApplication>("pi", &status).await;
     let pi = namespace.application("pi").await;
     let event = json!({
-        "metadata": {"name": "pi.1", "namespace": "verbs"},
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "action": "Follow",
-        "reason": "SparkApplicationFailed",
-        "note": "it has failed",
-        "type": "Warning",
-        "reportingController": "test",
-        "reportingInstance": "test",
+        "metadata": {"name": "pi.1", "namespace": "verbs"}, "eventTime": "2026-01-01T00:00:00.000000Z",
+        "action": "Follow", "reason": "SparkApplicationFailed", "note": "it has failed", "type": "Warning",
+        "reportingController": "test", "reportingInstance": "test",
         "regarding": {
             "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
             "name": "pi", "namespace": "verbs", "uid": pi["metadata"]["uid"],
@@ -430,13 +402,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     calls::delete("/api/v1/namespaces/verbs/serviceaccounts/nobody");
     kubectl(&["-n", "verbs", "create", "role", "reader", "--verb=get", "--resource=sparkapplications"]);
     kubectl(&[
-        "-n",
-        "verbs",
-        "create",
-        "rolebinding",
-        "reader",
-        "--role=reader",
-        "--serviceaccount=verbs:reader",
+        "-n", "verbs", "create", "rolebinding", "reader", "--role=reader", "--serviceaccount=verbs:reader",
     ]);
     let reader = variant("reader", &|config| user(config, json!({"token": token_of_reader})));
     let gone = variant("gone", &|config| user(config, json!({"token": token})));
@@ -553,8 +519,7 @@ async fn what_may_have_made_something_is_not_sent_again() {
 
 fn nightly() -> Value {
     json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "ScheduledSparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
         "metadata": {"name": "nightly", "namespace": "verbs"},
         "spec": {"schedule": "@yearly", "template": application("x")["spec"]},
     })
@@ -573,6 +538,12 @@ fn fails(arguments: &[&str], input: &str) -> (i32, String) {
     let output = sparkctl(arguments, input);
     assert!(!output.status.success(), "sparkctl {} succeeded", arguments.join(" "));
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// Runs `sparkctl`, which must fail with this exit code, and with each of `words` on standard error.
+fn refuses(arguments: &[&str], input: &str, expected: i32, words: &[&str]) {
+    let (code, said) = fails(arguments, input);
+    assert!(code == expected && words.iter().all(|word| said.contains(word)), "{arguments:?}: {code} {said}");
 }
 
 fn sparkctl(arguments: &[&str], input: &str) -> Output {

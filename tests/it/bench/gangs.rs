@@ -3,12 +3,8 @@
 
 use super::Results;
 use crate::{
-    apiserver::kubectl::kubectl,
+    apiserver::prelude::*,
     soak::gangs::{GANGS, apply, completed, with_room},
-};
-use std::{
-    thread,
-    time::{Duration, Instant},
 };
 
 const APPLICATIONS: usize = 3 * GANGS;

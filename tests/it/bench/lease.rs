@@ -4,14 +4,8 @@ use super::{
     Results,
     webhook::{connector, hostile_load},
 };
-use crate::apiserver::{
-    namespace::Namespace,
-    operator::{NAMESPACE, Operator, WEBHOOK, WEBHOOK_PORT},
-};
+use crate::apiserver::{operator::WEBHOOK_PORT, prelude::*};
 use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, coordination::v1::Lease};
-use kube::{Api, Client};
-use std::time::{Duration, Instant};
-use tokio::time::sleep;
 
 /// How long renewals of the lease are watched: the time of ten renewals.
 const MEASURED: Duration = Duration::from_secs(20);

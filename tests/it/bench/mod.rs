@@ -17,9 +17,8 @@ mod submission;
 /// How many reviews the webhook answers per second.
 mod webhook;
 
+use crate::prelude::*;
 use procfs::process::{Process, Stat};
-use serde_json::{Value, json};
-use std::{collections::BTreeMap, fs, time::Duration};
 
 fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3

@@ -1,8 +1,7 @@
 //! Measures how late applications are created when thousands of schedules are due at once.
 
 use super::Results;
-use crate::apiserver::schedules::crowd;
-use serde_json::json;
+use crate::{apiserver::schedules::crowd, prelude::*};
 
 #[tokio::test]
 #[ignore = "takes minutes: make bench"]

@@ -1,14 +1,7 @@
 //! Measures how long an operator takes until it is ready, in an empty cluster and in a full one.
 
 use super::{Results, milliseconds};
-use crate::apiserver::{
-    fleet,
-    namespace::Namespace,
-    operator::{HEALTH, Operator},
-};
-use api::SparkApplication;
-use std::time::{Duration, Instant};
-use tokio::time::sleep;
+use crate::apiserver::{fleet, operator::HEALTH, prelude::*};
 
 #[tokio::test]
 #[ignore = "measures: make bench"]

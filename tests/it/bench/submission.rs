@@ -6,35 +6,15 @@
 
 use super::{Results, Usage, milliseconds};
 use crate::apiserver::{
-    applications::{application, owned_by},
-    gangs::{self, Definitions, VOLCANO_RBAC},
-    namespace::{Granted, Namespace, Ours},
-    operator::{METRICS, Operator, spark_home},
-    submission_node::SubmissionNode,
+    gangs::{self, VOLCANO_RBAC, group_definitions},
+    operator::METRICS,
+    prelude::*,
 };
-use api::SparkApplication;
-use futures::{StreamExt, stream};
-use jiff::Timestamp;
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Pod, Service},
-    events::v1::Event,
-};
-use kube::{
-    ResourceExt,
-    api::DynamicObject,
-    runtime::watcher::{self, Event as Change, watcher},
-};
-use plan::{By, Policy, submission_plan::choose};
-use serde_json::{Value, json};
-use spark_client::Objects;
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
-use submission::{Settings, SubmissionEnvironment, objects, run::Run};
-use tokio::{task::JoinHandle, time::sleep};
-use validation::validate;
+use k8s_openapi::api::events::v1::Event;
+use kube::runtime::watcher::{self, Event as Change, watcher};
+use plan::{By, submission_plan::choose};
+use submission::{Settings, objects};
+use tokio::task::JoinHandle;
 
 /// The number of requests that the creator of the applications has under way at once.
 const AT_ONCE: usize = 32;
@@ -162,15 +142,10 @@ async fn event(namespace: &Namespace, application: &Value, reason: &str) {
     let name = application["metadata"]["name"].as_str().unwrap();
     let owner = &owned_by(application)[0];
     let event = json!({
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
+        "apiVersion": "events.k8s.io/v1", "kind": "Event",
         "metadata": {"name": format!("{name}.{}", reason.to_lowercase())},
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "type": "Normal",
-        "reason": reason,
-        "action": "Submit",
-        "note": format!("SparkApplication {name} was submitted"),
-        "reportingController": "bench",
+        "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal", "reason": reason, "action": "Submit",
+        "note": format!("SparkApplication {name} was submitted"), "reportingController": "bench",
         "reportingInstance": "bench",
         "regarding": {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": name, "uid": owner["uid"], "namespace": namespace.name},
     });
@@ -184,7 +159,7 @@ async fn by_operator(results: &mut Results, submitter: &'static str, count: usiz
         _ => None,
     };
     let in_groups = submitter == IN_GROUPS;
-    let _gangs = in_groups.then(|| (Granted::begin(VOLCANO_RBAC), Definitions::begin()));
+    let _gangs = in_groups.then(|| (granted(VOLCANO_RBAC), group_definitions()));
     let by = if in_groups { "native" } else { submitter };
     let setup = Operator::with(&namespace)
         .env("SPARK_OPERATOR_SUBMITTER", &by.replace('_', "-"))

@@ -7,30 +7,21 @@
 use super::{Results, Usage, milliseconds};
 use crate::{
     fuzzed,
+    prelude::*,
     webhook::{Client, review, spark_pod},
 };
-use axum::{Json, Router, body::Bytes, routing::post};
+use axum::routing::post;
 
 use certificates::{Certificates, ServingCertificate};
-use hyper::{Request, StatusCode, header};
+use hyper::{Request, header};
 use prometheus_client::registry::Registry;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
-use serde_json::{Map, Value, json};
 use spark_operator::process;
-use std::{
-    collections::BTreeMap,
-    env,
-    io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
-    sync::Arc,
-    time::{Duration, Instant},
-};
-use tokio::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
 use tokio_rustls::TlsConnector;
-use tokio_util::sync::CancellationToken;
 use webhook::{Closing, Limits, Tls, router, serve_routes};
 
 const CONNECTIONS: usize = 8;
@@ -133,43 +124,7 @@ fn levels() -> Value {
 
 /// Returns an application of a user's, with what most of them state.
 fn typical_spec() -> Value {
-    let pod = json!({
-        "cores": 2, "coreLimit": "2", "memory": "4g", "memoryOverhead": "1g", "serviceAccount": "spark",
-        "labels": {"team": "etl", "version": "4.0.1"},
-        "env": [{"name": "REGION", "value": "eu-1"}, {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "a"}}}],
-        "nodeSelector": {"pool": "spark"},
-        "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
-        "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}, {"name": "spark-local-dir-1", "mountPath": "/tmp/spark"}],
-        "securityContext": {"runAsUser": 185, "allowPrivilegeEscalation": false},
-    });
-    let conf = [
-        ("spark.eventLog.enabled", "true"),
-        ("spark.eventLog.dir", "s3a://logs/spark"),
-        ("spark.sql.shuffle.partitions", "200"),
-        ("spark.sql.adaptive.enabled", "true"),
-        ("spark.serializer", "org.apache.spark.serializer.KryoSerializer"),
-        ("spark.driver.maxResultSize", "2g"),
-        ("spark.network.timeout", "300s"),
-        (
-            "spark.hadoop.fs.s3a.aws.credentials.provider",
-            "com.amazonaws.auth.WebIdentityTokenCredentialsProvider",
-        ),
-        ("spark.kubernetes.allocation.batch.size", "10"),
-    ];
-    json!({
-        "image": "registry.example.com/spark:4.0.1",
-        "imagePullSecrets": ["registry"],
-        "mainClass": "com.example.Etl",
-        "mainApplicationFile": "local:///opt/app/etl.jar",
-        "arguments": ["--date", "2026-01-01", "--input", "s3a://data/in"],
-        "sparkConf": conf.into_iter().collect::<BTreeMap<_, _>>(),
-        "deps": {"packages": ["org.apache.hadoop:hadoop-aws:3.4.1"]},
-        "volumes": [{"name": "scratch", "emptyDir": {}}, {"name": "spark-local-dir-1", "emptyDir": {"sizeLimit": "50Gi"}}],
-        "restartPolicy": {"type": "OnFailure", "onFailureRetries": 3, "onFailureRetryInterval": 10},
-        "dynamicAllocation": {"enabled": true, "minExecutors": 1, "maxExecutors": 20},
-        "driver": pod,
-        "executor": pod,
-    })
+    yaml(&data("bench/application-spec.yaml"))
 }
 
 /// Returns the review of an application that has `spec` and what is required.
@@ -179,10 +134,8 @@ fn application_review(spec: &Value) -> Bytes {
     });
     json_patch::merge(&mut whole, spec);
     let mut review = review(&json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "SparkApplication",
-        "metadata": {"name": "etl", "namespace": "default"},
-        "spec": whole,
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+        "metadata": {"name": "etl", "namespace": "default"}, "spec": whole,
     }));
     review["request"]["kind"] =
         json!({"group": "sparkoperator.k8s.io", "version": "v1beta2", "kind": "SparkApplication"});
@@ -222,8 +175,7 @@ fn typical_review() -> Bytes {
         "volume-mounts": r#"[{"name": "scratch", "mountPath": "/scratch"}]"#,
         "node-selector": r#"{"pool": "spark"}"#,
         "tolerations": r#"[{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]"#,
-        "memory-limit": "2Gi",
-        "security-context": r#"{"runAsUser": 185, "allowPrivilegeEscalation": false}"#,
+        "memory-limit": "2Gi", "security-context": r#"{"runAsUser": 185, "allowPrivilegeEscalation": false}"#,
     }));
     Bytes::from(review(&pod).to_string())
 }
@@ -269,7 +221,7 @@ async fn load(
 
 /// A server process, which ends when this value is dropped.
 struct Server {
-    process: Child,
+    process: EndedOnDrop,
     port: u16,
     ca: String,
 }
@@ -287,7 +239,7 @@ impl Server {
         let said = lines.map(Result::unwrap).find(|line| line.starts_with("serves ")).unwrap();
         let mut words = said.splitn(3, ' ').skip(1);
         let port = words.next().unwrap().parse().unwrap();
-        Self { process, port, ca: words.next().unwrap().replace('|', "\n") }
+        Self { process: EndedOnDrop(process), port, ca: words.next().unwrap().replace('|', "\n") }
     }
 
     fn connector(&self) -> TlsConnector {
@@ -295,14 +247,7 @@ impl Server {
     }
 
     fn usage(&self) -> Usage {
-        Usage::of(self.process.id())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        Usage::of(self.process.0.id())
     }
 }
 

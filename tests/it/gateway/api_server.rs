@@ -1,18 +1,10 @@
 //! An API server that has SparkConnects, tells a watch of their changes, and takes reports of connections.
 
+use crate::prelude::*;
 use axum::http::{Method, Request, Response};
-use kube::{Client, client::Body};
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
+use kube::client::Body;
+use std::convert::Infallible;
+use tokio::{sync::watch, time::Instant};
 
 /// The name of the SparkConnect, the value of the annotation, and when it was written.
 pub(crate) type Report = (String, String, Instant);
@@ -39,11 +31,9 @@ struct Stored {
 /// Returns a SparkConnect.
 pub(crate) fn object(name: &str, created: &str, status: &Value) -> Value {
     json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1",
-        "kind": "SparkConnect",
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
         "metadata": {"name": name, "namespace": "team", "uid": name, "creationTimestamp": created},
-        "spec": {"sparkVersion": "4.0.1"},
-        "status": status,
+        "spec": {"sparkVersion": "4.0.1"}, "status": status,
     })
 }
 

@@ -4,14 +4,12 @@
 mod api_server;
 mod rig;
 
+use crate::prelude::*;
 use api_server::object;
 use connect_gateway::{Limit, Settings};
 use rig::{EARLY, Rig, eventually, settings};
-use serde_json::json;
-use std::time::Duration;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
     time::Instant,
 };
 

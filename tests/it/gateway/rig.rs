@@ -1,21 +1,13 @@
 //! A gateway with an API server and a server of Spark's place, on loopback.
 
 use super::api_server::{ApiServer, Report};
+use crate::prelude::*;
 use connect_gateway::{GatewayMetrics, Limit, Settings, Setup, run};
 use prometheus_client::{encoding::text::encode, registry::Registry};
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
 use tokio::{
     io::{self, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
     task::JoinHandle,
-    time::{sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
 use watches::Watches;
 
 /// When most SparkConnects were created.

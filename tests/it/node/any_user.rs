@@ -2,9 +2,7 @@
 //! OpenShift assigns one to each namespace.
 
 use super::{Installed, application, apply, followed, install_alone, is_installed_again, pod};
-use crate::{apiserver::kubectl::kubectl, golden::yaml};
-use serde_json::{Value, json};
-use std::path::Path;
+use crate::apiserver::prelude::*;
 
 /// A user id from a range as OpenShift assigns it: 10,000 ids to each namespace. The group is root's.
 const USER: u32 = 1_000_710_000;

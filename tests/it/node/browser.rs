@@ -1,15 +1,11 @@
 //! Drives a headless Chromium by its DevTools protocol over a pair of pipes, so that tests see what a user sees.
 
-use super::{EndedOnDrop, kept};
-use k8s_openapi::ByteString;
-use serde_json::{Value, json};
+use super::kept;
+use crate::prelude::*;
 use std::{
-    fs,
     io::{BufRead, BufReader, Write},
-    process::{ChildStdin, Command, Stdio},
+    process::ChildStdin,
     sync::mpsc::{Receiver, channel},
-    thread,
-    time::{Duration, Instant},
 };
 
 /// The longest wait for an answer of the browser; a longer wait is a failure.
@@ -35,9 +31,7 @@ impl Browser {
             .args(["-c", "exec chromium \"$@\" 3<&0 4>&1 >&2", "sh"])
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args([
-                "--no-proxy-server",
-                "--ignore-certificate-errors",
-                "--window-size=1280,1000",
+                "--no-proxy-server", "--ignore-certificate-errors", "--window-size=1280,1000",
                 "--hide-scrollbars",
             ])
             .arg(format!("--host-resolver-rules=MAP *.example.com {address}"))

@@ -3,17 +3,9 @@
 
 use super::{application, delete, followed, install, log, make_job, pod};
 use crate::{
-    apiserver::{
-        kubectl::{kubectl, kubectl_with},
-        submission_node::expanded,
-    },
+    apiserver::{prelude::*, submission_node::expanded},
     characters::{LARGEST, fill, hard_to_carry},
-    golden::{data, yaml},
 };
-use api::{Role, SparkApplication};
-use k8s_openapi::ByteString;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use submission::digest::sha256_hex;
 
 #[test]

@@ -4,15 +4,10 @@
 use super::{
     Installed, application, followed, handover::does, install_alone, log, native::python_job, state_is, until,
 };
-use crate::{
-    apiserver::{
-        helm::{CHART, STAND_IN, helm},
-        kubectl::{kubectl, kubectl_with, try_kubectl_with},
-    },
-    golden::yaml,
+use crate::apiserver::{
+    helm::{CHART, STAND_IN, helm},
+    prelude::*,
 };
-use serde_json::{Value, json};
-use std::path::Path;
 
 /// The image that the node has.
 const IMAGE: [&str; 2] =
@@ -124,60 +119,16 @@ fn kubeflows_definitions() {
 
 /// Creates an application with the status and the driver that Kubeflow's operator leaves; returns the driver's pod.
 fn running_under_kubeflow(name: &str) -> Value {
-    let id = "3f1c2f0e-0000-4000-8000-000000000001";
     let job = python_job(name, "native-job", "tests/data/node/native/job.py");
     kubectl_with(&job, &["create", "-f", "-"]);
-    let job = application(name);
-    let driver = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": format!("{name}-driver"),
-            "namespace": "default",
-            "labels": {
-                "spark-role": "driver",
-                "sparkoperator.k8s.io/app-name": name,
-                "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-                "sparkoperator.k8s.io/submission-id": id,
-            },
-            "ownerReferences": [{
-                "apiVersion": "sparkoperator.k8s.io/v1beta2",
-                "kind": "SparkApplication",
-                "name": name,
-                "uid": job["metadata"]["uid"],
-                "controller": true,
-            }],
-        },
-        "spec": {
-            "terminationGracePeriodSeconds": 1,
-            "containers": [{
-                "name": "spark-kubernetes-driver",
-                "image": "docker.io/library/busybox:stable",
-                "imagePullPolicy": "IfNotPresent",
-                "command": ["sleep", "infinity"],
-            }],
-        },
-    });
-    kubectl_with(&driver, &["create", "-f", "-"]);
+    let uid = application(name)["metadata"]["uid"].take();
+    let text = fs::read_to_string(data("node/chart/running-under-kubeflow.yaml")).unwrap();
+    let text = text.replace("{name}", name).replace("{uid}", uid.as_str().unwrap());
+    let made: Value = serde_saphyr::from_str(&text).unwrap();
+    kubectl_with(&made["driver"], &["create", "-f", "-"]);
     let pod = format!("pod/{name}-driver");
     kubectl(&["wait", &pod, "--for=condition=Ready", "--timeout=120s"]);
-    let status = json!({"status": {
-        "applicationState": {"state": "RUNNING"},
-        "driverInfo": {"podName": format!("{name}-driver")},
-        "executionAttempts": 1,
-        "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z",
-        "sparkApplicationId": "spark-0123456789abcdef",
-        "submissionAttempts": 1,
-        "submissionID": id,
-    }});
-    kubectl(&[
-        "patch",
-        "sparkapp",
-        name,
-        "--subresource=status",
-        "--type=merge",
-        "--patch",
-        &status.to_string(),
-    ]);
+    let status = json!({"status": made["status"]}).to_string();
+    kubectl(&["patch", "sparkapp", name, "--subresource=status", "--type=merge", "--patch", &status]);
     serde_json::from_str(&kubectl(&["get", &pod, "--output=json"])).unwrap()
 }

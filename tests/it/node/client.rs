@@ -1,8 +1,7 @@
 //! Proves that the client library's example submits an application, and sees its end.
 
 use super::{delete, install, log};
-use crate::program::{run, sparkctl_program};
-use std::path::Path;
+use crate::{prelude::*, program::run};
 
 #[test]
 #[ignore = "needs a node: make test"]

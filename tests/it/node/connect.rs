@@ -3,20 +3,12 @@
 
 use super::{
     Installed, install, install_alone, is_rolled_out,
+    lifecycle::cordoned,
     native::{image, spark_version},
     sparkctl::{ended, sparkctl, spawn},
     until,
 };
-use crate::{
-    apiserver::{
-        calls,
-        kubectl::{kubectl, kubectl_with},
-    },
-    golden::yaml,
-};
-use api::names::label;
-use serde_json::{Value, json};
-use std::{env, path::Path, process::Command};
+use crate::apiserver::prelude::*;
 
 const CONNECT: &str = "/apis/sparkoperator.k8s.io/v1alpha1/namespaces/default/sparkconnects/notebook";
 const SERVICE: &str = "/api/v1/namespaces/default/services/notebook-server";
@@ -94,7 +86,7 @@ pub(crate) fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_d
     assert_ne!(server(), kubeflows);
 
     edits(&json!({"sleepAfterIdleSeconds": 3600}));
-    let drained = Drained::begin();
+    let drained = drained();
     until("the next server has no room", || waits_for("Unschedulable"));
     assert_eq!(
         (&status()["restarts"], &status()["lastFailure"]["reason"]),
@@ -150,34 +142,18 @@ pub(crate) fn runs_with(flags: &[&str]) {
     let place = "/spec/template/spec/containers/0/args";
     let patch = json!([{"op": "replace", "path": place, "value": flags}]).to_string();
     kubectl(&[
-        "-n",
-        "spark-operator",
-        "patch",
-        "deployment/spark-operator",
-        "--type=json",
-        "--patch",
-        &patch,
+        "-n", "spark-operator", "patch", "deployment/spark-operator", "--type=json", "--patch", &patch,
     ]);
     is_rolled_out();
 }
 
-/// A node from which the server and its executors are evicted, and to which nothing comes until this value is dropped.
-struct Drained(String);
-
-impl Drained {
-    fn begin() -> Self {
-        let node = kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"]);
-        let selector = "--pod-selector=sparkoperator.k8s.io/connect-name=notebook";
-        let drained = Self(node);
-        kubectl(&["drain", &drained.0, selector, "--delete-emptydir-data", "--timeout=120s"]);
-        drained
-    }
-}
-
-impl Drop for Drained {
-    fn drop(&mut self) {
-        kubectl(&["uncordon", &self.0]);
-    }
+/// Evicts the server and its executors from their node, to which nothing comes until the returned value is dropped.
+fn drained() -> Finally {
+    let node = kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"]);
+    let selector = "--pod-selector=sparkoperator.k8s.io/connect-name=notebook";
+    let cordoned = cordoned(&node);
+    kubectl(&["drain", &node, selector, "--delete-emptydir-data", "--timeout=120s"]);
+    cordoned
 }
 
 /// Returns the example with one executor and with the Spark that the node has.
@@ -191,102 +167,27 @@ pub(crate) fn notebook() -> Value {
 }
 
 /// Returns the ConfigMap, the Service and the server's pod that Kubeflow's operator makes of `connect`, which is [`notebook`].
-/// Its command is what `start-connect-server.sh` runs: the image does not have that script.
 fn kubeflows(connect: &Value) -> [Value; 3] {
     let spec = &connect["spec"];
-    let text = |value: &Value| value.as_str().expect("the example has it").to_owned();
-    let owner = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "name": "notebook",
-        "uid": connect["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
-    });
-    let object = |kind: &str, name: &str, labels: &Value| {
-        let metadata =
-            json!({"name": name, "namespace": "default", "labels": labels, "ownerReferences": [owner]});
-        json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})
-    };
-    let created = json!({label::CREATED_BY: "true", label::CONNECT_NAME: "notebook"});
-    let launched = json!({
-        label::LAUNCHED_BY: "true", label::CONNECT_NAME: "notebook", label::SPARK_ROLE: "connect-server",
-        label::SPARK_VERSION: spec["sparkVersion"],
-    });
-
-    let mut config_map = object("ConfigMap", "notebook-conf", &created);
+    let mut text = fs::read_to_string(data("node/connect/kubeflows.yaml")).unwrap();
+    for (place, value) in [
+        ("{uid}", &connect["metadata"]["uid"]),
+        ("{version}", &spec["sparkVersion"]),
+        ("{image}", &spec["image"]),
+        ("{account}", &spec["server"]["serviceAccount"]),
+        ("{server memory}", &spec["server"]["memory"]),
+        ("{executor memory}", &spec["executor"]["memory"]),
+    ] {
+        text = text.replace(place, value.as_str().expect("the example has it"));
+    }
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let [mut config_map, service, mut pod]: [Value; 3] = objects.try_into().unwrap();
     config_map["data"] = json!({"executor-pod-template.yaml": spec["executor"]["template"].to_string()});
-    let mut service = object("Service", "notebook-server", &created);
-    let ports = [
-        ("driver-rpc", 7078, "tcp"),
-        ("blockmanager", 7079, "tcp"),
-        ("web-ui", 4040, "http"),
-        ("spark-connect-server", 15002, "grpc"),
-    ];
-    let ports: Value = ports
-        .iter()
-        .map(|(name, port, protocol)| json!({"name": name, "port": port, "targetPort": port, "appProtocol": protocol}))
-        .collect();
-    service["spec"] = json!({"selector": launched, "ports": ports});
-
-    let mut command =
-        "/opt/spark/bin/spark-submit --class org.apache.spark.sql.connect.service.SparkConnectServer \
-                       --master k8s://https://${KUBERNETES_SERVICE_HOST}:${KUBERNETES_SERVICE_PORT}"
-            .to_owned();
-    let of_executors = "spark.kubernetes.executor.label.sparkoperator.k8s.io";
-    for (key, value) in [
-        ("spark.kubernetes.namespace", "default"),
-        ("spark.kubernetes.container.image", &*text(&spec["image"])),
-        ("spark.kubernetes.executor.container.image", &*text(&spec["image"])),
-        ("spark.kubernetes.executor.request.cores", "200m"),
-        ("spark.driver.cores", "1"),
-        ("spark.driver.memory", &*text(&spec["server"]["memory"])),
-        ("spark.driver.bindAddress", "0.0.0.0"),
-        ("spark.driver.host", "${POD_IP}"),
-        ("spark.driver.port", "7078"),
-        ("spark.driver.blockManager.port", "7079"),
-        ("spark.kubernetes.driver.pod.name", "notebook-server"),
-        (&*format!("{of_executors}/launched-by-spark-operator"), "true"),
-        (&*format!("{of_executors}/connect-name"), "notebook"),
-        ("spark.executor.instances", "1"),
-        ("spark.executor.cores", "1"),
-        ("spark.executor.memory", &*text(&spec["executor"]["memory"])),
-        ("spark.kubernetes.executor.podNamePrefix", "notebook"),
-        ("spark.kubernetes.executor.podTemplateFile", "/tmp/spark/executor-pod-template.yaml"),
-        ("spark.kubernetes.executor.podTemplateContainerName", "spark-kubernetes-executor"),
-    ] {
-        command += &format!(" --conf {key}={value}");
-    }
-    let mut pod = object("Pod", "notebook-server", &launched);
-    pod["spec"] = spec["server"]["template"]["spec"].clone();
-    pod["spec"]["serviceAccountName"] = spec["server"]["serviceAccount"].clone();
-    let item = json!({"key": "executor-pod-template.yaml", "path": "executor-pod-template.yaml"});
-    pod["spec"]["volumes"] =
-        json!([{"name": "spark-conf", "configMap": {"name": "notebook-conf", "items": [item]}}]);
-    let container = &mut pod["spec"]["containers"][0];
-    let tcp = json!({"port": 15002});
-    for (field, value) in [
-        ("image", spec["image"].clone()),
-        ("command", json!(["bash", "-c", command])),
-        ("startupProbe", json!({"tcpSocket": tcp, "initialDelaySeconds": 5, "failureThreshold": 30})),
-        ("readinessProbe", json!({"tcpSocket": tcp})),
-        (
-            "env",
-            json!([
-                {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-                {"name": "SPARK_NO_DAEMONIZE", "value": "true"},
-            ]),
-        ),
-        (
-            "volumeMounts",
-            json!([{
-                "name": "spark-conf", "mountPath": "/tmp/spark/executor-pod-template.yaml",
-                "subPath": "executor-pod-template.yaml", "readOnly": true,
-            }]),
-        ),
-        (
-            "lifecycle",
-            json!({"preStop": {"exec": {"command": ["bash", "-c", "${SPARK_HOME}/sbin/stop-connect-server.sh"]}}}),
-        ),
-    ] {
-        container[field] = value;
-    }
+    let mut made = spec["server"]["template"]["spec"].clone();
+    json_patch::merge(&mut made["containers"][0], &pod["spec"]["containers"][0]);
+    pod["spec"]["containers"] = made["containers"].take();
+    json_patch::merge(&mut made, &pod["spec"]);
+    pod["spec"] = made;
     [config_map, service, pod]
 }
 

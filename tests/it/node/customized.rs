@@ -1,10 +1,8 @@
 //! Proves that the processes in a pod see every change that the webhook can make to the pod, with all changes at once.
 
 use super::{application, delete, install, make_job, pod, printed, states_of};
-use crate::apiserver::kubectl::kubectl;
-use api::names::annotation;
+use crate::apiserver::prelude::*;
 use pod_customization::STEPS;
-use serde_json::{Value, json};
 
 /// The folder with the application, the objects that it mounts, and its program.
 const FOLDER: &str = "tests/data/node/customized";
@@ -52,57 +50,11 @@ fn offer_gpus() {
 
 /// Returns the values that `look_around.py` must find in this pod of `role`.
 fn seen_by(role: &str, pod: &Value) -> Value {
-    json!({
-        "files": {
-            "hadoop": "<configuration>\n  <property><name>customized.greeting</name>\
-                       <value>hello from Hadoop's configuration</value></property>\n</configuration>",
-            "spark": "rootLogger.level = warn",
-            "config map": "level = 11",
-            "secret": "not-a-real-password",
-            "part of a secret": "somebody",
-            "downward": role,
-            // The init container runs as the pod's user, and the hook as the user of Spark's container.
-            "init container": "prepared by uid 1000",
-            "post start": "hooked as uid 185",
-        },
-        "env": {
-            "LITERAL": "it's \"quoted\"",
-            "REFERRING": "<it's \"quoted\">",
-            "ESCAPED": "$(LITERAL) $(NOT_SET) ${LITERAL}",
-            "POD_NAME": pod["metadata"]["name"],
-            "FROM_SECRET": "not-a-real-password",
-            "MEMORY_LIMIT": "1200",
-            "SPARK_USER": "analyst",
-            "MAP_COLOUR": "blue",
-            "SECRET_SHAPE": "round",
-            "HADOOP_CONF_DIR": "/etc/hadoop/conf",
-            "SPARK_CONF_DIR": "/etc/spark/conf",
-        },
-        "folders": {"shared": "writable", "read-only mount": "EROFS", "tmp": "writable", "root": "EROFS"},
-        "addresses": {
-            "gateway.customized.test": "198.18.255.1",
-            "store.customized.test": "198.18.255.1",
-        },
-        // The cluster's DNS is used, also on the node's network.
-        "finds services": true,
-        "own address": pod["status"]["podIP"],
-        "resolver": {
-            "search": ["cluster.local", "customized.test", "default.svc.cluster.local", "svc.cluster.local"],
-            "options": ["edns0", "ndots:3"],
-        },
-        "uid": 185,
-        "gid": 1234,
-        "groups": [1234, 2345, 3456],
-        "group of shared": 2345,
-        "capabilities": "0000000000000000",
-        "no new privileges": "1",
-        // Mode 2 means that a seccomp filter is active.
-        "seccomp": "2",
-        "sidecar": {"uid": 1000},
-        // All containers of the pod share a process namespace, in which the first process is the sandbox's.
-        "Spark is the first process": false,
-        "memory limit": (1200 << 20).to_string(),
-    })
+    let mut seen: Value = yaml(&data("node/customized/seen.yaml"));
+    seen["files"]["downward"] = json!(role);
+    seen["env"]["POD_NAME"] = pod["metadata"]["name"].clone();
+    seen["own address"] = pod["status"]["podIP"].clone();
+    seen
 }
 
 /// Asserts that the pod has the annotations of all customization steps, except those that its role cannot use in this

@@ -2,15 +2,10 @@
 //! back, and uninstall this one.
 
 use super::{Installed, application, apply, install_alone, is_installed_again, native::python_job, state_is};
-use crate::{
-    apiserver::{
-        kubectl::{kubectl, kubectl_with},
-        route::{SERVICE, delete_service},
-    },
-    program,
+use crate::apiserver::{
+    prelude::*,
+    route::{SERVICE, delete_service},
 };
-use serde_json::{Value, json};
-use std::{fs, path::Path};
 
 const UPGRADE: &str = "docs/admin/upgrade-from-kubeflow.md";
 const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"];
@@ -23,7 +18,7 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
     for what in ["controller", "webhook"] {
         apply(&deployment(&format!("spark-operator-{what}")));
     }
-    let _service = WebhookService::like_kubeflows();
+    let _service = kubeflows_service();
     let mut job = python_job("handed-over", "native-job", "tests/data/node/native/job.py");
     // What runs is not looked at.
     let asleep = json!({"name": "spark-kubernetes-driver", "command": ["sh", "-c", "sleep infinity", "sh"]});
@@ -82,12 +77,10 @@ fn replicas(deployment: &str) -> String {
 fn deployment(name: &str) -> Value {
     let labels = json!({"app.kubernetes.io/instance": "spark-operator", "app.kubernetes.io/component": name});
     json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
+        "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": "spark-operator"},
         "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
+            "replicas": 1, "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {"containers": [{"name": name, "image": "ghcr.io/kubeflow/spark-operator/controller:2.4.0"}]},
@@ -96,37 +89,23 @@ fn deployment(name: &str) -> Value {
     })
 }
 
-/// The Service of the webhook as Kubeflow's chart creates it. `kubectl apply -k manifests` cannot make ours of it, so it
-/// is deleted when dropped.
-struct WebhookService;
-
-impl WebhookService {
-    /// Creates it in place of the one that exists, as Helm does: without the annotation of `kubectl apply`.
-    fn like_kubeflows() -> Self {
-        delete_service();
-        let labels = json!({
-            "app.kubernetes.io/name": "spark-operator",
-            "app.kubernetes.io/instance": "spark-operator",
-            "app.kubernetes.io/component": "webhook",
-        });
-        let service = json!({
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": SERVICE, "namespace": "spark-operator"},
-            "spec": {
-                "selector": labels,
-                "ports": [{"name": "webhook", "port": 9443, "targetPort": "webhook"}],
-            },
-        });
-        kubectl_with(&service, &["create", "-f", "-"]);
-        Self
-    }
-}
-
-impl Drop for WebhookService {
-    fn drop(&mut self) {
-        delete_service();
-    }
+/// Creates the Service of the webhook as Kubeflow's chart does, in place of the one that exists: without the annotation of
+/// `kubectl apply`. `kubectl apply -k manifests` cannot make ours of it, so it is deleted when the returned value is dropped.
+fn kubeflows_service() -> Finally {
+    delete_service();
+    let labels = json!({
+        "app.kubernetes.io/name": "spark-operator", "app.kubernetes.io/instance": "spark-operator",
+        "app.kubernetes.io/component": "webhook",
+    });
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": SERVICE, "namespace": "spark-operator"},
+        "spec": {
+            "selector": labels, "ports": [{"name": "webhook", "port": 9443, "targetPort": "webhook"}],
+        },
+    });
+    kubectl_with(&service, &["create", "-f", "-"]);
+    Finally::new(delete_service)
 }
 
 /// Returns what `kubectl get` prints of the webhook's Service.

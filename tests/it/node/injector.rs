@@ -2,8 +2,7 @@
 //! annotations by which a pod opts out.
 
 use super::apply;
-use crate::apiserver::{kubectl::kubectl, neighbour::Reviewer};
-use serde_json::{Value, json};
+use crate::apiserver::{neighbour::Reviewer, prelude::*};
 
 /// The webhook, which is stopped and unregistered when this value is dropped.
 pub(super) struct Injector {
@@ -19,15 +18,11 @@ impl Injector {
         let url = format!("https://{}/mutate", reviewer.address);
         let name = format!("injects-into-{namespace}");
         let configuration = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "MutatingWebhookConfiguration",
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
             "metadata": {"name": name},
             "webhooks": [{
-                "name": "sidecar.injector.test",
-                "admissionReviewVersions": ["v1"],
-                "sideEffects": "None",
-                "failurePolicy": "Fail",
-                "clientConfig": {"url": url, "caBundle": reviewer.ca},
+                "name": "sidecar.injector.test", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "failurePolicy": "Fail", "clientConfig": {"url": url, "caBundle": reviewer.ca},
                 "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 "objectSelector": {"matchLabels": {"spark-role": "submission"}},
@@ -52,16 +47,11 @@ impl Drop for Injector {
 /// Adds a container that runs for an hour.
 fn inject(pod: &mut Value) {
     let sidecar = json!({
-        "name": "istio-proxy",
-        "image": "docker.io/library/busybox:stable",
-        "imagePullPolicy": "IfNotPresent",
+        "name": "istio-proxy", "image": "docker.io/library/busybox:stable", "imagePullPolicy": "IfNotPresent",
         "command": ["sleep", "3600"],
         "securityContext": {
-            "allowPrivilegeEscalation": false,
-            "capabilities": {"drop": ["ALL"]},
-            "runAsNonRoot": true,
-            "runAsUser": 65534,
-            "seccompProfile": {"type": "RuntimeDefault"},
+            "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true,
+            "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"},
         },
     });
     pod["spec"]["containers"].as_array_mut().unwrap().push(sidecar);

@@ -4,12 +4,7 @@ use super::{
     application, apply, followed, install, install_alone, left_of, log, message, native::python_job, pod,
     pods, state_is, sums, until, until_told,
 };
-use crate::apiserver::{
-    kubectl::{kubectl, try_kubectl_with},
-    policy::AdmissionPolicy,
-};
-use api::names::annotation;
-use serde_json::{Value, json};
+use crate::apiserver::{policy::AdmissionPolicy, prelude::*};
 
 #[test]
 #[ignore = "needs a node: make test"]
@@ -128,7 +123,7 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
     job["spec"]["restartPolicy"] = json!({"type": "OnFailure", "onFailureRetries": 1});
     runs(&job);
     let node = kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"]);
-    let _cordoned = Cordoned(node.clone());
+    let _cordoned = cordoned(&node);
     let drivers = "--pod-selector=spark-role=driver";
     kubectl(&["drain", &node, drivers, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"]);
     until("the next driver waits for a node", || {
@@ -218,9 +213,7 @@ pub(crate) fn refusing(role: &str, name: &str) -> AdmissionPolicy {
         json!({"validationActions": ["Deny"]}),
     );
     let refused = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": labels},
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
         "spec": {"containers": [{"name": "a", "image": "a"}]},
     });
     until("the policy holds", || {
@@ -249,11 +242,8 @@ fn nothing_is_left(name: &str, cascade: &str) {
     until("nothing is left", || left_of(name).is_empty());
 }
 
-/// A cordoned node, which accepts pods again when this value is dropped.
-struct Cordoned(String);
-
-impl Drop for Cordoned {
-    fn drop(&mut self) {
-        kubectl(&["uncordon", &self.0]);
-    }
+/// Lets a node that is cordoned meanwhile accept pods again when the returned value is dropped.
+pub(super) fn cordoned(node: &str) -> Finally {
+    let node = node.to_owned();
+    Finally::new(move || drop(kubectl(&["uncordon", &node])))
 }

@@ -47,23 +47,10 @@ mod ui;
 mod web_hdfs;
 
 use self::sparkctl::sparkctl;
-use crate::{
-    apiserver::{
-        calls,
-        kubectl::{kubectl, try_kubectl_with},
-    },
-    golden::{data, yaml},
-    program::{run, sparkctl_program},
-};
-use serde_json::{Value, json};
+use crate::apiserver::prelude::*;
 use std::{
-    fs,
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     sync::{Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-    thread,
-    time::{Duration, Instant},
 };
 
 /// A job of these tests takes about 15 s; a job that takes longer than this counts as never ending.
@@ -208,9 +195,7 @@ fn make_job(name: &str, file: &str) {
     let file = Path::new(file);
     let program = fs::read_to_string(file).unwrap();
     let job = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default"},
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
         "data": {file.file_name().unwrap().to_str().unwrap(): program},
     });
     apply(&job);
@@ -282,16 +267,6 @@ fn until_told(regarding: &str, texts: &[&str]) {
 /// Returns a path among the files that tests leave for people to look at.
 pub(crate) fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
-}
-
-/// A child process that is killed when this value is dropped.
-pub(crate) struct EndedOnDrop(pub(crate) Child);
-
-impl Drop for EndedOnDrop {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
 }
 
 // What tests write, and what they look at again and again, goes without `kubectl`, which takes as much of the processor as some

@@ -5,9 +5,7 @@ use super::{
     Installed, application, apply, delete, followed, install, install_alone, log, make_job, pod, printed,
     sparkctl::each_line_of_all_executors_says_whose_it_is, until_told,
 };
-use crate::apiserver::kubectl::kubectl;
-use serde_json::{Value, json};
-use std::env;
+use crate::apiserver::prelude::*;
 
 /// Returns the version of Spark on the node.
 pub(crate) fn spark_version() -> String {
@@ -127,19 +125,13 @@ pub(crate) fn python_job(name: &str, config_map: &str, file: &str) -> Value {
     executor["instances"] = json!(1);
     executor["env"] = json!([{"name": "COLOUR", "value": "green"}]);
     json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2",
-        "kind": "SparkApplication",
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
         "metadata": {"name": name, "namespace": "default"},
         "spec": {
-            "type": "Python",
-            "pythonVersion": "3",
-            "mode": "cluster",
-            "sparkVersion": spark_version(),
-            "image": image(),
-            "imagePullPolicy": "IfNotPresent",
+            "type": "Python", "pythonVersion": "3", "mode": "cluster", "sparkVersion": spark_version(),
+            "image": image(), "imagePullPolicy": "IfNotPresent",
             "mainApplicationFile": "local:///opt/job/job.py",
-            "volumes": [{"name": "job", "configMap": {"name": config_map}}],
-            "driver": driver,
+            "volumes": [{"name": "job", "configMap": {"name": config_map}}], "driver": driver,
             "executor": executor,
         },
     })

@@ -1,13 +1,8 @@
 //! Proves that the page leads a user from a failure to its cause and its cure, and shows the log and the UI of a driver.
 
 use super::{browser::Browser, install_alone, log, native::python_job, sparkctl::spawn, state_is, until};
-use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with},
-    golden::{data, yaml},
-};
-use serde_json::{Value, json};
+use crate::apiserver::prelude::*;
 use std::{
-    env, fs,
     io::{Read, Write},
     net::TcpStream,
 };

@@ -1,28 +1,19 @@
 //! Implements a small Ingress controller: hosts, paths, nginx's rewriting, TLS. The controller reads the Ingresses
 //! once, when it starts.
 
-use crate::{apiserver::kubectl::kubectl, background::Background};
+use crate::apiserver::prelude::*;
 use axum::body::Body;
-use hyper::{Request, Response, StatusCode, Uri, body::Incoming, client::conn::http1, service::service_fn};
+use hyper::{Request, Response, Uri, body::Incoming, client::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use k8s_openapi::{
-    ByteString,
-    api::{
-        core::v1::{Secret, Service},
-        networking::v1::{HTTPIngressPath, Ingress},
-    },
-};
-use kube::{ResourceExt, core::ObjectList};
+use k8s_openapi::api::networking::v1::HTTPIngressPath;
+use kube::core::ObjectList;
 use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 use serde::de::DeserializeOwned;
-use std::{convert::Infallible, fmt::Debug, net::SocketAddr, sync::Arc};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream},
-};
+use std::{convert::Infallible, fmt::Debug};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
 /// nginx's annotation for rewriting a path. The path in the Ingress then ends with [`REST`], whose second group matches

@@ -1,12 +1,7 @@
 //! Proves that a schedule runs a job again and again, and keeps as many runs as its spec allows.
 
 use super::{APPLICATIONS, apply, followed, install, listed, log, until, until_told};
-use crate::{
-    apiserver::kubectl::kubectl,
-    golden::{data, yaml},
-};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use crate::apiserver::prelude::*;
 
 #[test]
 #[ignore = "needs a node: make test"]

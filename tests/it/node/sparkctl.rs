@@ -1,20 +1,10 @@
 //! Proves that `sparkctl` shows the output of drivers and executors.
 
-use super::{EndedOnDrop, apply, delete, install, kept, message, native::python_job, state_is, until_told};
-use crate::{
-    apiserver::proxy::{Line, Proxy},
-    golden::{data, yaml},
-    program::{run, sparkctl_program},
-    tmux::Terminal,
-};
-use serde_json::{Value, json};
+use super::{apply, delete, install, kept, message, native::python_job, state_is, until_told};
+use crate::{apiserver::prelude::*, tmux::Terminal};
 use std::{
-    fs::{self, File},
-    io::{self, BufRead, BufReader, Read},
-    path::Path,
-    process::{Command, Stdio},
-    thread,
-    time::Duration,
+    fs::File,
+    io::{BufRead, BufReader, Read},
 };
 
 /// Follows what all executors of an application print, which has one, until it completes; asserts that each line says whose it

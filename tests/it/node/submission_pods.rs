@@ -5,12 +5,7 @@ use super::{
     application, apply, delete, followed, injector::Injector, install, left_of, message, native::python_job,
     node_address, pods, printed, state_is, tenant::Tenant, until, until_told, web_hdfs::WebHdfs,
 };
-use crate::apiserver::kubectl::kubectl;
-use serde_json::{Value, json};
-use std::{
-    fs, thread,
-    time::{Duration, Instant},
-};
+use crate::apiserver::prelude::*;
 
 pub(super) const JOB: &str = "tests/data/node/submission_pods/job.py";
 

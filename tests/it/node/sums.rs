@@ -2,18 +2,16 @@
 //! last MiB. The applications are those of other tests, which ask for more than usual.
 
 use super::{native::image, pod};
-use k8s_openapi::api::core::v1::Pod;
+use crate::prelude::*;
 use plan::pod_requests::PodRequests;
 use pods::PodClaim;
-use serde_json::{Value, json};
 
 /// Returns a part of a spec in Python: memory beside the heap by settings of Spark and by a factor.
 pub(super) fn by_settings() -> Value {
     json!({
         "sparkConf": {
             // A Python that may have less does not start.
-            "spark.executor.pyspark.memory": "1g",
-            "spark.memory.offHeap.enabled": "true",
+            "spark.executor.pyspark.memory": "1g", "spark.memory.offHeap.enabled": "true",
             "spark.memory.offHeap.size": "100m",
         },
         "memoryOverheadFactor": "0.9",
@@ -24,15 +22,11 @@ pub(super) fn by_settings() -> Value {
 pub(super) fn by_fields() -> Value {
     json!({
         "driver": {
-            "memoryOverhead": "200m",
-            "coreLimit": "900m",
-            "sidecars": [beside("200m", "50Mi")],
+            "memoryOverhead": "200m", "coreLimit": "900m", "sidecars": [beside("200m", "50Mi")],
             "initContainers": [before("900m", "10Mi")],
         },
         "executor": {
-            "memoryOverhead": "311m",
-            "coreRequest": "150m",
-            "sidecars": [beside("10m", "20Mi")],
+            "memoryOverhead": "311m", "coreRequest": "150m", "sidecars": [beside("10m", "20Mi")],
             "initContainers": [before("5m", "2Gi")],
         },
     })

@@ -4,14 +4,7 @@ use super::{
     apply,
     native::{image, spark_version},
 };
-use crate::{
-    apiserver::{
-        kubectl::{kubectl, try_kubectl_with},
-        submission_node::account_objects,
-    },
-    golden::{data, yaml},
-};
-use serde_json::{Value, json};
+use crate::apiserver::{prelude::*, submission_node::account_objects};
 
 /// The namespace, which is deleted with its contents when this value is dropped.
 pub(super) struct Tenant(&'static str);

@@ -5,9 +5,7 @@ use super::{
     apply, delete, install, install_alone, is_rolled_out, native::python_job, node_address, operator_pods,
     pod, pods, submission_pods::JOB, until, web_hdfs::WebHdfs,
 };
-use crate::apiserver::kubectl::{kubectl, kubectl_with};
-use k8s_openapi::ByteString;
-use serde_json::{Value, json};
+use crate::apiserver::prelude::*;
 
 /// The path at which each container has the token of its pod's service account.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -22,8 +20,7 @@ fn code_that_takes_part_in_the_submission_and_files_that_it_sends_are_those_of_t
     let mut job = python_job(name, "submission-job", JOB);
     job["spec"]["sparkConf"] = json!({
         "spark.kubernetes.driver.pod.featureSteps": "org.apache.spark.examples.NotesSubmitter",
-        "spark.kubernetes.kerberos.krb5.path": TOKEN,
-        "spark.files": format!("file://{TOKEN}"),
+        "spark.kubernetes.kerberos.krb5.path": TOKEN, "spark.files": format!("file://{TOKEN}"),
         "spark.kubernetes.file.upload.path": format!("{}/loot", store.url),
     });
     job["spec"]["driver"]["env"] =

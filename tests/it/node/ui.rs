@@ -9,15 +9,9 @@ use super::{
     sparkctl::{ended, sparkctl, spawn},
     state_is, until,
 };
-use crate::{apiserver::kubectl::kubectl, tmux::Terminal};
+use crate::{apiserver::prelude::*, program::answer, tmux::Terminal};
 use certificates::Certificates;
-use serde_json::{Value, json};
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::TcpStream;
 
 /// The beginning of the validity of the Ingress' certificate.
 const BEGINNING: &str = "2026-01-01T00:00:00Z";
@@ -63,8 +57,8 @@ fn the_ui_is_found_through_its_service_and_forwarded_ports_until_the_driver_has_
     let (mut forwards, said) = spawn(&["forward", "led-to", "--local-port", "0"]);
     let port =
         said.strip_prefix("forwarding from ").and_then(|said| said.strip_suffix(" -> 4040")).expect(&said);
-    let page = jobs_page(port);
-    assert!(page.starts_with("HTTP/1.1 200") && page.contains("Completed Jobs"), "{page}");
+    let (code, page) = answer(TcpStream::connect(format!("127.0.0.1:{port}")).unwrap(), "/jobs/").unwrap();
+    assert!(code == 200 && page.contains("Completed Jobs"), "{page}");
     let (_forwards_too, taken) = spawn(&["forward", "led-to", "--local-port", "0", "--remote-port", "4041"]);
     assert!(taken.ends_with(" -> 4041"), "{taken}");
     let occupied = format!("--local-port={port}");
@@ -166,23 +160,12 @@ fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
     }
 }
 
-/// Returns the answer of a local port to a request for the page of jobs.
-fn jobs_page(port: &str) -> String {
-    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-    stream.write_all(b"GET /jobs/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
 /// Creates the Secret `example-com`, which the Ingresses name for TLS.
 fn make_certificate() {
     let made =
         Certificates::generate(&["default.example.com".to_owned()], BEGINNING.parse().unwrap()).unwrap();
     let secret = json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "kubernetes.io/tls",
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
         "metadata": {"name": "example-com", "namespace": "default"},
         "stringData": {"tls.crt": made.certificate, "tls.key": made.key},
     });

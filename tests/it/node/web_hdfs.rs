@@ -2,21 +2,13 @@
 //! jars of Spark itself. It replaces the stores to which `spark-submit` uploads local files
 //! (`spark.kubernetes.file.upload.path`).
 
-use crate::background::Background;
+use crate::prelude::*;
 use axum::{
-    Json, Router,
-    body::Bytes,
     extract::{DefaultBodyLimit, State},
-    http::{HeaderMap, Method, StatusCode, Uri, header},
+    http::{HeaderMap, Uri, header},
     response::{IntoResponse, Response},
     routing::any,
 };
-use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
-use tokio::net::TcpListener;
 
 /// The part of each URL path before the path of the file.
 const PREFIX: &str = "/webhdfs/v1";
@@ -111,18 +103,9 @@ async fn answer(
 
 fn status(content: Option<&Bytes>) -> Value {
     json!({
-        "accessTime": 0,
-        "blockSize": 128 << 20,
-        "childrenNum": 0,
-        "fileId": 1,
-        "group": "store",
-        "length": content.map_or(0, Bytes::len),
-        "modificationTime": 0,
-        "owner": "store",
-        "pathSuffix": "",
-        "permission": "755",
-        "replication": 1,
-        "storagePolicy": 0,
+        "accessTime": 0, "blockSize": 128 << 20, "childrenNum": 0, "fileId": 1, "group": "store",
+        "length": content.map_or(0, Bytes::len), "modificationTime": 0, "owner": "store", "pathSuffix": "",
+        "permission": "755", "replication": 1, "storagePolicy": 0,
         "type": if content.is_some() { "FILE" } else { "DIRECTORY" },
     })
 }

@@ -1,13 +1,7 @@
 //! One recording of a real `spark-submit`: its input, the requests that it sent, and how it ended.
 
-use serde::Deserialize;
-use serde_json::Value;
+use crate::prelude::*;
 use spark_client::Ids;
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
 
 #[derive(Deserialize)]
 pub struct Case {
@@ -145,14 +139,8 @@ impl Case {
             variables.filter(|variable| variable["name"] == "SPARK_LOCAL_DIRS").collect();
         let directory = directories.last().map(|variable| text(&variable["value"])).unwrap_or_default();
         let prefixed = [
-            "-driver",
-            "-policy",
-            "-kubernetes-credentials",
-            "-hadoop-config",
-            "-krb5-file",
-            "-kerberos-keytab",
-            "-driver-podspec-conf-map",
-            "-driver-svc",
+            "-driver", "-policy", "-kubernetes-credentials", "-hadoop-config", "-krb5-file",
+            "-kerberos-keytab", "-driver-podspec-conf-map", "-driver-svc",
         ];
         Ids {
             application: text(&pod["metadata"]["labels"]["spark-app-selector"]),

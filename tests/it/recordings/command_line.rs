@@ -2,9 +2,9 @@
 //! `SparkSubmitArguments` as far as they turn flags, files and environment variables into properties.
 
 use super::case::Case;
-use serde_json::Value;
+use crate::prelude::*;
 use spark_client::{Environment, Files, Ids, Line, NotNative, Submission, flag_list, read_properties};
-use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Why a command line cannot be turned into a submission.
 pub enum Unreadable {
@@ -16,45 +16,11 @@ pub enum Unreadable {
     Refused(NotNative),
 }
 
-/// Flags that are merged with `--conf` into one map, in which the last value wins.
-const LIKE_CONF: [(&str, &str); 5] = [
-    ("--driver-memory", "spark.driver.memory"),
-    ("--driver-java-options", "spark.driver.extraJavaOptions"),
-    ("--driver-library-path", "spark.driver.extraLibraryPath"),
-    ("--driver-class-path", "spark.driver.extraClassPath"),
-    ("--driver-default-class-path", "spark.driver.defaultExtraClassPath"),
-];
-/// Flags that take precedence over `--conf`.
-const FLAGS: [(&str, &str); 16] = [
-    ("--master", "spark.master"),
-    ("--deploy-mode", "spark.submit.deployMode"),
-    ("--name", "spark.app.name"),
-    ("--jars", "spark.jars"),
-    ("--files", "spark.files"),
-    ("--archives", "spark.archives"),
-    ("--py-files", "spark.submit.pyFiles"),
-    ("--packages", "spark.jars.packages"),
-    ("--exclude-packages", "spark.jars.excludes"),
-    ("--repositories", "spark.jars.repositories"),
-    ("--driver-cores", "spark.driver.cores"),
-    ("--executor-cores", "spark.executor.cores"),
-    ("--executor-memory", "spark.executor.memory"),
-    ("--num-executors", "spark.executor.instances"),
-    ("--principal", "spark.kerberos.principal"),
-    ("--keytab", "spark.kerberos.keytab"),
-];
 const LISTS: [&str; 4] = ["--jars", "--files", "--archives", "--py-files"];
 /// Flags with a value that is not a property.
 const OTHERS: [&str; 9] = [
-    "--class",
-    "--conf",
-    "-c",
-    "--properties-file",
-    "--extra-properties-file",
-    "--proxy-user",
-    "--total-executor-cores",
-    "--queue",
-    "--remote",
+    "--class", "--conf", "-c", "--properties-file", "--extra-properties-file", "--proxy-user",
+    "--total-executor-cores", "--queue", "--remote",
 ];
 /// Flags that older Spark lines do not know.
 const NEWER: [(&str, Line); 3] = [
@@ -63,17 +29,20 @@ const NEWER: [(&str, Line); 3] = [
     ("--extra-properties-file", Line::V4_2),
 ];
 const SWITCHES: [&str; 4] = ["--verbose", "-v", "--supervise", "--load-spark-defaults"];
-/// Environment variables that Spark reads where no flag, file or `--conf` sets the property.
-const VARIABLES: [(&str, &str); 6] = [
-    ("SPARK_DRIVER_MEMORY", "spark.driver.memory"),
-    ("SPARK_EXECUTOR_MEMORY", "spark.executor.memory"),
-    ("SPARK_EXECUTOR_CORES", "spark.executor.cores"),
-    ("DEPLOY_MODE", "spark.submit.deployMode"),
-    ("MASTER", "spark.master"),
-    ("SPARK_REMOTE", "spark.remote"),
-];
 
 type Properties = BTreeMap<String, String>;
+
+/// The property of each flag and variable.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Tables {
+    like_conf: Properties,
+    flags: Properties,
+    variables: Properties,
+}
+
+static TABLES: LazyLock<Tables> =
+    LazyLock::new(|| crate::golden::yaml(&data("recordings/command-line.yaml")));
 
 /// The tokens of a command line, sorted by their meaning.
 #[derive(Default)]
@@ -131,8 +100,8 @@ fn read(case: &Case, line: Line) -> Result<CommandLine, Unreadable> {
             command.load_defaults |= flag == "--load-spark-defaults";
             continue;
         }
-        let is_property = |flags: &[(&str, &str)]| flags.iter().any(|(name, _)| *name == flag);
-        if !(is_known && (OTHERS.contains(&flag) || is_property(&FLAGS) || is_property(&LIKE_CONF))) {
+        let is_property = TABLES.flags.contains_key(flag) || TABLES.like_conf.contains_key(flag);
+        if !(is_known && (OTHERS.contains(&flag) || is_property)) {
             if flag.starts_with('-') {
                 return Err(Unreadable::Syntax(format!("Unrecognized option: {token}")));
             }
@@ -173,17 +142,14 @@ fn take(command: &mut CommandLine, flag: &str, value: String) -> Result<(), Unre
         }
         "--total-executor-cores" | "--queue" => {}
         _ => {
-            let property = |flags: &[(&str, &str)]| {
-                flags.iter().find(|(name, _)| *name == flag).map(|(_, key)| (*key).to_owned())
-            };
-            if let Some(key) = property(&LIKE_CONF) {
-                command.conf.insert(key, value);
-            } else if let Some(key) = property(&FLAGS) {
+            if let Some(key) = TABLES.like_conf.get(flag) {
+                command.conf.insert(key.clone(), value);
+            } else if let Some(key) = TABLES.flags.get(flag) {
                 let value = match LISTS.contains(&flag) {
-                    true => flag_list(&key, &value).map_err(Unreadable::Refused)?,
+                    true => flag_list(key, &value).map_err(Unreadable::Refused)?,
                     false => value,
                 };
-                command.flags.insert(key, value);
+                command.flags.insert(key.clone(), value);
             }
         }
     }
@@ -192,9 +158,9 @@ fn take(command: &mut CommandLine, flag: &str, value: String) -> Result<(), Unre
 
 fn properties(case: &Case, command: &CommandLine, variables: &Properties) -> Properties {
     let mut properties = Properties::new();
-    for (name, key) in VARIABLES {
+    for (name, key) in &TABLES.variables {
         if let Some(value) = variables.get(name) {
-            properties.insert(key.to_owned(), value.clone());
+            properties.insert(key.clone(), value.clone());
         }
     }
     let file = |path: &str| case.file(path).map(|text| read_properties(text).unwrap()).unwrap_or_default();

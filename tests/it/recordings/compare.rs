@@ -5,9 +5,8 @@ use super::{
     case::{Case, Exchange},
     rules,
 };
-use serde_json::{Value, json};
+use crate::prelude::*;
 use spark_client::{Objects, Submission};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of the name of a PersistentVolumeClaim of a driver that precedes the number of its volume.
 const CLAIM: &str = "-driver-pvc-";

@@ -9,11 +9,10 @@ mod compare;
 mod rules;
 mod sums;
 
-use crate::golden::data;
+use crate::prelude::*;
 use case::Case;
 use command_line::Unreadable;
 use spark_client::{NotNative, Objects, Reason, Submission, objects};
-use std::{collections::BTreeMap, path::PathBuf};
 
 enum Verdict {
     Passed,

@@ -4,96 +4,82 @@
 //! A case that is in none of these tables must have equal objects, or must be refused for the same property.
 
 use super::case::Case;
+use crate::prelude::*;
 use spark_client::{Reason, Submission};
+use std::sync::LazyLock;
 
 /// A kind of case that native submission leaves to `spark-submit`: a description, the test for such a case, and the
 /// reason that native submission must report.
-struct Handed {
-    what: &'static str,
-    is_in: fn(&Case, &Submission) -> bool,
-    reason: Reason,
-}
+type Handed = (&'static str, fn(&Case, &Submission) -> bool, Reason);
 
 const HANDED: [Handed; 10] = [
-    Handed {
-        what: "code of the user's changes the pod, or a step of Spark's is left out",
-        is_in: |_, submission| {
-            has(submission, "spark.kubernetes.driver.pod.featureSteps")
-                || has(submission, "spark.kubernetes.driver.pod.excludedFeatureSteps")
+    (
+        "code of the user's changes the pod, or a step of Spark's is left out",
+        |_, submission| {
+            let steps = ["featureSteps", "excludedFeatureSteps"];
+            steps.iter().any(|steps| has(submission, &format!("spark.kubernetes.driver.pod.{steps}")))
         },
-        reason: Reason::FeatureSteps,
-    },
-    Handed {
-        what: "local files are uploaded",
-        is_in: |_, submission| has(submission, "spark.kubernetes.file.upload.path"),
-        reason: Reason::Upload,
-    },
-    Handed {
-        what: "a program is named relative to where spark-submit runs",
-        is_in: |_, submission| !submission.primary_resource.contains(':'),
-        reason: Reason::Upload,
-    },
-    Handed {
-        what: "a pattern of remote files is resolved",
-        is_in: |case, _| {
+        Reason::FeatureSteps,
+    ),
+    (
+        "local files are uploaded",
+        |_, submission| has(submission, "spark.kubernetes.file.upload.path"),
+        Reason::Upload,
+    ),
+    (
+        "a program is named relative to where spark-submit runs",
+        |_, submission| !submission.primary_resource.contains(':'),
+        Reason::Upload,
+    ),
+    (
+        "a pattern of remote files is resolved",
+        |case, _| {
             case.command.iter().any(|token| token.contains("://") && token.contains(['*', '?', '[', '{']))
         },
-        reason: Reason::Glob,
-    },
-    Handed {
-        what: "the main class stands in the jar",
-        is_in: |_, submission| submission.main_class.is_none(),
-        reason: Reason::MainClass,
-    },
-    Handed {
-        what: "somebody else than the operator creates the objects",
-        is_in: |_, submission| {
-            [
-                "spark.kubernetes.authenticate.submission.",
-                "spark.kubernetes.context",
-                "spark.kubernetes.trust",
-            ]
-            .iter()
-            .any(|prefix| submission.properties.keys().any(|key| key.starts_with(prefix)))
-        },
-        reason: Reason::Identity,
-    },
-    Handed {
-        what: "Hadoop's security is on",
-        is_in: |_, submission| {
+        Reason::Glob,
+    ),
+    ("the main class stands in the jar", |_, submission| submission.main_class.is_none(), Reason::MainClass),
+    (
+        "somebody else than the operator creates the objects",
+        |_, submission| submission.properties.keys().any(|key| says_who_submits(key)),
+        Reason::Identity,
+    ),
+    (
+        "Hadoop's security is on",
+        |_, submission| {
             submission.environment.hadoop_token_file.is_some()
                 || submission.environment.hadoop_conf.is_some()
                 || has(submission, "spark.hadoop.hadoop.security.authentication")
         },
-        reason: Reason::Kerberos,
-    },
-    Handed {
-        what: "a value refers to the environment, to the JVM or to a default of Spark's",
-        is_in: |_, submission| {
+        Reason::Kerberos,
+    ),
+    (
+        "a value refers to the environment, to the JVM or to a default of Spark's",
+        |_, submission| {
             submission.environment.spark_submit_opts.is_some()
                 || submission.properties.values().any(|value| value.contains("${"))
         },
-        reason: Reason::Substitution,
-    },
-    Handed {
-        what: "the master is no API server, or the driver runs where it is submitted",
-        is_in: |_, submission| {
+        Reason::Substitution,
+    ),
+    (
+        "the master is no API server, or the driver runs where it is submitted",
+        |_, submission| {
             let property = |key: &str| submission.properties.get(key).map_or("", String::as_str);
             !property("spark.master").starts_with("k8s://")
                 || property("spark.submit.deployMode") != "cluster"
         },
-        reason: Reason::Destination,
-    },
-    Handed {
-        what: "a file is fetched from a remote file system",
-        is_in: |_, submission| {
+        Reason::Destination,
+    ),
+    (
+        "a file is fetched from a remote file system",
+        |_, submission| {
             let files =
                 ["podTemplateFile", "caCertFile", "clientKeyFile", "clientCertFile", "krb5.path", "keytab"];
             let mut properties = submission.properties.iter();
             properties.any(|(key, value)| files.iter().any(|file| key.ends_with(file)) && value.contains(':'))
         },
-        reason: Reason::SubmitterFile,
-    },
+        Reason::SubmitterFile,
+    ),
 ];
 
 /// Whether a property configures the client that creates the objects.
@@ -105,10 +91,10 @@ pub fn says_who_submits(key: &str) -> bool {
 
 /// Returns the rule by which a case may be left to `spark-submit` for `reason`, or `None` if no rule allows it.
 pub fn handed(case: &Case, submission: &Submission, reason: Reason) -> Option<&'static str> {
-    let mut rules = HANDED.iter().filter(|rule| rule.reason == reason && (rule.is_in)(case, submission));
+    let mut rules = HANDED.iter().filter(|(_, is_in, of)| *of == reason && is_in(case, submission));
     let unknown = (reason == Reason::UnknownSetting)
         .then_some("a setting that no version of Spark has, or none that is known here");
-    rules.next().map(|rule| rule.what).or(unknown)
+    rules.next().map(|(what, ..)| *what).or(unknown)
 }
 
 /// Returns why native submission accepts a case that `spark-submit` refuses, if the difference is intended; the module
@@ -141,38 +127,7 @@ pub fn has_lost_letters(case: &Case) -> bool {
 }
 
 /// Error texts of Spark that name no property, each with names of which the native message must contain one.
-const SAID: [(&str, &[&str]); 30] = [
-    ("Must specify the driver container image", &["spark.kubernetes.container.image"]),
-    ("Driver memory must", &["spark.driver.memory"]),
-    ("Executor memory must", &["spark.executor.memory"]),
-    ("Driver cores must", &["spark.driver.cores"]),
-    ("Executor cores must", &["spark.executor.cores"]),
-    ("Number of executors must", &["spark.executor.instances"]),
-    ("is reserved for Spark bookkeeping", &["spark.kubernetes.driver.label."]),
-    ("SecretKeyRef must be", &["spark.kubernetes.driver.secretKeyRef."]),
-    ("Volume type", &[".volumes."]),
-    ("is required for", &[".volumes.", ".options."]),
-    ("mount.path", &[".volumes.", ".mount.path"]),
-    ("Found duplicated mountPath", &[".volumes.", ".mount.path"]),
-    ("mutually exclusive", &[".mount.subPath", ".mount.subPathExpr"]),
-    ("smaller than 1KiB", &[".options.sizeLimit"]),
-    ("For input string: \"maybe\"", &[".mount.readOnly"]),
-    ("You must specify an amount", &["spark.driver.resource.", ".amount"]),
-    ("vendor was not specified", &["spark.driver.resource.", ".vendor"]),
-    ("Only one of --proxy-user or --principal", &["spark.kerberos.principal"]),
-    ("Remote cannot be specified", &["spark.remote"]),
-    ("not applicable to Spark shells", &["shell"]),
-    ("not applicable to Spark Thrift server", &["HiveThriftServer2"]),
-    ("not applicable to Spark SQL shell", &["SparkSQLCLIDriver"]),
-    ("Spark Connect server", &["SparkConnectServer"]),
-    ("main class in JAR", &["--class"]),
-    ("URISyntaxException", &["spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"]),
-    ("Keytab file:", &["spark.kerberos.keytab"]),
-    ("Kerberos", &["spark.kerberos.", "spark.kubernetes.kerberos."]),
-    ("Krb5", &["spark.kubernetes.kerberos.krb5."]),
-    ("HADOOP_CONF_DIR", &["HADOOP_CONF_DIR"]),
-    ("load pod from template", &["spark.kubernetes.driver.podTemplateFile"]),
-];
+static SAID: LazyLock<Vec<(String, Vec<String>)>> = LazyLock::new(|| yaml(&data("recordings/said.yaml")));
 /// Properties that every case has, so that they identify no case.
 const ALWAYS: [&str; 3] =
     ["spark.master", "spark.submit.deployMode", "spark.kubernetes.submission.waitAppCompletion"];
@@ -185,8 +140,7 @@ pub fn names_the_same(case: &Case, submission: Option<&Submission>, message: &st
         .filter(|line| line.contains("Exception") || line.contains("Error:") || line.contains("Caused by"))
         .filter(|line| !line.trim_start().starts_with("at "))
         .collect();
-    let mut of_the_table = SAID.iter().filter(|(text, _)| said.iter().any(|line| line.contains(text)));
-    if let Some((_, names)) = of_the_table.next() {
+    if let Some((_, names)) = SAID.iter().find(|(text, _)| said.iter().any(|line| line.contains(text))) {
         return names.iter().any(|name| message.contains(name));
     }
     let keys: Vec<_> = said.iter().flat_map(|line| keys_in(line)).collect();

@@ -1,13 +1,10 @@
 //! Compares the sums for quotas and batch schedulers with the drivers that `spark-submit` has created.
 
 use super::{Case, command_line};
-use crate::golden::data;
-use api::{Role, SparkApplication};
+use crate::prelude::*;
 use plan::pod_requests::PodRequests;
 use pods::PodClaim;
-use serde_json::json;
 use spark_client::Submission;
-use std::collections::BTreeMap;
 
 /// Parts of the names of the properties that decide how much a pod asks for.
 const ABOUT_SIZES: [&str; 6] =

@@ -2,18 +2,9 @@
 //! that nothing is taken for an API server that does not answer although it does.
 
 use crate::apiserver::{
-    applications::application,
-    client::goes_on_after_a_quiet_minute_and_a_lost_connection,
-    kubelet,
-    namespace::Namespace,
-    operator::{HEALTH, Operator},
-    outage::goes_on_after,
-    proxy::Line,
+    client::goes_on_after_a_quiet_minute_and_a_lost_connection, outage::goes_on_after, prelude::*,
 };
-use api::SparkApplication;
-use serde_json::json;
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_secs(60);
 /// The longest time that the operator may take afterwards to do all the work that has been left undone.
@@ -65,9 +56,7 @@ async fn an_operator_stays_alive_after_a_driver_has_waited_for_its_image() {
     let creating = json!({
         "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
         "containerStatuses": [{
-            "name": "spark-kubernetes-driver",
-            "image": "",
-            "imageID": "",
+            "name": "spark-kubernetes-driver", "image": "", "imageID": "",
             "state": {"waiting": {"reason": "ContainerCreating"}},
         }],
     });

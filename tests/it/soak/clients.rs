@@ -5,19 +5,14 @@
 mod kueue;
 
 use crate::{
-    apiserver::{calls, kubectl::kubectl},
+    apiserver::prelude::*,
     node::{
         APPLICATIONS, application, install_alone, kept,
         native::{image, python_job, spark_version},
         state_is, until,
     },
 };
-use std::{
-    env,
-    fs::{self, File},
-    path::PathBuf,
-    process::{Child, Command, Output},
-};
+use std::fs::File;
 
 #[test]
 #[ignore = "needs a node and Airflow: make clients"]

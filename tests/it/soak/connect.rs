@@ -2,7 +2,7 @@
 //! costs beside a connection without it.
 
 use crate::{
-    apiserver::kubectl::{kubectl, kubectl_with},
+    apiserver::prelude::*,
     node::{
         connect::{
             self, WithGateway, address, edits, is_deleted, is_ready_after, leads_to_the_gateway, notebook,
@@ -11,7 +11,6 @@ use crate::{
         install_alone, until,
     },
 };
-use serde_json::json;
 use std::net::TcpStream;
 
 /// So many rows of eight bytes are 104 MB of Arrow.

@@ -1,8 +1,6 @@
 //! Proves that thousands of schedules that are due in the same minute are all started in time.
 
-use crate::apiserver::schedules::crowd;
-use jiff::SignedDuration;
-use serde_json::json;
+use crate::{apiserver::schedules::crowd, prelude::*};
 
 const MANY: usize = 2_000;
 const LATEST: SignedDuration = SignedDuration::from_secs(30);

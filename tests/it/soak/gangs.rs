@@ -3,19 +3,12 @@
 use crate::{
     apiserver::{
         gangs::group_scheduler::has_ended,
-        kubectl::{kubectl, kubectl_with},
         policy::{AdmissionPolicy, created_pods},
+        prelude::*,
     },
-    golden::{data, yaml},
     node::{Alone, Installed, install_alone},
 };
-use serde_json::{Value, json};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::RangeInclusive,
-    thread,
-    time::{Duration, Instant},
-};
+use std::ops::RangeInclusive;
 
 const APPLICATIONS: usize = 20;
 const EXECUTORS: usize = 4;
@@ -143,8 +136,7 @@ fn memory_of(name: &str, role: &str) -> Vec<String> {
 
 fn defaults_of_the_administrator() -> Value {
     json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
+        "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": DEFAULTS, "namespace": "spark-operator"},
         "data": {"spark-defaults.conf": "spark.executor.memoryOverhead 300m\n"},
     })
@@ -159,8 +151,7 @@ fn enlarge_executors_of(name: &str) -> AdmissionPolicy {
     let labels = json!({"spark-role": "executor", "sparkoperator.k8s.io/app-name": name});
     let spec = json!({
         "matchConstraints": {"resourceRules": [created_pods()], "objectSelector": {"matchLabels": labels}},
-        "failurePolicy": "Fail",
-        "reinvocationPolicy": "IfNeeded",
+        "failurePolicy": "Fail", "reinvocationPolicy": "IfNeeded",
         "mutations": [{
             "patchType": "JSONPatch",
             "jsonPatch": {"expression": format!("[{}, {}]", replace("requests"), replace("limits"))},

@@ -1,30 +1,11 @@
 //! Proves that killing the operator at random moments neither loses nor repeats a submission.
 
-use crate::apiserver::{
-    applications::application,
-    eventually,
-    namespace::{Namespace, Ours},
-    operator::{Operator, Setup, stand_in},
-    seen,
-    submission_node::SubmissionNode,
-};
-use api::SparkApplication;
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use crate::apiserver::prelude::*;
 use kube::{
-    ResourceExt,
     api::ObjectMeta,
     runtime::watcher::{self, Event, watcher},
 };
-use serde_json::json;
-use std::{
-    collections::BTreeMap,
-    env,
-    sync::{Arc, Mutex},
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
-use tokio::time::sleep;
-use tokio_util::task::AbortOnDropHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const APPLICATIONS: usize = 40;
 const KILLS: u32 = 30;

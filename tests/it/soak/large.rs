@@ -1,10 +1,7 @@
 //! Starts an operator among many applications that are as large as the API server stores them, and measures its memory.
 
-use crate::apiserver::{applications::application, namespace::Namespace, operator::Operator};
-use api::SparkApplication;
-use futures::{StreamExt, stream};
+use crate::apiserver::prelude::*;
 use procfs::process::Process;
-use serde_json::json;
 
 const MANY: usize = 500;
 /// The most memory that the operator may use, in KiB.

@@ -1,17 +1,13 @@
 //! Proves that the page shows ten thousand applications to many callers soon and with little memory.
 
 use crate::apiserver::{
-    calls::{self, token},
-    eventually, fleet,
-    namespace::Namespace,
+    calls::token,
+    fleet,
     page::{Page, account},
-    seen,
+    prelude::*,
 };
-use api::SparkApplication;
 use futures::future::join_all;
 use procfs::process::Process;
-use serde_json::json;
-use std::time::{Duration, Instant};
 
 const MANY: usize = 10_000;
 /// The callers, each with a namespace of the same name: service accounts of one namespace would share half of the room.

@@ -2,29 +2,17 @@
 //! and that it uses all rights that it has for them. The test plays scheduler, kubelet and driver.
 
 use crate::apiserver::{
-    eventually,
     gangs::{
         ENABLED, KUBERNETES, KUBERNETES_RBAC, VOLCANO_RBAC,
         group_scheduler::{bind, has_ended},
         groups, of_scheduler,
     },
-    kubelet,
-    namespace::{Granted, Namespace},
-    operator::{Operator, Setup},
-    proxy::{Call, Moment, Proxy},
-    seen,
+    prelude::*,
     spark::make_executor,
 };
 use crate::audit::{Right, granted_with};
 use futures::FutureExt;
 use hyper::http::Method;
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::Value;
-use std::{
-    collections::BTreeSet,
-    pin::pin,
-    sync::{Arc, Mutex},
-};
 
 const KINDS: [&str; 2] = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"];
 
@@ -32,7 +20,7 @@ const KINDS: [&str; 2] = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k
 #[ignore = "needs Kubernetes 1.36 or later: make soak"]
 async fn killed_around_each_write_about_its_gang_each_executor_takes_the_room_of_its_placeholder_and_nothing_is_left()
  {
-    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(KUBERNETES_RBAC)];
+    let _rights = [granted(VOLCANO_RBAC), granted(KUBERNETES_RBAC)];
     let used = Arc::new(Mutex::new(BTreeSet::new()));
     for (method, path, says) in [
         ("POST", "/workloads", ""),

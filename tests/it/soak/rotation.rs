@@ -1,14 +1,11 @@
 //! Proves that no pod is refused while the webhook's certificates are replaced all the time.
 
 use crate::apiserver::{
-    arrivals::Arrivals,
     handshakes::{Pace, rotated},
-    namespace::Namespace,
+    prelude::*,
     rotation::{certs, hasty},
     route::Route,
 };
-use k8s_openapi::api::core::v1::Pod;
-use std::time::Duration;
 use tokio::time::interval;
 
 /// The time between two new leaf certificates.

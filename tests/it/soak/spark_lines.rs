@@ -2,20 +2,12 @@
 //! `spark-submit` is run with every golden case, against an API server that stores what it receives.
 
 use crate::{
-    golden::cases,
     java_properties::{Entries, Java},
+    prelude::*,
     submission::{application, submitted},
 };
-use axum::{Json, Router, body::Bytes, extract::State, routing::any};
-use serde_json::{Value, json};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::{Arc, Mutex},
-};
+use axum::{extract::State, routing::any};
 use submission::{DIRECTORY, SparkSubmit, failure};
-use tokio::net::TcpListener;
 
 const LINES: [&str; 5] = ["3.5.6", "4.0.1", "4.1.4", "4.2.1", "4.3.0"];
 

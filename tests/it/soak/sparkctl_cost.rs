@@ -1,11 +1,9 @@
 //! Proves that listing and showing thousands of applications costs little CPU and few requests.
 
 use crate::{
-    apiserver::{fleet, kubectl::kubectl, namespace::Namespace},
+    apiserver::{fleet, prelude::*},
     tmux::Terminal,
 };
-use api::SparkApplication;
-use std::{env, process::Command};
 
 const MANY: usize = 5_000;
 /// The limit in seconds of CPU time. A program that lists everything in one request would stay below this limit too,

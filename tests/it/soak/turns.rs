@@ -1,18 +1,9 @@
 //! Measures how long a tenant's application waits for its driver beside another tenant who does as much as he can.
 
-use crate::apiserver::{applications::application, calls, namespace::Namespace, operator::Operator};
-use futures::{FutureExt, StreamExt, stream};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, ListParams, PostParams},
-};
-use serde_json::{Value, json};
-use std::{
-    future::pending,
-    time::{Duration, Instant},
-};
-use tokio::{select, time::sleep};
+use crate::apiserver::prelude::*;
+use futures::{FutureExt, stream};
+use std::future::pending;
+use tokio::select;
 
 const BUSY: &str = "turns-busy";
 const OTHER: &str = "turns-other";
@@ -135,8 +126,7 @@ fn applications() -> Vec<Value> {
 fn schedules() -> Vec<Value> {
     let schedule = |i: usize| {
         json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "ScheduledSparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
             "metadata": {"name": format!("busy-{i}")},
             "spec": {"schedule": "@every 1s", "concurrencyPolicy": "Allow", "template": application("busy")["spec"]},
         })
@@ -158,8 +148,7 @@ fn exposed() -> Vec<Value> {
 fn connects() -> Vec<Value> {
     let connect = |i: usize| {
         json!({
-            "apiVersion": "sparkoperator.k8s.io/v1alpha1",
-            "kind": "SparkConnect",
+            "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
             "metadata": {"name": format!("busy-{i}")},
             "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
         })
@@ -172,8 +161,7 @@ fn poison() -> Vec<Value> {
     let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 100_000]}});
     let pod = |i: usize| {
         json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": format!("busy-{i}"), "labels": {
                 "sparkoperator.k8s.io/launched-by-spark-operator": "true",
                 "sparkoperator.k8s.io/app-name": format!("busy-{i}"),

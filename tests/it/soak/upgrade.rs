@@ -2,23 +2,15 @@
 
 use crate::{
     apiserver::{
-        applications::application,
-        arrivals::Arrivals,
         balancer::Balancer,
         helm::{CHART, helm},
-        kubectl::{kubectl, kubectl_with},
-        kubelet,
-        namespace::Namespace,
-        operator::{BESIDE, Operator},
+        operator::BESIDE,
+        prelude::*,
         restarts::admits,
         route::Route,
     },
     node::{Installed, handover::does, install_alone, is_installed_again, native::python_job, state_is},
 };
-use api::SparkApplication;
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
-use std::{collections::BTreeMap, env};
 
 const APPLICATIONS: usize = 200;
 

@@ -1,33 +1,19 @@
 //! The part of an API server that `sparkctl create` needs to create applications; accepts every object.
 
-use crate::program::kubeconfig;
+use crate::{prelude::*, program::kubeconfig};
 use axum::{
-    Json, Router,
     extract::Request,
-    http::StatusCode,
     response::{IntoResponse, Response},
     routing::any,
 };
 use http_body_util::BodyExt;
-use serde_json::{Value, json};
-use std::{
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex},
-};
-use tokio::{net::TcpListener, task::JoinHandle};
 
 /// The server stops when this value is dropped.
 pub(super) struct ApiServer {
     /// The kubeconfig that contains the server's address.
     pub kubeconfig: PathBuf,
     written: Arc<Mutex<Vec<(String, Value)>>>,
-    serving: JoinHandle<()>,
-}
-
-impl Drop for ApiServer {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
+    _serving: AbortOnDropHandle<()>,
 }
 
 impl ApiServer {
@@ -42,8 +28,9 @@ impl ApiServer {
         let server = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(any(answer));
         let serving = tokio::spawn(async { axum::serve(listener, router).await.unwrap() });
+        let serving = AbortOnDropHandle::new(serving);
         let kubeconfig = kubeconfig(folder, &server, "team");
-        Self { kubeconfig, written, serving }
+        Self { kubeconfig, written, _serving: serving }
     }
 
     /// Returns the writes since the last call: the method and the plural of the kind, and the object.

@@ -4,8 +4,8 @@
 //! The server can also act as Google Cloud Storage: object_store speaks Google's XML API, which is S3's except for the
 //! prefix of headers and the signature. (fake-gcs-server 1.56.1 accepts uploads only by the JSON API.)
 
+use crate::prelude::*;
 use axum::{
-    Router,
     body::Body,
     extract::Request,
     http::{HeaderMap, HeaderName},
@@ -15,13 +15,6 @@ use axum::{
 use http_body_util::BodyExt;
 use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
 use s3s_fs::FileSystem;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::{Arc, Mutex},
-};
-use tokio::{net::TcpListener, task::JoinHandle};
 
 const KEY_ID: &str = "AKIDEXAMPLE";
 const KEY: &str = "wJalrXUtnFEMI";
@@ -57,13 +50,7 @@ pub(crate) struct Bucket {
     pub endpoint: String,
     pub folder: PathBuf,
     asked: Arc<Mutex<Vec<Asked>>>,
-    serving: JoinHandle<()>,
-}
-
-impl Drop for Bucket {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
+    _serving: AbortOnDropHandle<()>,
 }
 
 impl Bucket {
@@ -120,7 +107,8 @@ impl Bucket {
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(any(answer));
         let serving = tokio::spawn(async { axum::serve(listener, router).await.unwrap() });
-        Self { endpoint, folder, asked, serving }
+        let serving = AbortOnDropHandle::new(serving);
+        Self { endpoint, folder, asked, _serving: serving }
     }
 
     /// Adds the endpoint and valid credentials to the arguments of `program`.

@@ -3,19 +3,11 @@
 mod api;
 pub(crate) mod bucket;
 
-use crate::program::sparkctl_program;
+use crate::prelude::*;
 use api::ApiServer;
 use bucket::Bucket;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
-use std::{
-    fs::{self, OpenOptions},
-    io::Write,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::{Arc, OnceLock},
-};
+use std::{fs::OpenOptions, io::Write, os::unix::fs::symlink, process::Child, sync::OnceLock};
 
 /// The size of a file that needs more than one part. The content of `large` makes each part different.
 const LARGE: usize = (16 << 20) + 1;
@@ -104,10 +96,8 @@ async fn files_of_this_machine_go_to_s3_and_lists_keep_their_order() {
         "main.py",
         &json!({
             "jars": ["s3a://other/first.jar", format!("file://{}", odd.replace(' ', "%20")), "local:///opt/last.jar"],
-            "files": ["empty#name", "https://example.com/f"],
-            "pyFiles": ["./main.py"],
-            "archives": ["env.tar.gz#environment"],
-            "packages": ["group:artifact:1"],
+            "files": ["empty#name", "https://example.com/f"], "pyFiles": ["./main.py"],
+            "archives": ["env.tar.gz#environment"], "packages": ["group:artifact:1"],
         }),
     );
     let (code, said) = place.upload(&bucket, &["--upload-prefix", "a/b"], &application);
@@ -125,8 +115,7 @@ async fn files_of_this_machine_go_to_s3_and_lists_keep_their_order() {
             "jars": ["s3a://other/first.jar", "s3a://jobs/a/b/team/pi/a%20b%2Cc.jar", "local:///opt/last.jar"],
             "files": ["s3a://jobs/a/b/team/pi/empty#name", "https://example.com/f"],
             "pyFiles": ["s3a://jobs/a/b/team/pi/main.py"],
-            "archives": ["s3a://jobs/a/b/team/pi/env.tar.gz#environment"],
-            "packages": ["group:artifact:1"],
+            "archives": ["s3a://jobs/a/b/team/pi/env.tar.gz#environment"], "packages": ["group:artifact:1"],
         })
     );
     let object = |name: &str| bucket.object(&format!("a/b/team/pi/{name}")).unwrap();
@@ -505,13 +494,8 @@ async fn several_documents_schedules_and_the_configuration_of_hadoop() {
     assert_eq!(
         what,
         [
-            "POST configmaps",
-            "POST sparkapplications",
-            "PATCH configmaps",
-            "POST configmaps",
-            "POST scheduledsparkapplications",
-            "PATCH configmaps",
-            "POST sparkapplications",
+            "POST configmaps", "POST sparkapplications", "PATCH configmaps", "POST configmaps",
+            "POST scheduledsparkapplications", "PATCH configmaps", "POST sparkapplications",
         ]
     );
     let objects: Vec<_> = written.iter().map(|(_, object)| object).collect();

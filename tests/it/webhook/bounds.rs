@@ -8,28 +8,18 @@
 )]
 
 use super::{Client, process::Operator, review};
-use crate::apiserver::{eventually, seen};
+use crate::apiserver::prelude::*;
 use axum::{
-    Json, Router,
     extract::{Path, RawQuery},
     routing::get,
 };
-use futures::{StreamExt, future::pending, stream};
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Event, Pod, Service},
-    discovery::v1::EndpointSlice,
-    networking::v1::{Ingress, NetworkPolicy},
-};
+use futures::future::pending;
+use k8s_openapi::api::{core::v1::Event, discovery::v1::EndpointSlice, networking::v1::NetworkPolicy};
 use parking_lot::Mutex;
 use pod_customization::STEPS;
 use schemars::{JsonSchema, schema_for};
-use serde_json::{Map, Value, json};
 use sparkctl::crds;
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    iter,
-    sync::Arc,
-};
+use std::iter;
 
 /// The most memory that the operator may ever take, in KiB. Its Deployment allows 1 GiB.
 const MOST: u64 = 200 << 10;
@@ -41,18 +31,9 @@ const READ: [usize; 2] = [4_900, 19_900];
 /// Fields of the same types as others that are filled: `driver`, `containers`, `containerStatuses`, `labelSelector`,
 /// `podAffinity`, `postStart`, `livenessProbe` and `limits`.
 const TWINS: [&str; 12] = [
-    "executor",
-    "ephemeralContainers",
-    "initContainers",
-    "sidecars",
-    "ephemeralContainerStatuses",
-    "initContainerStatuses",
-    "namespaceSelector",
-    "podAntiAffinity",
-    "preStop",
-    "readinessProbe",
-    "startupProbe",
-    "requests",
+    "executor", "ephemeralContainers", "initContainers", "sidecars", "ephemeralContainerStatuses",
+    "initContainerStatuses", "namespaceSelector", "podAntiAffinity", "preStop", "readinessProbe",
+    "startupProbe", "requests",
 ];
 
 /// A place in an object.
@@ -167,10 +148,8 @@ type Lists = HashMap<&'static str, Vec<String>>;
 fn objects(api_version: &str, kind: &str, schema: &Value) -> Vec<String> {
     let labels = json!({
         "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-        "sparkoperator.k8s.io/created-by-spark-operator": "true",
-        "sparkoperator.k8s.io/app-name": "pi",
-        "sparkoperator.k8s.io/submission-id": "a",
-        "spark-role": "driver",
+        "sparkoperator.k8s.io/created-by-spark-operator": "true", "sparkoperator.k8s.io/app-name": "pi",
+        "sparkoperator.k8s.io/submission-id": "a", "spark-role": "driver",
     });
     let (mut places, mut of_template) = (places(schema), 0);
     // The template of a schedule is read as the spec of an application is: some of its places are enough.

@@ -6,17 +6,9 @@
 )]
 
 use super::{Client, process::Operator, review, spark_pod};
-use crate::{
-    apiserver::{eventually, operator::get, seen},
-    program::free_port,
-};
+use crate::apiserver::{operator::get, prelude::*};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde_json::json;
-use std::net::{Ipv4Addr, SocketAddr};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The number of connections of each crowd: three alike, by which a leak would show, and one that is larger than what
 /// the webhook keeps.

@@ -10,11 +10,9 @@ use super::{
     BOTH, Client, DEADLINE, Now, Server, certificates, connector, handshake, process::Operator, review,
     spark_pod,
 };
-use axum::{
-    body::Bytes,
-    http::{Request, StatusCode, header},
-};
-use futures::{Stream, StreamExt, future::join_all, stream};
+use crate::prelude::*;
+use axum::http::{Request, header};
+use futures::{Stream, future::join_all};
 use http_body_util::StreamBody;
 use hyper::{body::Frame, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -22,13 +20,8 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     sign::{CertifiedKey, SingleCertAndKey},
 };
-use serde_json::json;
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::{sleep, timeout},
-};
+use std::convert::Infallible;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
 /// The Content-Length that requests announce, in bytes: the largest that the webhook accepts. The tests send less.

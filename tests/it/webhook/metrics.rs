@@ -1,14 +1,10 @@
 //! Proves that metrics are served over HTTPS, and only over HTTPS, with `--secure-metrics`.
 
 use super::{Client, DEADLINE, process::Operator};
-use crate::program::free_port;
-use axum::http::{Request, StatusCode};
+use crate::prelude::*;
+use axum::http::Request;
 use http_body_util::Full;
-use std::{net::Ipv4Addr, time::Instant};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
 async fn metrics_are_served_over_https_with_the_webhooks_certificate_and_in_no_other_way() {

@@ -10,14 +10,8 @@ mod process;
 mod stop;
 mod tls;
 
-use crate::{
-    fuzzed,
-    golden::{data, yaml},
-};
-use axum::{
-    body::Bytes,
-    http::{Request, StatusCode, header},
-};
+use crate::{fuzzed, prelude::*};
+use axum::http::{Request, header};
 use certificates::{Certificates, ServingCertificate};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};
@@ -28,15 +22,8 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
     time_provider::TimeProvider,
 };
-use serde_json::{Value, json};
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::JoinHandle,
-    time::timeout,
-};
+use tokio::task::JoinHandle;
 use tokio_rustls::{TlsConnector, client::TlsStream};
-use tokio_util::sync::CancellationToken;
 use webhook::{Closing, Limits, Tls, router, serve_routes};
 
 /// The time after which an answer counts as missing. No machine needs so long.

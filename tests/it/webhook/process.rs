@@ -2,29 +2,18 @@
 //! webhook affect the memory and the log of the process.
 
 use super::{BOTH, Client, DEADLINE, connector, handshake, review, spark_pod};
-use crate::program::{self, free_port};
-use axum::{Json, Router, http::StatusCode, routing::get};
+use crate::prelude::*;
+use axum::routing::get;
 use procfs::process::Process;
 use rustls::time_provider::DefaultTimeProvider;
-use serde_json::json;
-use std::{
-    fs,
-    future::pending,
-    net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::Arc,
-    time::{Duration, Instant},
-};
-use tokio::{net::TcpStream, time::sleep};
+use std::future::pending;
 use tokio_rustls::{TlsConnector, client::TlsStream};
-use tokio_util::task::AbortOnDropHandle;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");
 
 /// The process `spark-operator run`, which is killed when this value is dropped.
 pub(super) struct Operator {
-    process: Child,
+    process: EndedOnDrop,
     pub address: SocketAddr,
     /// Where /healthz and /readyz are served.
     pub probes: SocketAddr,
@@ -45,7 +34,7 @@ impl Operator {
         let begin = Instant::now();
         while operator.handshake("h2").await.is_err() {
             assert!(
-                begin.elapsed() < DEADLINE && operator.process.try_wait().unwrap().is_none(),
+                begin.elapsed() < DEADLINE && operator.process.0.try_wait().unwrap().is_none(),
                 "{}",
                 operator.log()
             );
@@ -63,13 +52,7 @@ impl Operator {
         let generated = program::run(
             PROGRAM,
             &[
-                "certs",
-                "generate",
-                "--directory",
-                directory,
-                "--dns-name",
-                SERVICE,
-                "--dns-name",
+                "certs", "generate", "--directory", directory, "--dns-name", SERVICE, "--dns-name",
                 "localhost",
             ],
             "",
@@ -85,10 +68,8 @@ impl Operator {
             .arg(format!("--health-probe-bind-address=127.0.0.1:{probes}"))
             .args(arguments)
             .args([
-                "--webhook-cert-name=server-cert.pem",
-                "--webhook-key-name=server-key.pem",
-                "--webhook-cert-dir",
-                directory,
+                "--webhook-cert-name=server-cert.pem", "--webhook-key-name=server-key.pem",
+                "--webhook-cert-dir", directory,
             ])
             .arg(format!("--webhook-port={port}"))
             .arg("--kubeconfig")
@@ -104,7 +85,7 @@ impl Operator {
         });
         let address = (Ipv4Addr::LOCALHOST, port).into();
         let probes = (Ipv4Addr::LOCALHOST, probes).into();
-        Self { process, address, probes, connectors, log, _api_server: api_server }
+        Self { process: EndedOnDrop(process), address, probes, connectors, log, _api_server: api_server }
     }
 
     pub(super) async fn handshake(&self, protocol: &str) -> std::io::Result<TlsStream<TcpStream>> {
@@ -150,7 +131,7 @@ impl Operator {
     }
 
     fn proc(&self) -> Process {
-        Process::new(i32::try_from(self.process.id()).unwrap()).unwrap()
+        Process::new(i32::try_from(self.process.0.id()).unwrap()).unwrap()
     }
 
     fn log(&self) -> String {
@@ -167,13 +148,6 @@ impl Operator {
     }
 }
 
-impl Drop for Operator {
-    fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
-
 const SERVICE: &str = "spark-operator-webhook-svc.spark-operator.svc";
 
 /// Starts an API server that has a MutatingWebhookConfiguration and `routes`, and leaves all other requests unanswered
@@ -181,10 +155,8 @@ const SERVICE: &str = "spark-operator-webhook-svc.spark-operator.svc";
 /// its address.
 async fn api_server(folder: &Path, routes: Router) -> (AbortOnDropHandle<()>, PathBuf) {
     let configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": "spark-operator-webhook", "resourceVersion": "1"},
-        "webhooks": [],
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "spark-operator-webhook", "resourceVersion": "1"}, "webhooks": [],
     });
     let missing =
         json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404});

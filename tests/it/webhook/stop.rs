@@ -1,12 +1,8 @@
 //! Proves that a stopping webhook answers the reviews that have begun, and waits for no other connection.
 
 use super::{BOTH, DEADLINE, Server, review, spark_pod};
-use serde_json::json;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::timeout,
-};
+use crate::prelude::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
 async fn a_review_that_has_begun_is_answered_before_the_server_stops() {

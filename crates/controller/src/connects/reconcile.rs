@@ -254,17 +254,8 @@ mod tests {
         let context = server.context();
         let first = server.look(&context).await;
         let expected = [
-            "GET pi-server",
-            "GET pi-conf",
-            "GET pi-server",
-            "GET pi-server",
-            "GET pi",
-            "PATCH pi-conf",
-            "PATCH pi-server",
-            "PATCH pi-server",
-            "POST pods",
-            "PATCH status",
-            "POST events",
+            "GET pi-server", "GET pi-conf", "GET pi-server", "GET pi-server", "GET pi", "PATCH pi-conf",
+            "PATCH pi-server", "PATCH pi-server", "POST pods", "PATCH status", "POST events",
         ];
         assert_eq!(first, expected);
         assert_eq!(server.objects.lock()[POD]["metadata"]["ownerReferences"][0]["uid"], "u");

@@ -262,18 +262,14 @@ mod tests {
     fn watched(namespace: &str, owner: (&str, &str)) -> Watched {
         let (name, uid) = owner;
         from_value(json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "SparkApplication",
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
             "metadata": {
-                "name": format!("{name}-1"),
-                "namespace": namespace,
+                "name": format!("{name}-1"), "namespace": namespace,
                 "uid": format!("application-in-{namespace}"),
                 "annotations": {"sparkoperator.k8s.io/scheduled-time": "2026-01-01T00:00:00Z"},
                 "ownerReferences": [{
-                    "apiVersion": "sparkoperator.k8s.io/v1beta2",
-                    "kind": "ScheduledSparkApplication",
-                    "name": name,
-                    "uid": uid,
+                    "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
+                    "name": name, "uid": uid,
                 }],
             },
             "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},

@@ -108,41 +108,17 @@ mod tests {
     const STYLE: Style = Style { now: jiff::Timestamp::constant(1_795_262_400, 0), colours: false };
 
     fn notebook(spec: &Value) -> Value {
-        json!({
-            "metadata": {
-                "name": "notebook", "namespace": "team-a", "generation": 2, "creationTimestamp": "2026-11-21T10:00:00Z",
-                "annotations": {"sparkoperator.k8s.io/last-connection": "2026-11-21T11:57:00Z"},
-            },
-            "spec": spec,
-            "status": {
-                "state": "Failed", "observedGeneration": 2, "restarts": 1, "lastRestartTime": "2026-11-21T11:00:00Z",
-                "executors": {"pending": 1, "running": 2}, "server": {"podName": "notebook-server", "serviceName": "notebook"},
-                "conditions": [{
-                    "type": "ServerPodReady", "status": "False", "reason": "OOMKilled", "message": "Server pod is not ready: too much",
-                    "lastTransitionTime": "2026-11-21T11:59:30Z",
-                }],
-                "lastFailure": {"reason": "OOMKilled", "exitCode": 137, "time": "2026-11-21T11:59:30Z"},
-            },
-        })
+        let mut notebook: Value =
+            serde_saphyr::from_str(include_str!("../../../../tests/data/ctl/connect.yaml")).unwrap();
+        notebook["spec"] = spec.clone();
+        notebook
     }
 
     #[test]
     fn why_a_server_does_not_answer_comes_first() {
         let spec = json!({"sparkVersion": "4.0.1", "server": {}, "executor": {}});
         let connect = serde_json::from_value(notebook(&spec)).unwrap();
-        let expected = "\
-notebook is Failed: Server pod is not ready: too much
-
-Namespace:         team-a
-Created:           2h ago
-Address:           sc://notebook.team-a.svc:15002
-Server:            notebook-server
-Made:              1h ago
-Executors:         1 pending, 2 running
-Restarts:          1
-Last failure:      30s ago, OOMKilled, exit code 137
-Last connection:   3m ago
-";
+        let expected = include_str!("../../../../tests/data/ctl/connect.txt");
         assert_eq!(text(&connect, &[], STYLE).unwrap(), expected);
     }
 

@@ -273,8 +273,7 @@ mod tests {
     fn application(name: &str, kind: &str, status: Value) -> Lenient<SparkApplication> {
         from_value(json!({
             "metadata": {"name": name, "namespace": "team", "creationTimestamp": "2026-11-21T10:00:00Z"},
-            "spec": {"type": kind, "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
-            "status": status,
+            "spec": {"type": kind, "sparkVersion": "4.0.1", "driver": {}, "executor": {}}, "status": status,
         }))
         .unwrap()
     }

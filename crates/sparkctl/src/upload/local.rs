@@ -96,13 +96,8 @@ mod tests {
     #[test]
     fn only_paths_and_file_urls_are_files_of_this_machine() {
         for elsewhere in [
-            "local:///opt/a.jar",
-            "s3a://bucket/a.jar",
-            "gs://bucket/a.jar",
-            "hdfs://name/a.jar",
-            "https://example.com/a.jar",
-            "spark-internal",
-            "",
+            "local:///opt/a.jar", "s3a://bucket/a.jar", "gs://bucket/a.jar", "hdfs://name/a.jar",
+            "https://example.com/a.jar", "spark-internal", "",
         ] {
             assert_eq!(file(elsewhere), None, "{elsewhere}");
         }

@@ -93,45 +93,8 @@ mod tests {
             options[field] = value;
             options
         };
-        for (spec, expected) in [
-            (json!({}), &[][..]),
-            (json!({"driverIngressOptions": [port]}), &[]),
-            (json!({"driverIngressOptions": [with("serviceType", json!("ClusterIP"))]}), &[]),
-            (json!({"driverIngressOptions": [with("ingressURLFormat", json!(""))]}), &[]),
-            (
-                json!({"driverIngressOptions": [port, with("serviceType", json!("NodePort"))]}),
-                &["services for spec.driverIngressOptions[1].serviceType"],
-            ),
-            (
-                json!({"driverIngressOptions": [
-                    with("serviceAnnotations", json!({"a": "b"})), with("ingressURLFormat", json!("a.example.com")),
-                ]}),
-                &[
-                    "services for spec.driverIngressOptions[0].serviceAnnotations",
-                    "ingresses for spec.driverIngressOptions[1].ingressURLFormat",
-                ],
-            ),
-            (
-                json!({"sparkUIOptions": {"serviceType": "LoadBalancer"}}),
-                &["services for spec.sparkUIOptions.serviceType"],
-            ),
-            (
-                json!({"sparkUIOptions": {"ingressAnnotations": {"a": "b"}}}),
-                &["ingresses for spec.sparkUIOptions.ingressAnnotations"],
-            ),
-            (
-                json!({"sparkUIOptions": {"ingressTLS": [{"secretName": "a"}]}}),
-                &["ingresses for spec.sparkUIOptions.ingressTLS"],
-            ),
-            (
-                json!({"driver": {"serviceAnnotations": {"a": "b"}}}),
-                &["services for spec.driver.serviceAnnotations"],
-            ),
-            (
-                json!({"sparkConf": {"spark.kubernetes.driver.service.annotation.a": "b", "spark.ui.port": "1"}}),
-                &["services for spec.sparkConf[spark.kubernetes.driver.service.annotation.a]"],
-            ),
-        ] {
+        let cases = include_str!("../../../../tests/data/exposure-rights.json");
+        for (spec, expected) in serde_json::from_str::<Vec<(Value, Vec<String>)>>(cases).unwrap() {
             assert_eq!(needed(None, spec.clone()), expected, "{spec}");
             assert_eq!(needed(Some(spec.clone()), spec), [""; 0], "somebody with the rights has exposed it");
         }

@@ -31,19 +31,8 @@ const SCHEDULER_NAME: &str = "schedulerName";
 /// The fields that the submission pod copies from the driver's pod: they decide where a pod may run, as which user, and
 /// how it resolves names.
 const SHARED: [&str; 14] = [
-    "affinity",
-    "dnsConfig",
-    "dnsPolicy",
-    "hostAliases",
-    "hostUsers",
-    "imagePullSecrets",
-    "nodeSelector",
-    "os",
-    "priorityClassName",
-    "runtimeClassName",
-    SCHEDULER_NAME,
-    "securityContext",
-    "serviceAccountName",
+    "affinity", "dnsConfig", "dnsPolicy", "hostAliases", "hostUsers", "imagePullSecrets", "nodeSelector",
+    "os", "priorityClassName", "runtimeClassName", SCHEDULER_NAME, "securityContext", "serviceAccountName",
     "tolerations",
 ];
 /// The variables with which an application sets a configuration directory for its driver. In the submission pod,

@@ -1,13 +1,11 @@
 //! Numbers the requests to the API server about each application, and injects faults into chosen requests.
 
-use crate::apiserver::proxy::{Fault, Guard, Held, Moment};
-use hyper::{Method, Request, StatusCode, body::Bytes};
-use serde_json::Value;
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
+use crate::apiserver::{
+    prelude::*,
+    proxy::{Fault, Guard, Held},
 };
+use hyper::{Method, Request, StatusCode, body::Bytes};
+use std::{collections::HashMap, sync::MutexGuard};
 use tokio::sync::{mpsc, oneshot};
 
 /// The prefix of the names of all applications; a number follows.

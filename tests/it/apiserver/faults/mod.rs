@@ -10,30 +10,14 @@ mod director;
 mod stories;
 mod world;
 
-use super::{
-    gangs,
-    namespace::{Granted, Namespace},
-    operator::{Operator, Setup, stand_in},
-    proxy::Proxy,
-    submission_node::SubmissionNode,
-};
+use super::gangs;
+use crate::apiserver::prelude::*;
 pub(crate) use director::Kind;
 use director::{Caller, Director, Kill};
-use futures::{StreamExt, stream};
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Pod, Service},
-    events::v1::Event,
-};
-use serde_json::Value;
-use std::{
-    convert::Infallible,
-    fmt,
-    io::{self, Write},
-    path::Path,
-    time::{Duration, Instant},
-};
+use k8s_openapi::api::events::v1::Event;
+use std::{convert::Infallible, fmt, io::Write};
 pub(crate) use stories::Story;
-use tokio::{sync::mpsc, time::sleep};
+use tokio::sync::mpsc;
 use world::World;
 
 /// The number of stories that are played at once.
@@ -106,8 +90,8 @@ pub(crate) async fn tell_all(
     faults: impl Fn(Story, usize) -> Vec<Vec<(usize, Kind)>>,
 ) {
     let begun = Instant::now();
-    let _rights = Granted::begin(gangs::VOLCANO_RBAC);
-    let _definitions = gangs::Definitions::begin();
+    let _rights = granted(gangs::VOLCANO_RBAC);
+    let _definitions = gangs::group_definitions();
     let namespace = Namespace::new(namespace).await;
     let proxy = Proxy::start().await;
     let (director, mut kills) = Director::new();

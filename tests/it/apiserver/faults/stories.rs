@@ -1,16 +1,8 @@
 //! The actions of users and kubelets while the API server fails, and the results that they must have.
 
 use super::{Stage, Trouble, world::PodLife};
-use crate::apiserver::{applications::application, namespace::Ours};
-use api::{SparkApplication, names::label};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
-use kube::{
-    ResourceExt,
-    api::{ApiResource, DeleteParams, GroupVersionKind, ListParams, Patch, PatchParams},
-};
-use serde_json::{Value, json};
-use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use crate::apiserver::{namespace::Ours, prelude::*};
+use kube::api::{ApiResource, GroupVersionKind};
 
 /// The time for the operator to see the deletion or suspension of an application whose driver is about to be created.
 const HEARD: Duration = Duration::from_millis(100);
@@ -42,11 +34,8 @@ impl Story {
         let mut application = application(name);
         let retries = u8::from(self == Self::RetryThenSuccess) + u8::from(by_spark_submit);
         let mut policy = json!({
-            "type": "OnFailure",
-            "onFailureRetries": retries,
-            "onFailureRetryInterval": 1,
-            "onSubmissionFailureRetries": 0,
-            "onSubmissionFailureRetryInterval": 1,
+            "type": "OnFailure", "onFailureRetries": retries, "onFailureRetryInterval": 1,
+            "onSubmissionFailureRetries": 0, "onSubmissionFailureRetryInterval": 1,
         });
         if by_spark_submit {
             policy["onSubmissionFailureRetries"] = json!(10);

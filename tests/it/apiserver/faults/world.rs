@@ -2,24 +2,12 @@
 //! executors, and the garbage collector.
 
 use super::Trouble;
-use crate::apiserver::{kubelet, namespace::Namespace};
-use api::SparkApplication;
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use crate::apiserver::prelude::*;
 use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, Preconditions},
+    api::Preconditions,
     runtime::watcher::{self, Event, watcher},
 };
-use serde_json::{Value, json};
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
-use tokio::time::sleep;
-use tokio_util::task::AbortOnDropHandle;
+use std::cell::Cell;
 
 /// The longest time for an application's next step, for each fault that happens to it. The operator reconciles again
 /// after 5 s where an event is due, and two dozen applications share two cores.
@@ -160,13 +148,11 @@ impl<'a> World<'a> {
     /// Creates a running executor of `driver`.
     pub(crate) async fn executor(&self, application: &str, driver: &PodLife) -> PodLife {
         let executor = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {
                 "name": format!("{application}-{}-exec-1", &driver.uid[..8]),
                 "labels": {
-                    "spark-role": "executor",
-                    "spark-exec-id": "1",
+                    "spark-role": "executor", "spark-exec-id": "1",
                     "spark-app-selector": driver.pod["metadata"]["labels"]["spark-app-selector"],
                     "sparkoperator.k8s.io/app-name": application,
                     "sparkoperator.k8s.io/submission-id": driver.run,

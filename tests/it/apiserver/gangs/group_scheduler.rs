@@ -1,13 +1,8 @@
 //! Plays a batch scheduler: places the pods of a group once there is room for the whole group. Of pods and groups it reads
 //! what Volcano, YuniKorn and the coscheduling plugin read, and nothing else.
 
-use crate::apiserver::{calls, namespace::Namespace};
+use crate::apiserver::prelude::*;
 use api::quantity;
-use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::PostParams;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// The marks by which the scheduler finds the group of a pod, and the size of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,9 +115,7 @@ impl<'a> GroupScheduler<'a> {
 pub(crate) async fn bind(namespace: &Namespace, pod: &Value, node: &str) {
     let name = pod["metadata"]["name"].as_str().unwrap();
     let binding = json!({
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": name, "uid": pod["metadata"]["uid"]},
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "uid": pod["metadata"]["uid"]},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     });
     let pods = namespace.api::<Pod>();

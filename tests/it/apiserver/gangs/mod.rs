@@ -3,24 +3,11 @@
 
 pub(crate) mod group_scheduler;
 
-use super::{
-    applications::{application, owned_by},
-    calls, eventually,
-    kubectl::{kubectl, try_kubectl_with},
-    kubelet,
-    namespace::{Granted, Namespace, Reviewed},
-    operator::{Operator, Setup},
-    seen,
-    spark::make_executor,
-};
-use crate::golden::yaml;
-use api::SparkApplication;
+use super::{operator::Setup, spark::make_executor};
+use crate::apiserver::prelude::*;
 use group_scheduler::{GroupScheduler, Reads, has_ended};
-use k8s_openapi::api::core::v1::Pod;
 use plan::pod_requests::PodRequests;
 use pods::PodClaim;
-use serde_json::{Value, json};
-use std::{fs, path::Path};
 
 pub(crate) const ENABLED: &str = "--enable-batch-scheduler";
 const NAMED: &str = "--kube-scheduler-names=coscheduler,kube-scheduler";
@@ -31,31 +18,20 @@ const COSCHEDULING_RBAC: &str = "manifests/rbac/coscheduling.yaml";
 const VOLCANO: &str = "podgroups.scheduling.volcano.sh";
 const COSCHEDULING: &str = "podgroups.scheduling.x-k8s.io";
 
-/// While this value exists, the cluster has the PodGroups of both schedulers.
-pub(crate) struct Definitions;
-
-impl Definitions {
+/// Gives the cluster the PodGroups of both schedulers while the returned value exists.
+pub(crate) fn group_definitions() -> Finally {
     const FILE: &str = "tests/data/gang/crds.yaml";
-
-    pub(crate) fn begin() -> Self {
-        calls::apply_manifests(Self::FILE);
-        kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", Self::FILE]);
-        Self
-    }
-}
-
-impl Drop for Definitions {
-    fn drop(&mut self) {
-        calls::delete_manifests(Self::FILE);
-    }
+    calls::apply_manifests(FILE);
+    kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", FILE]);
+    Finally::new(|| calls::delete_manifests(FILE))
 }
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn each_run_has_a_group_of_its_own_which_is_kept_as_it_was_made_and_placed_whole() {
-    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
+    let _rights = [granted(VOLCANO_RBAC), granted(COSCHEDULING_RBAC)];
     let volcano = Namespace::new("gang-whole").await;
-    let _definitions = Definitions::begin();
+    let _definitions = group_definitions();
     let directory = volcano.folder.join("conf");
     fs::create_dir(&directory).unwrap();
     let setup = with_gangs(&volcano).env("SPARK_CONF_DIR", directory.to_str().unwrap());
@@ -103,9 +79,9 @@ async fn the_next_run_after_an_edit_has_a_group_of_its_own(namespace: &Namespace
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler() {
-    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(KUBERNETES_RBAC)];
+    let _rights = [granted(VOLCANO_RBAC), granted(KUBERNETES_RBAC)];
     let namespace = Namespace::new("gang-scheduled").await;
-    let _definitions = Definitions::begin();
+    let _definitions = group_definitions();
     let default = "--default-batch-scheduler=volcano";
     let setup = Operator::with(&namespace).argument(ENABLED).argument(KUBERNETES);
     let _operator = setup.argument(default).start().await;
@@ -199,9 +175,9 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
-    let _rights = [Granted::begin(VOLCANO_RBAC), Granted::begin(COSCHEDULING_RBAC)];
+    let _rights = [granted(VOLCANO_RBAC), granted(COSCHEDULING_RBAC)];
     let namespace = Namespace::new("gang-refused").await;
-    let reviewed = Reviewed::begin();
+    let reviewed = reviewed();
     let _operator = with_gangs(&namespace).start().await;
     a_scheduler_that_the_operator_does_not_know_is_refused_at_once(&namespace);
     drop(reviewed);
@@ -226,7 +202,7 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
     });
     namespace.apply(&waiting);
     namespace.reaches("pi", "SUBMISSION_FAILED").await;
-    let definitions = Definitions::begin();
+    let definitions = group_definitions();
     namespace.reaches("pi", "SUBMITTED").await;
     assert_eq!(groups(&namespace, VOLCANO).len(), 1);
     namespace.delete::<SparkApplication>("pi").await;

@@ -1,10 +1,9 @@
 //! Proves that a driver has a PodDisruptionBudget for as long as it lives, if that is enabled, and runs without one if
 //! the budget cannot be created.
 
-use super::{Namespace, application, edit_spec, running, told};
-use crate::apiserver::{applications::owned_by, kubelet};
+use super::{application, edit_spec, running, told};
+use crate::apiserver::prelude::*;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use serde_json::{Value, json};
 
 /// Needs an operator with --enable-driver-pdb.
 pub(super) async fn a_driver_has_a_budget_while_it_lives(namespace: &Namespace) {
@@ -37,9 +36,7 @@ pub(super) async fn a_driver_has_a_budget_while_it_lives(namespace: &Namespace) 
 pub(super) async fn a_budget_that_cannot_be_made_keeps_nobody_from_running(namespace: &Namespace) {
     namespace.clear::<PodDisruptionBudget>().await;
     let others = json!({
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "pi-driver"},
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "pi-driver"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
     });
     namespace.apply(&others);

@@ -1,12 +1,7 @@
 //! Proves that the operator goes on where a user has written between its read and its write.
 
-use super::{Namespace, application, complaints, edit, exposure};
-use crate::apiserver::{
-    kubelet, metrics,
-    operator::Operator,
-    proxy::{Call, Moment, Proxy, Trap},
-};
-use serde_json::json;
+use super::{application, complaints, edit, exposure};
+use crate::apiserver::{metrics, prelude::*, proxy::Trap};
 
 /// A user edits the application between the operator's read and its write, at every write.
 #[tokio::test]

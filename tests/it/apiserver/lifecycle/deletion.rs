@@ -3,21 +3,9 @@
 //! There is no garbage collector in this cluster: an object that the operator does not delete itself must have an
 //! owner.
 
-use super::{Namespace, application, budgets, complaints, executors, running, submitted};
-use crate::apiserver::{
-    eventually, kubelet,
-    namespace::{DRIVER_PDB_RBAC, Granted},
-    operator::Operator,
-    seen, spark,
-};
-use api::SparkApplication;
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Pod, Service},
-    policy::v1::PodDisruptionBudget,
-};
-use kube::api::DeleteParams;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use super::{application, budgets, complaints, executors, running, submitted};
+use crate::apiserver::{namespace::DRIVER_PDB_RBAC, prelude::*};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 /// The name of each application, its state, and how its dependents are deleted.
 const STATES: [(&str, &str, &str); 8] = [
@@ -35,7 +23,7 @@ const STATES: [(&str, &str, &str); 8] = [
 #[ignore = "needs kube-apiserver: make test"]
 async fn pods_and_budgets_go_with_their_application_and_those_of_others_stay() {
     let namespace = Namespace::new("deleted").await;
-    let _granted = Granted::begin(DRIVER_PDB_RBAC);
+    let _granted = granted(DRIVER_PDB_RBAC);
     let operator = Operator::with(&namespace).argument("--enable-driver-pdb").start().await;
     budgets::a_driver_has_a_budget_while_it_lives(&namespace.beside("budget").await).await;
     deletion_in_the_background_and_in_the_foreground_leaves_nothing(&namespace).await;

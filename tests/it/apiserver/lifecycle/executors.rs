@@ -1,19 +1,8 @@
 //! Proves that hundreds of executors cause only few writes to the API server, and that executors of an application that
 //! the operator does not know yet are left alone.
 
-use super::{Namespace, application, running};
-use crate::apiserver::{
-    calls, eventually,
-    installation::is_ready,
-    kubelet,
-    operator::Operator,
-    proxy::{Call, Moment, Proxy},
-    seen, spark,
-};
-use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
-use std::time::Instant;
+use super::{application, running};
+use crate::apiserver::{installation::is_ready, prelude::*};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -34,10 +23,7 @@ async fn hundreds_of_executors_take_a_handful_of_events_and_a_status_a_second() 
     let names: Vec<String> =
         stream::iter(1..=EXECUTORS).map(|id| executors.make(id)).buffer_unordered(16).collect().await;
     let running = json!({"phase": "Running", "containerStatuses": [{
-        "name": "spark-kubernetes-executor",
-        "image": "",
-        "imageID": "",
-        "state": {"running": {}},
+        "name": "spark-kubernetes-executor", "image": "", "imageID": "", "state": {"running": {}},
     }]});
     stream::iter(&names).for_each_concurrent(16, |name| namespace.patch_status::<Pod>(name, &running)).await;
     let latest = format!("-exec-{EXECUTORS}");

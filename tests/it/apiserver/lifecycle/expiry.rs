@@ -1,14 +1,7 @@
 //! Proves that an application that has ended is deleted when its time to live is over, unless it was edited meanwhile.
 
-use super::{Namespace, application, complaints, edit_spec, ended};
-use crate::apiserver::{
-    eventually,
-    operator::Operator,
-    proxy::{Call, Moment, Proxy},
-    seen,
-};
-use api::SparkApplication;
-use serde_json::json;
+use super::{application, complaints, edit_spec, ended};
+use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]

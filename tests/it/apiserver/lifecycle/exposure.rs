@@ -1,23 +1,12 @@
 //! Proves that a driver's web UI can be reached where that is enabled, and that no application waits for it.
 
-use super::{Namespace, application, complaints, edit_spec, ended, running, submitted, told};
-use crate::{
-    apiserver::{
-        applications::owned_by,
-        calls, eventually,
-        installation::{Restored, is_not_ready},
-        kubectl::kubectl_with,
-        kubelet,
-        operator::{Operator, USER},
-        policy::AdmissionPolicy,
-        proxy::{Call, Fault, Moment, Proxy},
-        seen,
-    },
-    golden::{cases, yaml},
+use super::{application, complaints, edit_spec, ended, running, submitted, told};
+use crate::apiserver::{
+    installation::{is_not_ready, restored},
+    operator::USER,
+    policy::AdmissionPolicy,
+    prelude::*,
 };
-use hyper::StatusCode;
-use k8s_openapi::api::{core::v1::Service, networking::v1::Ingress};
-use serde_json::{Value, json};
 
 const BY_PATH: &str = "--ingress-url-format=ui.example.com/{{$appNamespace}}/{{$appName}}";
 const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
@@ -49,12 +38,8 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
     namespace.there::<Service>("pi-driver-8888").await;
     let address = format!("{}:4041", service["spec"]["clusterIP"].as_str().unwrap());
     let told = json!({
-        "podName": "pi-driver",
-        "webUIServiceName": "pi-ui-svc",
-        "webUIPort": 4041,
-        "webUIAddress": address,
-        "webUIIngressName": "pi-ui-ingress",
-        "webUIIngressAddress": "http://ui.example.com/exposed/pi",
+        "podName": "pi-driver", "webUIServiceName": "pi-ui-svc", "webUIPort": 4041, "webUIAddress": address,
+        "webUIIngressName": "pi-ui-ingress", "webUIIngressAddress": "http://ui.example.com/exposed/pi",
     });
     let is_told = |application: &Value| application["status"]["driverInfo"] == told;
     let first = namespace.becomes("pi", "its status says where", is_told).await;
@@ -118,9 +103,7 @@ async fn what_cannot_be_made_or_deleted_is_told_once_and_keeps_nobody_from_runni
 
 async fn what_cannot_be_made_is_told_once(namespace: &Namespace) {
     let others = json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "pi-ui-svc"},
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "pi-ui-svc"},
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
     });
     namespace.apply(&others);
@@ -205,20 +188,15 @@ async fn two_applications_never_have_one_address() {
     let idle = namespace.reaches("idle", "SUSPENDED").await["metadata"]["uid"].clone();
     for (name, owner, uid) in [("forged", "nobody", json!("0")), ("idle", "idle", idle)] {
         let owner = json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2",
-            "kind": "SparkApplication",
-            "name": owner,
-            "uid": uid,
-            "controller": true,
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "name": owner,
+            "uid": uid, "controller": true,
         });
         let service = json!({"service": {"name": "none", "port": {"number": 80}}});
         let paths = json!([{"path": "/etl", "pathType": "Prefix", "backend": service}]);
         namespace.apply(&json!({
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "Ingress",
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
             "metadata": {
-                "name": name,
-                "labels": {"sparkoperator.k8s.io/submission-id": "none"},
+                "name": name, "labels": {"sparkoperator.k8s.io/submission-id": "none"},
                 "ownerReferences": [owner],
             },
             "spec": {"rules": [{"host": "ui.example.com", "http": {"paths": paths}}]},
@@ -277,7 +255,7 @@ async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it
         assert_eq!(operator.log().lines().filter(unwatched).count(), 1);
     }
 
-    let _restored = Restored("manifests/rbac");
+    let _restored = restored("manifests/rbac");
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/spark-operator-applications";
     let role = calls::get(path).expect(path);
     let rules = role["rules"].as_array().unwrap().iter();
@@ -333,15 +311,11 @@ async fn is(namespace: &Namespace, name: &str, expected: &Value) -> Value {
 /// Refuses to create and delete Ingresses in `namespace`.
 async fn no_ingresses(namespace: &Namespace) -> AdmissionPolicy {
     let rule = json!({
-        "apiGroups": ["networking.k8s.io"],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE", "DELETE"],
+        "apiGroups": ["networking.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE", "DELETE"],
         "resources": ["ingresses"],
     });
     let refused = json!({
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "Ingress",
-        "metadata": {"name": "refused"},
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "refused"},
         "spec": {"defaultBackend": {"service": {"name": "x", "port": {"number": 80}}}},
     });
     AdmissionPolicy::refusing(namespace, "no-ingresses", &rule, "false", "no ingresses today", &refused).await

@@ -20,9 +20,8 @@ mod protection;
 /// Applications of another operator.
 pub(super) mod takeover;
 
-use super::{applications, eventually, kubelet, namespace::Namespace, seen};
-use api::SparkApplication;
-use serde_json::{Value, json};
+use super::applications;
+use crate::apiserver::prelude::*;
 
 /// Returns the smallest application with this name, with these fields in its spec.
 fn application(name: &str, spec: &Value) -> Value {

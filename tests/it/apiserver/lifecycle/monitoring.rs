@@ -1,10 +1,8 @@
 //! Proves that the ConfigMap of an application's monitoring exists before the pods that mount it and is deleted after
 //! them, also where `spark-submit` makes the driver.
 
-use super::{Namespace, application, edit, edit_spec, ended, running, submitted};
-use crate::apiserver::{operator::stand_in, submission_node::SubmissionNode};
-use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::{Value, json};
+use super::{application, edit, edit_spec, ended, running, submitted};
+use crate::apiserver::prelude::*;
 
 const NAME: &str = "pi-prom-conf";
 const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";

@@ -1,15 +1,7 @@
 //! Proves that a driver is kept until its outcome is recorded, if the admin enables that, and not longer.
 
-use super::{Namespace, application, deletion, edit_spec, running, runs};
-use crate::apiserver::{
-    eventually, kubelet,
-    operator::{Operator, Setup},
-    seen,
-};
-use api::SparkApplication;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::DeleteParams;
-use serde_json::{Value, json};
+use super::{application, deletion, edit_spec, running, runs};
+use crate::apiserver::{operator::Setup, prelude::*};
 
 const FINALIZER: &str = "sparkoperator.k8s.io/driver-outcome";
 

@@ -1,13 +1,7 @@
 //! Tests what happens to the applications of Kubeflow's operator (2.x) when this operator replaces Kubeflow's.
 
-use super::{Namespace, application, complaints, ended, runs, submitted};
-use crate::{
-    apiserver::{applications::owned_by, definitions, kubelet, operator::Operator},
-    program::{self, sparkctl_program},
-};
-use api::SparkApplication;
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
+use super::{application, complaints, ended, runs, submitted};
+use crate::apiserver::{definitions, prelude::*};
 
 /// A submission id as Kubeflow generates it.
 pub(crate) const ID: &str = "5f3c1a52-77aa-4f0b-9b5c-0b1f6f0c2d11";
@@ -215,13 +209,9 @@ async fn kubeflows(namespace: &Namespace, name: &str, state: &str, spec: &Value)
 pub(crate) fn status_in(state: &str, name: &str) -> Value {
     json!({
         "applicationState": {"state": state},
-        "driverInfo": {"podName": format!("{name}-driver"), "webUIPort": 4040},
-        "executionAttempts": 1,
-        "lastSubmissionAttemptTime": LONG_AGO,
-        "sparkApplicationId": "spark-0123456789abcdef",
-        "submissionAttempts": 1,
-        "submissionID": ID,
-        "terminationTime": null,
+        "driverInfo": {"podName": format!("{name}-driver"), "webUIPort": 4040}, "executionAttempts": 1,
+        "lastSubmissionAttemptTime": LONG_AGO, "sparkApplicationId": "spark-0123456789abcdef",
+        "submissionAttempts": 1, "submissionID": ID, "terminationTime": null,
     })
 }
 
@@ -241,11 +231,8 @@ pub(crate) fn driver_of(application: &Value) -> Value {
 async fn executor_of(namespace: &Namespace, name: &str) -> String {
     let driver = namespace.pod(&format!("{name}-driver")).await.unwrap();
     let owner = json!([{
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": driver["metadata"]["name"],
-        "uid": driver["metadata"]["uid"],
-        "controller": true,
+        "apiVersion": "v1", "kind": "Pod", "name": driver["metadata"]["name"],
+        "uid": driver["metadata"]["uid"], "controller": true,
     }]);
     let mut executor = pod(&format!("{name}-exec-1"), name, "executor", "spark-kubernetes-executor", &owner);
     executor["metadata"]["labels"]["spark-exec-id"] = json!("1");
@@ -255,16 +242,12 @@ async fn executor_of(namespace: &Namespace, name: &str) -> String {
 
 fn pod(name: &str, application: &str, role: &str, container: &str, owner: &Value) -> Value {
     json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
+        "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": name,
             "labels": {
-                "spark-app-name": application,
-                "spark-app-selector": "spark-0123456789abcdef",
-                "spark-role": role,
-                "spark-version": "4.0.1",
-                "sparkoperator.k8s.io/app-name": application,
+                "spark-app-name": application, "spark-app-selector": "spark-0123456789abcdef",
+                "spark-role": role, "spark-version": "4.0.1", "sparkoperator.k8s.io/app-name": application,
                 "sparkoperator.k8s.io/launched-by-spark-operator": "true",
                 "sparkoperator.k8s.io/mutated-by-spark-operator": "true",
                 "sparkoperator.k8s.io/submission-id": ID,

@@ -4,40 +4,23 @@
 
 mod stories;
 
-use super::{
-    applications::application,
-    eventually, kubelet,
-    namespace::Namespace,
-    operator::{METRICS, Operator},
-    proxy::{Call, Moment, Proxy},
-    seen,
-};
+use super::operator::METRICS;
 use crate::{
+    apiserver::prelude::*,
     dashboards::{metric, used},
     docs::lists_metrics,
 };
-use api::{SparkApplication, State};
-use futures::{StreamExt, stream};
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Pod, Service},
-    events::v1::Event,
-};
+use api::State;
+use k8s_openapi::api::events::v1::Event;
 use kube::{
-    api::{ApiResource, DynamicObject},
+    api::ApiResource,
     runtime::{
         WatchStreamExt,
         reflector::{ObjectRef, Store, store::Writer},
         watcher,
     },
 };
-use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Mutex,
-    time::Instant,
-};
 use stories::{Actor, Part, STORIES};
-use tokio_util::task::AbortOnDropHandle;
 
 /// The number of applications: each story is played with each kind.
 const CROWD: usize = 2 * STORIES.len();

@@ -1,13 +1,8 @@
 //! The stories of applications in the course of a day, with the values that the metrics must have because of them.
 
 use super::{Day, There};
-use crate::apiserver::{
-    applications::{application, hopeless},
-    kubelet, spark,
-};
-use api::{SparkApplication, State};
-use kube::api::{DeleteParams, Patch, PatchParams};
-use serde_json::{Value, json};
+use crate::apiserver::{applications::hopeless, prelude::*, spark};
+use api::State;
 
 /// Parts of the day. No operator runs in the breaks.
 #[derive(Clone, Copy, Debug)]
@@ -104,8 +99,7 @@ impl Actor<'_> {
             }
             (Story::IsRefusedTwice, Part::Noon) => {
                 let restart = json!({
-                    "type": "OnFailure",
-                    "onSubmissionFailureRetries": 1,
+                    "type": "OnFailure", "onSubmissionFailureRetries": 1,
                     "onSubmissionFailureRetryInterval": 1,
                 });
                 self.make_hopeless(json!({"restartPolicy": restart})).await;
@@ -160,9 +154,7 @@ impl Actor<'_> {
             (Story::IsDeleted, Part::Noon) => self.delete().await,
             (Story::IsRetried, Part::Morning) => {
                 let restart = json!({
-                    "type": "OnFailure",
-                    "onFailureRetries": 1,
-                    "onFailureRetryInterval": 1,
+                    "type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 1,
                 });
                 self.makes_and_runs(json!({"restartPolicy": restart})).await;
             }

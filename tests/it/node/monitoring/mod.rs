@@ -4,14 +4,8 @@
 mod prometheus;
 
 use super::{application, apply, delete, followed, install, kept, native::python_job, operator_pods, until};
-use crate::{
-    apiserver::kubectl::kubectl,
-    golden::{data, yaml},
-    program::run,
-};
+use crate::{apiserver::prelude::*, program::run};
 use prometheus::Prometheus;
-use serde_json::{Value, json};
-use std::{fs, path::Path};
 
 /// Gauges, which have the same names with every version of the exporter.
 const GAUGES_OF_DRIVER: [&str; 4] = [
@@ -56,8 +50,7 @@ fn prometheus_reads_the_same_through_a_present_exporter_in_pods_of_spark_submit(
     let mut job = python_job(name, "waiting-job", "tests/data/node/waiting/job.py");
     job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
     job["spec"]["monitoring"] = json!({
-        "exposeDriverMetrics": true,
-        "exposeExecutorMetrics": true,
+        "exposeDriverMetrics": true, "exposeExecutorMetrics": true,
         "prometheus": {"jmxExporterJar": "/prometheus/jmx_prometheus_javaagent-1.0.1.jar", "port": 9404},
     });
     apply(&job);

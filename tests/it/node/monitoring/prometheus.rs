@@ -3,22 +3,9 @@
 //! Debian's Prometheus is built without the discovery of pods: instead, [`write_targets`] writes a file with the labels
 //! that Prometheus would discover. `make soak` sets PROMETHEUS to a program that discovers pods itself.
 
-use super::super::{EndedOnDrop, browser::Browser, kept, listed};
-use crate::program::run;
-use serde_json::{Map, Value, json};
-use std::{
-    collections::BTreeSet,
-    env, fs,
-    net::TcpListener,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
-};
+use super::super::{browser::Browser, kept, listed};
+use crate::prelude::*;
+use std::{net::TcpListener, sync::atomic::AtomicBool, thread::JoinHandle};
 
 /// The longest that Prometheus or its page may take to answer.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,25 +2,13 @@
 //! placed, ended after its longest time, and fails to be submitted.
 
 use crate::{
-    apiserver::{
-        calls,
-        kubectl::{kubectl, kubectl_with, try_kubectl_with},
-    },
-    golden::documents,
+    apiserver::prelude::*,
     node::{
-        APPLICATIONS, EndedOnDrop, application, apply, delete, install_alone, kept, lifecycle::refusing,
-        listed, native::python_job, node_address, state_is, until,
+        APPLICATIONS, application, apply, delete, install_alone, kept, lifecycle::refusing, listed,
+        native::python_job, node_address, state_is, until,
     },
 };
-use api::names::{annotation, label};
-use k8s_openapi::api::core::v1::Secret;
-use serde_json::{Value, json};
-use std::{
-    env,
-    fs::{self, File},
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs::File;
 
 const SERVICE: &str = "kueue-webhook-service";
 const NAMESPACE: &str = "kueue-system";
@@ -221,8 +209,7 @@ fn make_queue(name: &str, flavor: &Value) {
     let resources =
         json!([{"name": "cpu", "nominalQuota": "500m"}, {"name": "memory", "nominalQuota": "4Gi"}]);
     let queue = json!({
-        "namespaceSelector": {},
-        "preemption": {"withinClusterQueue": "LowerPriority"},
+        "namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"},
         "resourceGroups": [
             {"coveredResources": ["cpu", "memory"], "flavors": [{"name": name, "resources": resources}]},
         ],
@@ -262,10 +249,8 @@ impl Kueue {
         fs::create_dir_all(&certificates).unwrap();
         install(&program.with_file_name("config").join("default"), &folder);
         let settings = json!({
-            "apiVersion": "config.kueue.x-k8s.io/v1beta2",
-            "kind": "Configuration",
-            "leaderElection": {"leaderElect": false},
-            "metrics": {"bindAddress": "0"},
+            "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
+            "leaderElection": {"leaderElect": false}, "metrics": {"bindAddress": "0"},
             "webhook": {"port": PORT, "certDir": certificates},
             "integrations": {"frameworks": ["sparkoperator.k8s.io/sparkapplication"]},
             // The server that lists what waits has its files in a folder of the machine.
@@ -319,15 +304,11 @@ fn install(config: &Path, folder: &Path) {
         }
     }
     objects.push(json!({
-        "apiVersion": "discovery.k8s.io/v1",
-        "kind": "EndpointSlice",
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {
-            "name": SERVICE,
-            "namespace": NAMESPACE,
-            "labels": {"kubernetes.io/service-name": SERVICE},
+            "name": SERVICE, "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": SERVICE},
         },
-        "addressType": "IPv4",
-        "ports": [{"name": "", "port": PORT, "protocol": "TCP"}],
+        "addressType": "IPv4", "ports": [{"name": "", "port": PORT, "protocol": "TCP"}],
         "endpoints": [{"addresses": [node_address()]}],
     }));
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
