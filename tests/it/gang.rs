@@ -499,7 +499,6 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
 /// it comes from a label or an annotation, which the user can write too.
 #[test]
 fn only_groups_with_the_operators_own_names_are_deleted_with_a_run() {
-    let application = application(&json!({}));
     let policy = with(BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None));
     let names = |driver: Option<Value>| {
         let driver = driver

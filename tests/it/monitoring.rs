@@ -2,7 +2,7 @@
 
 use crate::{prelude::*, submission::pi};
 use api::{ObjectKind, names::conf};
-use plan::{By, extension::View, submission_plan::choose};
+use plan::{By, Observed, extension::View, submission_plan::choose};
 use spark_client::read_properties;
 use submission::monitoring::{config_map, possible_child};
 

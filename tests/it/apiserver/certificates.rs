@@ -15,7 +15,7 @@ const VALIDATING: &str = "validatingwebhookconfiguration";
 #[ignore = "needs kube-apiserver: make test"]
 async fn certificates_and_ca_bundles_that_others_change_are_mended_and_what_can_be_used_is_kept() {
     let namespace = Namespace::new("changed-certificates").await;
-    let reviewed = reviewed();
+    let configurations = reviewed();
     let operator = Operator::start(&namespace).await;
     let old = bundle();
     assert_eq!(ca(), old);
@@ -27,8 +27,8 @@ async fn certificates_and_ca_bundles_that_others_change_are_mended_and_what_can_
     };
     damage("server-cert.pem");
     // The configurations are made anew, without the bundle.
-    drop(reviewed);
-    let _reviewed = reviewed();
+    drop(configurations);
+    let _configurations = reviewed();
     assert_eq!(bundle(), "");
     Operator::start(&namespace).await.stop().await;
     assert_eq!((ca(), bundle()), (old.clone(), old.clone()));
