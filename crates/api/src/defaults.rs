@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_field_without_a_value_gets_kubeflows_default_and_what_is_written_stays() {
         let cases: Vec<(Value, serde_json::Map<String, Value>)> =
-            serde_saphyr::from_str(include_str!("../../../tests/data/api/defaults.yaml")).unwrap();
+            serde_saphyr::from_str(include_str!("../../../tests/data/defaults/spec.yaml")).unwrap();
         for (spec, expected) in cases {
             let defaulted = defaulted(spec.clone());
             for (place, value) in &expected {

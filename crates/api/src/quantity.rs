@@ -139,7 +139,7 @@ mod tests {
     /// The expected texts are what Kubernetes' Go type `Quantity` writes.
     #[test]
     fn a_quantity_is_written_as_kubernetes_does() {
-        let cases = include_str!("../../../tests/data/api/quantities.json");
+        let cases = include_str!("../../../tests/data/quantities/quantities.json");
         for (text, expected) in serde_json::from_str::<Vec<(String, String)>>(cases).unwrap() {
             assert_eq!(canonical(&text), Some(expected), "{text}");
         }

@@ -5,8 +5,7 @@ use super::{
     Cluster,
     error::Error,
     events::reference,
-    schedules::{Owner, child},
-    source::Reconciled,
+    schedule_owner::{Owner, child},
     watch::Readable,
 };
 use api::{ConnectAccess, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State};
@@ -14,7 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource,
-    core::{PartialObjectMeta, error_boundary::InvalidObject},
+    core::{NamespaceResourceScope, PartialObjectMeta, error_boundary::InvalidObject},
 };
 use plan::{auxiliary::controlling_application, events::invalid};
 use schedules::Child;
@@ -35,6 +34,22 @@ pub struct Kept<K, T> {
     text: Result<Option<Arc<Text>>, String>,
     kind: PhantomData<fn() -> K>,
 }
+
+/// A kind of objects that are reconciled.
+pub(super) trait Reconciled:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl Reconciled for ScheduledSparkApplication {}
+impl Reconciled for SparkApplication {}
+impl Reconciled for SparkConnect {}
 
 /// A part of objects of the kind `K` that is kept in memory.
 pub(super) trait Keep<K>: Clone + Debug + Send + 'static {
@@ -92,6 +107,13 @@ pub struct KeptApplication {
     pub(super) executor_labels: BTreeMap<String, String>,
     /// The schedule to which the application refers, and what that needs to know of it.
     pub(super) child: Option<(Owner, Child)>,
+}
+
+impl KeptApplication {
+    /// Whether the application refers to this schedule.
+    pub(super) fn is_of(&self, schedule: &Owner) -> bool {
+        self.child.as_ref().is_some_and(|(owner, _)| owner == schedule)
+    }
 }
 
 /// What is asked of all SparkConnects at once.

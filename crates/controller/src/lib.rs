@@ -24,6 +24,7 @@ mod pods;
 mod queue;
 mod reconcile;
 mod reconcile_memory;
+mod schedule_owner;
 mod schedules;
 mod slots;
 mod source;

@@ -4,44 +4,26 @@
 use super::{
     Cluster, Error, FRESH_FACTS, Key, calls,
     events::reference,
-    kept::{Keep, Kept},
+    kept::{Keep, Kept, Reconciled},
     queue::Queue,
     reconcile_memory::ReconcileMemory,
     workload::Workload,
 };
-use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use futures::{StreamExt, future};
 use jiff::Timestamp;
 use kube::{
     Resource, ResourceExt,
-    core::NamespaceResourceScope,
     runtime::{
         reflector::{ObjectRef, Store, store::Writer},
         watcher::Event,
     },
 };
 use plan::events;
-use serde::{Serialize, de::DeserializeOwned};
-use std::{fmt::Debug, pin::pin, sync::Arc, time::Duration};
+use serde::Serialize;
+use std::{pin::pin, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, field, info_span};
 use work::caught;
-
-/// A kind of objects that are reconciled.
-pub(super) trait Reconciled:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl Reconciled for ScheduledSparkApplication {}
-impl Reconciled for SparkApplication {}
-impl Reconciled for SparkConnect {}
 
 /// What is particular about the objects of one kind that are reconciled.
 pub(super) trait Reconciler: Send + Sync + 'static {

@@ -1,14 +1,9 @@
 //! Keeps an index of the applications that each schedule has created, updated by the watch of applications.
 
-use super::super::{Key, Watched, key, queue::Queue};
-use api::{LONGEST_NAME, State};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::{
-    ResourceExt,
-    runtime::{
-        reflector::{ObjectRef, Store},
-        watcher::Event,
-    },
+use super::super::{Key, Watched, key, queue::Queue, schedule_owner::Owner};
+use kube::runtime::{
+    reflector::{ObjectRef, Store},
+    watcher::Event,
 };
 use parking_lot::Mutex;
 use schedules::Child;
@@ -24,28 +19,6 @@ pub(crate) struct Children {
     applications: Store<Watched>,
     /// The queue of schedules, for those whose applications have changed in a way that matters to the schedule.
     queue: Arc<Queue>,
-}
-
-/// A schedule as its applications refer to it: by the name and uid in an owner reference, in the application's own
-/// namespace.
-///
-/// The uid alone is not enough. Every user who may read a schedule knows its uid, and Kubernetes lets every user write
-/// any uid into the owner reference of an application of their own, in any namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Owner {
-    key: Key,
-    uid: String,
-}
-
-impl Owner {
-    pub(super) fn of(schedule: &impl ResourceExt) -> Self {
-        Self { key: key(schedule), uid: schedule.uid().unwrap_or_default() }
-    }
-
-    /// Whether the application refers to this schedule.
-    pub(super) fn owns(&self, application: &Watched) -> bool {
-        application.kept.child.as_ref().is_some_and(|(owner, _)| owner == self)
-    }
 }
 
 #[derive(Default)]
@@ -239,16 +212,6 @@ impl Index {
     }
 }
 
-/// Reduces an application to what its schedule needs to know; returns the schedule to which it refers with it.
-pub(crate) fn child(application: &ObjectMeta, state: State) -> Option<(Owner, Child)> {
-    let (OwnerReference { name, uid, .. }, child) = Child::of(application, state)?;
-    // The API server limits none of them.
-    let is_kept = |text: &String| text.len() <= LONGEST_NAME;
-    let child = Child { trigger: child.trigger.filter(is_kept), ..child };
-    let key = (application.namespace.clone().unwrap_or_default(), name.clone());
-    (is_kept(name) && is_kept(uid)).then(|| (Owner { key, uid: uid.clone() }, child))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,13 +258,13 @@ mod tests {
             watched("a", ("hourly", "of-nightly")),
             watched("a", ("nightly", "of-another")),
         ] {
-            assert!(!nightly().owns(&forged), "{forged:?}");
+            assert!(!forged.kept.is_of(&nightly()), "{forged:?}");
             children.apply(&Event::Apply(forged));
         }
         assert_eq!(children.of(&nightly()), (Vec::new(), Vec::new()));
 
         let own = watched("a", ("nightly", "of-nightly"));
-        assert!(nightly().owns(&own));
+        assert!(own.kept.is_of(&nightly()));
         children.apply(&Event::Apply(own));
         children.apply(&Event::Delete(watched("b", ("nightly", "of-nightly"))));
         let (there, departed) = children.of(&nightly());

@@ -9,10 +9,11 @@ use super::{
     calls::{self, Calls, Metadata},
     execute,
     kept::Kept,
+    schedule_owner::Owner,
     source::{self, Reconciler, Source},
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
-pub(super) use children::{Children, Owner, child};
+pub(super) use children::Children;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -156,7 +157,7 @@ impl Context {
         let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
         let is_foreign = |name: &String| {
             let application = self.source.cluster.application(&namespace, name);
-            application.is_some_and(|application| !owner.owns(&application))
+            application.is_some_and(|application| !application.kept.is_of(&owner))
         };
         let taken = asked.names.into_iter().filter(is_foreign).collect();
         Ok(Observed { children, departed, taken, has_pods })
@@ -192,7 +193,7 @@ impl Context {
     async fn find(&self, namespace: &str, name: &str, owner: &Owner) -> Result<bool, Error> {
         let there = Api::<WatchedApplication>::namespaced(self.source.cluster.client.clone(), namespace);
         let there = there.get_opt(name).await.map_err(Error::api("GET of an application"))?;
-        let ours = there.filter(|there| owner.owns(there));
+        let ours = there.filter(|there| there.kept.is_of(owner));
         ours.iter().for_each(|ours| self.children.add(ours));
         Ok(ours.is_some())
     }

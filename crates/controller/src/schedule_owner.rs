@@ -1,0 +1,34 @@
+//! Reads which schedule has created an application.
+
+use super::{Key, key};
+use api::{LONGEST_NAME, State};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::ResourceExt;
+use schedules::Child;
+
+/// A schedule as its applications refer to it: by the name and uid in an owner reference, in the application's own
+/// namespace.
+///
+/// The uid alone is not enough. Every user who may read a schedule knows its uid, and Kubernetes lets every user write
+/// any uid into the owner reference of an application of their own, in any namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Owner {
+    pub(crate) key: Key,
+    pub(crate) uid: String,
+}
+
+impl Owner {
+    pub(crate) fn of(schedule: &impl ResourceExt) -> Self {
+        Self { key: key(schedule), uid: schedule.uid().unwrap_or_default() }
+    }
+}
+
+/// Reduces an application to what its schedule needs to know; returns the schedule to which it refers with it.
+pub(crate) fn child(application: &ObjectMeta, state: State) -> Option<(Owner, Child)> {
+    let (OwnerReference { name, uid, .. }, child) = Child::of(application, state)?;
+    // The API server limits none of them.
+    let is_kept = |text: &String| text.len() <= LONGEST_NAME;
+    let child = Child { trigger: child.trigger.filter(is_kept), ..child };
+    let key = (application.namespace.clone().unwrap_or_default(), name.clone());
+    (is_kept(name) && is_kept(uid)).then(|| (Owner { key, uid: uid.clone() }, child))
+}
