@@ -2,10 +2,11 @@
 //! operator does not drive any more.
 
 use super::{Context, Error, Key, Watched, calls::Calls, execute, key};
-use api::SparkApplication;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use api::{Role, SparkApplication};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, ResourceExt};
 use plan::{Action, lifecycle};
+use pods::{Controller, PodSummary};
 use tracing::{info, warn};
 
 impl Context {
@@ -19,17 +20,17 @@ impl Context {
     pub(super) async fn delete_or_release_pods(&self, key: &Key) {
         let (namespace, name) = key;
         self.source.cluster.pods.forget(key);
-        let pods: Vec<_> = self.source.cluster.pods.of(key).0.into_values().collect();
+        let mut pods: Vec<_> = self.source.cluster.pods.of(key).0.into_values().collect();
         let is_ours = self.source.cluster.namespaces.include(namespace);
-        let actions = |there: Option<&ObjectMeta>| {
-            let mut actions = lifecycle::after_deletion(&pods, there, &self.setup.policy);
+        let actions = |pods: &[PodSummary], there: Option<&ObjectMeta>| {
+            let mut actions = lifecycle::after_deletion(pods, there, &self.setup.policy);
             actions
                 .retain(|action| is_ours || matches!(action, Action::ProtectDriver { protect: false, .. }));
             actions
         };
         // Pods that are being deleted already, or never belonged to an application, change often; no request is sent
         // for them.
-        if actions(None).is_empty() {
+        if actions(&pods, None).is_empty() {
             return;
         }
         let left = |error: Error| {
@@ -42,7 +43,18 @@ impl Context {
             Ok(there) => there,
             Err(error) => return left(error),
         };
-        for action in actions(there.as_ref().map(Resource::meta)) {
+        // Whoever keeps the pods of an application takes its name from them and then deletes it; the watch of pods may report
+        // that later than the one of applications.
+        let calls = Calls::of::<Pod>(&self.source.cluster.client, namespace);
+        let is_asked_for = |pod: &&mut PodSummary| pod.role == Some(Role::Driver) && !pod.terminating;
+        for driver in pods.iter_mut().filter(|_| is_ours && there.is_none()).filter(is_asked_for) {
+            match calls.metadata(&driver.name).await.map_err(Error::api("GET of a driver")) {
+                Ok(Some(found)) => driver.controller = Controller::of(found.meta()),
+                Ok(None) => {}
+                Err(error) => return left(error),
+            }
+        }
+        for action in actions(&pods, there.as_ref().map(Resource::meta)) {
             execute::about_pods(&self.source.cluster.client, namespace, action).await.unwrap_or_else(left);
         }
     }
@@ -96,7 +108,7 @@ mod tests {
     type Asked = Arc<Mutex<Vec<String>>>;
 
     /// Returns the context of an operator that drives only the namespace `ours`, and the requests that the operator
-    /// sends. The API server has the pod `pi-driver`, and the application `pi` if `there` contains it.
+    /// sends. The API server has the pod `pi-driver`, another one without an owner, and the application `pi` if `there` contains it.
     fn context(there: Option<Value>) -> (Context, Asked) {
         let asked = Asked::default();
         let asking = Arc::clone(&asked);
@@ -104,6 +116,9 @@ mod tests {
             let path = request.uri().path().to_owned();
             asking.lock().push(format!("{} {path}", request.method()));
             let (code, answer) = match &there {
+                _ if path.ends_with("/no-owner") => {
+                    (200, json!({"metadata": {"name": "no-owner", "uid": "d1"}}))
+                }
                 _ if path.contains("/pods/") => (200, driver_json("pi-driver")),
                 Some(there) => (200, there.clone()),
                 None => {
@@ -192,6 +207,21 @@ mod tests {
         has_pods(&context, [driver("pi-driver")]);
         context.delete_or_release_pods(&pi("theirs")).await;
         assert_eq!(told(&asked), [APPLICATION]);
+    }
+
+    /// Once, such a driver was deleted if the watch of pods was behind.
+    #[tokio::test]
+    async fn a_driver_that_has_lost_its_owner_by_now_is_kept() {
+        for is_kept in [true, false] {
+            let (context, asked) = context(None);
+            let mut known = driver(if is_kept { "no-owner" } else { "pi-driver" });
+            known.meta_mut().namespace = Some("ours".to_owned());
+            known.kept.protected = false;
+            has_pods(&context, [known]);
+            context.delete_or_release_pods(&pi("ours")).await;
+            let deletions = told(&asked).iter().filter(|request| request.starts_with("DELETE")).count();
+            assert_eq!(deletions, usize::from(!is_kept));
+        }
     }
 
     #[tokio::test]

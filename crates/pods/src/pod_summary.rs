@@ -70,6 +70,16 @@ pub struct Controller {
     pub uid: String,
 }
 
+impl Controller {
+    /// Returns the controller of the pod with this metadata; none if it has none, or one that is no controller of ours.
+    pub fn of(pod: &ObjectMeta) -> Option<Self> {
+        let owner = pod.owner_references.as_ref()?.iter().find(|owner| owner.controller == Some(true))?;
+        // Kubernetes does not check them. No controller of ours has longer ones.
+        let is_short = [&owner.kind, &owner.name, &owner.uid].iter().all(|text| text.len() <= LONGEST_NAME);
+        is_short.then(|| Self { kind: owner.kind.clone(), name: owner.name.clone(), uid: owner.uid.clone() })
+    }
+}
+
 api::words! {
     /// The phase of a pod. The text is the one in its status.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -147,7 +157,7 @@ impl PodSummary {
             submission_id: label(label::SUBMISSION_ID),
             spark_application_id: label(label::SPARK_APP_SELECTOR),
             executor_id: label(label::SPARK_EXEC_ID).and_then(|id| id.parse().ok()),
-            controller: controller(pod),
+            controller: Controller::of(&pod.metadata),
             created,
             assigned: status.filter(|_| is_placed).and_then(|status| assigned(status, created)),
             phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, phase),
@@ -293,18 +303,6 @@ fn condition<'a>(status: &'a PodStatus, type_: &str, is: &str) -> Option<&'a Pod
 fn assigned(status: &PodStatus, created: Option<Timestamp>) -> Option<Timestamp> {
     let given = condition(status, "PodScheduled", "True")?;
     given.last_transition_time.as_ref().map(|time| time.0).or(created)
-}
-
-fn controller(pod: &Pod) -> Option<Controller> {
-    let owner =
-        pod.metadata.owner_references.as_ref()?.iter().find(|owner| owner.controller == Some(true))?;
-    // Kubernetes does not check them. No controller of ours has longer ones.
-    let is_short = [&owner.kind, &owner.name, &owner.uid].iter().all(|text| text.len() <= LONGEST_NAME);
-    is_short.then(|| Controller {
-        kind: owner.kind.clone(),
-        name: owner.name.clone(),
-        uid: owner.uid.clone(),
-    })
 }
 
 /// Returns the state of the container in which Spark runs.
