@@ -46,12 +46,20 @@ impl Context {
         // Whoever keeps the pods of an application takes its name from them and then deletes it; the watch of pods may report
         // that later than the one of applications.
         let calls = Calls::of::<Pod>(&self.source.cluster.client, namespace);
-        let is_asked_for = |pod: &&mut PodSummary| pod.role == Some(Role::Driver) && !pod.terminating;
+        let is_asked_for = |pod: &&mut PodSummary| {
+            pod.role == Some(Role::Driver) && !pod.terminating && pod.is_of_application(name)
+        };
         for driver in pods.iter_mut().filter(|_| is_ours && there.is_none()).filter(is_asked_for) {
             match calls.metadata(&driver.name).await.map_err(Error::api("GET of a driver")) {
-                Ok(Some(found)) => driver.controller = Controller::of(found.meta()),
-                Ok(None) => {}
-                Err(error) => return left(error),
+                Ok(Some(found)) if found.uid().as_deref() == Some(&*driver.uid) => {
+                    driver.controller = Controller::of(found.meta());
+                }
+                Ok(_) => {}
+                // Nobody knows whether it is to be kept.
+                Err(error) => {
+                    driver.controller = None;
+                    left(error);
+                }
             }
         }
         for action in actions(&pods, there.as_ref().map(Resource::meta)) {

@@ -240,7 +240,7 @@ impl<'de, K: Resource + DeserializeOwned, T: Keep<K>> Deserialize<'de> for Kept<
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (object, text) = Lenient::<K>::parse(&Box::<RawValue>::deserialize(deserializer)?);
         let metadata = T::metadata(object.meta());
-        let unreadable = |error| Box::new(InvalidObject { error, metadata: metadata.clone() });
+        let unreadable = |error| Box::new(InvalidObject { error, metadata: object.meta().clone() });
         let read = match object.0 {
             // The watch of all objects ends with what is not caught here.
             Ok(_) => caught_now(|| T::of(&object, &text)).map_err(|bug| unreadable(bug.to_string())),

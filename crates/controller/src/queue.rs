@@ -67,6 +67,10 @@ impl Queue {
         }
         let key = (namespace.to_owned(), name.to_owned());
         self.workload.waits(&key);
+        // It may have ended meanwhile, and nobody would begin with it.
+        if self.over.is_cancelled() {
+            return self.workload.remove(&key);
+        }
         state.push(key);
         drop(state);
         self.news.notify_one();

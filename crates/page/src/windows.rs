@@ -18,7 +18,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::HashMap, fmt::Display, sync::Arc, time::Duration};
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
 use work::{Share, Shares};
 
 /// The most windows, of which those into drivers of one namespace are at most as many as are free. Of more, the one that has
@@ -32,9 +35,12 @@ const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 /// shared by namespace: a tenant decides how slowly a driver answers, and has any number of tokens.
 static IN_MEMORY: Shares = Shares::new(8);
 /// The requests to drivers that are under way, and the connections that are kept for the next ones. The buffers of each may have a
-/// megabyte of what a driver sends, so they are shared in the same way. A browser sends six requests at once.
+/// megabyte of what a driver sends, so they are shared in the same way.
 static UNDER_WAY: Shares = Shares::new(64);
 static IDLE: Shares = Shares::new(64);
+/// How many requests of one window are under way: a browser sends six at once, and a slow driver of a namespace leaves room for
+/// another one of it.
+const OF_ONE: usize = 6;
 /// The longest time that a driver may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The time for which a connection to a driver is used. Each new one is asked for with the caller's token, so a window ends
@@ -67,6 +73,7 @@ pub(crate) struct Window {
     /// With which path the driver begins all paths, if not with that of the window: `spark.ui.proxyBase`. Learnt from its
     /// first page.
     pub base: Mutex<Option<String>>,
+    room: Semaphore,
     caller: CallerId,
     idle: Mutex<Vec<(Connection, Share<'static>)>>,
     opened: Instant,
@@ -96,6 +103,7 @@ impl Windows {
             driver,
             reader: caller.reader.clone(),
             base: Mutex::default(),
+            room: Semaphore::new(OF_ONE),
             caller: caller.id,
             idle: Mutex::default(),
             opened: Instant::now(),
@@ -135,8 +143,12 @@ impl Window {
     ///
     /// If the driver does not answer, or if the caller may not forward its port.
     pub(crate) async fn ask(&self, method: Method, target: &str) -> Result<(Parts, Bytes)> {
-        let _place = UNDER_WAY.next(&self.driver.namespace).await;
-        timeout(PATIENCE, self.answer(method, target)).await.unwrap_or_else(|late| Err(self.silence(late)))
+        let asked = async {
+            let _room = self.room.acquire().await.expect("nobody closes it");
+            let _place = UNDER_WAY.next(&self.driver.namespace).await;
+            self.answer(method, target).await
+        };
+        timeout(PATIENCE, asked).await.unwrap_or_else(|late| Err(self.silence(late)))
     }
 
     async fn answer(&self, method: Method, target: &str) -> Result<(Parts, Bytes)> {

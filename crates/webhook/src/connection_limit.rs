@@ -108,13 +108,13 @@ impl ConnectionLimit {
 impl Open {
     /// Returns the client and the number of the connection that has to make room for the newest one.
     fn to_evict(&self) -> Option<(IpAddr, u64)> {
-        let connections: Vec<_> = self.connections.iter().collect();
-        let by_peer = || connections.chunk_by(|((one, _), _), ((other, _), _)| one == other);
-        let most = by_peer().map(<[_]>::len).max()?;
-        let crowds = by_peer().filter(|connections| connections.len() == most).flatten();
-        let others = crowds.filter(|((_, number), _)| *number != self.last);
-        let oldest = others.min_by_key(|(_, used)| *used.last.lock());
-        oldest.map(|(key, _)| **key)
+        let mut counts = BTreeMap::<IpAddr, usize>::new();
+        self.connections.keys().for_each(|(peer, _)| *counts.entry(*peer).or_default() += 1);
+        let most = counts.values().copied().max()?;
+        let crowds = counts.into_iter().filter(|(_, count)| *count == most);
+        let of = |(peer, _): (IpAddr, usize)| self.connections.range((peer, 0)..=(peer, u64::MAX));
+        let others = crowds.flat_map(of).filter(|((_, number), _)| *number != self.last);
+        others.min_by_key(|(_, used)| *used.last.lock()).map(|(key, _)| *key)
     }
 }
 
