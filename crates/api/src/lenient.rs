@@ -147,8 +147,15 @@ mod tests {
     use super::*;
     use crate::SparkApplication;
     use k8s_openapi::api::core::v1::Service;
-    use kube_core::{ObjectList, ResourceExt, WatchEvent};
+    use kube_core::{ObjectList, PartialObjectMeta, ResourceExt, WatchEvent};
     use serde_json::json;
+
+    /// Once, a watch for changes of Secrets had their contents.
+    #[test]
+    fn who_wants_metadata_gets_no_more() {
+        assert!(Lenient::<PartialObjectMeta<Service>>::metadata_api());
+        assert!(!Lenient::<Service>::metadata_api());
+    }
 
     fn nested(levels: usize) -> String {
         format!("{}1{}", r#"{"f:x":"#.repeat(levels), "}".repeat(levels))
