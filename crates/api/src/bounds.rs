@@ -44,7 +44,7 @@ pub struct Bounds {
 pub struct Excess {
     /// Where the value is, or the beginning of that.
     pub path: String,
-    /// What is wrong with the value, as the end of a sentence that begins with its path.
+    /// The mistake, as the end of a sentence that begins with the path.
     pub why: String,
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{RestartPolicyType, Role, SparkApplicationSpec, names::conf};
+use super::{RestartPolicy, RestartPolicyType, Role, SparkApplicationSpec, names::conf};
 
 /// Seconds between two retries of a run or of a submission.
 const RETRY_INTERVAL_SECONDS: i64 = 5;
@@ -22,16 +22,23 @@ pub fn properties() -> Vec<String> {
     of_roles.chain(others.map(str::to_owned)).collect()
 }
 
+impl RestartPolicy {
+    /// Returns the policy with values for the intervals that the user did not set: see [`with_defaults`].
+    pub fn with_defaults(mut self) -> Self {
+        if self.restart_type != RestartPolicyType::Never {
+            self.on_failure_retry_interval.get_or_insert(RETRY_INTERVAL_SECONDS);
+            self.on_submission_failure_retry_interval.get_or_insert(RETRY_INTERVAL_SECONDS);
+        }
+        self
+    }
+}
+
 /// Returns `spec` with values for the fields that the user did not set. A second call changes nothing.
 ///
 /// `type`, `mode` and `restartPolicy.type` already have their defaults, which their Rust types set when an object is
 /// read.
 pub fn with_defaults(mut spec: SparkApplicationSpec) -> SparkApplicationSpec {
-    let restart = &mut spec.restart_policy;
-    if restart.restart_type != RestartPolicyType::Never {
-        restart.on_failure_retry_interval.get_or_insert(RETRY_INTERVAL_SECONDS);
-        restart.on_submission_failure_retry_interval.get_or_insert(RETRY_INTERVAL_SECONDS);
-    }
+    spec.restart_policy = spec.restart_policy.with_defaults();
 
     for (role, pod) in [(Role::Driver, &mut spec.driver.pod), (Role::Executor, &mut spec.executor.pod)] {
         if !spec.spark_conf.contains_key(&conf::spark(role, conf::CORES)) {
@@ -80,7 +87,7 @@ pub fn fill_in(spec: &mut Map<String, Value>) -> Result<(), serde_json::Error> {
 
 /// Writes what `after` has and `before` has not, at any depth, into `written` where that has no value or `null`.
 fn complete(written: &mut Value, before: &Value, after: &Value) {
-    /// These fields get their defaults from their types, so they are in both.
+    /// Fields whose defaults are those of their types, so that `before` has them too.
     const OF_TYPES: [&str; 3] = ["type", "mode", "restartPolicy"];
     for (field, value) in after.as_object().into_iter().flatten() {
         match written.get_mut(field) {

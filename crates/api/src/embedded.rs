@@ -103,7 +103,7 @@ pub fn opaque(_: &mut SchemaGenerator) -> Schema {
 /// `keys` has the lists whose entries server-side apply merges, with the fields by which it knows an entry.
 const DIFFERENCES: &str = include_str!("kubeflow.json");
 
-/// What schemas are made from.
+/// The sources of the schemas of embedded types.
 struct Sources {
     /// The schemas of Kubernetes' types by their names in k8s-openapi.
     definitions: Map<String, Value>,

@@ -13,7 +13,7 @@ use plan::{between, pod_requests::PodRequests};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How long a server has to be ready before its executors are tried: Spark asks for them when it starts.
+/// The time for which a server has to be ready before its executors are tried: Spark asks for them when it starts.
 const FIRST: Duration = Duration::from_secs(30);
 /// The shortest and the longest pause between two trials for one server.
 pub(super) const PAUSE: Duration = Duration::from_secs(60);

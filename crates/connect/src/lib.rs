@@ -96,7 +96,7 @@ pub struct Observed {
     pub server: Option<Box<ServerPod>>,
     /// The number of executors by the phase of their pods, in lower case.
     pub executors: BTreeMap<String, i32>,
-    /// What the API server says of executors of the server, if it was asked now.
+    /// The API server's answer to a dry run of an executor, if it was asked now.
     pub executor_trial: Option<Trial>,
     /// The objects beside the pod that the SparkConnect controls, and those of others that have their names.
     pub objects: Vec<Found>,

@@ -20,7 +20,7 @@ use work::Turns;
 /// The owner of the fields that the operator applies.
 const FIELD_MANAGER: &str = "spark-operator";
 
-/// How many objects the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit, and a page is
+/// The most objects that the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit, and a page is
 /// in memory as text: kube's default of 500 objects would be a single answer of 750 MB.
 pub(super) const PAGE: u32 = 20;
 

@@ -43,8 +43,8 @@ impl Context {
             Ok(there) => there,
             Err(error) => return left(error),
         };
-        // Whoever keeps the pods of an application takes its name from them and then deletes it; the watch of pods may report
-        // that later than the one of applications.
+        // `kubectl delete --cascade=orphan` takes the owner reference from the pods first and then deletes the application. The
+        // watch of pods may report that later than the one of applications.
         let calls = Calls::of::<Pod>(&self.source.cluster.client, namespace);
         let is_asked_for = |pod: &&mut PodSummary| {
             pod.role == Some(Role::Driver) && !pod.terminating && pod.is_of_application(name)
@@ -55,7 +55,7 @@ impl Context {
                     driver.controller = Controller::of(found.meta());
                 }
                 Ok(_) => {}
-                // Nobody knows whether it is to be kept.
+                // Without an owner it is left alone: nobody knows now whether it is to be kept.
                 Err(error) => {
                     driver.controller = None;
                     left(error);

@@ -99,7 +99,7 @@ impl Text {
     }
 }
 
-/// What is asked of all applications at once.
+/// The facts that are asked of all applications at once.
 #[derive(Clone, Debug)]
 pub struct KeptApplication {
     /// Unknown if the application cannot be read.
@@ -116,7 +116,7 @@ impl KeptApplication {
     }
 }
 
-/// What is asked of all SparkConnects at once.
+/// The facts that are asked of all SparkConnects at once.
 #[derive(Clone, Debug)]
 pub struct KeptConnect {
     /// The port of the gateway in the status.

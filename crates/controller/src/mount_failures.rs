@@ -6,10 +6,7 @@ use super::{
     calls::Calls,
     kept::{Keep, Kept},
 };
-use api::{
-    Lenient,
-    excerpt::{self, LONGEST_EXPLANATION},
-};
+use api::{Lenient, excerpt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::{api::ListParams, core::Request};
@@ -100,7 +97,7 @@ type KeptEvent = Kept<Event, Option<(String, Failure)>>;
 impl Keep<Event> for Option<(String, Failure)> {
     fn of(event: &Lenient<Event>, _: &str) -> Self {
         let event = event.0.as_ref().ok()?;
-        let message = excerpt::beginning(event.message.clone().unwrap_or_default(), LONGEST_EXPLANATION);
+        let message = excerpt::explanation(event.message.clone().unwrap_or_default());
         let last = event.last_timestamp.as_ref().map(|time| time.0);
         Some((event.involved_object.uid.clone()?, Failure { last, message }))
     }

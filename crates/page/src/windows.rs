@@ -38,8 +38,8 @@ static IN_MEMORY: Shares = Shares::new(8);
 /// megabyte of what a driver sends, so they are shared in the same way.
 static UNDER_WAY: Shares = Shares::new(64);
 static IDLE: Shares = Shares::new(64);
-/// How many requests of one window are under way: a browser sends six at once, and a slow driver of a namespace leaves room for
-/// another one of it.
+/// The most requests of one window that are under way: a browser sends six at once, and a slow driver leaves room for the other
+/// drivers of its namespace.
 const OF_ONE: usize = 6;
 /// The longest time that a driver may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);

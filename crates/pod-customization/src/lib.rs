@@ -30,8 +30,7 @@ mod volumes;
 
 use annotation_value::AnnotationValue;
 use api::{
-    Role, SparkApplication, SparkPodSpec,
-    excerpt::{self, LONGEST_EXPLANATION},
+    Role, SparkApplication, SparkPodSpec, excerpt,
     names::{annotation, label},
 };
 use json_patch::Patch;
@@ -123,10 +122,9 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Creates a problem. Both texts are cut to `LONGEST_EXPLANATION`, since they may quote values of any length.
+    /// Creates a problem. Both texts are cut as explanations are, since they may quote values of any length.
     fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
-        let cut = |text| excerpt::beginning(text, LONGEST_EXPLANATION);
-        Self { path: cut(path.into()), text: cut(text.into()) }
+        Self { path: excerpt::explanation(path.into()), text: excerpt::explanation(text.into()) }
     }
 }
 
@@ -244,9 +242,7 @@ fn check_contract(annotations: &Value) -> Result<(), Denial> {
     match found.parse::<u32>() {
         Ok(version) if version <= annotation::CONTRACT_VERSION => Ok(()),
         // The text is cut because a version may begin with any number of zeros.
-        Ok(_) => {
-            Err(Denial::NewerContract { found: excerpt::beginning(found.to_owned(), LONGEST_EXPLANATION) })
-        }
+        Ok(_) => Err(Denial::NewerContract { found: excerpt::explanation(found.to_owned()) }),
         Err(_) => {
             let text = format!("`{found}` is not a version (try `{}`)", annotation::CONTRACT_VERSION);
             Err(Denial::Annotation { key: annotation::CONTRACT, problem: Problem::new("", text) })

@@ -1,7 +1,7 @@
 //! Records what was decided: conditions of the status, and events that users see.
 
 use super::Pass;
-use api::excerpt::{self, LONGEST_EXPLANATION};
+use api::excerpt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use plan::events::{Event, Severity};
 
@@ -31,7 +31,7 @@ impl Pass<'_> {
             type_: type_.to_owned(),
             status: word.to_owned(),
             reason: reason.to_owned(),
-            message: excerpt::beginning(message.to_owned(), LONGEST_EXPLANATION),
+            message: excerpt::explanation(message.to_owned()),
             observed_generation: status.observed_generation,
             last_transition_time: since,
         };
@@ -64,5 +64,5 @@ impl Pass<'_> {
 
 /// Returns the message of a condition that a server is not ready, as Kubeflow's operator begins it.
 pub(super) fn not_ready(why: &str) -> String {
-    excerpt::beginning(format!("Server pod is not ready: {why}"), LONGEST_EXPLANATION)
+    excerpt::explanation(format!("Server pod is not ready: {why}"))
 }

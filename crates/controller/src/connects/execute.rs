@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use submission::digest;
 use tracing::{info, warn};
 
-/// What has become of the objects that were to be applied.
+/// The outcome for the objects that were to be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Applied {
     All,

@@ -3,9 +3,7 @@
 
 use super::{Pass, history};
 use crate::between;
-use api::{
-    RestartPolicy, RestartPolicyType, RunRecord, SparkApplicationSpec, SparkApplicationStatus, with_defaults,
-};
+use api::{RestartPolicy, RestartPolicyType, RunRecord, SparkApplicationSpec, SparkApplicationStatus};
 use std::time::Duration;
 
 /// An application that is started `Always` waits before it is started again if its runs are shorter than this.
@@ -39,7 +37,7 @@ impl Pass<'_> {
     }
 
     fn restart_policy(&self) -> RestartPolicy {
-        with_defaults(self.application.spec.clone()).restart_policy
+        self.application.spec.restart_policy.clone().with_defaults()
     }
 
     /// Returns what is left of a pause of `interval` seconds. As in Kubeflow's operator, the pause grows with the number of

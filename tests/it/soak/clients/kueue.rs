@@ -8,7 +8,7 @@ use crate::{
         native::python_job, node_address, state_is, until,
     },
 };
-use std::fs::File;
+use std::{fs::File, net};
 
 const SERVICE: &str = "kueue-webhook-service";
 const NAMESPACE: &str = "kueue-system";
@@ -269,7 +269,12 @@ impl Kueue {
         let kueue = Self { _process: EndedOnDrop(process) };
         until("Kueue has made its certificate", || mounted(&certificates));
         let flavor = of_kueue("ResourceFlavor", "default");
-        until("Kueue's webhook answers", || try_kubectl_with(&flavor, &["apply", "-f", "-"]).is_ok());
+        let address = format!("{}:{PORT}", node_address());
+        // The API server may not know yet that there is a webhook, and take the object without it.
+        until("Kueue's webhook answers", || {
+            net::TcpStream::connect(&address).is_ok()
+                && try_kubectl_with(&flavor, &["apply", "-f", "-"]).is_ok()
+        });
         kueue
     }
 }
