@@ -83,7 +83,7 @@ test: machine programs test-pure test-cluster test-api test-node ## Every test l
 programs:
 	cargo test $(TESTS) --no-run & tests/tools/level programs $(CLUSTER) build --tests --level node --watching && wait $$!
 
-test-api test-node repeat soak clients bench: machine
+test-api test-node repeat clients bench: machine
 machine: # Reports everything that this machine lacks for clusters, before anything is compiled.
 	@$(CLUSTER) check tests
 
@@ -123,45 +123,74 @@ explore: ## All that can happen to applications, schedules and executors of gang
 WITH_GANGS := 1.36.3 1.37.2
 NEWER_KUBERNETES := 1.35.4 $(WITH_GANGS)
 
-# What does not fit CI; each prints its result, a line that begins with `soak:`. CI's node has one line of Spark, here are others.
-soak: build explore core ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
-	tests/fuzz/run
+# What does not fit CI: a target for each part, all of which print results, lines that begin with `soak:`. Parts that have passed for the
+# files as they are do not run again. CI's node has one line of Spark, here are others.
+PARTS := explore core fuzz spark-lines spark-settings faults measured upgrade gateway release nodes kubernetes gangs prometheus clients
+IT := $(TESTS) --offline --test it -- --ignored --nocapture
+
+soak: $(PARTS:%=soak-%) ## Fuzzing, long outages, kills at random moments, certificates replaced all the time, other lines of Spark
+	tests/tools/soak
+
+.PHONY: soak-programs $(PARTS:%=soak-%)
+
+soak-programs: machine
 	cargo test $(TESTS) --no-run
-	$(CLUSTER) build --tests --level node
-	tests/tools/level "soak: lines of Spark," cargo test $(TESTS) --test it -- --ignored --nocapture soak::spark_lines
-	tests/tools/spark-settings --check
+	$(CLUSTER) build --tests --level node --watching
+
+soak-explore soak-core soak-clients: soak-%:
+	tests/tools/soak $* make $*
+
+soak-fuzz:
+	tests/tools/soak fuzz tests/fuzz/run
+
+soak-spark-lines: soak-programs
+	tests/tools/soak "lines of Spark" cargo test $(IT) soak::spark_lines
+
+soak-spark-settings:
+	tests/tools/soak "settings of Spark" tests/tools/spark-settings --check
+
+soak-faults: soak-programs
 	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
-		tests/tools/level "soak: faults, kills, outages," tests/tools/in-clusters soak soak::faults,soak::kills,soak::away,soak::switch
-	OPERATOR=$(RELEASE)/spark-operator SPARKCTL=$(RELEASE)/sparkctl tests/tools/level "soak: what is measured," tests/tools/in-cluster soak \
-		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture \
-		soak::rotation soak::turns soak::large soak::tenants soak::due_at_once soak::sparkctl_cost soak::page
-	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade," tests/tools/in-cluster soak cargo test $(TESTS) --offline --test it -- --ignored \
-		--nocapture soak::upgrade::replicas
-	PREVIOUS=$$(tests/tools/previous) tests/tools/level "soak: upgrade on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline \
-		--test it -- --ignored --nocapture soak::upgrade::on_a_node
-	PREVIOUS=$(RELEASE) CONNECT_CLIENT=$$($(CLUSTER) connect-client --spark $(SPARK)) tests/tools/level "soak: gateway," tests/tools/in-cluster node \
-		cargo test $(TESTS) --offline --test it -- --ignored --nocapture --test-threads=1 soak::connect
-	tests/tools/level "soak: release," tests/tools/same-release
+		tests/tools/soak "faults, kills, outages" tests/tools/in-clusters soak soak::faults,soak::kills,soak::away,soak::switch
+
+soak-measured: soak-programs build
+	OPERATOR=$(RELEASE)/spark-operator SPARKCTL=$(RELEASE)/sparkctl tests/tools/soak measured tests/tools/in-cluster soak \
+		cargo test $(IT) --test-threads=1 soak::rotation soak::turns soak::large soak::tenants soak::due_at_once soak::sparkctl_cost soak::page
+
+soak-upgrade: soak-programs
+	PREVIOUS=$$(tests/tools/previous) tests/tools/soak upgrade tests/tools/in-cluster soak cargo test $(IT) soak::upgrade::replicas
+	PREVIOUS=$$(tests/tools/previous) tests/tools/soak "upgrade on a node" tests/tools/in-cluster node cargo test $(IT) soak::upgrade::on_a_node
+
+soak-gateway: soak-programs build
+	PREVIOUS=$(RELEASE) CONNECT_CLIENT=$$($(CLUSTER) connect-client --spark $(SPARK)) \
+		tests/tools/soak gateway tests/tools/in-cluster node cargo test $(IT) --test-threads=1 soak::connect
+
+soak-release:
+	tests/tools/soak release tests/tools/same-release
+
+soak-nodes: soak-programs
 	for line in 3.5.6 4.1.4; do \
-		SPARK=$$line tests/tools/level "soak: Spark $$line on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 \
+		SPARK=$$line tests/tools/soak "Spark $$line on a node" tests/tools/in-cluster node cargo test $(IT) --test-threads=2 \
 			node::native node::submission_pods node::lifecycle::an_executor_that_is_made_after_an_edit; \
 	done
+
+soak-kubernetes: soak-programs
 	for version in $(NEWER_KUBERNETES); do \
-		KUBERNETES=$$version SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/level "soak: Kubernetes $$version," \
+		KUBERNETES=$$version SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/soak "Kubernetes $$version" \
 			tests/tools/in-clusters soak apiserver::installation,apiserver::lifecycle,apiserver::native,apiserver::rights; \
 	done
-	KUBERNETES=$(lastword $(NEWER_KUBERNETES)) tests/tools/level "soak: a node of Kubernetes $(lastword $(NEWER_KUBERNETES))," tests/tools/in-cluster node \
-		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 node::native node::submission_pods node::tenants
+	KUBERNETES=$(lastword $(NEWER_KUBERNETES)) tests/tools/soak "a node of Kubernetes $(lastword $(NEWER_KUBERNETES))" tests/tools/in-cluster node \
+		cargo test $(IT) --test-threads=2 node::native node::submission_pods node::tenants
+
+soak-gangs: soak-programs
 	for version in $(WITH_GANGS); do \
-		KUBERNETES=$$version tests/tools/level "soak: placeholders in Kubernetes $$version," tests/tools/in-cluster soak cargo test $(TESTS) --offline \
-			--test it -- --ignored --nocapture soak::placeholders; \
-		KUBERNETES=$$version tests/tools/level "soak: gangs of Kubernetes $$version," tests/tools/in-cluster node cargo test $(TESTS) --offline \
-			--test it -- --ignored --nocapture soak::gangs; \
+		KUBERNETES=$$version tests/tools/soak "placeholders in Kubernetes $$version" tests/tools/in-cluster soak cargo test $(IT) soak::placeholders; \
+		KUBERNETES=$$version tests/tools/soak "gangs of Kubernetes $$version" tests/tools/in-cluster node cargo test $(IT) soak::gangs; \
 	done
-	$(CLUSTER) build --tests --level node --watching
-	PROMETHEUS=$$($(CLUSTER) prometheus) tests/tools/level "soak: a Prometheus that discovers pods," tests/tools/in-cluster node \
-		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 node::monitoring
-	$(MAKE) clients
+
+soak-prometheus: soak-programs
+	PROMETHEUS=$$($(CLUSTER) prometheus) tests/tools/soak "a Prometheus that discovers pods" tests/tools/in-cluster node \
+		cargo test $(IT) --test-threads=2 node::monitoring
 
 # Their versions are in tests/tools/clients; what was seen is in docs/user/clients.md.
 clients: ## Other programs' own code against this operator, on a node: Airflow's provider, Kubeflow's SDK, Kueue
