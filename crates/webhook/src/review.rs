@@ -24,7 +24,7 @@ use axum::{
 use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeSet, sync::OnceLock, time::Instant};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc, time::Instant};
 use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
 use work::caught;
 
@@ -129,20 +129,19 @@ impl Asked {
         caller: Caller,
         headers: HeaderMap,
         body: Bytes,
-        reviews: Reviews,
+        reviews: Arc<Reviews>,
     ) -> Response {
         let _in_flight = reviews.metrics.begins(self.path);
         if body.len() <= ORDINARY {
             return self.answer(caller, &headers, &body, &reviews).await;
         }
-        let begun = Instant::now();
-        let (large, metrics, whole) = (reviews.large.clone(), reviews.metrics.clone(), body.clone());
-        let answer = async move { self.answer(caller, &headers, &body, &reviews).await };
-        match large.reviewed(caller, &namespace(&whole), answer).await {
+        let (begun, whole, shared) = (Instant::now(), body.clone(), Arc::clone(&reviews));
+        let answer = async move { self.answer(caller, &headers, &body, &shared).await };
+        match reviews.large.reviewed(caller, &namespace(&whole), answer).await {
             Ok(response) => response,
             Err(why) => {
                 info!(bytes = whole.len(), %why, "denied: not reviewed");
-                metrics.answered(self.path, None, "", Outcome::Unanswered, begun.elapsed());
+                reviews.metrics.answered(self.path, None, "", Outcome::Unanswered, begun.elapsed());
                 unanswered(&whole, why)
             }
         }
@@ -200,10 +199,9 @@ impl Asked {
             );
             return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
         };
-        let Reviews { precision, shortest_period, lookups, .. } = reviews;
-        let (precision, shortest_period) = (*precision, *shortest_period);
-        let versions = OnceLock::new();
-        let change = Change { object, old, namespace, precision, shortest_period, versions };
+        let Reviews { precision, shortest_period, ref lookups, .. } = *reviews;
+        let change =
+            Change { object, old, namespace, precision, shortest_period, versions: Default::default() };
         let mut decision = request.excess.as_ref().map_or_else(|| decide(&change), Decision::unread);
         if self.has_checks && *kind == CONNECT {
             let gateway = reviews.gateway.as_deref();
@@ -386,7 +384,7 @@ mod tests {
     use axum::body::to_bytes;
     use prometheus_client::registry::Registry;
     use serde_json::{Value, json};
-    use std::{io::Read, sync::Arc};
+    use std::io::Read;
 
     const BROKEN: [Decider; 1] = [("", "Pod", |_| panic!("as the test wants it"))];
     const ASKED: Asked = Asked { path: "/mutate", kinds: &BROKEN, configuration: "none", has_checks: false };
@@ -400,7 +398,7 @@ mod tests {
             }});
             let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
             let mut registry = Registry::default();
-            let reviews = Reviews::asking_nothing(&mut registry);
+            let reviews = Arc::new(Reviews::asking_nothing(&mut registry));
             let answer = ASKED.reviewed(Caller::default(), headers, review.to_string().into(), reviews).await;
             assert_eq!(answer.status(), StatusCode::OK);
             let answer: Value =
@@ -423,7 +421,7 @@ mod tests {
             "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE",
         }});
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
-        let reviews = Reviews::asking_nothing(&mut Registry::default());
+        let reviews = Arc::new(Reviews::asking_nothing(&mut Registry::default()));
         let answer = ASKED.reviewed(Caller::default(), headers, review.to_string().into(), reviews).await;
         assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
         drop(logged);
