@@ -137,7 +137,8 @@ impl Asked {
         }
         let (begun, whole, shared) = (Instant::now(), body.clone(), Arc::clone(&reviews));
         let answer = async move { self.answer(caller, &headers, &body, &shared).await };
-        match reviews.large.reviewed(caller, &namespace(&whole), answer).await {
+        // Boxed: otherwise each small review would have room for it, too.
+        match Box::pin(reviews.large.reviewed(caller, &namespace(&whole), answer)).await {
             Ok(response) => response,
             Err(why) => {
                 info!(bytes = whole.len(), %why, "denied: not reviewed");
@@ -216,12 +217,14 @@ impl Asked {
                 _ => exposure_rights::of_application,
             };
             let permitted = lookups.permitted(caller, namespace);
-            decision = rights.decided(decision, &change, needed, || request.user(), permitted).await;
+            // Boxed, like the next one: otherwise each review would have room for what few of them ask.
+            decision =
+                Box::pin(rights.decided(decision, &change, needed, || request.user(), permitted)).await;
         }
         if let Some(quotas) = reviews.quotas.as_ref().filter(|_| self.has_checks && *kind != SCHEDULE) {
             let permitted = lookups.permitted(caller, namespace);
             let (is_connect, says_numbers) = (*kind == CONNECT, caller.is_api_server);
-            decision = quotas.decided(decision, &change, is_connect, says_numbers, permitted).await;
+            decision = Box::pin(quotas.decided(decision, &change, is_connect, says_numbers, permitted)).await;
         }
         match decision {
             Decision::Allowed { warnings } => {
