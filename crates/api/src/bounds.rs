@@ -60,11 +60,13 @@ impl Bounds {
     /// `root`, which is empty for an object; its `metadata.managedFields`, which nobody reads, do not count. For a text
     /// that is not JSON, the result is any value or none.
     pub fn excess(&self, json: &str, root: &str) -> Option<Excess> {
-        // A list or a map has two bytes at least, and so has a value with its comma.
-        if json.len() / 2 < self.levels.min(self.structures).min(self.values) {
+        let (bytes, least) = (json.as_bytes(), self.levels.min(self.structures).min(self.values));
+        // A list or a map has two bytes at least, and one of these; so has a value with its comma. Counting them without a branch
+        // takes a tenth of the time of the look below, which few objects need.
+        let is_sign = |byte: &&u8| (**byte == b'{') | (**byte == b'[') | (**byte == b',');
+        if json.len() / 2 < least || bytes.iter().filter(is_sign).count() <= least {
             return None;
         }
-        let bytes = json.as_bytes();
         let mut open: Vec<Level> = Vec::new();
         let (mut structures, mut values) = (0, 0);
         // How many lists and maps of managedFields are open.

@@ -75,9 +75,9 @@ pub fn fill_in(spec: &mut Map<String, Value>) -> Result<(), serde_json::Error> {
             value.take();
         }
     }
-    let read: SparkApplicationSpec = serde_json::from_value(written.clone())?;
-    let specs = [read.clone(), with_defaults(read)];
-    let [before, after] = specs.map(|spec| serde_json::to_value(spec).expect("a spec is JSON"));
+    let read: SparkApplicationSpec = serde::Deserialize::deserialize(&written)?;
+    let json = |spec: &SparkApplicationSpec| serde_json::to_value(spec).expect("a spec is JSON");
+    let (before, after) = (json(&read), json(&with_defaults(read)));
     complete(&mut written, &before, &after);
     if let Value::Object(written) = written {
         *spec = written;

@@ -187,13 +187,13 @@ impl<'p> Fields<'p> {
                 operations.push(add(path, entries.into()));
             }
         }
-        for (field, value) in self.set {
+        let is_changed = |(field, value): &(&str, Option<Value>)| self.before.get(*field) != value.as_ref();
+        for (field, value) in self.set.into_iter().filter(is_changed) {
             let path = path(field);
-            operations.extend(match (self.before.get(field), value) {
-                (before, value) if before == value.as_ref() => None,
-                (None, Some(value)) => Some(add(path, value)),
-                (Some(_), Some(value)) => Some(PatchOperation::Replace(ReplaceOperation { path, value })),
-                (_, None) => Some(PatchOperation::Remove(RemoveOperation { path })),
+            operations.push(match (self.before.get(field), value) {
+                (None, Some(value)) => add(path, value),
+                (Some(_), Some(value)) => PatchOperation::Replace(ReplaceOperation { path, value }),
+                (_, None) => PatchOperation::Remove(RemoveOperation { path }),
             });
         }
         operations

@@ -37,7 +37,8 @@ pub(super) const GPU: Concern<Json<GpuSpec>> = Concern {
 
 fn set_limit(pod: &mut SparkPod, resource: &str, limit: Value) {
     let mut resources = pod.container.object("resources");
-    let mut limits = resources.get("limits").and_then(Value::as_object).cloned().unwrap_or_default();
+    let limits = resources.get_mut("limits").and_then(Value::as_object_mut);
+    let mut limits = limits.map(std::mem::take).unwrap_or_default();
     let there = limits.get(resource).and_then(Value::as_str).and_then(quantity::amount);
     // The API server rewrites quantities: an equal amount that is written differently is the same limit.
     if there.is_none() || there != limit.as_str().and_then(quantity::amount) {

@@ -21,7 +21,6 @@ use tracing::debug;
 use validation::Invalid;
 
 /// The client that asks the API server for the permissions of users.
-#[derive(Clone)]
 pub struct ExposureRights {
     pub client: Client,
     /// Whether changes of users without the permissions are refused; otherwise their users are only warned.

@@ -26,9 +26,8 @@ mod verdict;
 
 use axum::{
     Router,
-    body::Bytes,
-    extract::{DefaultBodyLimit, Extension, State},
-    http::HeaderMap,
+    body::to_bytes,
+    extract::{Request, State},
     routing::post,
 };
 use certificates::ServingCertificate;
@@ -67,19 +66,18 @@ const KINDS_IN_PATHS: [&str; 4] = [
 pub fn router(reviews: Reviews) -> Router {
     let mut router = Router::new();
     for asked in [review::MUTATE, review::VALIDATE] {
-        let review =
-            move |State(reviews): State<Reviews>,
-                  caller: Option<Extension<Caller>>,
-                  headers: HeaderMap,
-                  body: Bytes| { asked.reviewed(Caller::of(caller), headers, body, reviews) };
+        let review = move |State(reviews): State<Arc<Reviews>>, request: Request| async move {
+            let (head, body) = request.into_parts();
+            let caller = head.extensions.get::<Caller>().copied().unwrap_or_default();
+            // bodies.rs has received the whole body and has limited its size already.
+            let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
+            asked.reviewed(caller, head.headers, body, reviews).await
+        };
         for kind in [""].into_iter().chain(KINDS_IN_PATHS) {
             router = router.route(&format!("{}{kind}", asked.path), post(review));
         }
     }
-    router
-        // bodies.rs has received the whole body and has limited its size already.
-        .layer(DefaultBodyLimit::disable())
-        .with_state(reviews)
+    router.with_state(Arc::new(reviews))
 }
 
 /// Serves `router` on `tcp` until `stop` is cancelled, and then for the delay in `closing`; without `tls`, over HTTP/1.1 that

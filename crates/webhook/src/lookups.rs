@@ -31,8 +31,8 @@ impl Caller {
     }
 }
 
-/// Who may have questions asked, and how many. Cheap to clone: all clones share the same turns.
-#[derive(Clone, Debug)]
+/// Who may have questions asked, and how many.
+#[derive(Debug)]
 pub struct Lookups {
     is_for_api_servers: bool,
     turns: Turns,

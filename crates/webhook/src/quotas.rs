@@ -22,7 +22,6 @@ pub type ReadSubmissionEnvironment =
 
 /// The client that reads quotas, and the settings by which applications are submitted: they decide which resources their
 /// pods request.
-#[derive(Clone)]
 pub struct Quotas {
     pub client: Client,
     pub policy: Policy,

@@ -9,7 +9,6 @@ use std::time::Duration;
 use validation::Precision;
 
 /// The state and settings that reviews need in addition to the request.
-#[derive(Clone)]
 pub struct Reviews {
     /// The metrics of all reviews.
     pub metrics: ReviewMetrics,

@@ -4,7 +4,7 @@
 //! A panic drops the work's values. No lock of the operator is held across an await, nor by code that can panic, so no
 //! shared state is left half-changed.
 
-use futures::FutureExt;
+use futures::{FutureExt, TryFutureExt};
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,8 +20,9 @@ pub struct Panicked(String);
 /// # Errors
 ///
 /// When `work` panics. The log contains the panic's message and place already.
-pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| Panicked(message(&*panic)))
+pub fn caught<T>(work: impl Future<Output = T>) -> impl Future<Output = Result<T, Panicked>> {
+    // Not an async function, whose future would have room for `work` twice.
+    AssertUnwindSafe(work).catch_unwind().map_err(|panic| Panicked(message(&*panic)))
 }
 
 /// Like [`caught`], for work without an await.
