@@ -25,6 +25,7 @@ fn a_task_of_airflow_ends_as_its_application_does() {
         ("is-kept", true, "first executor:", 1),
         ("fails", false, "IndexError", 1),
         ("is-retried", false, "IndexError", 2),
+        ("is-renewed", false, "first executor:", 0),
         ("is-deferred", true, "first executor:", 0),
         ("has-additions", true, "first executor:", 0),
         ("is-mortal", true, "first executor:", 1),
@@ -54,6 +55,7 @@ fn a_task_of_airflow_ends_as_its_application_does() {
     }
     let drivers = kubectl(&["get", "pods", "--selector=spark-role=driver", "--output=name"]);
     assert!(!drivers.contains("is-suspended"), "{drivers}");
+    assert_eq!(airflow.tries().lines().count(), 2, "a retry can have the name of the application before it");
     until("its time to live is over", || calls::get(&format!("{APPLICATIONS}/is-mortal")).is_none());
     kubectl(&["delete", "sparkapp", "--all"]);
 }
@@ -80,10 +82,10 @@ fn a_whole_airflow_defers_tasks_and_goes_on_with_the_driver_of_a_killed_worker()
     state_is(name, "RUNNING");
     let log = ["logs", "is-reattached-driver", "--container=spark-kubernetes-driver"];
     until("the executor works", || kubectl(&log).contains("first executor:"));
-    let tries = || fs::read_to_string(airflow.home.join("tries")).unwrap();
-    let killed = Command::new("kill").arg("-KILL").args(tries().split_whitespace()).status().unwrap();
-    assert!(killed.success(), "{}", tries());
-    until("another worker has the task", || tries().lines().count() == 2);
+    let tries = airflow.tries();
+    let killed = Command::new("kill").arg("-KILL").args(tries.split_whitespace()).status().unwrap();
+    assert!(killed.success(), "{tries}");
+    until("another worker has the task", || airflow.tries().lines().count() == 2);
     kubectl(&["delete", "pod", "--selector=sparkoperator.k8s.io/app-name=is-reattached,spark-role=executor"]);
     succeeds(name);
     let status = application(name)["status"].take();
@@ -157,6 +159,11 @@ impl Airflow {
         let output = self.run(&["dags", "state", dag, RUN]);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         said.lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// Returns a line for each try of the tasks that note them.
+    fn tries(&self) -> String {
+        fs::read_to_string(self.home.join("tries")).unwrap()
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
