@@ -7,14 +7,14 @@ use plan::{Driver, Plan};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Client {
-    client: String,
+pub(crate) struct Client {
+    pub(crate) client: String,
     /// The repository, the file and the commit in which the conclusions are.
     source: String,
     /// The label without which it does not look at an application.
     label: Option<String>,
     /// The conclusion from each state; that of a new application is absent.
-    concludes: BTreeMap<String, Conclusion>,
+    pub(crate) concludes: BTreeMap<String, Conclusion>,
     /// The states that it takes for the end, which they may not be, and why that is left to it. Kubeflow's operator writes
     /// the same states.
     #[serde(default)]
@@ -23,7 +23,7 @@ struct Client {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Conclusion {
+pub(crate) enum Conclusion {
     Waits,
     Works,
     /// As it should be, whether it has ended or not.
@@ -148,7 +148,7 @@ impl Client {
     }
 }
 
-fn clients() -> Vec<Client> {
+pub(crate) fn clients() -> Vec<Client> {
     let files = fs::read_dir(data("clients")).unwrap().map(|entry| entry.unwrap().path());
     let clients: Vec<Client> = files.map(|file| yaml(&file)).collect();
     for Client { client, source, concludes, early, .. } in &clients {

@@ -1,6 +1,8 @@
 //! Runs the code of other programs that submit applications and follow them, as PyPI has it: Airflow's provider in a real
 //! Airflow, and Kubeflow's SDK. `docs/user/clients.md` has what came of it.
 
+/// Argo CD's rules, which come from its Go module.
+mod argo_cd;
 /// Kueue, which comes from its Go modules.
 mod kueue;
 
