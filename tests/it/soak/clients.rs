@@ -8,6 +8,7 @@ mod kueue;
 
 use crate::{
     apiserver::prelude::*,
+    clients::{Conclusion, clients},
     node::{
         APPLICATIONS, application, install_alone, kept,
         native::{image, python_job, spark_version},
@@ -102,19 +103,32 @@ fn a_whole_airflow_defers_tasks_and_goes_on_with_the_driver_of_a_killed_worker()
 #[ignore = "needs a node and Kubeflow's SDK: make clients"]
 fn jobs_and_sessions_of_kubeflows_sdk_end_as_their_objects_do() {
     let _alone = install_alone();
+    let table = clients().into_iter().find(|client| client.client == "Kubeflow SDK").unwrap().concludes;
     let output = Command::new("timeout")
         .args(["600", "python3", "tests/tools/clients/kubeflow_sdk.py", &image(), &spark_version()])
+        .args(table.keys())
         // The client is of the server's version, which the SDK leaves to its user.
         .env("PYTHONPATH", format!("{}:{}", folder("CONNECT_CLIENT"), folder("KUBEFLOW_SDK")))
         .env_remove("SPARK_HOME")
         .output()
         .unwrap();
     let [said, why] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let states: String =
+        table.iter().map(|(state, it)| format!(" {state}={}", word_of_the_sdk(*it))).collect();
     let jobs = "function: Completed sum: 4950\nlisted: True\nfile that is missing: Failed\n";
     let session = "session: 100\nits server: Ready True\n";
-    assert_eq!(said, format!("{jobs}{session}"), "{why}");
+    assert_eq!(said, format!("states:{states}\n{jobs}{session}"), "{why}");
     assert_eq!(kubectl(&["get", "sparkapp,sparkconnect", "--output=name"]), "");
     println!("soak: clients: Kubeflow's SDK: as it should be");
+}
+
+const fn word_of_the_sdk(conclusion: Conclusion) -> &'static str {
+    match conclusion {
+        Conclusion::Waits => "Created",
+        Conclusion::Works | Conclusion::Well => "Running",
+        Conclusion::Succeeded => "Completed",
+        Conclusion::Failed => "Failed",
+    }
 }
 
 /// The run of each DAG in a whole Airflow.
