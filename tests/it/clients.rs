@@ -1,7 +1,10 @@
 //! Proves that no story of the lifecycle leads a program that reads applications to a wrong conclusion. Each file in
 //! `tests/data/clients` has what one program concludes from each state, read in its code.
 
-use crate::{lifecycle::steps, prelude::*};
+use crate::{
+    lifecycle::{Decided, steps},
+    prelude::*,
+};
 use api::{ExecutorState, SparkApplicationStatus, State, names::condition};
 use plan::{Driver, Plan};
 
@@ -48,9 +51,19 @@ impl Conclusion {
 
 #[test]
 fn no_client_takes_anything_for_the_end_but_the_end() {
-    let (clients, steps) = (clients(), steps());
+    let clients = clients();
+    let (wrong, early) = conclusions(&clients, &steps());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let known = clients.iter().flat_map(|Client { client, early, .. }| {
+        early.keys().map(move |state| (client.as_str(), state.clone()))
+    });
+    assert_eq!(early, known.collect::<BTreeSet<_>>(), "what is left to clients is what happens");
+}
+
+/// Returns the wrong conclusions, and the states from which clients conclude an end that is left to them.
+fn conclusions<'c>(clients: &'c [Client], steps: &[Decided]) -> (Vec<String>, BTreeSet<(&'c str, String)>) {
     let (mut wrong, mut early) = (Vec::new(), BTreeSet::new());
-    for (context, application, _, Plan { status, .. }) in &steps {
+    for (context, application, _, Plan { status, .. }) in steps {
         let status_json = json!(status);
         // Argo CD and Prefect fail where a status has none.
         let state = &status_json["applicationState"];
@@ -70,11 +83,26 @@ fn no_client_takes_anything_for_the_end_but_the_end() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let known = clients.iter().flat_map(|Client { client, early, .. }| {
-        early.keys().map(move |state| (client.as_str(), state.clone()))
-    });
-    assert_eq!(early, known.collect::<BTreeSet<_>>(), "what is left to clients is what happens");
+    (wrong, early)
+}
+
+/// Kubeflow's operator writes SUBMISSION_FAILED before each retry, and SUSPENDING before the pods are gone.
+#[test]
+fn states_that_mislead_kueue_are_found() {
+    let mut steps = steps();
+    for (.., plan) in &mut steps {
+        let state = &mut plan.status.application_state;
+        let why = state.error_message.as_deref().unwrap_or_default();
+        state.state = match state.state {
+            State::Resuming if !why.is_empty() => State::SubmissionFailed,
+            State::Running if why.starts_with("Suspending: ") => State::Suspending,
+            other => other,
+        };
+    }
+    let clients = clients();
+    let (wrong, _) = conclusions(&clients, &steps);
+    assert!(!wrong.is_empty() && wrong.iter().all(|it| it.contains("Kueue concludes Failed")), "{wrong:?}");
+    assert!(gives_back(&steps).iter().any(|(_, is_gone)| !is_gone));
 }
 
 /// kubernetes-sigs/cli-utils, pkg/kstatus/status/generic.go, 321951179c8f76296f4e5a6bd2b9d1f15aeb3f95.
@@ -98,17 +126,23 @@ fn flux_and_helm_see_each_application_as_it_is() {
 
 #[test]
 fn kueue_gives_no_quota_away_before_the_pods_are_gone() {
-    let mut suspended = 0;
-    for (context, application, seen, Plan { status, .. }) in steps() {
+    let steps = steps();
+    let given = gives_back(&steps);
+    assert!(!given.is_empty() && given.iter().all(|(_, is_gone)| *is_gone), "{given:?}");
+}
+
+/// Returns the steps in which Kueue gives the quota of an application to another one, each with whether its pods are gone.
+fn gives_back(steps: &[Decided]) -> Vec<(&str, bool)> {
+    let mut given = Vec::new();
+    for (context, application, seen, Plan { status, .. }) in steps {
         let is_queued = application.metadata.labels.iter().flatten().any(|(key, _)| key == label::QUEUE_NAME);
         let gives =
             application.state() == State::Running && status.application_state.state == State::Suspending;
         if is_queued && gives {
-            assert!(seen.driver == Driver::Gone && seen.executors.is_empty(), "{context}");
-            suspended += 1;
+            given.push((context.as_str(), seen.driver == Driver::Gone && seen.executors.is_empty()));
         }
     }
-    assert!(suspended > 0);
+    given
 }
 
 /// Kueue gives an application minutes (`waitForPodsReady`) until `status.executorState` has as many executors that run or have

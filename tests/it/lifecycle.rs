@@ -404,8 +404,11 @@ fn told(story: &Story) -> Vec<Told<'_>> {
     told
 }
 
-/// Returns for each step of every story where it is, the application before it, the observation, and the plan.
-pub(crate) fn steps() -> Vec<(String, SparkApplication, Observed, Plan)> {
+/// A step: where it is, the application before it, the observation, and the plan.
+pub(crate) type Decided = (String, SparkApplication, Observed, Plan);
+
+/// Returns each step of every story.
+pub(crate) fn steps() -> Vec<Decided> {
     let of_story = |(name, story): (String, Story)| {
         let steps = told(&story).into_iter();
         let step = |(at, application, seen, plan, _): Told<'_>| {
