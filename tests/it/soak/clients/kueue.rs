@@ -1,4 +1,4 @@
-//! Runs Kueue's own program beside the cluster: an application waits in its queue, is admitted, preempted, edited, deactivated,
+//! Runs Kueue's own program beside the cluster: an application waits in its queue, is admitted, ready, preempted, edited, deactivated,
 //! placed, ended after its longest time, and fails to be submitted.
 
 use crate::{
@@ -28,6 +28,7 @@ fn an_application_runs_while_kueue_admits_it() {
     // The quota is that of one application.
     apply(&job("first", "stay", &json!({})));
     state_is("first", "RUNNING");
+    until("Kueue sees that its executor runs", || condition("first", "PodsReady").as_deref() == Some("True"));
     apply(&job("second", "stay", &json!({annotation::ELASTIC_JOB: "true"})));
     until("the second one waits", || condition("second", "QuotaReserved").as_deref() == Some("False"));
     assert_eq!(application("second")["spec"]["suspend"], true);
@@ -251,6 +252,7 @@ impl Kueue {
         let settings = json!({
             "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
             "leaderElection": {"leaderElect": false}, "metrics": {"bindAddress": "0"},
+            "waitForPodsReady": {"timeout": "5m", "blockAdmission": false},
             "webhook": {"port": PORT, "certDir": certificates},
             "integrations": {"frameworks": ["sparkoperator.k8s.io/sparkapplication"]},
             // The server that lists what waits has its files in a folder of the machine.
