@@ -193,11 +193,11 @@ soak-prometheus: soak-programs
 		cargo test $(IT) --test-threads=2 node::monitoring
 
 # Their versions are in tests/tools/clients; what was seen is in docs/user/clients.md.
-clients: ## Other programs' own code against this operator, on a node: Airflow's provider, Kubeflow's SDK, Kueue
+clients: ## Other programs' own code against this operator, on a node: Airflow's provider, Kubeflow's SDK, Kueue, Argo CD's rules
 	cargo test $(TESTS) --no-run
 	$(CLUSTER) build --tests --level node
 	AIRFLOW=$$($(CLUSTER) python-client airflow) KUBEFLOW_SDK=$$($(CLUSTER) python-client kubeflow-sdk) KUEUE=$$($(CLUSTER) kueue) \
-		CONNECT_CLIENT=$$($(CLUSTER) connect-client --spark $(SPARK)) \
+		ARGO_CD_HEALTH=$$($(CLUSTER) argo-cd-health) CONNECT_CLIENT=$$($(CLUSTER) connect-client --spark $(SPARK)) \
 		tests/tools/level clients tests/tools/in-cluster node cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture soak::clients
 
 # The operator that is measured is the released one. Results go to bench-results.json as well.

@@ -1,20 +1,23 @@
 //! Proves that no story of the lifecycle leads a program that reads applications to a wrong conclusion. Each file in
 //! `tests/data/clients` has what one program concludes from each state, read in its code.
 
-use crate::{lifecycle::steps, prelude::*};
-use api::{SparkApplicationStatus, State, names::condition};
-use plan::Driver;
+use crate::{
+    lifecycle::{Decided, steps},
+    prelude::*,
+};
+use api::{ExecutorState, SparkApplicationStatus, State, names::condition};
+use plan::{Driver, Plan};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Client {
-    client: String,
+pub(crate) struct Client {
+    pub(crate) client: String,
     /// The repository, the file and the commit in which the conclusions are.
     source: String,
     /// The label without which it does not look at an application.
     label: Option<String>,
     /// The conclusion from each state; that of a new application is absent.
-    concludes: BTreeMap<String, Conclusion>,
+    pub(crate) concludes: BTreeMap<String, Conclusion>,
     /// The states that it takes for the end, which they may not be, and why that is left to it. Kubeflow's operator writes
     /// the same states.
     #[serde(default)]
@@ -23,7 +26,7 @@ struct Client {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Conclusion {
+pub(crate) enum Conclusion {
     Waits,
     Works,
     /// As it should be, whether it has ended or not.
@@ -48,11 +51,24 @@ impl Conclusion {
 
 #[test]
 fn no_client_takes_anything_for_the_end_but_the_end() {
-    let (clients, steps) = (clients(), steps());
+    let clients = clients();
+    let (wrong, early) = conclusions(&clients, &steps());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let known = clients.iter().flat_map(|Client { client, early, .. }| {
+        early.keys().map(move |state| (client.as_str(), state.clone()))
+    });
+    assert_eq!(early, known.collect::<BTreeSet<_>>(), "what is left to clients is what happens");
+}
+
+/// Returns the wrong conclusions, and the states from which clients conclude an end that is left to them.
+fn conclusions<'c>(clients: &'c [Client], steps: &[Decided]) -> (Vec<String>, BTreeSet<(&'c str, String)>) {
     let (mut wrong, mut early) = (Vec::new(), BTreeSet::new());
-    for (context, application, _, status) in &steps {
+    for (context, application, _, Plan { status, .. }) in steps {
         let status_json = json!(status);
-        let state = status_json["applicationState"]["state"].as_str().unwrap_or("absent");
+        // Argo CD and Prefect fail where a status has none.
+        let state = &status_json["applicationState"];
+        assert!(state.is_object(), "{context}: {status_json}");
+        let state = state["state"].as_str().unwrap_or("absent");
         for Client { client, concludes, early: known, .. } in
             clients.iter().filter(|client| client.looks_at(application))
         {
@@ -67,17 +83,32 @@ fn no_client_takes_anything_for_the_end_but_the_end() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let known = clients.iter().flat_map(|Client { client, early, .. }| {
-        early.keys().map(move |state| (client.as_str(), state.clone()))
-    });
-    assert_eq!(early, known.collect::<BTreeSet<_>>(), "what is left to clients is what happens");
+    (wrong, early)
+}
+
+/// Kubeflow's operator writes SUBMISSION_FAILED before each retry, and SUSPENDING before the pods are gone.
+#[test]
+fn states_that_mislead_kueue_are_found() {
+    let mut steps = steps();
+    for (.., plan) in &mut steps {
+        let state = &mut plan.status.application_state;
+        let why = state.error_message.as_deref().unwrap_or_default();
+        state.state = match state.state {
+            State::Resuming if !why.is_empty() => State::SubmissionFailed,
+            State::Running if why.starts_with("Suspending: ") => State::Suspending,
+            other => other,
+        };
+    }
+    let clients = clients();
+    let (wrong, _) = conclusions(&clients, &steps);
+    assert!(!wrong.is_empty() && wrong.iter().all(|it| it.contains("Kueue concludes Failed")), "{wrong:?}");
+    assert!(gives_back(&steps).iter().any(|(_, is_gone)| !is_gone));
 }
 
 /// kubernetes-sigs/cli-utils, pkg/kstatus/status/generic.go, 321951179c8f76296f4e5a6bd2b9d1f15aeb3f95.
 #[test]
 fn flux_and_helm_see_each_application_as_it_is() {
-    for (context, application, _, status) in steps() {
+    for (context, application, _, Plan { status, .. }) in steps() {
         let seen = status.observed_generation;
         let is_true =
             |type_: &str| status.conditions.iter().any(|it| it.type_ == type_ && it.status == "True");
@@ -95,17 +126,53 @@ fn flux_and_helm_see_each_application_as_it_is() {
 
 #[test]
 fn kueue_gives_no_quota_away_before_the_pods_are_gone() {
-    let mut suspended = 0;
-    for (context, application, seen, status) in steps() {
+    let steps = steps();
+    let given = gives_back(&steps);
+    assert!(!given.is_empty() && given.iter().all(|(_, is_gone)| *is_gone), "{given:?}");
+}
+
+/// Returns the steps in which Kueue gives the quota of an application to another one, each with whether its pods are gone.
+fn gives_back(steps: &[Decided]) -> Vec<(&str, bool)> {
+    let mut given = Vec::new();
+    for (context, application, seen, Plan { status, .. }) in steps {
         let is_queued = application.metadata.labels.iter().flatten().any(|(key, _)| key == label::QUEUE_NAME);
         let gives =
             application.state() == State::Running && status.application_state.state == State::Suspending;
         if is_queued && gives {
-            assert!(seen.driver == Driver::Gone && seen.executors.is_empty(), "{context}");
-            suspended += 1;
+            given.push((context.as_str(), seen.driver == Driver::Gone && seen.executors.is_empty()));
         }
     }
-    assert!(suspended > 0);
+    given
+}
+
+/// Kueue gives an application minutes (`waitForPodsReady`) until `status.executorState` has as many executors that run or have
+/// completed as `spec.executor.instances` says.
+#[test]
+fn kueue_sees_within_a_second_that_executors_run() {
+    let mut collected = 0;
+    for (context, _, seen, Plan { status, wake, .. }) in steps() {
+        let is_seen = matches!(seen.driver, Driver::Pod { .. });
+        if !is_seen || status.application_state.state != State::Running {
+            continue;
+        }
+        let mut running = seen.executors.iter().filter(|pod| pod.state() == ExecutorState::Running);
+        if !running.all(|pod| status.executor_state.get(&pod.name) == Some(&ExecutorState::Running)) {
+            assert!(wake.is_some_and(|wake| wake <= Duration::from_secs(1)), "{context}");
+            collected += 1;
+        }
+    }
+    assert!(collected > 0);
+}
+
+/// Airflow labels a driver that it has followed to its end (`already_checked`), also where no webhook answers.
+#[test]
+fn nobody_reviews_the_labels_that_airflow_gives_to_a_driver() {
+    let configurations = documents("manifests/webhook/pods.yaml");
+    let webhooks = configurations.iter().flat_map(|it| it["webhooks"].as_array().into_iter().flatten());
+    let rules = webhooks.flat_map(|webhook| webhook["rules"].as_array().into_iter().flatten());
+    let of_pods: Vec<_> = rules.filter(|rule| rule["resources"] == json!(["pods"])).collect();
+    assert!(!of_pods.is_empty());
+    assert!(of_pods.iter().all(|rule| rule["operations"] == json!(["CREATE"])), "{of_pods:?}");
 }
 
 impl Client {
@@ -115,7 +182,7 @@ impl Client {
     }
 }
 
-fn clients() -> Vec<Client> {
+pub(crate) fn clients() -> Vec<Client> {
     let files = fs::read_dir(data("clients")).unwrap().map(|entry| entry.unwrap().path());
     let clients: Vec<Client> = files.map(|file| yaml(&file)).collect();
     for Client { client, source, concludes, early, .. } in &clients {
@@ -127,6 +194,6 @@ fn clients() -> Vec<Client> {
         }
         assert!(early.values().all(|why| !why.is_empty()), "{client}");
     }
-    assert!(clients.len() >= 7);
+    assert!(clients.len() >= 9);
     clients
 }

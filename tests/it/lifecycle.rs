@@ -5,7 +5,7 @@ use crate::{
     extensions::{extensions, recalled},
     prelude::*,
 };
-use api::{ExecutorState, RunRecord, SparkApplicationStatus, State};
+use api::{ExecutorState, RunRecord, State};
 use plan::{
     Action, Driver, Observed, Plan, PodPatch, Submission, SubmissionProgress,
     auxiliary::AuxiliaryObjects,
@@ -404,12 +404,15 @@ fn told(story: &Story) -> Vec<Told<'_>> {
     told
 }
 
-/// Returns for each step of every story where it is, the application before it, the observation, and the status after it.
-pub(crate) fn steps() -> Vec<(String, SparkApplication, Observed, SparkApplicationStatus)> {
+/// A step: where it is, the application before it, the observation, and the plan.
+pub(crate) type Decided = (String, SparkApplication, Observed, Plan);
+
+/// Returns each step of every story.
+pub(crate) fn steps() -> Vec<Decided> {
     let of_story = |(name, story): (String, Story)| {
         let steps = told(&story).into_iter();
         let step = |(at, application, seen, plan, _): Told<'_>| {
-            (format!("{name} at {at:#}"), application, seen, plan.status)
+            (format!("{name} at {at:#}"), application, seen, plan)
         };
         steps.map(step).collect::<Vec<_>>()
     };

@@ -39,7 +39,7 @@ use submission::{RoleField, spec_hash::spec_hash};
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 34] = [
+const CHECKS: [Check; 35] = [
     Check::Whole(program::entry_point),
     Check::Whole(program::local_files),
     Check::Whole(program::arguments),
@@ -66,6 +66,7 @@ const CHECKS: [Check; 34] = [
     Check::Whole(resources::cores),
     Check::OfRole(resources::limits),
     Check::Whole(resources::bounds),
+    Check::Whole(resources::counted_by_kueue),
     Check::Whole(volumes::names),
     Check::OfRole(volumes::mounts),
     Check::Whole(monitoring::exposure),

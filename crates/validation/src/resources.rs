@@ -1,7 +1,11 @@
 //! Checks that cores and memory are written in the notation that Spark and Kubernetes accept.
 
 use super::{Given, Subject};
-use api::{Role, SparkPodSpec, defaults, memory, names::conf, quantity};
+use api::{
+    Role, SparkPodSpec, defaults, memory,
+    names::{conf, label},
+    quantity,
+};
 use spark_client::Line;
 use submission::RoleField;
 
@@ -82,6 +86,24 @@ pub(super) fn bounds(subject: &Subject) {
         subject.refuse(of_most, format_args!("`{most}` leaves no executor: write 1 or more"));
     } else if least > most {
         subject.refuse(of_least, format_args!("`{least}` is more than maxExecutors, which is {most}"));
+    }
+}
+
+/// Warns of an application in a queue of Kueue that may have more executors than Kueue counts. Under dynamic allocation, too,
+/// Kueue counts `executor.instances`, and none where that is absent (`numInitialExecutors` of its integration).
+pub(super) fn counted_by_kueue(subject: &Subject) {
+    let spec = &subject.spec;
+    let mut labels = subject.application.metadata.labels.iter().flatten();
+    if !labels.any(|(key, _)| key == label::QUEUE_NAME) || !defaults::is_dynamic_allocation_on(spec) {
+        return;
+    }
+    let counted = spec.executor.instances.unwrap_or(0);
+    let stated = spec.dynamic_allocation.as_ref().and_then(|allocation| allocation.max_executors);
+    let most = stated.or_else(|| subject.configured(conf::DYNAMIC_ALLOCATION_MAX)?.1.trim().parse().ok());
+    if most.is_none_or(|most| most > counted) {
+        let of_kueue = format_args!("Kueue counts {counted} (executor.instances), and Spark may make more");
+        let what = format_args!("{of_kueue}: write the same number into both");
+        subject.warn("dynamicAllocation.maxExecutors", what);
     }
 }
 

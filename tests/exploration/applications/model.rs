@@ -184,8 +184,18 @@ impl Model {
                 wrong("it was not to be tried again")
             }
             State::Resuming if before.state != after.state && application.suspend => wrong("it is suspended"),
+            State::Suspending if before.state == State::Running && self.has_driver_in_queue(world) => {
+                wrong("Kueue gives its quota to another application")
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Whether an application in a queue of Kueue has a driver. A request of an operator that has crashed may make one late.
+    fn has_driver_in_queue(&self, world: &World) -> bool {
+        let lives = |pod: &Pod| pod.run.is_some() && !pod.phase.has_ended();
+        let is_late = self.config.budget.of(Trouble::Crash) > 0;
+        self.config.setting.is_queued && !is_late && world.drivers.iter().flatten().any(lives)
     }
 
     /// Checks that the state in a status is true.

@@ -41,6 +41,8 @@ listed! {
         NoTimer,
         /// Pods that are being deleted count as gone when the application is suspended.
         SuspendedAtOnce,
+        /// The state of an application in a queue of Kueue is SUSPENDING while it has pods.
+        QuotaGivenEarly,
         /// The next driver is made before the pods that are being deleted are gone.
         TerminatingTakenForGone,
         /// A driver whose end was not seen counts as succeeded.
@@ -81,6 +83,7 @@ impl Mutation {
             | Self::HalfMadeReplaced => "faults, by spark-submit",
             Self::GroupLeft => "in a group",
             Self::TemplateNotRenewed => "partial restart",
+            Self::QuotaGivenEarly => "in a queue of Kueue",
             Self::OldSubmissionPodsIgnored => "its user, by spark-submit",
             Self::FailureCountsMoreThanDriver => "renamed driver, by spark-submit",
             Self::OutcomeOfPodCounts => "submission pods with a sidecar",
@@ -205,6 +208,12 @@ impl Mutation {
             }
             Self::NoTimer if plan.status.application_state.state == State::SubmissionFailed => {
                 plan.wake = None
+            }
+            Self::QuotaGivenEarly => {
+                let state = &mut plan.status.application_state;
+                if state.state == State::Running && state.error_message.is_some() {
+                    state.state = State::Suspending;
+                }
             }
             Self::GoneTakenForSuccess => {
                 let state = &mut plan.status.application_state;

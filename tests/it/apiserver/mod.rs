@@ -20,6 +20,8 @@ mod chart;
 mod chosen;
 /// The client library.
 pub(crate) mod client;
+/// What other programs send to create applications.
+mod client_requests;
 /// Servers of Spark Connect.
 mod connects;
 /// The operator is killed at bad moments.

@@ -1,6 +1,6 @@
 //! Tests the errors and warnings that a user sees when applying an application.
 
-use super::{edits, gangs, told};
+use super::{client_requests, edits, gangs, told};
 use crate::{apiserver::prelude::*, program};
 
 #[tokio::test]
@@ -15,6 +15,8 @@ async fn applications_that_cannot_work_are_refused_and_others_are_warned_of_comp
     told::the_api_server_refuses_what_validation_refuses_and_nothing_else(&all);
     let gitops = namespace.beside("gitops").await;
     edits::a_manifest_that_comes_again_starts_no_run_and_nothing_drifts_from_it(&gitops).await;
+    let clients = namespace.beside("clients").await;
+    client_requests::what_other_programs_send_runs(&clients).await;
     let examples = namespace.beside("gang-examples").await;
     gangs::the_sums_are_those_of_the_drivers_of_all_examples(&examples).await;
 }

@@ -1,11 +1,14 @@
 //! Runs the code of other programs that submit applications and follow them, as PyPI has it: Airflow's provider in a real
 //! Airflow, and Kubeflow's SDK. `docs/user/clients.md` has what came of it.
 
+/// Argo CD's rules, which come from its Go module.
+mod argo_cd;
 /// Kueue, which comes from its Go modules.
 mod kueue;
 
 use crate::{
     apiserver::prelude::*,
+    clients::{Conclusion, clients},
     node::{
         APPLICATIONS, application, install_alone, kept,
         native::{image, python_job, spark_version},
@@ -25,6 +28,7 @@ fn a_task_of_airflow_ends_as_its_application_does() {
         ("is-kept", true, "first executor:", 1),
         ("fails", false, "IndexError", 1),
         ("is-retried", false, "IndexError", 2),
+        ("is-renewed", false, "first executor:", 0),
         ("is-deferred", true, "first executor:", 0),
         ("has-additions", true, "first executor:", 0),
         ("is-mortal", true, "first executor:", 1),
@@ -54,6 +58,7 @@ fn a_task_of_airflow_ends_as_its_application_does() {
     }
     let drivers = kubectl(&["get", "pods", "--selector=spark-role=driver", "--output=name"]);
     assert!(!drivers.contains("is-suspended"), "{drivers}");
+    assert_eq!(airflow.tries().lines().count(), 2, "a retry can have the name of the application before it");
     until("its time to live is over", || calls::get(&format!("{APPLICATIONS}/is-mortal")).is_none());
     kubectl(&["delete", "sparkapp", "--all"]);
 }
@@ -80,10 +85,10 @@ fn a_whole_airflow_defers_tasks_and_goes_on_with_the_driver_of_a_killed_worker()
     state_is(name, "RUNNING");
     let log = ["logs", "is-reattached-driver", "--container=spark-kubernetes-driver"];
     until("the executor works", || kubectl(&log).contains("first executor:"));
-    let tries = || fs::read_to_string(airflow.home.join("tries")).unwrap();
-    let killed = Command::new("kill").arg("-KILL").args(tries().split_whitespace()).status().unwrap();
-    assert!(killed.success(), "{}", tries());
-    until("another worker has the task", || tries().lines().count() == 2);
+    let tries = airflow.tries();
+    let killed = Command::new("kill").arg("-KILL").args(tries.split_whitespace()).status().unwrap();
+    assert!(killed.success(), "{tries}");
+    until("another worker has the task", || airflow.tries().lines().count() == 2);
     kubectl(&["delete", "pod", "--selector=sparkoperator.k8s.io/app-name=is-reattached,spark-role=executor"]);
     succeeds(name);
     let status = application(name)["status"].take();
@@ -98,19 +103,32 @@ fn a_whole_airflow_defers_tasks_and_goes_on_with_the_driver_of_a_killed_worker()
 #[ignore = "needs a node and Kubeflow's SDK: make clients"]
 fn jobs_and_sessions_of_kubeflows_sdk_end_as_their_objects_do() {
     let _alone = install_alone();
+    let table = clients().into_iter().find(|client| client.client == "Kubeflow SDK").unwrap().concludes;
     let output = Command::new("timeout")
         .args(["600", "python3", "tests/tools/clients/kubeflow_sdk.py", &image(), &spark_version()])
+        .args(table.keys())
         // The client is of the server's version, which the SDK leaves to its user.
         .env("PYTHONPATH", format!("{}:{}", folder("CONNECT_CLIENT"), folder("KUBEFLOW_SDK")))
         .env_remove("SPARK_HOME")
         .output()
         .unwrap();
     let [said, why] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let states: String =
+        table.iter().map(|(state, it)| format!(" {state}={}", word_of_the_sdk(*it))).collect();
     let jobs = "function: Completed sum: 4950\nlisted: True\nfile that is missing: Failed\n";
     let session = "session: 100\nits server: Ready True\n";
-    assert_eq!(said, format!("{jobs}{session}"), "{why}");
+    assert_eq!(said, format!("states:{states}\n{jobs}{session}"), "{why}");
     assert_eq!(kubectl(&["get", "sparkapp,sparkconnect", "--output=name"]), "");
     println!("soak: clients: Kubeflow's SDK: as it should be");
+}
+
+const fn word_of_the_sdk(conclusion: Conclusion) -> &'static str {
+    match conclusion {
+        Conclusion::Waits => "Created",
+        Conclusion::Works | Conclusion::Well => "Running",
+        Conclusion::Succeeded => "Completed",
+        Conclusion::Failed => "Failed",
+    }
 }
 
 /// The run of each DAG in a whole Airflow.
@@ -157,6 +175,11 @@ impl Airflow {
         let output = self.run(&["dags", "state", dag, RUN]);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         said.lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// Returns a line for each try of the tasks that note them.
+    fn tries(&self) -> String {
+        fs::read_to_string(self.home.join("tries")).unwrap()
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

@@ -39,6 +39,15 @@ submits("succeeds", ["end"])
 submits("is-kept", ["end"], delete_on_termination=False, random_name_suffix=False)
 submits("fails", [], delete_on_termination=False, random_name_suffix=False)
 submits("is-retried", [], delete_on_termination=False, retries=1, retry_delay=datetime.timedelta(seconds=1))
+# It fails after more than the ten seconds between two looks of Airflow, which deletes nothing that has failed before it looks again.
+submits(
+    "is-renewed",
+    ["eat"],
+    random_name_suffix=False,
+    retries=1,
+    retry_delay=datetime.timedelta(seconds=1),
+    pre_execute=notes_processes,
+)
 submits("is-deferred", ["end"], deferrable=True)
 submits("is-suspended", ["end"], spec={"suspend": True})
 submits("is-mortal", ["end"], spec={"timeToLiveSeconds": 60}, delete_on_termination=False, random_name_suffix=False)

@@ -1,4 +1,5 @@
-"""Runs batch jobs and a session of Spark Connect by Kubeflow's SDK, and prints what comes of each: kubeflow_sdk.py IMAGE VERSION"""
+"""Runs batch jobs and a session of Spark Connect by Kubeflow's SDK, and prints what comes of each, and of states of applications:
+kubeflow_sdk.py IMAGE VERSION STATE…"""
 
 import os
 import pathlib
@@ -9,7 +10,7 @@ from kubeflow.spark import Driver, FileJob, FuncJob, KubernetesBackendConfig, Po
 from kubeflow.spark.backends.kubernetes import constants
 
 # The node has one image of Spark. Everything else is as the SDK has it.
-constants.DEFAULT_SPARK_IMAGE, constants.DEFAULT_SPARK_VERSION = sys.argv[1:]
+constants.DEFAULT_SPARK_IMAGE, constants.DEFAULT_SPARK_VERSION, *states = sys.argv[1:]
 # A node of a test has few cores.
 SMALL = {"spark.kubernetes.driver.request.cores": "200m", "spark.kubernetes.executor.request.cores": "200m"}
 
@@ -27,6 +28,11 @@ def without_download(connect, _):
     del connect.spec.spark_conf["spark.jars"]
 
 
+def concluded(state):
+    return SparkJobStatus.from_operator_state(None if state == "absent" else state).value
+
+
+print("states:", *(f"{state}={concluded(state)}" for state in states))
 client = SparkClient(KubernetesBackendConfig(namespace="default"))
 name = client.submit_job(FuncJob(func=sums, func_args={"to": 100}), spark_conf=SMALL)
 job = client.wait_for_job_status(name)

@@ -28,6 +28,7 @@ COREDNS = "1.12.4"
 HELM = "3.19.4"
 PROMETHEUS = "0.313.5"  # That is release 3.13.5: its module's versions begin with a zero.
 KUEUE = "0.17.0"
+ARGO_CD = "3.1.0"
 
 LEVELS = ("api", "node")
 
@@ -35,8 +36,11 @@ API_PROGRAMS = ("kube-apiserver", "etcd", "kubectl")
 NODE_PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns")
 # Only tests run these, so a demonstration does not build them.
 TEST_PROGRAMS = ("json-patch", "helm")
+OURS = pathlib.Path(__file__).resolve().parents[1]
 # Applies JSON patches as the API server does, for tests.
-JSON_PATCH = (pathlib.Path(__file__).resolve().parents[1] / "json-patch" / "main.go").read_text()
+JSON_PATCH = (OURS / "json-patch" / "main.go").read_text()
+# Applies Argo CD's rules for the health of applications.
+ARGO_CD_HEALTH = (OURS / "argo-cd-health" / "main.go").read_text()
 
 # Without debug information, which would be stripped anyway: an eighth less work.
 WITHOUT_DEBUG_INFORMATION = "-gcflags=all=-dwarf=false"
@@ -52,11 +56,6 @@ class Beside:
     module: str
     version: str
     main: str | None = None
-
-    @property
-    def edition(self) -> str:
-        """Tells a main function that changes from what it was."""
-        return hashlib.sha256(self.main.encode()).hexdigest()[:8] if self.main else ""
 
 
 BESIDE = {
@@ -80,17 +79,18 @@ BESIDE = {
 
 @dataclasses.dataclass(frozen=True)
 class Alone:
-    """A program that is built in a module of its own, from `cmd` of somebody else's module."""
+    """A program that is built in a module of its own, from `cmd` of somebody else's module or with a main function of ours."""
 
     module: str
     version: str
     # Where the program has its version from, and what that is.
-    said: str
+    said: str = ""
     tags: str = ""
     # The oldest Go that the module takes.
     go: str = "1.24.0"
     # A folder of the module that is kept beside the program.
     kept: str | None = None
+    main: str | None = None
 
 
 ALONE = {
@@ -103,6 +103,7 @@ ALONE = {
     ),
     # With its manifests.
     "kueue": Alone("sigs.k8s.io/kueue", KUEUE, f"sigs.k8s.io/kueue/pkg/version.GitVersion=v{KUEUE}", go="1.25.0", kept="config"),
+    "argo-cd-health": Alone("github.com/argoproj/argo-cd/v3", ARGO_CD, go="1.25.0", main=ARGO_CD_HEALTH),
 }
 
 # program (or file) that must exist → Debian package that brings it. Looked up by program and not by package,
@@ -145,14 +146,16 @@ def needed(level: str, tests: bool = False) -> tuple[str, ...]:
 
 def program(name: str, kubernetes: str = KUBERNETES) -> pathlib.Path:
     """The path at which a built program is kept, whether it is there already or not."""
-    if name in BESIDE:
-        beside = BESIDE[name]
-        version = "-".join(filter(None, (name, beside.version, beside.edition)))
-    elif name in ALONE:
-        version = f"{name}-{ALONE[name].version}"
+    if ours := BESIDE.get(name) or ALONE.get(name):
+        version = "-".join(filter(None, (name, ours.version, edition(ours.main))))
     else:
         version = f"kubernetes-{kubernetes}"
     return cache() / "programs" / version / name
+
+
+def edition(main: str | None) -> str:
+    """Tells a main function that changes from what it was."""
+    return hashlib.sha256(main.encode()).hexdigest()[:8] if main else ""
 
 
 def missing(level: str, kubernetes: str = KUBERNETES, tests: bool = False) -> list[str]:
@@ -189,7 +192,11 @@ def ensure_alone(name: str) -> pathlib.Path:
             if alone.kept:
                 module = downloaded(alone.module, alone.version, folder)
                 shutil.copytree(pathlib.Path(module["Dir"]) / alone.kept, target.parent / alone.kept, dirs_exist_ok=True)
-            build(folder, {name: f"{alone.module}/cmd/{name}"}, f"-X {alone.said}", KUBERNETES, tags=alone.tags)
+            package = f"{alone.module}/cmd/{name}"
+            if alone.main:
+                (folder / "main.go").write_text(alone.main)
+                package = "."
+            build(folder, {name: package}, f"-X {alone.said}" if alone.said else "", KUBERNETES, tags=alone.tags)
             drop_what_go_keeps()
     return target
 

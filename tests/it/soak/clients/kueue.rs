@@ -1,4 +1,4 @@
-//! Runs Kueue's own program beside the cluster: an application waits in its queue, is admitted, preempted, edited, deactivated,
+//! Runs Kueue's own program beside the cluster: an application waits in its queue, is admitted, ready, preempted, edited, deactivated,
 //! placed, ended after its longest time, and fails to be submitted.
 
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
         native::python_job, node_address, state_is, until,
     },
 };
-use std::{fs::File, net};
+use std::fs::File;
 
 const SERVICE: &str = "kueue-webhook-service";
 const NAMESPACE: &str = "kueue-system";
@@ -28,6 +28,7 @@ fn an_application_runs_while_kueue_admits_it() {
     // The quota is that of one application.
     apply(&job("first", "stay", &json!({})));
     state_is("first", "RUNNING");
+    until("Kueue sees that its executor runs", || condition("first", "PodsReady").as_deref() == Some("True"));
     apply(&job("second", "stay", &json!({annotation::ELASTIC_JOB: "true"})));
     until("the second one waits", || condition("second", "QuotaReserved").as_deref() == Some("False"));
     assert_eq!(application("second")["spec"]["suspend"], true);
@@ -251,6 +252,7 @@ impl Kueue {
         let settings = json!({
             "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
             "leaderElection": {"leaderElect": false}, "metrics": {"bindAddress": "0"},
+            "waitForPodsReady": {"timeout": "5m", "blockAdmission": false},
             "webhook": {"port": PORT, "certDir": certificates},
             "integrations": {"frameworks": ["sparkoperator.k8s.io/sparkapplication"]},
             // The server that lists what waits has its files in a folder of the machine.
@@ -268,12 +270,14 @@ impl Kueue {
             .unwrap();
         let kueue = Self { _process: EndedOnDrop(process) };
         until("Kueue has made its certificate", || mounted(&certificates));
-        let flavor = of_kueue("ResourceFlavor", "default");
-        let address = format!("{}:{PORT}", node_address());
-        // The API server may not know yet that there is a webhook, and take the object without it.
-        until("Kueue's webhook answers", || {
-            net::TcpStream::connect(&address).is_ok()
-                && try_kubectl_with(&flavor, &["apply", "-f", "-"]).is_ok()
+        // A port that is open is not enough. What an earlier Kueue has left makes its certificate valid at once, the API server
+        // learns of the webhooks a moment later and takes an object without them until then, and Kueue registers its own kinds
+        // before those of others. A dry run is sent although an object of this name is there.
+        let [flavor, application] = [of_kueue("ResourceFlavor", "probe"), job("probe", "end", &json!({}))];
+        let dry_run = ["create", "--dry-run=server", "--output=jsonpath={.spec.suspend}", "-f", "-"];
+        until("Kueue's webhooks answer, and suspend an application", || {
+            try_kubectl_with(&flavor, &dry_run).is_ok()
+                && try_kubectl_with(&application, &dry_run).is_ok_and(|suspend| suspend == "true")
         });
         kueue
     }
