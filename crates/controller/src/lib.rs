@@ -20,6 +20,7 @@ mod namespaced_watches;
 mod namespaces;
 mod objects;
 mod observe;
+mod places;
 mod pods;
 mod queue;
 mod reconcile;
@@ -212,7 +213,6 @@ impl Background {
 
 /// Runs the controller until `stop` is cancelled. `synced` is called once, when the caches are complete.
 pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
-    setup.workloads.forget();
     let (applications, writer) = reflector::store();
     let (schedules, schedule_writer) = reflector::store();
     let (connects, connect_writer) = reflector::store();
