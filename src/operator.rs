@@ -228,11 +228,8 @@ async fn drive(
     }
     // A replica that takes over fills its caches now. It stays ready: its webhook may be the last one of the Service.
     let drive = || controller::run(setup.clone(), || readiness.met(CACHES), stop.clone());
-    let stands_by = || {
-        // A replica that does not lead has no caches and watches nothing, but it is ready to lead.
-        setup.workloads.forget();
-        readiness.met(CACHES);
-    };
+    // A replica that does not lead has no caches and watches nothing, but it is ready to lead.
+    let stands_by = || readiness.met(CACHES);
     match leadership {
         Some(leadership) => leadership.lead(drive, stands_by, stop.clone()).await,
         None => drive().await,

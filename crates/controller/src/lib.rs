@@ -20,6 +20,7 @@ mod namespaced_watches;
 mod namespaces;
 mod objects;
 mod observe;
+mod places;
 mod pods;
 mod queue;
 mod reconcile;
@@ -56,14 +57,12 @@ use namespaces::OurNamespaces;
 use parking_lot::Mutex;
 use plan::{Policy, extension::ExtensionMemory};
 use source::Source;
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, mem, sync::Arc, time::Duration};
 pub use submission_environment::{SubmissionEnvironment, Unreadable};
 pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
-use tokio_util::{
-    sync::CancellationToken,
-    task::{AbortOnDropHandle, TaskTracker},
-};
+use tokio::task::JoinSet;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use unreadable::UnreadableObjects;
 pub use watch::Watching;
 use work::Turns;
@@ -195,34 +194,25 @@ impl Context {
 /// Work for which no reconcile waits. What has not ended is given up when this value is dropped, even if it has a request
 /// without an answer: a leader that has lost the lease has no time to wait.
 #[derive(Default)]
-struct Background {
-    tasks: TaskTracker,
-    over: CancellationToken,
-}
+struct Background(Mutex<JoinSet<()>>);
 
 impl Background {
     fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let over = self.over.clone();
-        self.tasks.spawn(async move { over.run_until_cancelled(work).await });
+        let mut tasks = self.0.lock();
+        // The set keeps a task that has ended until somebody asks for its result.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
     }
 
     /// Gives up all work and waits until it has ended.
     async fn stop(&self) {
-        self.over.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        self.over.cancel();
+        let mut tasks = mem::take(&mut *self.0.lock());
+        tasks.shutdown().await;
     }
 }
 
 /// Runs the controller until `stop` is cancelled. `synced` is called once, when the caches are complete.
 pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
-    setup.workloads.forget();
     let (applications, writer) = reflector::store();
     let (schedules, schedule_writer) = reflector::store();
     let (connects, connect_writer) = reflector::store();

@@ -1,14 +1,10 @@
 //! The queue of a reconcile loop: each object is in it once and is worked on by one worker at a time, and the namespaces
 //! take turns, so that a thousand objects of one namespace delay those of each other namespace by one turn.
 
-use super::{Key, workload::Workload};
+use super::{Key, places::Places, workload::Workload};
 use kube::ResourceExt;
 use parking_lot::Mutex;
-use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::Notify,
     task::JoinSet,
@@ -16,7 +12,6 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::error;
-use work::Lines;
 use work::caught;
 
 /// The pause after the work on an object has hit a bug of the operator outside its reconcile.
@@ -27,52 +22,21 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) struct Queue {
     pub workload: Workload,
-    state: Mutex<State>,
+    places: Arc<Mutex<Places>>,
     news: Notify,
-    /// Cancelled when nobody works on anything any more, because the process stops or does not lead any more.
-    over: CancellationToken,
-}
-
-#[derive(Default)]
-struct State {
-    waiting: Lines<String, VecDeque<String>>,
-    later: BTreeSet<(Instant, Key)>,
-    places: HashMap<Key, Place>,
-    /// How many objects of each namespace are worked on.
-    running: HashMap<String, u16>,
-}
-
-enum Place {
-    Waiting,
-    Later(Instant),
-    Running { again: bool },
 }
 
 impl Queue {
+    /// Creates a queue, whose objects `workload` reports until the queue is dropped.
     pub(super) fn new(workload: Workload) -> Arc<Self> {
-        Arc::new(Self {
-            workload,
-            state: Mutex::default(),
-            news: Notify::new(),
-            over: CancellationToken::new(),
-        })
+        let places = workload.begin();
+        Arc::new(Self { workload, places, news: Notify::new() })
     }
 
-    /// Queues an object. One that is being worked on is worked on again. Does nothing if the queue is over: what somebody
-    /// queues at the end of its own work in the background would seem to wait for ever.
+    /// Queues an object. One that is being worked on is worked on again.
     pub(super) fn push(&self, namespace: &str, name: &str) {
-        let mut state = self.state.lock();
-        if self.over.is_cancelled() {
-            return;
-        }
-        let key = (namespace.to_owned(), name.to_owned());
-        self.workload.waits(&key);
-        // It may have ended meanwhile, and nobody would begin with it.
-        if self.over.is_cancelled() {
-            return self.workload.remove(&key);
-        }
-        state.push(key);
-        drop(state);
+        self.workload.adds.inc();
+        self.places.lock().push((namespace.to_owned(), name.to_owned()), Some(Instant::now()));
         self.news.notify_one();
     }
 
@@ -90,7 +54,6 @@ impl Queue {
     ) where
         F: Future<Output = Option<Duration>> + Send,
     {
-        let _over = self.over.clone().drop_guard();
         let mut workers = JoinSet::new();
         let of_one = usize::from(self.workload.at_once);
         // A quarter more than one namespace may have, so that one whose work takes long does not have all workers.
@@ -114,16 +77,19 @@ impl Queue {
     pub(super) async fn next(&self) -> Key {
         loop {
             let due = {
-                let mut state = self.state.lock();
-                state.take_due(Instant::now());
-                if let Some(next) = state.pop(self.workload.at_once) {
+                let (mut places, now) = (self.places.lock(), Instant::now());
+                places.take_due(now);
+                if let Some((next, waited)) = places.pop(self.workload.at_once, now) {
                     // Several notifications may wake only one worker, which wakes the next one.
-                    if !state.waiting.is_empty() {
+                    if !places.waiting.is_empty() {
                         self.news.notify_one();
+                    }
+                    if let Some(waited) = waited {
+                        self.workload.waited.observe(waited.as_secs_f64());
                     }
                     return next;
                 }
-                state.later.first().map(|(due, _)| *due)
+                places.later.first().map(|(due, _)| *due)
             };
             match due {
                 Some(due) => tokio::select! {
@@ -136,55 +102,9 @@ impl Queue {
     }
 
     fn done(&self, key: Key, again: Option<Duration>) {
-        self.state.lock().done(key, again.map(|pause| Instant::now() + pause.min(LONGEST_PAUSE)));
+        self.places.lock().done(key, again.map(|pause| Instant::now() + pause.min(LONGEST_PAUSE)));
         // For whoever waits until the namespace may have another turn, or until a time that is later than this one.
         self.news.notify_one();
-    }
-}
-
-impl State {
-    fn push(&mut self, key: Key) {
-        match self.places.get_mut(&key) {
-            Some(Place::Waiting) => return,
-            Some(Place::Running { again }) => return *again = true,
-            Some(Place::Later(due)) => drop(self.later.remove(&(*due, key.clone()))),
-            None => {}
-        }
-        self.waiting.line(&key.0).push_back(key.1.clone());
-        self.places.insert(key, Place::Waiting);
-    }
-
-    fn take_due(&mut self, now: Instant) {
-        while let Some((_, key)) = self.later.first().filter(|(due, _)| *due <= now).cloned() {
-            self.push(key);
-        }
-    }
-
-    fn pop(&mut self, at_once: u16) -> Option<Key> {
-        let Self { waiting, running, .. } = self;
-        let key =
-            waiting.take_if(|namespace| running.get(namespace).is_none_or(|running| *running < at_once))?;
-        *self.running.entry(key.0.clone()).or_default() += 1;
-        self.places.insert(key.clone(), Place::Running { again: false });
-        Some(key)
-    }
-
-    fn done(&mut self, key: Key, due: Option<Instant>) {
-        if let Some(running) = self.running.get_mut(&key.0) {
-            *running -= 1;
-            if *running == 0 {
-                self.running.remove(&key.0);
-            }
-        }
-        let place = self.places.remove(&key);
-        match due {
-            _ if matches!(place, Some(Place::Running { again: true })) => self.push(key),
-            Some(due) => {
-                self.later.insert((due, key.clone()));
-                self.places.insert(key, Place::Later(due));
-            }
-            None => {}
-        }
     }
 }
 
@@ -222,7 +142,6 @@ mod tests {
         assert_eq!(names(&queue).await, ["b1", "a2", "a3"]);
         queue.done(first, Some(Duration::from_secs(60)));
         assert_eq!(names(&queue).await, ["a1"], "at once, and not after a minute");
-        assert!(queue.state.lock().places.is_empty() && queue.state.lock().running.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -260,12 +179,37 @@ mod tests {
     /// Once, the submission that a deposed leader gave up queued its application: nobody worked on it, and after three minutes
     /// the liveness probe of the replica that stood by failed.
     #[tokio::test(start_paused = true)]
-    async fn what_is_queued_after_the_end_does_not_wait() {
-        let (queue, stop) = (queue(1), CancellationToken::new());
-        stop.cancel();
-        queue.work(&stop, |_| async { None }).await;
-        queue.push("a", "1");
-        assert_eq!(names(&queue).await, [""; 0]);
+    async fn what_a_queue_had_that_is_gone_does_not_wait() {
+        let workloads = Workloads::new(&mut Registry::default(), 1);
+        let former = Queue::new(workloads.applications.clone());
+        former.push("a", "1");
+        sleep(Duration::from_secs(200)).await;
+        assert_eq!(workloads.stuck().count(), 1);
+        let next = Queue::new(workloads.applications.clone());
+        former.push("a", "2");
+        assert_eq!(workloads.stuck().count(), 0, "the next queue counts");
+        next.push("a", "1");
+        sleep(Duration::from_secs(200)).await;
+        drop(next);
+        assert_eq!(workloads.stuck().count(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn metrics_of_reconciles_and_queues_have_the_names_of_controller_runtime() {
+        let mut registry = Registry::default();
+        let queue = Queue::new(Workloads::new(&mut registry, 7).applications);
+        queue.push("default", "pi");
+        let next = queue.next().await;
+        queue.workload.ended(Instant::now(), &Err(()));
+        queue.workload.panics.inc();
+        queue.done(next, None);
+        queue.push("default", "pi");
+        queue.push("default", "pi");
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in include_str!("../../../tests/data/workload-metrics.txt").lines() {
+            assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

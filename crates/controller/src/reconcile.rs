@@ -27,9 +27,6 @@ impl Reconciler for Context {
         // In this order: what has departed has left the cache before.
         let has_departed = self.departed.lock().remove(key);
         let is_gone = self.source.cluster.application(&key.0, &key.1).is_none();
-        if is_gone {
-            self.source.queue.workload.remove(key);
-        }
         if is_gone || has_departed {
             self.delete_or_release_pods(key).await;
         }

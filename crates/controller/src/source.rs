@@ -21,6 +21,7 @@ use kube::{
 use plan::events;
 use serde::Serialize;
 use std::{pin::pin, sync::Arc, time::Duration};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, field, info_span};
 use work::caught;
@@ -164,10 +165,7 @@ async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
     of.prepare(key).await;
     let (namespace, name) = key;
     let Source { cluster, queue, cache, memory } = of.source();
-    let Some(watched) = cache.get(&ObjectRef::new(name).within(namespace)) else {
-        queue.workload.remove(key);
-        return None;
-    };
+    let watched = cache.get(&ObjectRef::new(name).within(namespace))?;
     let watched = &*watched;
     let (now, kind, uid) = (super::now(), R::Kind::kind(&()), watched.uid().unwrap_or_default());
     let span = info_span!(
@@ -204,7 +202,7 @@ async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
         Ok::<_, Error>(wake)
     };
     let guarded = async {
-        let work = queue.workload.begin(key);
+        let began = Instant::now();
         let looked = match caught(look).await {
             Ok(looked) => looked,
             Err(bug) => {
@@ -214,7 +212,7 @@ async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
                 Err(bug.into())
             }
         };
-        work.end(&looked);
+        queue.workload.ended(began, &looked);
         looked
     };
     guarded.instrument(span).await.unwrap_or_else(|error| Some(memory.again(watched, &error)))
