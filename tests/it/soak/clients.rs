@@ -7,7 +7,9 @@ mod kueue;
 use crate::{
     apiserver::prelude::*,
     node::{
-        APPLICATIONS, application, install_alone, kept,
+        APPLICATIONS, application, apply,
+        connect::{packages, python_inside},
+        install_alone, kept,
         native::{image, python_job, spark_version},
         state_is, until,
     },
@@ -98,20 +100,55 @@ fn a_whole_airflow_defers_tasks_and_goes_on_with_the_driver_of_a_killed_worker()
 #[ignore = "needs a node and Kubeflow's SDK: make clients"]
 fn jobs_and_sessions_of_kubeflows_sdk_end_as_their_objects_do() {
     let _alone = install_alone();
-    let output = Command::new("timeout")
-        .args(["600", "python3", "tests/tools/clients/kubeflow_sdk.py", &image(), &spark_version()])
-        // The client is of the server's version, which the SDK leaves to its user.
-        .env("PYTHONPATH", format!("{}:{}", folder("CONNECT_CLIENT"), folder("KUBEFLOW_SDK")))
-        .env_remove("SPARK_HOME")
-        .output()
-        .unwrap();
-    let [said, why] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    let jobs = "function: Completed sum: 4950\nlisted: True\nfile that is missing: Failed\n";
-    let session = "session: 100\nits server: Ready True\n";
-    assert_eq!(said, format!("{jobs}{session}"), "{why}");
+    for (program, expected) in [
+        (JOBS, "function: Completed sum: 4950\nlisted: True\nfile that is missing: Failed\n"),
+        (SESSION, RESULT_OF_SESSION),
+    ] {
+        let output = Command::new("timeout")
+            .args(["600", "python3", program, &image(), &spark_version()])
+            // The client is of the server's version, which the SDK leaves to its user.
+            .env("PYTHONPATH", format!("{}:{}", packages(), folder("KUBEFLOW_SDK")))
+            .env_remove("SPARK_HOME")
+            .output()
+            .unwrap();
+        let [said, why] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        assert_eq!(said, expected, "{program}: {why}");
+    }
     assert_eq!(kubectl(&["get", "sparkapp,sparkconnect", "--output=name"]), "");
     println!("soak: clients: Kubeflow's SDK: as it should be");
 }
+
+#[test]
+#[ignore = "needs a node and Kubeflow's SDK: make clients"]
+fn a_session_of_kubeflows_sdk_begins_and_ends_in_a_pod_whose_account_may_edit() {
+    const ACCOUNT: &str = "notebook";
+    let _alone = install_alone();
+    let metadata = json!({"name": ACCOUNT, "namespace": "default"});
+    let edit = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"});
+    let subject = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "default"});
+    for object in [
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": edit, "subjects": [subject],
+        }),
+    ] {
+        apply(&object);
+    }
+    let folders = [packages(), folder("KUBEFLOW_SDK")];
+    let folders = folders.each_ref().map(String::as_str);
+    let said = python_inside(SESSION, &[&image(), &spark_version()], &folders, ACCOUNT);
+    assert_eq!(said, RESULT_OF_SESSION);
+    assert_eq!(kubectl(&["get", "sparkconnect", "--output=name"]), "");
+    kubectl(&["delete", "serviceaccount,rolebinding", ACCOUNT]);
+    println!("soak: clients: Kubeflow's SDK in a pod: as it should be");
+}
+
+/// The programs of Kubeflow's SDK, and what that with a session prints.
+const JOBS: &str = "tests/tools/clients/kubeflow_sdk.py";
+const SESSION: &str = "tests/tools/clients/kubeflow_sdk_session.py";
+const RESULT_OF_SESSION: &str = "session: 100\nits server: Ready True\n";
 
 /// The run of each DAG in a whole Airflow.
 const RUN: &str = "once";
