@@ -106,6 +106,29 @@ pub(crate) fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_d
     is_deleted();
 }
 
+/// It is for [`crate::soak`], since Spark has tokens since 4.1.
+pub(crate) fn a_server_with_a_token_serves_those_who_send_it_and_nobody_else() {
+    const TOKEN: &str = "0123456789abcdef";
+    let _alone = install_alone();
+    let metadata = json!({"name": "notebook", "namespace": "default"});
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"token": TOKEN}});
+    kubectl_with(&secret, &["apply", "-f", "-"]);
+    let mut connect = notebook();
+    connect["spec"]["server"]["token"] = json!({"name": "notebook", "key": "token"});
+    kubectl_with(&connect, &["apply", "-f", "-"]);
+    let (_opened, address) = spawn(&["connect", "open", "notebook", "--port", "0"]);
+    is_ready_after(0);
+    for token in ["", "/;token=another"] {
+        let output = try_python("client.py", &[&format!("{address}{token}")]);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && complaint.contains("UNAUTHENTICATED"), "{token}: {complaint}");
+    }
+    assert_eq!(client(&format!("{address}/;token={TOKEN}")), RESULT);
+    is_deleted();
+    kubectl(&["delete", "secret", "notebook"]);
+}
+
 /// The gateway of the manifests, which is there until this value is dropped.
 pub(crate) struct WithGateway {
     _installed: Installed,

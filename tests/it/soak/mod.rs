@@ -37,6 +37,8 @@ mod sparkctl_cost;
 mod switch;
 /// Many applications of many tenants.
 mod tenants;
+/// The token of a server of Spark Connect.
+mod token;
 /// One tenant beside another who does as much as he can.
 mod turns;
 /// An operator of an earlier commit is replaced by this one, and back.
