@@ -119,6 +119,7 @@ impl KeptApplication {
 /// The facts that are asked of all SparkConnects at once.
 #[derive(Clone, Debug)]
 pub struct KeptConnect {
+    pub(super) created: Option<Timestamp>,
     /// The port of the gateway in the status.
     pub(super) gateway_port: Option<i32>,
     pub(super) access: Option<ConnectAccess>,
@@ -185,6 +186,7 @@ impl Keep<SparkConnect> for KeptConnect {
         let read = connect.0.as_ref().ok();
         let gateway = read.and_then(|connect| connect.status.as_ref()?.gateway.as_ref());
         Self {
+            created: connect.meta().creation_timestamp.as_ref().map(|time| time.0),
             gateway_port: gateway.map(|gateway| gateway.port),
             access: read.and_then(|connect| connect.spec.server.access),
         }
