@@ -42,14 +42,10 @@ pub fn executor(connect: &SparkConnect, server: &ServerPod) -> Option<Value> {
     if has_none || requests.initial == 0 || requests.allocator != conf::DIRECT {
         return None;
     }
-    let mut planned = requests.executor;
-    for (key, value) in [
-        (label::LAUNCHED_BY, "true"),
-        (label::CONNECT_NAME, &*connect.name_any()),
-        (label::SPARK_ROLE, role::EXECUTOR),
-    ] {
-        planned.labels.insert(key.to_owned(), value.to_owned());
-    }
+    let (mut planned, name) = (requests.executor, connect.name_any());
+    let own =
+        [(label::LAUNCHED_BY, "true"), (label::CONNECT_NAME, &*name), (label::SPARK_ROLE, role::EXECUTOR)];
+    planned.labels.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
     planned.spec["restartPolicy"] = "Never".into();
     let image = image(connect.spec.executor.template.as_ref(), Role::Executor, connect.spec.image.as_ref())?;
     planned.spec["containers"][planned.sparks_container]["image"] = image.into();
@@ -59,7 +55,7 @@ pub fn executor(connect: &SparkConnect, server: &ServerPod) -> Option<Value> {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": format!("{}-exec-1", connect.name_any()),
+            "name": format!("{name}-exec-1"),
             "labels": planned.labels,
             "annotations": planned.annotations,
             "ownerReferences": [owner],
