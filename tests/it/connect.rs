@@ -492,6 +492,20 @@ fn all_mistakes_are_found_at_once() {
 }
 
 #[test]
+fn a_server_of_spark_3_is_warned_of_unless_it_names_the_jar_of_spark_connect() {
+    let package = json!({"spark.jars.packages": "a:b:1,org.apache.spark:spark-connect_2.12:3.5.6"});
+    let jar = json!({"spark.jars": "https://example.com/spark-connect_2.12-3.5.6.jar"});
+    for (version, properties, expected) in
+        [("3.5.6", json!({}), 1), ("3.5.6", package, 0), ("3.5.6", jar, 0), ("4.0.1", json!({}), 0)]
+    {
+        let spec = json!({"sparkVersion": version, "sparkConf": properties});
+        let warnings = examine(&Story::of(spec.clone()).connect).warnings;
+        let about_jar = warnings.iter().filter(|warning| warning.contains("jar of Spark Connect"));
+        assert_eq!(about_jar.count(), expected, "{spec}: {warnings:?}");
+    }
+}
+
+#[test]
 fn a_service_beyond_the_cluster_needs_a_right() {
     let rights = |service: Value| {
         let connect = Story::of(json!({"server": {"service": service}})).connect;

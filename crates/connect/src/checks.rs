@@ -124,6 +124,16 @@ fn fields(connect: &SparkConnect, findings: &mut Findings) {
             findings.refuse("spec.server.token", why);
         }
     }
+    let names_jar =
+        |key: &str| connect.spec.spark_conf.get(key).is_some_and(|jars| jars.contains("spark-connect"));
+    if Line::is_older(spark_version, (4, 0))
+        && !names_jar(submit_conf::JARS)
+        && !names_jar(submit_conf::PACKAGES)
+    {
+        let what = "names no jar of Spark Connect, which images have since Spark 4.0: if yours has none, write \
+            `spark.jars.packages: org.apache.spark:spark-connect_2.12:VERSION`";
+        findings.warn("spec.sparkConf", what);
+    }
     let allocation = connect.spec.dynamic_allocation.as_ref().filter(|allocation| allocation.enabled);
     if let Some(allocation) = allocation
         && let Some(initial) = allocation.initial_executors
