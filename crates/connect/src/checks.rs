@@ -134,16 +134,14 @@ fn fields(connect: &SparkConnect, findings: &mut Findings) {
             `spark.jars.packages: org.apache.spark:spark-connect_2.12:VERSION`";
         findings.warn("spec.sparkConf", what);
     }
-    let allocation = connect.spec.dynamic_allocation.as_ref().filter(|allocation| allocation.enabled);
-    if let Some(allocation) = allocation
+    if let Some(allocation) = &connect.spec.dynamic_allocation
+        && allocation.enabled
         && let Some(initial) = allocation.initial_executors
+        && (initial < allocation.min_executors.unwrap_or(0).max(0)
+            || initial > allocation.max_executors.unwrap_or(i32::MAX))
     {
-        let (least, most) =
-            (allocation.min_executors.unwrap_or(0), allocation.max_executors.unwrap_or(i32::MAX));
-        if initial < least.max(0) || initial > most {
-            let why = format!("`{initial}` is not between minExecutors and maxExecutors");
-            findings.refuse("spec.dynamicAllocation.initialExecutors", why);
-        }
+        let why = format!("`{initial}` is not between minExecutors and maxExecutors");
+        findings.refuse("spec.dynamicAllocation.initialExecutors", why);
     }
     let port = connect.spec.spark_conf.get(submit_conf::CONNECT_PORT);
     if port.is_some_and(|port| *port != CONNECT_PORT.to_string()) {
