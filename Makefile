@@ -146,6 +146,8 @@ soak: build explore core ## Fuzzing, long outages, kills at random moments, cert
 		SPARK=$$line tests/tools/level "soak: Spark $$line on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 \
 			node::native node::submission_pods node::lifecycle::an_executor_that_is_made_after_an_edit; \
 	done
+	SPARK=3.5.6 tests/tools/level "soak: Spark Connect 3.5.6," tests/tools/in-cluster node cargo test $(TESTS) --offline --test it -- --ignored \
+		--nocapture soak::older_connect
 	SPARK=4.1.4 CONNECT_CLIENT=$$($(CLUSTER) connect-client --spark 4.1.4) tests/tools/level "soak: Spark Connect 4.1.4," tests/tools/in-cluster node \
 		cargo test $(TESTS) --offline --test it -- --ignored --test-threads=1 --nocapture soak::token node::connect
 	for version in $(NEWER_KUBERNETES); do \

@@ -23,6 +23,8 @@ pub(crate) mod gangs;
 mod kills;
 /// Many applications of the largest size.
 mod large;
+/// A server of Spark Connect with Spark 3.5.
+mod older_connect;
 /// The page has many rows and many callers.
 mod page;
 /// The operator is killed while executors of Kubernetes' own gangs take the room of their placeholders.
