@@ -444,6 +444,9 @@ fn executors_that_are_refused_are_told_until_there_is_one() {
     );
     let has_none = Story::of(json!({"executor": {"instances": 0}}));
     assert_eq!(executor(&has_none.connect, &server("1", Phase::Running)), None);
+    // A job would wait for ever.
+    let has_none_yet = Story::of(json!({"dynamicAllocation": {"enabled": true, "minExecutors": 0}}));
+    assert!(executor(&has_none_yet.connect, &server("1", Phase::Running)).is_some());
 
     let refused = Trial::Refused { reason: "Forbidden".to_owned(), why: "exceeded quota: team-a".to_owned() };
     let message = |story: &Story| {
