@@ -444,6 +444,9 @@ fn executors_that_are_refused_are_told_until_there_is_one() {
     );
     let has_none = Story::of(json!({"executor": {"instances": 0}}));
     assert_eq!(executor(&has_none.connect, &server("1", Phase::Running)), None);
+    // A job would wait for ever.
+    let has_none_yet = Story::of(json!({"dynamicAllocation": {"enabled": true, "minExecutors": 0}}));
+    assert!(executor(&has_none_yet.connect, &server("1", Phase::Running)).is_some());
 
     let refused = Trial::Refused { reason: "Forbidden".to_owned(), why: "exceeded quota: team-a".to_owned() };
     let message = |story: &Story| {
@@ -489,6 +492,20 @@ fn all_mistakes_are_found_at_once() {
     assert!(matches!(&found[..], [field] if field.starts_with("spec.server.service.x.a.a")), "{found:?}");
     assert_eq!(mistakes(&"a".repeat(56), json!({})), [""; 0]);
     assert_eq!(mistakes(&"a".repeat(57), json!({})), ["metadata.name"]);
+}
+
+#[test]
+fn a_server_of_spark_3_is_warned_of_unless_it_names_the_jar_of_spark_connect() {
+    let package = json!({"spark.jars.packages": "a:b:1,org.apache.spark:spark-connect_2.12:3.5.6"});
+    let jar = json!({"spark.jars": "https://example.com/spark-connect_2.12-3.5.6.jar"});
+    for (version, properties, expected) in
+        [("3.5.6", json!({}), 1), ("3.5.6", package, 0), ("3.5.6", jar, 0), ("4.0.1", json!({}), 0)]
+    {
+        let spec = json!({"sparkVersion": version, "sparkConf": properties});
+        let warnings = examine(&Story::of(spec.clone()).connect).warnings;
+        let about_jar = warnings.iter().filter(|warning| warning.contains("jar of Spark Connect"));
+        assert_eq!(about_jar.count(), expected, "{spec}: {warnings:?}");
+    }
 }
 
 #[test]

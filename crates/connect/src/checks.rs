@@ -124,16 +124,24 @@ fn fields(connect: &SparkConnect, findings: &mut Findings) {
             findings.refuse("spec.server.token", why);
         }
     }
-    let allocation = connect.spec.dynamic_allocation.as_ref().filter(|allocation| allocation.enabled);
-    if let Some(allocation) = allocation
-        && let Some(initial) = allocation.initial_executors
+    let names_jar =
+        |key: &str| connect.spec.spark_conf.get(key).is_some_and(|jars| jars.contains("spark-connect"));
+    if Line::is_older(spark_version, (4, 0))
+        && !names_jar(submit_conf::JARS)
+        && !names_jar(submit_conf::PACKAGES)
     {
-        let (least, most) =
-            (allocation.min_executors.unwrap_or(0), allocation.max_executors.unwrap_or(i32::MAX));
-        if initial < least.max(0) || initial > most {
-            let why = format!("`{initial}` is not between minExecutors and maxExecutors");
-            findings.refuse("spec.dynamicAllocation.initialExecutors", why);
-        }
+        let what = "names no jar of Spark Connect, which images have since Spark 4.0: if yours has none, write \
+            `spark.jars.packages: org.apache.spark:spark-connect_2.12:VERSION`";
+        findings.warn("spec.sparkConf", what);
+    }
+    if let Some(allocation) = &connect.spec.dynamic_allocation
+        && allocation.enabled
+        && let Some(initial) = allocation.initial_executors
+        && (initial < allocation.min_executors.unwrap_or(0).max(0)
+            || initial > allocation.max_executors.unwrap_or(i32::MAX))
+    {
+        let why = format!("`{initial}` is not between minExecutors and maxExecutors");
+        findings.refuse("spec.dynamicAllocation.initialExecutors", why);
     }
     let port = connect.spec.spark_conf.get(submit_conf::CONNECT_PORT);
     if port.is_some_and(|port| *port != CONNECT_PORT.to_string()) {

@@ -34,22 +34,18 @@ pub fn is_trial_due(
     works && seen.executors.is_empty() && between(tried.unwrap_or(since), now) >= pause
 }
 
-/// Returns the model of the executors that `server` asks for at first, before webhooks change it. None if it asks for none,
-/// has others make them, or they cannot be planned.
+/// Returns the model of the executors that `server` asks for, with dynamic allocation for the next job, before webhooks change
+/// it. None if it asks for none, has others make them, or they cannot be planned.
 pub fn executor(connect: &SparkConnect, server: &ServerPod) -> Option<Value> {
     let requests = PodRequests::of(&as_application(connect), "").ok()?;
     let has_none = !requests.is_dynamic && connect.spec.executor.instances == Some(0);
-    if has_none || requests.initial == 0 || requests.allocator != conf::DIRECT {
+    if has_none || requests.greatest == 0 || requests.allocator != conf::DIRECT {
         return None;
     }
-    let mut planned = requests.executor;
-    for (key, value) in [
-        (label::LAUNCHED_BY, "true"),
-        (label::CONNECT_NAME, &*connect.name_any()),
-        (label::SPARK_ROLE, role::EXECUTOR),
-    ] {
-        planned.labels.insert(key.to_owned(), value.to_owned());
-    }
+    let (mut planned, name) = (requests.executor, connect.name_any());
+    let own =
+        [(label::LAUNCHED_BY, "true"), (label::CONNECT_NAME, &*name), (label::SPARK_ROLE, role::EXECUTOR)];
+    planned.labels.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
     planned.spec["restartPolicy"] = "Never".into();
     let image = image(connect.spec.executor.template.as_ref(), Role::Executor, connect.spec.image.as_ref())?;
     planned.spec["containers"][planned.sparks_container]["image"] = image.into();
@@ -59,7 +55,7 @@ pub fn executor(connect: &SparkConnect, server: &ServerPod) -> Option<Value> {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": format!("{}-exec-1", connect.name_any()),
+            "name": format!("{name}-exec-1"),
             "labels": planned.labels,
             "annotations": planned.annotations,
             "ownerReferences": [owner],

@@ -119,6 +119,7 @@ impl KeptApplication {
 /// The facts that are asked of all SparkConnects at once.
 #[derive(Clone, Debug)]
 pub struct KeptConnect {
+    pub(super) created: Option<Timestamp>,
     /// The port of the gateway in the status.
     pub(super) gateway_port: Option<i32>,
     pub(super) access: Option<ConnectAccess>,
@@ -183,11 +184,9 @@ impl Keep<SparkConnect> for KeptConnect {
 
     fn of(connect: &Lenient<SparkConnect>, _: &str) -> Self {
         let read = connect.0.as_ref().ok();
-        let gateway = read.and_then(|connect| connect.status.as_ref()?.gateway.as_ref());
-        Self {
-            gateway_port: gateway.map(|gateway| gateway.port),
-            access: read.and_then(|connect| connect.spec.server.access),
-        }
+        let created = connect.meta().creation_timestamp.as_ref().map(|time| time.0);
+        let gateway_port = read.and_then(|connect| Some(connect.status.as_ref()?.gateway.as_ref()?.port));
+        Self { created, gateway_port, access: read.and_then(|connect| connect.spec.server.access) }
     }
 }
 

@@ -4,6 +4,7 @@
 use super::{
     Installed, install, install_alone, is_rolled_out,
     lifecycle::cordoned,
+    make_job,
     native::{image, spark_version},
     sparkctl::{ended, sparkctl, spawn},
     until,
@@ -13,6 +14,7 @@ use crate::apiserver::prelude::*;
 const CONNECT: &str = "/apis/sparkoperator.k8s.io/v1alpha1/namespaces/default/sparkconnects/notebook";
 const SERVICE: &str = "/api/v1/namespaces/default/services/notebook-server";
 const LABEL: &str = "--selector=sparkoperator.k8s.io/connect-name=notebook";
+const PROGRAMS: &str = "tests/data/node/connect";
 /// What `client.py` prints.
 const RESULT: &str = "rows: 100 14\nexecutors: notebook-exec-1\nerror: True\n";
 
@@ -26,6 +28,9 @@ fn a_client_works_with_a_server_that_is_killed_suspended_resumed_and_deleted() {
     assert!(address.starts_with("sc://localhost:"), "{address} {:?}", ended(&mut opened));
     is_ready_after(0);
     assert_eq!(client(&address), RESULT);
+    // From a pod of the namespace, by the name that the documentation has, and without any rights.
+    let (file, inside) = (format!("{PROGRAMS}/client.py"), ["sc://notebook-server:15002"]);
+    assert_eq!(python_inside(&file, &inside, &[&packages()], "default"), RESULT);
 
     let row = sparkctl(&["connect", "list", "--output", "wide"], 0);
     let row = row.lines().find(|row| row.starts_with("notebook ")).expect(&row);
@@ -99,6 +104,29 @@ pub(crate) fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_d
     is_ready_after(0);
     assert_eq!(client(&address()), RESULT);
     is_deleted();
+}
+
+/// It is for [`crate::soak`], since Spark has tokens since 4.1.
+pub(crate) fn a_server_with_a_token_serves_those_who_send_it_and_nobody_else() {
+    const TOKEN: &str = "0123456789abcdef";
+    let _alone = install_alone();
+    let metadata = json!({"name": "notebook", "namespace": "default"});
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"token": TOKEN}});
+    kubectl_with(&secret, &["apply", "-f", "-"]);
+    let mut connect = notebook();
+    connect["spec"]["server"]["token"] = json!({"name": "notebook", "key": "token"});
+    kubectl_with(&connect, &["apply", "-f", "-"]);
+    let (_opened, address) = spawn(&["connect", "open", "notebook", "--port", "0"]);
+    is_ready_after(0);
+    for token in ["", "/;token=another"] {
+        let output = try_python("client.py", &[&format!("{address}{token}")]);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && complaint.contains("UNAUTHENTICATED"), "{token}: {complaint}");
+    }
+    assert_eq!(client(&format!("{address}/;token={TOKEN}")), RESULT);
+    is_deleted();
+    kubectl(&["delete", "secret", "notebook"]);
 }
 
 /// The gateway of the manifests, which is there until this value is dropped.
@@ -253,17 +281,68 @@ fn client(address: &str) -> String {
     python("client.py", &[address])
 }
 
-/// Returns what a program in `tests/data/node/connect` prints.
+/// Returns what a program in [`PROGRAMS`] prints.
 pub(crate) fn python(program: &str, arguments: &[&str]) -> String {
-    let packages = env::var("CONNECT_CLIENT").expect("the Makefile sets CONNECT_CLIENT");
-    let output = Command::new("timeout")
-        .args(["180", "python3", &format!("tests/data/node/connect/{program}")])
-        .args(arguments)
-        .env("PYTHONPATH", packages)
-        .env_remove("SPARK_HOME")
-        .output()
-        .unwrap();
+    let output = try_python(program, arguments);
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{complaint}\n{}", kubectl(&["logs", "notebook-server", "--tail=60"]));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns how a program in [`PROGRAMS`] ends.
+pub(crate) fn try_python(program: &str, arguments: &[&str]) -> Output {
+    Command::new("timeout")
+        .args(["180", "python3", &format!("{PROGRAMS}/{program}")])
+        .args(arguments)
+        .env("PYTHONPATH", packages())
+        .env_remove("SPARK_HOME")
+        .output()
+        .unwrap()
+}
+
+/// Returns the folder with what a client in Python needs.
+pub(crate) fn packages() -> String {
+    env::var("CONNECT_CLIENT").expect("the Makefile sets CONNECT_CLIENT")
+}
+
+/// Returns what the Python program in `file` prints in a pod beside the servers, which has the rights of `account`. The pod has
+/// Spark's own packages from its image, and those of these folders of the machine.
+pub(crate) fn python_inside(file: &str, arguments: &[&str], folders: &[&str], account: &str) -> String {
+    const NAME: &str = "connect-client";
+    make_job(NAME, file);
+    let mut volumes = vec![json!({"name": "program", "configMap": {"name": NAME}})];
+    let mut mounts = vec![json!({"name": "program", "mountPath": "/program"})];
+    let mut packages = vec!["/opt/spark/python".to_owned()];
+    for (place, folder) in folders.iter().enumerate() {
+        let name = format!("packages-{place}");
+        volumes.push(json!({"name": name, "hostPath": {"path": folder, "type": "Directory"}}));
+        mounts.push(json!({"name": name, "mountPath": format!("/{name}"), "readOnly": true}));
+        packages.push(format!("/{name}"));
+    }
+    let program = format!("/program/{}", Path::new(file).file_name().unwrap().to_str().unwrap());
+    // The log has what the program prints, and the pod's status why it has failed.
+    let run = r#"unset SPARK_HOME; exec timeout 300 python3 "$@" 2>/dev/termination-log"#;
+    let command = [&["bash", "-c", run, NAME, &program], arguments].concat();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": NAME, "namespace": "default"},
+        "spec": {
+            "restartPolicy": "Never", "volumes": volumes, "serviceAccountName": account,
+            "automountServiceAccountToken": account != "default",
+            "containers": [{
+                "name": NAME, "image": image(), "imagePullPolicy": "IfNotPresent", "volumeMounts": mounts,
+                "command": command,
+                "env": [{"name": "PYTHONPATH", "value": packages.join(":")}],
+            }],
+        },
+    });
+    kubectl_with(&pod, &["create", "-f", "-"]);
+    let path = format!("/api/v1/namespaces/default/pods/{NAME}");
+    let status = || calls::get(&path).expect(NAME)["status"].take();
+    until("the client runs", || status()["phase"] != "Pending");
+    let printed = kubectl(&["logs", "--follow", NAME]);
+    until("the client has ended", || status()["phase"] != "Running");
+    let status = status();
+    assert_eq!(status["phase"], "Succeeded", "{printed}{:#}", status["containerStatuses"]);
+    kubectl(&["delete", "pod,configmap", NAME]);
+    printed
 }

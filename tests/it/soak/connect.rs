@@ -93,6 +93,28 @@ fn the_gateway_costs_little_beside_what_passes_through_it() {
     is_deleted();
 }
 
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn executors_come_with_a_job_and_go_when_they_are_idle() {
+    let _alone = install_alone();
+    let mut connect = notebook();
+    let spec = &mut connect["spec"];
+    spec["dynamicAllocation"] =
+        json!({"enabled": true, "initialExecutors": 0, "minExecutors": 0, "maxExecutors": 2});
+    // Longer than the second one takes to start, so that both are there at the end of the job.
+    spec["sparkConf"]["spark.dynamicAllocation.executorIdleTimeout"] = json!("30s");
+    spec["executor"].as_object_mut().unwrap().remove("instances");
+    kubectl_with(&connect, &["apply", "-f", "-"]);
+    is_ready_after(0);
+    assert_eq!(status()["executors"], Value::Null);
+    assert_eq!(python("hosts.py", &[&address()]), "executors: notebook-exec-1 notebook-exec-2\n");
+    until("two executors are told", || status()["executors"] == json!({"running": 2}));
+    until("the executors are gone", || status()["executors"].is_null());
+    is_ready_after(0);
+    println!("soak: connect: two executors came with a job, and went when they were idle");
+    is_deleted();
+}
+
 impl Transfer {
     fn add(&mut self, other: Self) {
         self.bytes += other.bytes;

@@ -23,6 +23,8 @@ pub(crate) mod gangs;
 mod kills;
 /// Many applications of the largest size.
 mod large;
+/// A server of Spark Connect with Spark 3.5.
+mod older_connect;
 /// The page has many rows and many callers.
 mod page;
 /// The operator is killed while executors of Kubernetes' own gangs take the room of their placeholders.
@@ -37,6 +39,8 @@ mod sparkctl_cost;
 mod switch;
 /// Many applications of many tenants.
 mod tenants;
+/// The token of a server of Spark Connect.
+mod token;
 /// One tenant beside another who does as much as he can.
 mod turns;
 /// An operator of an earlier commit is replaced by this one, and back.

@@ -1,12 +1,9 @@
-"""Runs batch jobs and a session of Spark Connect by Kubeflow's SDK, and prints what comes of each, and of states of applications:
+"""Runs batch jobs by Kubeflow's SDK, and prints what comes of each, and of states of applications:
 kubeflow_sdk.py IMAGE VERSION STATE…"""
 
-import os
-import pathlib
-import signal
 import sys
 
-from kubeflow.spark import Driver, FileJob, FuncJob, KubernetesBackendConfig, PodTemplateOverride, SparkClient, SparkJobStatus
+from kubeflow.spark import FileJob, FuncJob, KubernetesBackendConfig, SparkClient, SparkJobStatus
 from kubeflow.spark.backends.kubernetes import constants
 
 # The node has one image of Spark. Everything else is as the SDK has it.
@@ -21,11 +18,6 @@ def sums(to):
     spark = SparkSession.builder.getOrCreate()
     print("sum:", spark.sparkContext.parallelize(range(to), 2).sum())
     spark.stop()
-
-
-def without_download(connect, _):
-    """An option of a user whose pods reach no Maven repository: the image has the jar of Spark Connect, as all since 4.0."""
-    del connect.spec.spark_conf["spark.jars"]
 
 
 def concluded(state):
@@ -46,18 +38,3 @@ try:
 except RuntimeError:
     print("file that is missing:", client.get_job(name).status.value)
 client.delete_job(name)
-
-small = {"spec": {"containers": [{"name": "spark-kubernetes-driver", "resources": {"requests": {"cpu": "200m"}}}]}}
-session = client.connect(
-    spark_conf=SMALL,
-    driver=Driver(service_account=constants.DEFAULT_SERVICE_ACCOUNT),
-    options=[without_download, PodTemplateOverride(role="driver", template=small)],
-)
-print("session:", session.range(100).count())
-(listed,) = client.list_sessions()
-print("its server:", listed.state.value, any("SparkConnectServer" in line for line in client.get_session_logs(listed.name)))
-session.stop()
-client.delete_session(listed.name)
-# The SDK leaves its `kubectl port-forward` behind.
-for child in pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
-    os.kill(int(child), signal.SIGTERM)

@@ -24,9 +24,14 @@ EXPORTERS = {
     "1.0.1": "7d61f737fd661610ccc14aea79764faa1ea94a340cbc8f0029b3d2edea3d80c1",
 }
 
-# What pyspark's client of Spark Connect needs beside pyspark itself: the oldest versions that Spark 4.0 takes of what speaks
-# gRPC, and later ones of the rest.
-CLIENT = ("googleapis-common-protos==1.65.0", "grpcio==1.67.0", "grpcio-status==1.67.0", "pandas==2.2.3", "py4j==0.10.9.9", "pyarrow==18.1.0")
+# What pyspark's client of Spark Connect needs beside pyspark itself. line of Spark → what speaks gRPC, in the oldest versions that the
+# line takes.
+CLIENTS = {
+    "4.0": ("googleapis-common-protos==1.65.0", "grpcio==1.67.0", "grpcio-status==1.67.0"),
+    "4.1": ("googleapis-common-protos==1.71.0", "grpcio==1.76.0", "grpcio-status==1.76.0", "protobuf==6.33.0", "zstandard==0.25.0"),
+}
+# Of each line.
+CLIENT = ("pandas==2.2.3", "py4j==0.10.9.9", "pyarrow==18.1.0")
 
 # part of the source archive → its place in a distribution
 PLACES = {
@@ -90,7 +95,8 @@ def connect_client(version: str) -> pathlib.Path:
             with progress.step(f"fetching what a client of Spark Connect {version} needs", usual=20):
                 unfinished = home.with_name(f".client-{version}.unfinished")
                 shutil.rmtree(unfinished, ignore_errors=True)
-                run("pip3", "install", "--quiet", "--only-binary", ":all:", "--target", str(unfinished), *CLIENT)
+                packages = (*CLIENT, *CLIENTS.get(version.rpartition(".")[0], CLIENTS["4.0"]))
+                run("pip3", "install", "--quiet", "--only-binary", ":all:", "--target", str(unfinished), *packages)
                 (unfinished / "pyspark").symlink_to(home / "python" / "pyspark")
                 unfinished.rename(target)
     return target

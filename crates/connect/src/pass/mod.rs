@@ -218,13 +218,9 @@ impl<'a> Pass<'a> {
             self.forget_pod();
             return self.await_next(rest);
         } else if let Some(name) = status.server.pod_name.clone() {
-            let why = format!("pod {name} is gone: it was deleted, or its node is");
-            let failure = ConnectFailure {
-                reason: Some("ServerGone".to_owned()),
-                message: Some(why),
-                ..Default::default()
-            };
-            return self.fail(failure);
+            let message = Some(format!("pod {name} is gone: it was deleted, or its node is"));
+            let reason = Some("ServerGone".to_owned());
+            return self.fail(ConnectFailure { reason, message, ..ConnectFailure::default() });
         }
         let known = status.condition(SERVER_POD_READY).map(|known| known.reason.as_str());
         let creating = [reason::CREATING, reason::REFUSED, reason::OBJECT_REFUSED];

@@ -40,56 +40,39 @@ impl Context {
     ///
     /// If the API server has not done it, for another reason than the pod itself.
     pub(super) async fn execute(&self, connect: &SparkConnect, action: Action) -> Result<(), Error> {
-        let uid = connect.uid().unwrap_or_default();
-        match action {
+        let (client, namespace) = (&self.source.cluster.client, connect.namespace().unwrap_or_default());
+        let (key, parameters) = match action {
             Action::CreateServer(pod) => {
-                let refusal = self.create(connect, &pod).await?;
+                let refusal = match Calls::of_kind(client, &POD, &namespace).create(pod.to_string()).await {
+                    Err(kube::Error::Api(status)) if is_refusal(&status) => Some(status.message.clone()),
+                    Err(error) if already_exists(&error) => None,
+                    created => {
+                        created.map_err(Error::api("creation of a server"))?;
+                        info!("server created");
+                        None
+                    }
+                };
+                let uid = connect.uid().unwrap_or_default();
                 self.source.memory.with(&uid, |note| note.refusal = refusal);
-                Ok(())
+                return Ok(());
             }
             Action::DeleteServer { name, uid, force } => {
                 info!(pod = name, force, "server deleted");
-                let parameters = DeleteParams { grace_period_seconds: force.then_some(0), ..only(Some(uid)) };
-                self.delete(connect, &POD.named(name), &parameters).await
+                let grace_period_seconds = force.then_some(0);
+                (POD.named(name), DeleteParams { grace_period_seconds, ..only(Some(uid)) })
             }
-            Action::Delete { key, uid } => self.delete(connect, &key, &only(Some(uid))).await,
+            Action::Delete { key, uid } => (key, only(Some(uid))),
             Action::DeleteConnect => {
-                let namespace = connect.namespace().unwrap_or_default();
-                let connects = Calls::of::<SparkConnect>(&self.source.cluster.client, &namespace);
-                let preconditions =
-                    Preconditions { uid: Some(uid), resource_version: connect.resource_version() };
+                let resource_version = connect.resource_version();
+                let preconditions = Preconditions { uid: connect.uid(), resource_version };
+                let connects = Calls::of::<SparkConnect>(client, &namespace);
                 execute::delete(&connects, &connect.name_any(), preconditions).await?;
                 info!("deleted: nobody has connected");
-                Ok(())
+                return Ok(());
             }
-        }
-    }
-
-    /// Creates the server's pod, unless there is one of the name. Returns why the API server refuses it, if it does.
-    async fn create(&self, connect: &SparkConnect, pod: &Value) -> Result<Option<String>, Error> {
-        let namespace = connect.namespace().unwrap_or_default();
-        let pods = Calls::of_kind(&self.source.cluster.client, &POD, &namespace);
-        match pods.create(pod.to_string()).await {
-            Ok(_) => {
-                info!("server created");
-                Ok(None)
-            }
-            Err(error) if already_exists(&error) => Ok(None),
-            Err(kube::Error::Api(status)) if is_refusal(&status) => Ok(Some(status.message.clone())),
-            Err(error) => Err(Error::api("creation of a server")(error)),
-        }
-    }
-
-    async fn delete(
-        &self,
-        connect: &SparkConnect,
-        key: &ObjectKey,
-        parameters: &DeleteParams,
-    ) -> Result<(), Error> {
-        let namespace = connect.namespace().unwrap_or_default();
-        let calls = Calls::of_kind(&self.source.cluster.client, &key.kind, &namespace);
-        let deleted = calls::done_or_gone(calls.delete(&key.name, parameters).await);
-        deleted.map_err(Error::api("DELETE of what belongs to a SparkConnect"))
+        };
+        let deleted = Calls::of_kind(client, &key.kind, &namespace).delete(&key.name, &parameters).await;
+        calls::done_or_gone(deleted).map_err(Error::api("DELETE of what belongs to a SparkConnect"))
     }
 
     /// Applies those objects of `wanted` that differ from what this process has applied last, or that somebody has changed

@@ -106,15 +106,22 @@ impl KnownGateway {
         let uid = connect.uid().unwrap_or_default();
         let mut given = self.given.lock();
         let Given { ports, latest } = &mut *given;
-        if let Some(port) = ports.get(&uid) {
-            return Some(*port);
-        }
         let all = all.state();
+        // Two operators may give one port at the same moment. Both gateways lead its clients to the older SparkConnect.
+        let age = (connect.creation_timestamp().map(|time| time.0), connect.uid());
+        let is_own = |port: &i32| {
+            let mut named = all.iter().filter(|other| other.kept.gateway_port == Some(*port));
+            named.all(|other| (other.kept.created, other.uid()) >= age)
+        };
+        if let Some(port) = ports.get(&uid).copied().filter(is_own) {
+            return Some(port);
+        }
         let uids: HashSet<_> = all.iter().filter_map(|there| there.uid()).collect();
         ports.retain(|uid, _| uids.contains(uid));
         let recorded = connect.status.as_ref().and_then(|status| Some(status.gateway.as_ref()?.port));
         let mut taken: HashSet<i32> = ports.values().copied().collect();
-        let own = recorded.filter(|port| self.setup.ports.contains(port) && !taken.contains(port));
+        let is_free = |port: &i32| self.setup.ports.contains(port) && !taken.contains(port);
+        let own = recorded.filter(is_free).filter(is_own);
         let port = own.or_else(|| {
             taken.extend(all.iter().filter_map(|other| other.kept.gateway_port));
             let has_port = |other: &Watched| {
@@ -195,6 +202,7 @@ mod tests {
     use super::*;
     use kube::runtime::reflector::store::Writer;
     use serde_json::{from_value, json};
+    use std::slice;
 
     fn connect(uid: &str, port: Option<i32>) -> Value {
         json!({
@@ -220,15 +228,37 @@ mod tests {
     #[test]
     fn no_two_servers_get_the_same_port_and_each_keeps_its_own() {
         let gateway = gateway(1..=3);
-        let all = [connect("old", Some(2)), connect("copy", Some(2)), connect("a", None), connect("b", None)];
+        let all =
+            [connect("old", Some(2)), connect("restored", Some(2)), connect("a", None), connect("b", None)];
         let cache = cache(&all);
         let port = |object: &Value| gateway.port(&from_value(object.clone()).unwrap(), &cache);
-        let [old, copy, a, b] = &all;
-        assert_eq!([a, old, copy].map(port), [Some(3), Some(2), Some(1)]);
+        let [old, restored, a, b] = &all;
+        assert_eq!([a, old, restored].map(port), [Some(3), Some(2), Some(1)]);
         assert_eq!([a, old, b].map(port), [Some(3), Some(2), None]);
         // Somebody has deleted one.
         let cache = self::cache(&all[..1]);
         assert_eq!(gateway.port(&from_value(b.clone()).unwrap(), &cache), Some(3));
+    }
+
+    /// Once, each operator kept it, and the clients of the younger server came to the older one, whosever that was.
+    #[test]
+    fn a_port_that_another_operator_has_given_to_an_older_server_is_given_up() {
+        let gateway = gateway(1..=3);
+        let created = |uid: &str, port, time: &str| {
+            let mut connect = connect(uid, port);
+            connect["metadata"]["creationTimestamp"] = json!(time);
+            connect
+        };
+        let (older, own, younger) = ("2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z", "2026-11-21T12:00:02Z");
+        let port = |recorded, others: &[Value]| {
+            let own = created("own", recorded, own);
+            let cache = cache(&[slice::from_ref(&own), others].concat());
+            gateway.port(&from_value(own).unwrap(), &cache)
+        };
+        assert_eq!(port(None, &[]), Some(1));
+        assert_eq!(port(Some(1), &[created("a", Some(1), younger)]), Some(1));
+        assert_eq!(port(Some(1), &[created("a", Some(1), older)]), Some(2));
+        assert_eq!(port(Some(2), &[created("a", Some(1), older)]), Some(2));
     }
 
     /// A Service that is about to be deleted led the clients of one namespace to the server of another one.
@@ -238,7 +268,7 @@ mod tests {
         let ports = ["a", "b", "c", "d", "e"].map(|uid| {
             let connect = connect(uid, None);
             // The one before has been deleted.
-            let cache = cache(std::slice::from_ref(&connect));
+            let cache = cache(slice::from_ref(&connect));
             gateway.port(&from_value(connect).unwrap(), &cache)
         });
         assert_eq!(ports, [1, 2, 3, 4, 1].map(Some));
