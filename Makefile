@@ -81,7 +81,7 @@ test: machine programs test-pure test-cluster test-api test-node ## Every test l
 # What the levels need together, since a program more in one build takes seconds, and a build for each level as long as the first. The
 # largest crates, all linkers and Java keep one core busy for a while each, so that what is built beside them has the other one.
 programs:
-	cargo test $(TESTS) --no-run & tests/tools/level programs $(CLUSTER) build --tests --level node --watching && wait $$!
+	cargo test $(TESTS) --no-run & tests/tools/level programs $(CLUSTER) prepare tests --spark $(SPARK) && wait $$!
 
 test-api test-node repeat clients bench: machine
 machine: # Reports everything that this machine lacks for clusters, before anything is compiled.

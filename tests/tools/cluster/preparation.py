@@ -1,5 +1,5 @@
-"""How is everything made that a demonstration needs? Side by side: what compiles keeps both cores busy, and what is fetched waits for the
-network meanwhile."""
+"""How is everything made that a demonstration needs, or the tests? Side by side: what compiles keeps both cores busy, and what is fetched
+waits for the network meanwhile."""
 
 import json
 import os
@@ -8,42 +8,61 @@ import resource
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from concurrent import futures
 from typing import NoReturn
 
+import axe
 import image_builds
 import machine
 import processes
 import programs
 import progress
+import spark
 from layout import cache
 
 # For the whole workspace, as tests are built: see tests/tools/features.
 CARGO = ("cargo", "build", "--locked", "--workspace", "--bin", "spark-operator")
 
 
-def prepare(spark_version: str) -> pathlib.Path:
+def for_demo(spark_version: str) -> pathlib.Path:
     """Builds the cluster's programs, the operator and the images; returns the path of the operator's program."""
     machine.require("demo")
     is_empty = not any(place.exists() for place in (cache() / "target", cache() / "programs"))
     programs.install("node", "images")
-    signal.signal(signal.SIGTERM, lambda *_: abandon(143))
-    with futures.ThreadPoolExecutor() as pool:
-        operator = pool.submit(build_operator)
-        works = [
-            operator,
-            pool.submit(programs.ensure, "node"),
-            pool.submit(image_builds.build, ["spark"], None, spark_version),
-        ]
-        done, _ = futures.wait(works, return_when=futures.FIRST_EXCEPTION)
-        failed = next((work.exception() for work in done if work.exception()), None)
-        if failed:
-            # Nobody waits for minutes to hear of it.
-            progress.say(str(failed))
-            abandon(1)
+    operator, *_ = side_by_side(
+        build_operator,
+        lambda: programs.ensure("node"),
+        lambda: image_builds.build(["spark"], None, spark_version),
+    )
     if is_empty:
         record_cost()
-    return operator.result()
+    return operator
+
+
+def for_tests(spark_version: str) -> None:
+    """Makes all that the tests need but what cargo compiles."""
+    programs.install("node", "tests", "watching", "images", "python", "node-packages")
+    side_by_side(
+        lambda: programs.ensure("node", tests=True),
+        lambda: image_builds.build(["spark"], None, spark_version),
+        lambda: spark.archived_classes(spark_version, image_builds.JOBS),
+        lambda: spark.connect_client(spark_version),
+        axe.script,
+    )
+
+
+def side_by_side(*works: Callable[[], object]) -> list:
+    """Does all at once and returns their results. If one fails, nobody waits for minutes to hear of it: this process ends."""
+    signal.signal(signal.SIGTERM, lambda *_: abandon(143))
+    with futures.ThreadPoolExecutor(len(works)) as pool:
+        results = [pool.submit(work) for work in works]
+        done, _ = futures.wait(results, return_when=futures.FIRST_EXCEPTION)
+        failed = next((result.exception() for result in done if result.exception()), None)
+        if failed:
+            progress.say(str(failed))
+            abandon(1)
+    return [result.result() for result in results]
 
 
 def record_cost() -> None:

@@ -118,7 +118,7 @@ def archived_classes(version: str, sources: pathlib.Path) -> pathlib.Path:
     """The JVM's archive of the classes that submissions with this distribution need, made on first use, beside the distribution."""
     home = distribution(version)
     target = home.with_name(f"classes-{version}.jsa")
-    with locked(home.with_name(f".{version}.lock"), f"classes of Spark {version}"):
+    with locked(home.with_name(f".classes-{version}.lock"), f"classes of Spark {version}"):
         if not target.exists():
             with progress.step(f"archiving the classes of Spark {version}", usual=20), tempfile.TemporaryDirectory() as folder:
                 jobs(home, sources, pathlib.Path(folder) / "jobs")
