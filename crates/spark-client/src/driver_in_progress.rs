@@ -57,10 +57,10 @@ pub(super) fn list<'a>(object: &'a mut Value, field: &str) -> &'a mut Vec<Value>
 }
 
 /// Adds `entries` to the map in the field `field` of `object`. The map is created if there are entries.
-pub(super) fn extend<'a>(
+pub(super) fn extend<'a, V: Into<Value>>(
     object: &mut Value,
     field: &str,
-    entries: impl IntoIterator<Item = (&'a str, String)>,
+    entries: impl IntoIterator<Item = (&'a str, V)>,
 ) {
     for (key, value) in entries {
         object[field][key] = value.into();
