@@ -104,11 +104,8 @@ async fn one(
             Err(client::Error::NotFound { .. }) if aim == Aim::Deleted => break,
             change => change.map_err(of_client)?,
         };
-        let asked = if application.is_settled() {
-            ""
-        } else {
-            ", and the operator has not looked at what was asked last"
-        };
+        let unseen = ", and the operator has not looked at what was asked last";
+        let asked = if application.is_settled() { "" } else { unseen };
         let state = show::name(application.state());
         late.borrow_mut().insert(name.to_owned(), format!("{name} is {state}{asked}"));
         match reach(&application, aim) {
