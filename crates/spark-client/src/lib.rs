@@ -154,11 +154,8 @@ pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     for (class, step) in STEPS {
         // Spark also checks the settings of an excluded step, so such a step runs on a copy of the driver that is
         // thrown away.
-        if excluded.iter().any(|excluded| excluded == class) {
-            step(&context, &mut driver.clone())?;
-        } else {
-            step(&context, &mut driver)?;
-        }
+        let mut copy = excluded.iter().any(|excluded| excluded == class).then(|| driver.clone());
+        step(&context, copy.as_mut().unwrap_or(&mut driver))?;
     }
     config_map::config_map(&context, &mut driver)?;
 

@@ -243,11 +243,8 @@ impl<'a> Properties<'a> {
 
     fn required(&self, setting: &str) -> Result<&'a str, NotNative> {
         self.get(setting).ok_or_else(|| {
-            let blank = if self.prefix.contains(' ') {
-                ", in whose settings there is a blank: take it out"
-            } else {
-                ""
-            };
+            let blank = ", in whose settings there is a blank: take it out";
+            let blank = if self.prefix.contains(' ') { blank } else { "" };
             NotNative::refused(
                 &self.key(setting),
                 format_args!("is required for {}{blank}", self.kind.trim()),
