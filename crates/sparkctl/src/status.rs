@@ -88,7 +88,7 @@ fn text(application: &SparkApplication, words: Option<&str>, style: Style) -> an
         ("Spark calls it", Some(or_none(status.spark_application_id.as_ref()))),
         ("Driver", Some(or_none(driver.pod_name.as_ref()))),
         ("UI", Some(ui(driver))),
-        ("Executors", Some(executors(application))),
+        ("Executors", Some(or_none(executors(application).as_ref()))),
         ("Scheduler", batch_scheduler(application).as_deref().map(line)),
         ("Attempts", Some(attempts)),
     ];
@@ -124,7 +124,7 @@ fn timeline(run: &RunRecord, status: &SparkApplicationStatus, style: Style) -> V
         run.cause.as_deref().map(line).unwrap_or_default(),
         state.map_or_else(|| NONE.to_owned(), |state| style.state(state)),
         style.age(run.submitted_time.as_ref()),
-        took.map_or_else(|| NONE.to_owned(), |(from, to)| short(to.0.duration_since(from.0))),
+        took.map_or_else(|| NONE.to_owned(), |(from, to)| short(to.0.duration_since(from.0).as_secs())),
         why_it_ended(run),
     ]
 }

@@ -1,6 +1,6 @@
 //! The content of the screen of `sparkctl top`: which rows, in which order, and which of them fit.
 
-use crate::show::{NONE, Style, batch_scheduler, columns, executors, or_none};
+use crate::show::{Style, batch_scheduler, columns, executors, or_none};
 use api::{Lenient, SparkApplication, State};
 use clap::ValueEnum;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -209,7 +209,7 @@ impl Row {
         let status = application.and_then(|application| application.status.as_ref());
         Self {
             state: application.map(SparkApplication::state),
-            executors: application.map_or_else(|| NONE.to_owned(), executors),
+            executors: or_none(application.and_then(executors).as_ref()),
             executor_count: status.map(|status| status.executor_state.len()).unwrap_or_default(),
             restarts: status.map(|status| (status.execution_attempts - 1).max(0)).unwrap_or_default(),
             scheduler: application.and_then(batch_scheduler),
