@@ -7,7 +7,7 @@ use api::{Lenient, SparkConnect, crds, names::annotation};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, CustomResourceExt, Resource, ResourceExt,
-    api::{GetParams, ListParams, ObjectList, PostParams},
+    api::{GetParams, ListParams, PostParams},
     core::{PartialObjectMeta, Request},
     runtime::wait::{Condition, conditions::is_crd_established},
 };
@@ -102,17 +102,14 @@ pub async fn check_spark_connects(client: &Client) -> anyhow::Result<()> {
             if is_forbidden { allow } else { "try again" }
         )
     };
-    let request = Request::new(SparkConnect::url_path(&(), None));
-    let request = request.list_metadata(&ListParams::default().limit(MOST_NAMED));
-    let request = request.map_err(|error| not_listed(kube::Error::BuildRequest(error)))?;
-    let found: ObjectList<Lenient<PartialObjectMeta>> = match client.request(request).await {
+    let connects = Api::<Lenient<PartialObjectMeta<SparkConnect>>>::all(client.clone());
+    let found = match connects.list(&ListParams::default().limit(MOST_NAMED)).await {
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
         found => found.map_err(not_listed)?,
     };
-    let name = |object: &Lenient<PartialObjectMeta>| {
-        format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
-    };
-    let mut names: Vec<_> = found.items.iter().map(name).collect();
+    let items = found.items.iter();
+    let names = items.map(|object| object.namespace().unwrap_or_default() + "/" + &object.name_any());
+    let mut names: Vec<_> = names.collect();
     let has_more = found.metadata.continue_.is_some_and(|rest| !rest.is_empty());
     names.extend(has_more.then(|| "others".to_owned()));
     ensure!(

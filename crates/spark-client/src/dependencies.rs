@@ -71,27 +71,18 @@ pub(super) fn resolve(submission: &Submission, conf: &mut Conf) -> Result<String
     }
 }
 
-/// The kind of location of a file.
-enum Location<'a> {
-    /// A file on the submitter's file system.
-    Local,
-    Remote(uri::Uri<'a>),
-}
-
-/// Returns the kind of the location `text`.
+/// Returns the location `text`; none if it is a file on the submitter's file system.
 ///
 /// # Errors
 ///
 /// When `text` contains a colon but is not a URI: Java reads it as the path of a file, and no file can have that path.
-fn location<'a>(key: &str, text: &'a str) -> Result<Location<'a>, NotNative> {
+fn location<'a>(key: &str, text: &'a str) -> Result<Option<uri::Uri<'a>>, NotNative> {
     match uri::parse(text) {
-        Some(uri) if !matches!(uri.scheme, "" | "file") => Ok(Location::Remote(uri)),
-        Some(_) => Ok(Location::Local),
         None if text.contains(':') => Err(NotNative::refused(
             key,
             format_args!("`{text}` is not a URI: check it for blanks and brackets"),
         )),
-        None => Ok(Location::Local),
+        uri => Ok(uri.filter(|uri| !matches!(uri.scheme, "" | "file"))),
     }
 }
 
@@ -102,15 +93,11 @@ fn remote(key: &str, element: &str, conf: &Conf) -> Result<String, NotNative> {
         let why = format!("`{element}` is a pattern, which has to be resolved on its file system");
         return Err(NotNative::fallback(Reason::Glob, key, why));
     }
-    match location(key, element)? {
-        Location::Remote(uri) => {
-            let rebuilt = uri.rebuilt();
-            // The rebuilt text may not be a URI any more, for instance with a blank in the fragment. Spark then takes
-            // it for a local file.
-            if uri::parse(&rebuilt).is_some() { Ok(rebuilt) } else { Err(upload(key, element, conf)) }
-        }
-        Location::Local => Err(upload(key, element, conf)),
-    }
+    let rebuilt = location(key, element)?.map(|uri| uri.rebuilt());
+    // The rebuilt text may not be a URI any more, for instance with a blank in the fragment. Spark then takes it for a
+    // local file.
+    let rebuilt = rebuilt.filter(|rebuilt| uri::parse(rebuilt).is_some());
+    rebuilt.ok_or_else(|| upload(key, element, conf))
 }
 
 fn program_location(program: &str, conf: &Conf) -> Result<String, NotNative> {

@@ -1,7 +1,6 @@
 //! Contains the data on which the steps of a submission work: the driver's pod so far, its properties and the other
 //! objects.
 
-use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -58,10 +57,10 @@ pub(super) fn list<'a>(object: &'a mut Value, field: &str) -> &'a mut Vec<Value>
 }
 
 /// Adds `entries` to the map in the field `field` of `object`. The map is created if there are entries.
-pub(super) fn extend<'a>(
+pub(super) fn extend<'a, V: Into<Value>>(
     object: &mut Value,
     field: &str,
-    entries: impl IntoIterator<Item = (&'a str, String)>,
+    entries: impl IntoIterator<Item = (&'a str, V)>,
 ) {
     for (key, value) in entries {
         object[field][key] = value.into();
@@ -76,9 +75,4 @@ pub(super) fn immutable(kind: &str, name: &str, data: Map<String, Value>) -> Val
         object["data"] = Value::Object(data);
     }
     object
-}
-
-/// Returns `content` in the form in which a Secret contains it: base64.
-pub(super) fn secret_data(content: &[u8]) -> Value {
-    serde_json::to_value(ByteString(content.to_vec())).expect("bytes become base64, which is JSON")
 }

@@ -12,7 +12,7 @@ use super::{
     line::Line,
     local_dirs,
     not_native::NotNative,
-    pod::version_label,
+    pod::{own_labels, with_ids},
     secrets,
     service::{BLOCK_MANAGER, BLOCK_MANAGER_PORT},
     template, volumes,
@@ -79,12 +79,10 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
     pod["metadata"]["name"] = format!("{prefix}-exec-1").into();
-    let with_ids = |text: &str| {
-        text.replace("{{APP_ID}}", &context.submission.ids.application).replace("{{EXECUTOR_ID}}", "1")
-    };
     for (field, prefix) in [("labels", conf::LABEL_PREFIX), ("annotations", conf::ANNOTATION_PREFIX)] {
         let prefix = conf::kubernetes(role, prefix);
-        let entries = context.conf.prefixed(&prefix).map(|(name, value)| (name, with_ids(value)));
+        let entries = context.conf.prefixed(&prefix);
+        let entries = entries.map(|(name, value)| (name, with_ids(value, context.submission, "1")));
         extend(&mut pod["metadata"], field, entries);
     }
     for own in RESERVED {
@@ -94,19 +92,11 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
             return Err(NotNative::refused(&key, problem));
         }
     }
-    for (name, value) in [
-        (label::SPARK_ROLE, role.as_str()),
-        (label::SPARK_APP_SELECTOR, &context.submission.ids.application),
-        (label::SPARK_APP_NAME, &context.names.app_name_label),
-        (label::SPARK_VERSION, version_label(&context.submission.spark_version)),
-        (label::SPARK_EXEC_ID, "1"),
-    ] {
-        pod["metadata"]["labels"][name] = value.into();
-    }
+    extend(&mut pod["metadata"], "labels", own_labels(context.submission, &context.names, role));
+    pod["metadata"]["labels"][label::SPARK_EXEC_ID] = "1".into();
     pod["spec"]["restartPolicy"] = "Never".into();
     for prefix in conf::node_selector_prefixes(role) {
-        let selector = context.conf.prefixed(&prefix).map(|(name, value)| (name, value.to_owned()));
-        extend(&mut pod["spec"], "nodeSelector", selector);
+        extend(&mut pod["spec"], "nodeSelector", context.conf.prefixed(&prefix));
     }
     let own = conf::kubernetes(role, conf::CONTAINER_IMAGE);
     let image = context.conf.first_set(&[&own, conf::IMAGE]).map(|key| context.conf.text(key)).transpose()?;

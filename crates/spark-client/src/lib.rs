@@ -58,7 +58,6 @@ mod resources;
 mod secrets;
 mod service;
 mod settings;
-mod submitter_file;
 mod template;
 mod uri;
 mod validation;
@@ -71,7 +70,7 @@ use driver_in_progress::Driver;
 pub use executor::{RESERVED as RESERVED_LABELS, executor};
 pub use executor_template::KEY as TEMPLATE_KEY;
 pub use expansion::{expanded, unbounded};
-pub use input::{Environment, Files, Ids, NO_RESOURCE, Submission};
+pub use input::{Environment, Ids, NO_RESOURCE, Submission};
 pub use line::Line;
 use names::Names;
 pub use names::{possible_children, template_config_map};
@@ -155,11 +154,8 @@ pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     for (class, step) in STEPS {
         // Spark also checks the settings of an excluded step, so such a step runs on a copy of the driver that is
         // thrown away.
-        if excluded.iter().any(|excluded| excluded == class) {
-            step(&context, &mut driver.clone())?;
-        } else {
-            step(&context, &mut driver)?;
-        }
+        let mut copy = excluded.iter().any(|excluded| excluded == class).then(|| driver.clone());
+        step(&context, copy.as_mut().unwrap_or(&mut driver))?;
     }
     config_map::config_map(&context, &mut driver)?;
 

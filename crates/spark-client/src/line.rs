@@ -6,15 +6,14 @@ use std::fmt;
 /// A release line of Spark: major and minor version, for instance 4.0. All releases of a line create the same objects;
 /// other lines create different objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Line {
-    V3_5,
-    V4_0,
-    V4_1,
-    V4_2,
-    V4_3,
-}
+pub struct Line((u32, u32));
 
 impl Line {
+    pub const V3_5: Self = Self((3, 5));
+    pub const V4_0: Self = Self((4, 0));
+    pub const V4_1: Self = Self((4, 1));
+    pub const V4_2: Self = Self((4, 2));
+    pub const V4_3: Self = Self((4, 3));
     pub const ALL: [Self; 5] = [Self::V3_5, Self::V4_0, Self::V4_1, Self::V4_2, Self::V4_3];
 
     /// Returns the release line of `spark_version`. If that line is not known, returns the nearest one (4.0 if the text
@@ -27,8 +26,8 @@ impl Line {
                 Some(format!("`{spark_version}` is no version of Spark: submitted as Spark {line}")),
             );
         };
-        let line = Self::ALL.into_iter().rfind(|line| line.version() <= version).unwrap_or(Self::V3_5);
-        let is_known = line.version() == version;
+        let line = Self::ALL.into_iter().rfind(|line| line.0 <= version).unwrap_or(Self::V3_5);
+        let is_known = line.0 == version;
         let note = || {
             format!("Spark {spark_version} is not known here: submitted as Spark {line}, the nearest line")
         };
@@ -52,23 +51,13 @@ impl Line {
 
     /// Whether `spark_version` is newer than all lines that are known.
     pub(super) fn is_newer_than_all(spark_version: &str) -> bool {
-        major_minor(spark_version).is_some_and(|version| version > Self::V4_3.version())
-    }
-
-    const fn version(self) -> (u32, u32) {
-        match self {
-            Self::V3_5 => (3, 5),
-            Self::V4_0 => (4, 0),
-            Self::V4_1 => (4, 1),
-            Self::V4_2 => (4, 2),
-            Self::V4_3 => (4, 3),
-        }
+        major_minor(spark_version).is_some_and(|version| version > Self::V4_3.0)
     }
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (major, minor) = self.version();
+        let (major, minor) = self.0;
         write!(f, "{major}.{minor}")
     }
 }

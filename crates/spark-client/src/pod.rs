@@ -11,7 +11,7 @@ use super::{
 };
 use api::{
     LONGEST_LABEL, Role,
-    names::{conf, env, label, role, submit_conf},
+    names::{conf, env, label, submit_conf},
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -29,12 +29,7 @@ pub(super) fn labels(
     conf: &Conf,
     names: &Names,
 ) -> Result<BTreeMap<String, String>, NotNative> {
-    let own = [
-        (label::SPARK_VERSION, version_label(&submission.spark_version)),
-        (label::SPARK_APP_SELECTOR, &submission.ids.application),
-        (label::SPARK_APP_NAME, &names.app_name_label),
-        (label::SPARK_ROLE, role::DRIVER),
-    ];
+    let own = own_labels(submission, names, Role::Driver);
     let prefix = conf::kubernetes(Role::Driver, conf::LABEL_PREFIX);
     let mut labels = BTreeMap::new();
     for (name, value) in conf.prefixed(&prefix) {
@@ -46,7 +41,7 @@ pub(super) fn labels(
         }
         let value = match submission.line {
             Line::V3_5 => value.to_owned(),
-            _ => with_ids(value, submission),
+            _ => with_ids(value, submission, ""),
         };
         labels.insert(name.to_owned(), value);
     }
@@ -54,8 +49,22 @@ pub(super) fn labels(
     Ok(labels)
 }
 
+/// Returns the labels that Spark gives to all pods of an application.
+pub(super) fn own_labels<'a>(
+    submission: &'a Submission,
+    names: &'a Names,
+    role: Role,
+) -> [(&'static str, &'a str); 4] {
+    [
+        (label::SPARK_VERSION, version_label(&submission.spark_version)),
+        (label::SPARK_APP_SELECTOR, &submission.ids.application),
+        (label::SPARK_APP_NAME, &names.app_name_label),
+        (label::SPARK_ROLE, role.as_str()),
+    ]
+}
+
 /// Returns the value of Spark's label `spark-version`: the version without what users write behind it and a label cannot have.
-pub(super) fn version_label(version: &str) -> &str {
+fn version_label(version: &str) -> &str {
     let version = version.trim();
     let end =
         version.find(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)).unwrap_or(version.len());
@@ -96,11 +105,11 @@ fn metadata(context: &Context, driver: &mut Driver) {
     } else if let Some(fields) = metadata.as_object_mut() {
         fields.remove("namespace");
     }
-    let labels = context.labels.iter().map(|(name, value)| (name.as_str(), value.clone()));
+    let labels = context.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     extend(metadata, "labels", labels);
     let prefix = conf::kubernetes(Role::Driver, conf::ANNOTATION_PREFIX);
     let annotations = context.conf.prefixed(&prefix);
-    let annotations = annotations.map(|(name, value)| (name, with_ids(value, context.submission)));
+    let annotations = annotations.map(|(name, value)| (name, with_ids(value, context.submission, "")));
     extend(metadata, "annotations", annotations);
 }
 
@@ -108,8 +117,7 @@ fn scheduling(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let spec = &mut driver.pod["spec"];
     spec["restartPolicy"] = "Never".into();
     for prefix in conf::node_selector_prefixes(Role::Driver) {
-        let selector = context.conf.prefixed(&prefix).map(|(name, value)| (name, value.to_owned()));
-        extend(spec, "nodeSelector", selector);
+        extend(spec, "nodeSelector", context.conf.prefixed(&prefix));
     }
     let secrets = context.conf.list(conf::IMAGE_PULL_SECRETS)?;
     if !secrets.is_empty() {
@@ -173,8 +181,9 @@ fn environment(context: &Context, driver: &mut Driver) {
         .push(json!({"name": env::SPARK_DRIVER_BIND_ADDRESS, "valueFrom": address}));
 }
 
-fn with_ids(text: &str, submission: &Submission) -> String {
-    text.replace("{{APP_ID}}", &submission.ids.application).replace("{{EXECUTOR_ID}}", "")
+/// Replaces the marks of the application's id and of the number of the `executor`, which a driver has none of.
+pub(super) fn with_ids(text: &str, submission: &Submission, executor: &str) -> String {
+    text.replace("{{APP_ID}}", &submission.ids.application).replace("{{EXECUTOR_ID}}", executor)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Sets the CPU, the memory and the devices of Spark's container.
 
-use super::{Conf, Line, conf::int, input::Kind, not_native::NotNative};
+use super::{Conf, Line, input::Kind, not_native::NotNative};
 use api::{Role, memory, names::conf};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -104,14 +104,8 @@ fn devices(conf: &Conf, role: Role) -> Result<Vec<(String, i32)>, NotNative> {
     let mut devices = Vec::new();
     for name in names {
         let (amount, vendor) = (format!("{prefix}{name}.amount"), format!("{prefix}{name}.vendor"));
-        let Some(text) = conf.raw(&amount) else {
+        let Some(number) = conf.raw_int(&amount)? else {
             return Err(NotNative::refused(&amount, format_args!("you must specify an amount for {name}")));
-        };
-        let Some(number) = int(text) else {
-            return Err(NotNative::refused(
-                &amount,
-                format_args!("should be a whole number, but is `{text}`"),
-            ));
         };
         if number <= 0 {
             continue;

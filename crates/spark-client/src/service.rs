@@ -75,8 +75,7 @@ pub(super) fn service(context: &Context, driver: &mut Driver) -> Result<(), NotN
         ("labels", conf::DRIVER_SERVICE_LABEL_PREFIX),
         ("annotations", conf::DRIVER_SERVICE_ANNOTATION_PREFIX),
     ] {
-        let entries = conf.prefixed(prefix).map(|(name, value)| (name, value.to_owned()));
-        extend(&mut service["metadata"], field, entries);
+        extend(&mut service["metadata"], field, conf.prefixed(prefix));
     }
     if context.line >= Line::V4_3 {
         let published = conf.boolean(submit_conf::PUBLISH_NOT_READY)?.unwrap_or(false);

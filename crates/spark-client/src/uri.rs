@@ -12,10 +12,8 @@ pub(super) struct Uri<'a> {
 
 /// Parses `text` as a URI; returns `None` where Java throws a `URISyntaxException`.
 pub(super) fn parse(text: &str) -> Option<Uri<'_>> {
-    let (rest, fragment) = match text.split_once('#') {
-        Some((rest, fragment)) => (rest, Some(fragment)),
-        None => (text, None),
-    };
+    let parts = text.split_once('#');
+    let (rest, fragment) = parts.map_or((text, None), |(rest, fragment)| (rest, Some(fragment)));
     let (scheme, specific_part) = match rest.find([':', '/', '?']) {
         Some(at) if rest[at..].starts_with(':') => (&rest[..at], &rest[at + 1..]),
         _ => ("", rest),

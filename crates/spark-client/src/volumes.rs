@@ -43,12 +43,12 @@ enum Source {
 /// Checks the settings of the executors' volumes. Only the driver uses these settings, but Spark already refuses wrong
 /// ones at submission.
 pub(super) fn check_executors(context: &Context) -> Result<(), NotNative> {
-    volumes(&context.conf, Role::Executor, context.line).map(|_| ())
+    volumes(&context.conf, Role::Executor).map(|_| ())
 }
 
 /// Mounts the executors' volumes into `executor`, the first one. Its claims are not built: the driver creates them.
 pub(super) fn mount_into_executor(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
-    for (i, volume) in volumes(&context.conf, Role::Executor, context.line)?.into_iter().enumerate() {
+    for (i, volume) in volumes(&context.conf, Role::Executor)?.into_iter().enumerate() {
         let source = match volume.source {
             Source::Plain(source) => source,
             Source::Claim { name, .. } => {
@@ -63,7 +63,7 @@ pub(super) fn mount_into_executor(context: &Context, executor: &mut Driver) -> R
 }
 
 pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
-    let volumes = volumes(&context.conf, Role::Driver, context.line)?;
+    let volumes = volumes(&context.conf, Role::Driver)?;
     let mut paths = BTreeSet::new();
     for Volume { name, path, .. } in &volumes {
         if !paths.insert(path) {
@@ -108,8 +108,8 @@ pub fn existing_volumes(
     properties: &BTreeMap<String, String>,
     spark_version: &str,
 ) -> Result<Vec<(Value, Value)>, NotNative> {
-    let line = Line::nearest(spark_version).0;
-    let volumes = volumes(&Conf(properties.clone(), line), Role::Driver, line)?.into_iter();
+    let conf = Conf(properties.clone(), Line::nearest(spark_version).0);
+    let volumes = volumes(&conf, Role::Driver)?.into_iter();
     let existing = volumes.filter_map(|Volume { name, mut mount, read_only, source, .. }| {
         let mut volume = match source {
             Source::Plain(source) => source,
@@ -160,17 +160,15 @@ fn access_mode(context: &Context) -> Result<&'static str, NotNative> {
 }
 
 /// Returns the volumes of a role, in the order of their types and names.
-fn volumes(conf: &Conf, role: Role, line: Line) -> Result<Vec<Volume>, NotNative> {
+fn volumes(conf: &Conf, role: Role) -> Result<Vec<Volume>, NotNative> {
     let prefix = conf::kubernetes(role, conf::VOLUMES_PREFIX);
     let settings = conf.prefixed(&prefix).filter_map(|(setting, _)| {
         let mut parts = setting.split('.');
         Some((parts.next()?, parts.next()?))
     });
     let volumes: BTreeSet<_> = settings.collect();
-    volumes
-        .into_iter()
-        .map(|(kind, name)| Properties::new(conf, &prefix, kind, name, line).volume(name))
-        .collect()
+    let properties = |kind, name| Properties { conf, prefix: format!("{prefix}{kind}.{name}."), kind };
+    volumes.into_iter().map(|(kind, name)| properties(kind, name).volume(name)).collect()
 }
 
 /// The properties of one volume.
@@ -179,21 +177,16 @@ struct Properties<'a> {
     /// The prefix of the keys of this volume's properties.
     prefix: String,
     kind: &'a str,
-    line: Line,
 }
 
 impl<'a> Properties<'a> {
-    fn new(conf: &'a Conf, prefix: &str, kind: &'a str, name: &str, line: Line) -> Self {
-        Self { conf, prefix: format!("{prefix}{kind}.{name}."), kind, line }
-    }
-
     fn volume(&self, name: &str) -> Result<Volume, NotNative> {
         let path = self.required("mount.path")?;
         let read_only = self.read_only()?;
         let mut mount = json!({"mountPath": path, "readOnly": read_only});
         let (sub_path, expression) = (self.get("mount.subPath"), self.get("mount.subPathExpr"));
         mount["subPath"] = sub_path.unwrap_or_default().into();
-        if self.line >= Line::V4_0 {
+        if self.conf.1 >= Line::V4_0 {
             if sub_path.is_some() && expression.is_some() {
                 let problem =
                     format!("and {}: these options are mutually exclusive", self.key("mount.subPath"));
@@ -207,7 +200,7 @@ impl<'a> Properties<'a> {
     fn source(&self) -> Result<Source, NotNative> {
         let source = match self.kind {
             "hostPath" => {
-                let kind = if self.line >= Line::V4_0 { self.get("options.type") } else { None };
+                let kind = if self.conf.1 >= Line::V4_0 { self.get("options.type") } else { None };
                 json!({"hostPath": {"path": self.required("options.path")?, "type": kind.unwrap_or_default()}})
             }
             "emptyDir" => {
@@ -250,11 +243,8 @@ impl<'a> Properties<'a> {
 
     fn required(&self, setting: &str) -> Result<&'a str, NotNative> {
         self.get(setting).ok_or_else(|| {
-            let blank = if self.prefix.contains(' ') {
-                ", in whose settings there is a blank: take it out"
-            } else {
-                ""
-            };
+            let blank = ", in whose settings there is a blank: take it out";
+            let blank = if self.prefix.contains(' ') { blank } else { "" };
             NotNative::refused(
                 &self.key(setting),
                 format_args!("is required for {}{blank}", self.kind.trim()),
@@ -273,8 +263,8 @@ impl<'a> Properties<'a> {
     fn size(&self) -> Result<Option<String>, NotNative> {
         const SETTING: &str = "options.sizeLimit";
         let Some(text) = self.get(SETTING) else { return Ok(None) };
-        let is_number = text.chars().all(|c| c.is_ascii_digit());
-        if self.line >= Line::V4_0 && is_number && !text.parse::<u64>().is_ok_and(|bytes| bytes >= SMALLEST) {
+        let is_number = self.conf.1 >= Line::V4_0 && text.chars().all(|c| c.is_ascii_digit());
+        if is_number && !text.parse::<u64>().is_ok_and(|bytes| bytes >= SMALLEST) {
             let problem = format!("Volume size `{text}` is smaller than 1KiB. Missing units?");
             return Err(NotNative::refused(&self.key(SETTING), problem));
         }
@@ -285,6 +275,6 @@ impl<'a> Properties<'a> {
     fn entries(&self, family: &str) -> Map<String, Value> {
         let prefix = self.key(family);
         let entries = self.conf.prefixed(&prefix).map(|(name, value)| (name.to_owned(), value.into()));
-        if self.line >= Line::V4_0 { entries.collect() } else { Map::new() }
+        if self.conf.1 >= Line::V4_0 { entries.collect() } else { Map::new() }
     }
 }

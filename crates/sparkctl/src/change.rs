@@ -120,10 +120,8 @@ async fn patched<K: Kind>(
     let mut results = Vec::new();
     for name in names {
         let patched = objects.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        results.push(match patched {
-            Ok(_) => print(&format!("{} \"{name}\" {done}\n", K::kind(&()))),
-            Err(error) => Err(of_call(error)),
-        });
+        let tell = |_| print(&format!("{} \"{name}\" {done}\n", K::kind(&())));
+        results.push(patched.map_err(of_call).and_then(tell));
     }
     together(results)
 }
@@ -152,10 +150,8 @@ pub(super) async fn deleted<K: Kind>(cluster: &Cluster, names: &[String], wait: 
         });
     }
     for (name, uid) in left {
-        results.push(match gone(&cluster.api::<K>(), name, &uid, Some(Waiting::default())).await {
-            Ok(()) => tell_deleted::<K>(name),
-            Err(error) => Err(of_call(error)),
-        });
+        let gone = gone(&cluster.api::<K>(), name, &uid, Some(Waiting::default())).await;
+        results.push(gone.map_err(of_call).and_then(|()| tell_deleted::<K>(name)));
     }
     together(results)
 }

@@ -66,21 +66,28 @@ pub(super) async fn of(cluster: &Cluster, uid: &str) -> anyhow::Result<Vec<Event
     Ok(events)
 }
 
-/// Returns the latest events of `object`. If they cannot be read, the user is warned: the rest of a status is shown
-/// nevertheless.
-pub(super) async fn latest(cluster: &Cluster, object: &impl ResourceExt) -> Vec<Event> {
-    let mut events = of(cluster, &object.uid().unwrap_or_default()).await.unwrap_or_else(|error| {
+/// Returns the end of a status: a table of the latest events of `object`, or nothing if there are none. If they cannot be
+/// read, the user is warned: the rest of the status is shown nevertheless.
+pub(super) async fn latest(
+    cluster: &Cluster,
+    object: &impl ResourceExt,
+    style: Style,
+) -> anyhow::Result<String> {
+    let events = of(cluster, &object.uid().unwrap_or_default()).await.unwrap_or_else(|error| {
         complain(&format!("Warning: its events are not shown: {error:#}"));
         Vec::new()
     });
-    events.split_off(events.len().saturating_sub(LATEST))
+    match &events[events.len().saturating_sub(LATEST)..] {
+        [] => Ok(String::new()),
+        latest => Ok(format!("\n{}", table(latest, style)?)),
+    }
 }
 
 fn field(uid: &str) -> String {
     format!("involvedObject.uid={uid}")
 }
 
-pub(super) fn table(events: &[Event], style: Style) -> anyhow::Result<String> {
+fn table(events: &[Event], style: Style) -> anyhow::Result<String> {
     let header = ["AGE", "TYPE", "REASON", "MESSAGE"].map(str::to_owned).to_vec();
     let rows = events.iter().map(|event| row(event, style));
     columns(&[header].into_iter().chain(rows).collect::<Vec<_>>())

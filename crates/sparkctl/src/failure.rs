@@ -4,7 +4,7 @@
 use super::yaml;
 use kube::{client::AuthError, runtime::watcher};
 use spark_operator_client::{self as client, patience::can_pass};
-use std::io;
+use std::{error::Error, io, iter::successors};
 
 /// The text of --help below the commands, with the exit codes.
 pub(super) const EXIT_CODES: &str = "\
@@ -78,21 +78,17 @@ pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
             anyhow::anyhow!("the credentials of the context cannot be used: {error}: log in again")
         }
         error => {
-            let mut words = "the API server cannot be reached".to_owned();
             // The outermost error only says that a layer of the client has failed. For these two variants, the message
             // begins with the cause instead.
-            let mut cause = match &error {
-                kube::Error::Service(error) => Some(&**error as &dyn std::error::Error),
-                kube::Error::ReadEvents(error) => Some(error as &dyn std::error::Error),
-                error => Some(error as &dyn std::error::Error),
+            let first: &(dyn Error + 'static) = match &error {
+                kube::Error::Service(error) => &**error,
+                kube::Error::ReadEvents(error) => error,
+                error => error,
             };
-            while let Some(deeper) = cause {
-                let told = deeper.to_string();
-                if !words.ends_with(&told) {
-                    words = format!("{words}: {told}");
-                }
-                cause = deeper.source();
-            }
+            let causes = successors(Some(first), |&cause| cause.source()).map(ToString::to_string);
+            let words = causes.fold("the API server cannot be reached".to_owned(), |words, told| {
+                if words.ends_with(&told) { words } else { format!("{words}: {told}") }
+            });
             anyhow::anyhow!(words)
         }
     }

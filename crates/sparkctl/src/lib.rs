@@ -139,37 +139,30 @@ enum Command {
 /// its own, by which scripts recognize it.
 pub async fn run(flags: Flags) -> anyhow::Result<()> {
     let namespace = flags.cluster.namespace();
+    // Commands that need no cluster do not await it.
+    let cluster = flags.cluster.connect(!matches!(flags.command, Command::Create(_)));
     match &flags.command {
-        Command::Render(flags) => return render::render(flags, namespace),
-        Command::Validate(flags) => return create::validate(flags, namespace),
-        Command::Completion(flags) => return completion::print_script(flags),
-        Command::Manual { directory } => {
-            let written = clap_mangen::generate_to(Flags::command(), directory);
-            return written
-                .with_context(|| format!("cannot write manual pages into {}", directory.display()));
-        }
-        _ => {}
-    }
-    let cluster = flags.cluster.connect(!matches!(flags.command, Command::Create(_))).await?;
-    match &flags.command {
-        Command::Create(flags) => create::create(&cluster, flags, namespace).await,
-        Command::List(flags) => list::list(&cluster, flags).await,
-        Command::Status(flags) => status::status(&cluster, flags).await,
-        Command::Event(flags) => events::event(&cluster, flags).await,
-        Command::Log(flags) => log::log(&cluster, flags).await,
-        Command::Forward(flags) => forward::forward(&cluster, flags).await,
-        Command::Ui(flags) => ui::ui(&cluster, flags).await,
-        Command::Page(flags) => page::page(&cluster, flags).await,
-        Command::Top(flags) => top::top(&cluster, flags).await,
-        Command::Wait(flags) => wait::wait(&cluster, flags).await,
-        Command::Suspend(which) => change::suspend(&cluster, which, true).await,
-        Command::Resume(which) => change::suspend(&cluster, which, false).await,
-        Command::Rerun(which) => change::rerun(&cluster, which).await,
-        Command::Trigger(which) => change::trigger(&cluster, which).await,
-        Command::Connect(flags) => connects::connect(&cluster, flags).await,
-        Command::Delete(flags) => change::delete(&cluster, flags).await,
-        Command::Diff(flags) => diff::diff(&cluster, flags, namespace).await,
-        // The `match` above has run these commands, which need no cluster.
-        Command::Validate(_) | Command::Render(_) | Command::Completion(_) | Command::Manual { .. } => Ok(()),
+        Command::Create(flags) => create::create(&cluster.await?, flags, namespace).await,
+        Command::List(flags) => list::list(&cluster.await?, flags).await,
+        Command::Status(flags) => status::status(&cluster.await?, flags).await,
+        Command::Event(flags) => events::event(&cluster.await?, flags).await,
+        Command::Log(flags) => log::log(&cluster.await?, flags).await,
+        Command::Forward(flags) => forward::forward(&cluster.await?, flags).await,
+        Command::Ui(flags) => ui::ui(&cluster.await?, flags).await,
+        Command::Page(flags) => page::page(&cluster.await?, flags).await,
+        Command::Top(flags) => top::top(&cluster.await?, flags).await,
+        Command::Wait(flags) => wait::wait(&cluster.await?, flags).await,
+        Command::Suspend(which) => change::suspend(&cluster.await?, which, true).await,
+        Command::Resume(which) => change::suspend(&cluster.await?, which, false).await,
+        Command::Rerun(which) => change::rerun(&cluster.await?, which).await,
+        Command::Trigger(which) => change::trigger(&cluster.await?, which).await,
+        Command::Connect(flags) => connects::connect(&cluster.await?, flags).await,
+        Command::Delete(flags) => change::delete(&cluster.await?, flags).await,
+        Command::Diff(flags) => diff::diff(&cluster.await?, flags, namespace).await,
+        Command::Validate(flags) => create::validate(flags, namespace),
+        Command::Render(flags) => render::render(flags, namespace),
+        Command::Completion(flags) => completion::print_script(flags),
+        Command::Manual { directory } => clap_mangen::generate_to(Flags::command(), directory)
+            .with_context(|| format!("cannot write manual pages into {}", directory.display())),
     }
 }

@@ -159,7 +159,7 @@ fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Resul
                 guarded.name_any(),
                 application
                     .map_or_else(|| "UNREADABLE".to_owned(), |application| style.state(application.state())),
-                application.map_or_else(|| NONE.to_owned(), executors),
+                or_none(application.and_then(executors).as_ref()),
                 style.age(status.and_then(|status| status.last_submission_attempt_time.as_ref())),
                 style.age(status.and_then(|status| status.termination_time.as_ref())),
                 style.age(guarded.creation_timestamp().as_ref()),
@@ -202,7 +202,7 @@ fn schedules(
                 style.age(status.and_then(|status| status.last_run.as_ref())),
                 next.map_or_else(
                     || NONE.to_owned(),
-                    |next| format!("in {}", short(next.0.duration_since(style.now))),
+                    |next| format!("in {}", short(next.0.duration_since(style.now).as_secs())),
                 ),
                 style.age(guarded.creation_timestamp().as_ref()),
             ],

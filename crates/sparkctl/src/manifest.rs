@@ -33,7 +33,7 @@ const RANDOM: &str = "xxxxx";
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// The manifest of a verb that asks no cluster.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct Manifest {
     /// The file with applications, schedules and SparkConnects, or - for standard input

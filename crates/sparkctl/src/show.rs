@@ -5,14 +5,16 @@ use super::{
     failure::of_output,
     yaml::{self, line},
 };
-use api::{DriverInfo, SparkApplication, State};
+use api::{DriverInfo, State};
 use clap::ValueEnum;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use serde_json::Value;
-use spark_operator_client::summary::{self, Tone};
-pub(super) use spark_operator_client::summary::{batch_scheduler, state_and_why, state_name as name};
+use spark_operator_client::summary::Tone;
+pub(super) use spark_operator_client::summary::{
+    batch_scheduler, executors, short, state_and_why, state_name as name,
+};
 use std::{
     env,
     io::{self, IsTerminal, Write},
@@ -53,7 +55,7 @@ impl Style {
     /// Returns the time that has passed since `time`, in the largest unit that is not zero, as Kubeflow's sparkctl
     /// writes it.
     pub(super) fn age(self, time: Option<&Time>) -> String {
-        time.map_or_else(|| NONE.to_owned(), |time| short(self.now.duration_since(time.0)))
+        time.map_or_else(|| NONE.to_owned(), |time| short(self.now.duration_since(time.0).as_secs()))
     }
 
     pub(super) fn state(self, state: State) -> String {
@@ -70,11 +72,6 @@ impl Style {
         };
         if self.colours { format!("\u{1b}[{colour}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
-}
-
-/// Returns the number of executors in each state, or why there are none; [`NONE`] if neither is known.
-pub(super) fn executors(application: &SparkApplication) -> String {
-    or_none(summary::executors(application).as_ref())
 }
 
 /// Returns the beginning of a status: how the object `name` is, and why, and those facts that are known.
@@ -145,11 +142,6 @@ pub(super) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
 /// ignored.
 pub(super) fn complain(text: &str) {
     writeln!(io::stderr(), "{text}").ok();
-}
-
-/// Formats a duration in the largest unit that is not zero.
-pub(super) fn short(age: SignedDuration) -> String {
-    summary::short(age.as_secs())
 }
 
 #[expect(clippy::disallowed_methods, reason = "ages are told from the moment at which somebody asks")]

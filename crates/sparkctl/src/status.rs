@@ -15,7 +15,7 @@ use super::{
 use api::{RunRecord, SparkApplication, SparkApplicationStatus};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use spark_operator_client::summary::{self, has_failed, why_it_ended};
 use std::fmt::Write;
@@ -40,12 +40,13 @@ pub(super) async fn status(cluster: &Cluster, flags: &Flags) -> anyhow::Result<(
         return print(&text);
     }
     let application = cluster.application(&flags.name).await?;
-    let events = events::latest(cluster, &application).await;
+    let style = Style::of_stdout();
+    let events = events::latest(cluster, &application, style).await?;
     let words = match has_failed(&application) {
         true => log::last_lines(cluster, &application, WORDS).await,
         false => None,
     };
-    print(&text(&application, words.as_deref(), &events, Style::of_stdout())?)
+    print(&(text(&application, words.as_deref(), style)? + &events))
 }
 
 /// Returns the object in the form that `output` names; none for a form for people.
@@ -67,13 +68,8 @@ pub(super) async fn for_programs<K: Kind>(
     }
 }
 
-/// Formats the output. `words` is the end of the driver's log.
-fn text(
-    application: &SparkApplication,
-    words: Option<&str>,
-    events: &[Event],
-    style: Style,
-) -> anyhow::Result<String> {
+/// Formats the output but for the events. `words` is the end of the driver's log.
+fn text(application: &SparkApplication, words: Option<&str>, style: Style) -> anyhow::Result<String> {
     let empty = SparkApplicationStatus::default();
     let status = application.status.as_ref().unwrap_or(&empty);
     let driver = &status.driver_info;
@@ -92,7 +88,7 @@ fn text(
         ("Spark calls it", Some(or_none(status.spark_application_id.as_ref()))),
         ("Driver", Some(or_none(driver.pod_name.as_ref()))),
         ("UI", Some(ui(driver))),
-        ("Executors", Some(executors(application))),
+        ("Executors", Some(or_none(executors(application).as_ref()))),
         ("Scheduler", batch_scheduler(application).as_deref().map(line)),
         ("Attempts", Some(attempts)),
     ];
@@ -114,9 +110,6 @@ fn text(
             writeln!(text, "  {}", line(words))?;
         }
     }
-    if !events.is_empty() {
-        write!(text, "\n{}", events::table(events, style)?)?;
-    }
     Ok(text)
 }
 
@@ -131,7 +124,7 @@ fn timeline(run: &RunRecord, status: &SparkApplicationStatus, style: Style) -> V
         run.cause.as_deref().map(line).unwrap_or_default(),
         state.map_or_else(|| NONE.to_owned(), |state| style.state(state)),
         style.age(run.submitted_time.as_ref()),
-        took.map_or_else(|| NONE.to_owned(), |(from, to)| short(to.0.duration_since(from.0))),
+        took.map_or_else(|| NONE.to_owned(), |(from, to)| short(to.0.duration_since(from.0).as_secs())),
         why_it_ended(run),
     ]
 }
@@ -168,7 +161,7 @@ mod tests {
         }))
         .unwrap();
         let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
-        let text = text(&application, None, &[], style).unwrap();
+        let text = text(&application, None, style).unwrap();
         assert!(text.contains("Executors:        executors are refused: exceeded quota: pods\n"), "{text}");
     }
 
@@ -178,8 +171,8 @@ mod tests {
             serde_saphyr::from_str(include_str!("../../../tests/data/ctl/status.yaml")).unwrap();
         let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
         let expected = include_str!("../../../tests/data/ctl/status.txt");
-        assert_eq!(text(&application, None, &[], style).unwrap(), expected);
-        let with_log = text(&application, Some("no such bucket\n"), &[], style).unwrap();
+        assert_eq!(text(&application, None, style).unwrap(), expected);
+        let with_log = text(&application, Some("no such bucket\n"), style).unwrap();
         assert!(with_log.ends_with("\nThe driver's last words:\n  no such bucket\n"), "{with_log}");
     }
 }

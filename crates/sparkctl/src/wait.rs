@@ -67,17 +67,14 @@ enum Reach {
 }
 
 pub(super) async fn wait(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
-    let seen = RefCell::new(BTreeMap::new());
-    let all = try_join_all(flags.names.iter().map(|name| one(cluster, name, flags.aim, &seen)));
+    let unknown = |name: &String| (name.clone(), format!("the API server has told nothing of {name}"));
+    let late = RefCell::new(flags.names.iter().map(unknown).collect());
+    let all = try_join_all(flags.names.iter().map(|name| one(cluster, name, flags.aim, &late)));
     let all = async { all.await.map(drop) };
     match flags.timeout {
         None => all.await,
         Some(limit) => timeout(limit, all).await.unwrap_or_else(|_| {
-            let late = flags.names.iter().filter_map(|name| match seen.borrow().get(name.as_str()) {
-                Some((_, Reach::There)) => None,
-                Some((state, _)) => Some(format!("{name} is {state}")),
-                None => Some(format!("the API server has told nothing of {name}")),
-            });
+            let late = flags.names.iter().filter_map(|name| late.borrow().get(name).cloned());
             let (late, aim) = (late.collect::<Vec<_>>().join(", "), flags.aim.word());
             Err(Failure::TimedOut(format!("not {aim} within {limit:?}: {late}")).into())
         }),
@@ -89,28 +86,30 @@ pub(super) async fn ended_well(cluster: &Cluster, name: &str) -> anyhow::Result<
     one(cluster, name, Aim::Completed, &RefCell::default()).await
 }
 
-/// Waits for one application. Records its latest state and progress in `seen`, for the message of a timeout.
-async fn one<'a>(
+/// Waits for one application. As long as it is not there, `late` says how it is, for the message of a timeout.
+async fn one(
     cluster: &Cluster,
-    name: &'a str,
+    name: &str,
     aim: Aim,
-    seen: &RefCell<BTreeMap<&'a str, (String, Reach)>>,
+    late: &RefCell<BTreeMap<String, String>>,
 ) -> anyhow::Result<()> {
+    let reached = || {
+        late.borrow_mut().remove(name);
+        show::complain(&format!("{name} is {}", aim.word()));
+        Ok(())
+    };
     let mut changes = Applications::new(cluster.client.clone(), &*cluster.namespace).changes(name);
     while let Some(change) = changes.next().await {
         let application = match change {
             Err(client::Error::NotFound { .. }) if aim == Aim::Deleted => break,
             change => change.map_err(of_client)?,
         };
-        let reach = reach(&application, aim);
-        let asked = if application.is_settled() {
-            ""
-        } else {
-            ", and the operator has not looked at what was asked last"
-        };
-        seen.borrow_mut().insert(name, (format!("{}{asked}", show::name(application.state())), reach));
-        match reach {
-            Reach::There => return reached(name, aim),
+        let unseen = ", and the operator has not looked at what was asked last";
+        let asked = if application.is_settled() { "" } else { unseen };
+        let state = show::name(application.state());
+        late.borrow_mut().insert(name.to_owned(), format!("{name} is {state}{asked}"));
+        match reach(&application, aim) {
+            Reach::There => return reached(),
             Reach::OnItsWay => {}
             Reach::Never => {
                 let why = show::state_and_why(&application);
@@ -119,15 +118,9 @@ async fn one<'a>(
         }
     }
     if aim == Aim::Deleted {
-        seen.borrow_mut().insert(name, (String::new(), Reach::There));
-        return reached(name, aim);
+        return reached();
     }
     Err(Failure::NotFound(format!("SparkApplication {name} was deleted")).into())
-}
-
-fn reached(name: &str, aim: Aim) -> anyhow::Result<()> {
-    show::complain(&format!("{name} is {}", aim.word()));
-    Ok(())
 }
 
 fn reach(application: &SparkApplication, aim: Aim) -> Reach {

@@ -13,10 +13,9 @@ use api::{
     names::connect_condition::{EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING},
 };
 use connect::summary::{address, condition, executors, state, why};
-use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use spark_operator_client::summary::Tone;
-use std::fmt::Write;
 
 pub(super) fn table(
     connects: &[Lenient<SparkConnect>],
@@ -60,11 +59,13 @@ pub(super) async fn status(cluster: &Cluster, name: &str, output: Option<Output>
         return print(&text);
     }
     let connect: SparkConnect = cluster.read(name).await?;
-    let events = events::latest(cluster, &connect).await;
-    print(&text(&connect, &events, Style::of_stdout())?)
+    let style = Style::of_stdout();
+    let events = events::latest(cluster, &connect, style).await?;
+    print(&(text(&connect, style)? + &events))
 }
 
-fn text(connect: &SparkConnect, events: &[Event], style: Style) -> anyhow::Result<String> {
+/// Formats the status but for the events.
+fn text(connect: &SparkConnect, style: Style) -> anyhow::Result<String> {
     let status = connect.status.clone().unwrap_or_default();
     let ago = |time: Option<&Time>| time.map(|time| format!("{} ago", style.age(Some(time))));
     let is_seen = status.observed_generation == connect.metadata.generation;
@@ -83,11 +84,7 @@ fn text(connect: &SparkConnect, events: &[Event], style: Style) -> anyhow::Resul
         ("No gateway", condition(connect, GATEWAY_MISSING).map(|missing| line(&missing.message))),
         ("No Ingress", condition(connect, INGRESS_MISSING).map(|missing| line(&missing.message))),
     ];
-    let mut text = show::status(&connect.name_any(), &coloured(connect, style), why(connect), facts)?;
-    if !events.is_empty() {
-        write!(text, "\n{}", events::table(events, style)?)?;
-    }
-    Ok(text)
+    show::status(&connect.name_any(), &coloured(connect, style), why(connect), facts)
 }
 
 /// Returns when and how a server ended: `3m ago, OOMKilled, exit code 137`. The rest is in the log.
@@ -119,7 +116,7 @@ mod tests {
         let spec = json!({"sparkVersion": "4.0.1", "server": {}, "executor": {}});
         let connect = serde_json::from_value(notebook(&spec)).unwrap();
         let expected = include_str!("../../../../tests/data/ctl/connect.txt");
-        assert_eq!(text(&connect, &[], STYLE).unwrap(), expected);
+        assert_eq!(text(&connect, STYLE).unwrap(), expected);
     }
 
     #[test]

@@ -173,12 +173,10 @@ fn last_words(application: &SparkApplication, how: &How) -> anyhow::Result<Strin
     let status = application.status.clone().unwrap_or_default();
     let is_before = |run: &&RunRecord| status.run_ordinal.is_some_and(|present| run.ordinal < present);
     let Some(run) = status.runs.iter().rfind(is_before) else {
-        return Err(Failure::NotFound(format!("{name} has not run before its present run")).into());
+        bail!(Failure::NotFound(format!("{name} has not run before its present run")));
     };
     let Some(words) = &run.message else {
-        return Err(
-            Failure::NotFound(format!("nothing is kept of what run {} of {name} said", run.ordinal)).into()
-        );
+        bail!(Failure::NotFound(format!("nothing is kept of what run {} of {name} said", run.ordinal)));
     };
     Ok(ending(words, how))
 }
@@ -187,8 +185,7 @@ fn last_words(application: &SparkApplication, how: &How) -> anyhow::Result<Strin
 fn words_of_server(connect: &SparkConnect, how: &How) -> anyhow::Result<String> {
     let failure = connect.status.as_ref().and_then(|status| status.last_failure.as_ref());
     let Some(words) = failure.and_then(|failure| failure.message.as_ref()) else {
-        let why = format!("no server of {} has ended by itself", connect.name_any());
-        return Err(Failure::NotFound(why).into());
+        bail!(Failure::NotFound(format!("no server of {} has ended by itself", connect.name_any())));
     };
     Ok(ending(words, how))
 }

@@ -71,7 +71,8 @@ impl Output {
             match self.read().await {
                 Ok(Read::Line(line)) => {
                     self.waiting = Waiting::default();
-                    if let Some(line) = self.news(line) {
+                    let news = if self.how.follow { self.position.news(line) } else { Some(line) };
+                    if let Some(line) = news {
                         return Ok(Some((line, self)));
                     }
                     continue;
@@ -147,11 +148,6 @@ impl Output {
         // A line without a line break was cut off: the next response contains all of it.
         let is_whole = line.ends_with(b"\n") || (self.is_last && !line.is_empty());
         Ok(if is_whole { Read::Line(line) } else { Read::End })
-    }
-
-    /// Returns the text of a line, if the line has not been returned before.
-    fn news(&mut self, line: Vec<u8>) -> Option<Vec<u8>> {
-        if self.how.follow { self.position.news(line) } else { Some(line) }
     }
 }
 

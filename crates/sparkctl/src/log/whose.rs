@@ -41,13 +41,10 @@ impl<'a> Whose<'a> {
     /// Reads what the object says about its pods. The inner result is an error if the object cannot be parsed.
     pub(super) async fn facts(self, cluster: &Cluster) -> Result<anyhow::Result<Facts>, kube::Error> {
         Ok(match self {
-            Self::Application(name) => {
-                let read = readable(cluster.look::<SparkApplication>(name).await?);
-                read.map(|application| Facts::of_application(&application))
-            }
+            Self::Application(name) => readable(cluster.look::<SparkApplication>(name).await?)
+                .map(|application| Facts::of_application(&application)),
             Self::Connect(name) => {
-                let read = readable(cluster.look::<SparkConnect>(name).await?);
-                read.map(|connect| Facts::of_connect(&connect))
+                readable(cluster.look::<SparkConnect>(name).await?).map(|connect| Facts::of_connect(&connect))
             }
         })
     }

@@ -14,7 +14,7 @@ use anyhow::{anyhow, bail};
 use api::{SparkApplication, SparkConnect, names::annotation};
 #[cfg(feature = "batch-schedulers")]
 use batch_schedulers::BatchSchedulers;
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, FromArgMatches};
 use connect::{Action, Observed};
 use jiff::Timestamp;
 use plan::{
@@ -97,7 +97,11 @@ const OPERATOR: &str = "spark";
 /// name none.
 pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
     let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtWhatRuns)?.into_iter();
-    let texts = manifest::all(found.map(|found| flags.rendered(&found?)))?;
+    let texts = manifest::all(found.map(|found| {
+        let found = found?;
+        found.check()?;
+        flags.rendered(&found)
+    }))?;
     print(&texts.join("\n"))
 }
 
@@ -107,26 +111,12 @@ pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<(
 ///
 /// When the application cannot be read or submitted.
 pub(super) fn of_object(application: &Value) -> anyhow::Result<String> {
-    let flags = Flags {
-        manifest: Manifest::default(),
-        submitter: None,
-        diff: false,
-        webhook: true,
-        #[cfg(feature = "batch-schedulers")]
-        enable_batch_scheduler: true,
-        default_service_account: None,
-        master: MASTER.to_owned(),
-    };
-    let found = manifest::of_object(application)?;
-    match &found.subject {
-        Subject::Application(application) => flags.of_application(&found, application),
-        Subject::Connect(connect) => flags.of_connect(&found, connect),
-    }
+    let line = Flags::augment_args(clap::Command::new("render")).try_get_matches_from(["render", "-"])?;
+    Flags::from_arg_matches(&line)?.rendered(&manifest::of_object(application)?)
 }
 
 impl Flags {
     fn rendered(&self, found: &Found) -> anyhow::Result<String> {
-        found.check()?;
         match &found.subject {
             Subject::Application(application) => self.of_application(found, application),
             Subject::Connect(connect) => self.of_connect(found, connect),

@@ -1,13 +1,14 @@
 //! The content of the screen of `sparkctl top`: which rows, in which order, and which of them fit.
 
-use crate::show::{NONE, Style, batch_scheduler, columns, executors, or_none};
+use crate::show::{Style, batch_scheduler, columns, executors, or_none};
 use api::{Lenient, SparkApplication, State};
 use clap::ValueEnum;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{ResourceExt, runtime::watcher::Event};
 use std::{
     cmp::{Ordering, Reverse},
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
+    mem,
 };
 
 /// What the rows are sorted by.
@@ -46,9 +47,8 @@ pub(super) struct Screen {
     has_namespaces: bool,
     order: Order,
     rows: BTreeMap<Key, Row>,
-    /// The keys in the list that the watch is receiving; none if no list is being received. When the list is complete,
-    /// rows that it does not contain are removed.
-    listed: Option<BTreeSet<Key>>,
+    /// The rows of the list that the watch is receiving. They become the rows when the list is complete.
+    listed: BTreeMap<Key, Row>,
     /// The last error of the watch, if no event has arrived since: the rows may be out of date.
     trouble: Option<String>,
     first: usize,
@@ -75,7 +75,7 @@ impl Screen {
             has_namespaces,
             order,
             rows: BTreeMap::new(),
-            listed: None,
+            listed: BTreeMap::new(),
             trouble: None,
             first: 0,
             room: 0,
@@ -86,22 +86,11 @@ impl Screen {
     pub(super) fn take(&mut self, event: Event<Lenient<SparkApplication>>) {
         self.trouble = None;
         match event {
-            Event::Init => self.listed = Some(BTreeSet::new()),
-            Event::InitApply(guarded) | Event::Apply(guarded) => {
-                let key = key(&guarded);
-                if let Some(listed) = &mut self.listed {
-                    listed.insert(key.clone());
-                }
-                self.rows.insert(key, Row::of(&guarded));
-            }
-            Event::InitDone => {
-                if let Some(listed) = self.listed.take() {
-                    self.rows.retain(|key, _| listed.contains(key));
-                }
-            }
-            Event::Delete(guarded) => {
-                self.rows.remove(&key(&guarded));
-            }
+            Event::Init => self.listed.clear(),
+            Event::InitApply(guarded) => drop(self.listed.insert(key(&guarded), Row::of(&guarded))),
+            Event::InitDone => self.rows = mem::take(&mut self.listed),
+            Event::Apply(guarded) => drop(self.rows.insert(key(&guarded), Row::of(&guarded))),
+            Event::Delete(guarded) => drop(self.rows.remove(&key(&guarded))),
         }
     }
 
@@ -220,7 +209,7 @@ impl Row {
         let status = application.and_then(|application| application.status.as_ref());
         Self {
             state: application.map(SparkApplication::state),
-            executors: application.map_or_else(|| NONE.to_owned(), executors),
+            executors: or_none(application.and_then(executors).as_ref()),
             executor_count: status.map(|status| status.executor_state.len()).unwrap_or_default(),
             restarts: status.map(|status| (status.execution_attempts - 1).max(0)).unwrap_or_default(),
             scheduler: application.and_then(batch_scheduler),

@@ -44,11 +44,8 @@ pub(super) fn files(spec: &Value, place: &str) -> Vec<Result<Named, String>> {
         .chain(lists)
         .filter_map(|(field, pointer)| {
             let entry = spec.pointer(&pointer)?.as_str()?;
-            let (path, fragment) = match file(entry)? {
-                Ok(file) => file,
-                Err(complaint) => return Some(Err(format!("{field}: {complaint}"))),
-            };
-            Some(Ok(Named { field, pointer, path, fragment }))
+            let file = file(entry)?.map_err(|complaint| format!("{field}: {complaint}"));
+            Some(file.map(|(path, fragment)| Named { field, pointer, path, fragment }))
         })
         .collect()
 }
@@ -65,10 +62,8 @@ fn file(entry: &str) -> Option<Result<(PathBuf, Option<String>), String>> {
     if entry.is_empty() || entry == NO_RESOURCE {
         return None;
     }
-    let (rest, fragment) = match entry.split_once('#') {
-        Some((rest, fragment)) => (rest, Some(fragment.to_owned())),
-        None => (entry, None),
-    };
+    let parts = entry.split_once('#');
+    let (rest, fragment) = parts.map_or((entry, None), |(rest, fragment)| (rest, Some(fragment.to_owned())));
     let Some((scheme, path)) = rest.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         return Some(Ok((PathBuf::from(rest), fragment)));
     };

@@ -1,7 +1,7 @@
 //! Explains the errors of a store to the user who uploads.
 
 use super::destination::{Destination, Kind};
-use std::error::Error;
+use std::{error::Error, iter::successors};
 
 /// Returns a message for the user that explains `error` and says what to do.
 pub(super) fn words(error: &object_store::Error, destination: &Destination) -> String {
@@ -73,16 +73,9 @@ fn is_about_credentials(whole: &str) -> bool {
 
 /// Returns an error and its causes as one text, each once.
 fn chain(error: &object_store::Error) -> String {
-    let mut whole = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        let told = deeper.to_string();
-        if !whole.contains(&told) {
-            whole = format!("{whole}: {told}");
-        }
-        cause = deeper.source();
-    }
-    whole
+    let causes = successors(error.source(), |&cause| cause.source()).map(ToString::to_string);
+    let whole = error.to_string();
+    causes.fold(whole, |whole, told| if whole.contains(&told) { whole } else { format!("{whole}: {told}") })
 }
 
 /// Returns the end of a chain of errors. The request at its beginning is left out, because it does not help the user.
