@@ -281,6 +281,8 @@ pub mod env {
     pub const POD_IP: &str = "POD_IP";
     /// The token that clients of a server of Spark Connect have to send; Spark 4.1 and later.
     pub const SPARK_CONNECT_AUTHENTICATE_TOKEN: &str = "SPARK_CONNECT_AUTHENTICATE_TOKEN";
+    /// JVM options of `spark-submit` itself.
+    pub const SPARK_SUBMIT_OPTS: &str = "SPARK_SUBMIT_OPTS";
     /// The Python of the executors, and of the driver unless [`PYSPARK_DRIVER_PYTHON`] is set.
     pub const PYSPARK_PYTHON: &str = "PYSPARK_PYTHON";
     /// The Python of the driver.

@@ -3,44 +3,51 @@
 
 use super::{
     Context,
-    driver_in_progress::{Driver, immutable},
+    driver_in_progress::{Driver, immutable, secret_data},
     names::suffix,
     not_native::NotNative,
+    submitter_file,
 };
 use api::{
     Role,
     names::{conf, submit_conf},
 };
-use k8s_openapi::ByteString;
 use serde_json::{Map, json};
 
 const VOLUME: &str = "kubernetes-credentials";
 const DIRECTORY: &str = "/mnt/secrets/spark-kubernetes-credentials";
-/// The key of the token in its Secret, and the name of its file in the driver.
-const TOKEN: &str = "oauth-token";
+/// The name, without prefix, of the property whose value is the token itself.
+const TOKEN: &str = submit_conf::TOKEN_SUFFIX;
 /// The text that replaces tokens in the driver's properties.
 const REDACTED: &str = "<present_but_redacted>";
-/// The ends of the properties that name files of the submitter.
-const FILES: [&str; 3] = ["caCertFile", "clientKeyFile", "clientCertFile"];
+/// The credentials: for each, its property, its key in the Secret, and the property that contains its path in the
+/// driver. The properties are written without their prefixes.
+const CREDENTIALS: [(&str, &str, &str); 4] = [
+    ("caCertFile", "ca-cert", "caCertFile"),
+    ("clientKeyFile", "client-key", "clientKeyFile"),
+    ("clientCertFile", "client-cert", "clientCertFile"),
+    (TOKEN, "oauth-token", "oauthTokenFile"),
+];
 
 pub(super) fn credentials(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let conf = &context.conf;
     for (key, _) in conf.prefixed("").filter(|(key, _)| key.ends_with(submit_conf::TOKEN_SUFFIX)) {
         driver.set_property(key, REDACTED);
     }
-    let key = |setting: &str| format!("{}{setting}", submit_conf::DRIVER_CREDENTIALS_PREFIX);
-    for file in FILES.map(key) {
-        if let Some(path) = conf.raw(&file) {
-            return Err(NotNative::unread(&file, path));
+    let mut data = Map::new();
+    for (setting, secret_key, mounted) in CREDENTIALS {
+        let key = format!("{}{setting}", submit_conf::DRIVER_CREDENTIALS_PREFIX);
+        let mounted = format!("{}{mounted}", submit_conf::MOUNTED_CREDENTIALS_PREFIX);
+        let Some(value) = conf.raw(&key) else { continue };
+        let content =
+            if setting == TOKEN { value.as_bytes() } else { submitter_file::read(context, &key, value)? };
+        data.insert(secret_key.to_owned(), secret_data(content));
+        if !conf.has(&mounted) {
+            driver.set_property(&mounted, format!("{DIRECTORY}/{secret_key}"));
         }
     }
-    if let Some(token) = conf.raw(&key(submit_conf::TOKEN_SUFFIX)) {
-        let mounted = format!("{}oauthTokenFile", submit_conf::MOUNTED_CREDENTIALS_PREFIX);
-        if !conf.has(&mounted) {
-            driver.set_property(&mounted, format!("{DIRECTORY}/{TOKEN}"));
-        }
+    if !data.is_empty() {
         let name = context.names.prefixed(suffix::CREDENTIALS);
-        let data = Map::from_iter([(TOKEN.to_owned(), json!(ByteString(token.as_bytes().to_vec())))]);
         driver.mount(VOLUME, json!({"secret": {"secretName": name}}), DIRECTORY);
         driver.children.push(immutable("Secret", &name, data));
         return Ok(());

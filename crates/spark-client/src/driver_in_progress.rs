@@ -1,6 +1,7 @@
 //! Contains the data on which the steps of a submission work: the driver's pod so far, its properties and the other
 //! objects.
 
+use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -75,4 +76,9 @@ pub(super) fn immutable(kind: &str, name: &str, data: Map<String, Value>) -> Val
         object["data"] = Value::Object(data);
     }
     object
+}
+
+/// Returns `content` in the form in which a Secret contains it: base64.
+pub(super) fn secret_data(content: &[u8]) -> Value {
+    serde_json::to_value(ByteString(content.to_vec())).expect("bytes become base64, which is JSON")
 }

@@ -5,6 +5,7 @@ use super::{
     driver_in_progress::{Driver, immutable},
     names::suffix,
     not_native::NotNative,
+    submitter_file,
 };
 use api::{Role, names::conf};
 use serde_json::{Map, json};
@@ -19,14 +20,14 @@ const DIRECTORY: &str = "/opt/spark/pod-template";
 pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let key = conf::kubernetes(Role::Executor, conf::POD_TEMPLATE_FILE);
     let Some(file) = context.conf.text(&key)? else { return Ok(()) };
-    let Some(text) = &context.submission.executor_template else {
-        return Err(NotNative::unread(&key, &file));
+    let text = match &context.submission.executor_template {
+        Some(text) => text.clone(),
+        None => String::from_utf8_lossy(submitter_file::read(context, &key, &file)?).into_owned(),
     };
     let name = context.names.prefixed(suffix::EXECUTOR_TEMPLATE);
     let source = json!({"configMap": {"name": name, "items": [{"key": KEY, "path": FILE}]}});
     driver.mount("pod-template-volume", source, DIRECTORY);
-    let data = Map::from_iter([(KEY.to_owned(), text.as_str().into())]);
-    driver.children.push(immutable("ConfigMap", &name, data));
+    driver.children.push(immutable("ConfigMap", &name, Map::from_iter([(KEY.to_owned(), text.into())])));
     driver.set_property(&key, format!("{DIRECTORY}/{FILE}"));
     Ok(())
 }

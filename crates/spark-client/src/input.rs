@@ -48,10 +48,25 @@ pub struct Environment {
     pub pyspark_driver_python: Option<String>,
     /// `SPARK_LOCAL_DIRS`.
     pub spark_local_dirs: Option<String>,
+    /// `SPARK_SUBMIT_OPTS`.
+    pub spark_submit_opts: Option<String>,
+    /// `HADOOP_TOKEN_FILE_LOCATION`.
+    pub hadoop_token_file: Option<String>,
     /// The files in `HADOOP_CONF_DIR` by name, if that variable is set.
     pub hadoop_conf: Option<BTreeMap<String, String>>,
     /// All files in Spark's configuration directory that are valid UTF-8, by name. The driver gets only some of them.
     pub spark_conf: BTreeMap<String, String>,
+    pub files: Files,
+}
+
+/// The submitter's files to which properties refer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Files {
+    /// The files have not been read.
+    #[default]
+    Unread,
+    /// All files that exist, by path. A path that is not in the map does not exist.
+    All(BTreeMap<String, Vec<u8>>),
 }
 
 /// The ids that Spark chooses at random for a submission. Here the caller computes them, so that a repeated submission

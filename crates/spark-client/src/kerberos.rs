@@ -1,18 +1,26 @@
-//! Mounts what Kerberos needs into the driver: a ConfigMap with `krb5.conf`, and a Secret with delegation tokens.
+//! Mounts the files for Kerberos into the driver: `krb5.conf`, and either a keytab or delegation tokens.
 
-use super::{Context, driver_in_progress::Driver, not_native::NotNative};
+use super::{
+    Context,
+    driver_in_progress::{Driver, immutable, secret_data},
+    names::suffix,
+    not_native::NotNative,
+    submitter_file,
+};
 use api::names::{env, submit_conf};
-use serde_json::json;
+use serde_json::{Map, json};
 
 const KRB5_FILE: &str = "/etc/krb5.conf";
+const KEYTAB_DIRECTORY: &str = "/mnt/secrets/kerberos-keytab";
 const TOKEN_DIRECTORY: &str = "/mnt/secrets/hadoop-credentials";
 
 pub(super) fn kerberos(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     both_or_neither(context, submit_conf::PRINCIPAL, submit_conf::KEYTAB)?;
     both_or_neither(context, submit_conf::TOKEN_SECRET_NAME, submit_conf::TOKEN_SECRET_ITEM)?;
     krb5(context, driver)?;
-    match context.conf.text(submit_conf::KEYTAB)?.filter(|keytab| !keytab.starts_with("local:")) {
-        Some(path) => Err(NotNative::unread(submit_conf::KEYTAB, &path)),
+    let keytab = context.conf.text(submit_conf::KEYTAB)?.filter(|keytab| !keytab.starts_with("local:"));
+    match keytab {
+        Some(path) => upload_keytab(context, driver, &path),
         None => tokens(context, driver),
     }
 }
@@ -39,9 +47,26 @@ fn krb5(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
             return Err(NotNative::refused(submit_conf::KRB5_PATH, problem));
         }
         (Some(name), None) => json!({"configMap": {"name": name}}),
-        (None, Some(path)) => return Err(NotNative::unread(submit_conf::KRB5_PATH, &path)),
+        (None, Some(path)) => {
+            let content = submitter_file::read(context, submit_conf::KRB5_PATH, &path)?;
+            let file = file_name(&path);
+            let name = context.names.prefixed(suffix::KRB5);
+            let data = Map::from_iter([(file.to_owned(), String::from_utf8_lossy(content).into())]);
+            driver.children.push(immutable("ConfigMap", &name, data));
+            json!({"configMap": {"name": name, "items": [{"key": file, "path": file}]}})
+        }
     };
     driver.mount_as("krb5-file", source, json!({"mountPath": KRB5_FILE, "subPath": "krb5.conf"}));
+    Ok(())
+}
+
+fn upload_keytab(context: &Context, driver: &mut Driver, path: &str) -> Result<(), NotNative> {
+    let content = submitter_file::read(context, submit_conf::KEYTAB, path)?;
+    let (file, name) = (file_name(path), context.names.prefixed(suffix::KEYTAB));
+    let data = Map::from_iter([(file.to_owned(), secret_data(content))]);
+    driver.mount("kerberos-keytab", json!({"secret": {"secretName": name}}), KEYTAB_DIRECTORY);
+    driver.children.push(immutable("Secret", &name, data));
+    driver.set_property(submit_conf::KEYTAB, format!("{KEYTAB_DIRECTORY}/{file}"));
     Ok(())
 }
 
@@ -53,4 +78,8 @@ fn tokens(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
         driver.add_env(env::HADOOP_TOKEN_FILE_LOCATION, &format!("{TOKEN_DIRECTORY}/{item}"));
     }
     Ok(())
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }

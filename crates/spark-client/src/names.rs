@@ -8,6 +8,8 @@ pub(super) mod suffix {
     pub const CREDENTIALS: &str = "kubernetes-credentials";
     pub const EXECUTOR_TEMPLATE: &str = "driver-podspec-conf-map";
     pub const HADOOP: &str = "hadoop-config";
+    pub const KRB5: &str = "krb5-file";
+    pub const KEYTAB: &str = "kerberos-keytab";
     pub const POLICY: &str = "policy";
 }
 
@@ -23,7 +25,8 @@ pub(super) struct Names {
 }
 
 /// Returns all objects that a submission with `ids` may have created in addition to the driver's pod, whatever its
-/// properties were. Not included are claims, whose names depend on the properties, and the Secret with a token.
+/// properties were. Not included are claims, whose names depend on the properties, and the Secrets and the ConfigMap of
+/// `krb5.conf` that are created from the submitter's files: the operator reads no such files.
 pub fn possible_children(app_name: &str, ids: &Ids) -> Vec<ObjectKey> {
     let prefix = prefix(app_name, &ids.prefix);
     let prefixed = |suffix: &str| format!("{prefix}-{suffix}");

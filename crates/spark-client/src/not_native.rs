@@ -40,11 +40,12 @@ api::words! {
         /// The user adds a feature step of their own, or excludes one of Spark's feature steps that cannot be
         /// excluded here.
         FeatureSteps = "feature-steps",
-        /// A `${…}` refers to something that is not in the properties.
+        /// A `${…}` refers to something that is not in the properties, or properties are set in a place that only the
+        /// JVM reads.
         Substitution = "substitution",
-        /// The content of a file of the submitter is needed: no such file is read here.
+        /// The content of a file of the submitter is needed, and it is not known here.
         SubmitterFile = "submitter-file",
-        /// Hadoop's security is on.
+        /// Hadoop's security is on, or Hadoop's delegation tokens are used.
         Kerberos = "kerberos",
         /// The objects are to be created with an identity other than the operator's, or in another cluster.
         Identity = "identity",
@@ -61,12 +62,5 @@ impl NotNative {
 
     pub(super) fn fallback(reason: Reason, field: &str, why: impl Into<String>) -> Self {
         Self::Fallback { reason, field: field.to_owned(), why: why.into() }
-    }
-
-    /// Returns the error for a file of the submitter at `path`, the value of `key`.
-    pub(super) fn unread(key: &str, path: &str) -> Self {
-        let is_here = path.split_once(':').is_none_or(|(scheme, _)| scheme == "file");
-        let why = if is_here { "is a file of spark-submit's" } else { "is to be fetched" };
-        Self::fallback(Reason::SubmitterFile, key, format!("`{path}` {why}"))
     }
 }

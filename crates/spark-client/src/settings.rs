@@ -34,7 +34,7 @@ const PACKAGE: &str = "org.apache.spark.deploy.k8s.features.";
 pub(super) fn excluded_steps(submission: &Submission, conf: &Conf) -> Result<Vec<String>, NotNative> {
     destination(conf)?;
     kubernetes_settings(submission, conf)?;
-    hadoop_security(submission, conf)?;
+    environment(submission, conf)?;
     feature_steps(submission.line, conf)
 }
 
@@ -98,13 +98,23 @@ fn kubernetes_settings(submission: &Submission, conf: &Conf) -> Result<(), NotNa
     Ok(())
 }
 
-fn hadoop_security(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
-    let kerberos = |field| Err(NotNative::fallback(Reason::Kerberos, field, "asks for a login to Hadoop"));
-    if conf.raw(submit_conf::HADOOP_AUTHENTICATION).is_some_and(|text| text.trim() != "simple") {
-        return kerberos(submit_conf::HADOOP_AUTHENTICATION);
+fn environment(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
+    let environment = &submission.environment;
+    let options = environment.spark_submit_opts.as_deref().unwrap_or_default();
+    if options.contains("-Dspark.") {
+        let why = "sets properties where only the JVM sees them";
+        return Err(NotNative::fallback(Reason::Substitution, env::SPARK_SUBMIT_OPTS, why));
     }
-    if submission.environment.hadoop_conf.iter().flatten().any(|(_, text)| is_secured(text)) {
-        return kerberos(env::HADOOP_CONF_DIR);
+    let is_on = conf.raw(submit_conf::HADOOP_AUTHENTICATION).is_some_and(|text| text.trim() != "simple");
+    let kerberos = |field, why| Err(NotNative::fallback(Reason::Kerberos, field, why));
+    if is_on {
+        return kerberos(submit_conf::HADOOP_AUTHENTICATION, "asks for a login to Hadoop");
+    }
+    if environment.hadoop_conf.iter().flatten().any(|(_, text)| is_secured(text)) {
+        return kerberos(env::HADOOP_CONF_DIR, "asks for a login to Hadoop");
+    }
+    if environment.hadoop_token_file.is_some() {
+        return kerberos(env::HADOOP_TOKEN_FILE_LOCATION, "holds tokens that become a Secret");
     }
     Ok(())
 }

@@ -4,7 +4,12 @@
 //! for texts becomes a text, a text in a field for numbers becomes a number, fields that are null or empty lists are
 //! dropped, and fields that the library does not know are kept.
 
-use super::{Context, driver_in_progress::list, not_native::NotNative};
+use super::{
+    Context,
+    driver_in_progress::list,
+    not_native::{NotNative, Reason},
+    submitter_file,
+};
 use api::{Role, names::conf};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -28,7 +33,7 @@ const QUANTITIES: [&str; 5] = ["divisor", "limits", "overhead", "requests", "siz
 pub(super) fn starting_point(context: &Context) -> Result<(Value, Value), NotNative> {
     let key = conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_FILE);
     match (context.conf.text(&key)?, &context.submission.driver_template) {
-        (Some(file), None) => Err(NotNative::unread(&key, &file)),
+        (Some(file), None) => Err(missing(context, &key, &file)),
         (None, _) => of_role(context, Role::Driver, None),
         (Some(_), template) => of_role(context, Role::Driver, template.as_ref()),
     }
@@ -54,6 +59,15 @@ pub(super) fn of_role(
         container["name"] = role.container().into();
     }
     Ok((pod, container))
+}
+
+fn missing(context: &Context, key: &str, file: &str) -> NotNative {
+    match submitter_file::read(context, key, file) {
+        Err(missing) => missing,
+        Ok(_) => {
+            NotNative::fallback(Reason::SubmitterFile, key, format!("`{file}` was not read as a template"))
+        }
+    }
 }
 
 /// Removes Spark's container from the pod and returns it: the container called `wanted` if there is exactly one of that

@@ -3,15 +3,15 @@
 
 use super::case::Case;
 use crate::prelude::*;
-use spark_client::{Environment, Ids, Line, NotNative, Submission, flag_list, read_properties};
+use spark_client::{Environment, Files, Ids, Line, NotNative, Submission, flag_list, read_properties};
 use std::sync::LazyLock;
 
 /// Why a command line cannot be turned into a submission.
 pub enum Unreadable {
     /// Spark's launcher refuses the command line.
     Syntax(String),
-    /// A part of the submitter's environment has effects that are not read here.
-    Environment(&'static str),
+    /// `spark-env.sh` does more than set variables.
+    Shell,
     /// The value of a flag is refused by the code of native submission.
     Refused(NotNative),
 }
@@ -63,11 +63,6 @@ pub fn submission(case: &Case, ids: Ids) -> Result<Submission, Unreadable> {
     let command = read(case, line)?;
     let mut variables = case.env.clone();
     variables.extend(spark_env(case)?);
-    let has_properties =
-        variables.get("SPARK_SUBMIT_OPTS").is_some_and(|options| options.contains("-Dspark."));
-    if has_properties || variables.contains_key("HADOOP_TOKEN_FILE_LOCATION") {
-        return Err(Unreadable::Environment("a variable that the operator does not pass on"));
-    }
     let properties = properties(case, &command, &variables);
     let template = |key: &str| properties.get(key).and_then(|path| case.file(path));
     let driver_template = template("spark.kubernetes.driver.podTemplateFile").map(|text| yaml(text, line));
@@ -192,7 +187,7 @@ fn spark_env(case: &Case) -> Result<Properties, Unreadable> {
             is_plain.then(|| (name.to_owned(), value.to_owned()))
         })
         .collect::<Option<_>>()
-        .ok_or(Unreadable::Environment("spark-env.sh is a program"))
+        .ok_or(Unreadable::Shell)
 }
 
 fn environment(case: &Case, variables: &Properties) -> Environment {
@@ -205,8 +200,13 @@ fn environment(case: &Case, variables: &Properties) -> Environment {
         pyspark_python: variable("PYSPARK_PYTHON"),
         pyspark_driver_python: variable("PYSPARK_DRIVER_PYTHON"),
         spark_local_dirs: variable("SPARK_LOCAL_DIRS"),
+        spark_submit_opts: variable("SPARK_SUBMIT_OPTS"),
+        hadoop_token_file: variable("HADOOP_TOKEN_FILE_LOCATION"),
         hadoop_conf: variable("HADOOP_CONF_DIR").map(|directory| case.files_in(&directory)),
         spark_conf: case.files_in(&case.conf_dir()),
+        files: Files::All(
+            case.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect(),
+        ),
     }
 }
 

@@ -57,8 +57,10 @@ fn verdict(case: &Case) -> Verdict {
     }
     let submission = match command_line::submission(case, case.ids()) {
         Ok(submission) => submission,
-        Err(Unreadable::Environment(what)) => {
-            return Verdict::NotApplicable(format!("the submitter's environment: {what}"));
+        Err(Unreadable::Shell) => {
+            return Verdict::NotApplicable(
+                "the submitter's environment: spark-env.sh is a program".to_owned(),
+            );
         }
         Err(Unreadable::Syntax(error)) if case.exit_code != 0 => {
             return Verdict::NotApplicable(format!("the launcher's own syntax: {error}"));
@@ -81,8 +83,7 @@ fn verdict(case: &Case) -> Verdict {
                 submission.properties.retain(|key, _| !rules::says_who_submits(key));
                 let difference = |objects| compare::difference(case, &submission, &objects);
                 match objects(&submission).map(difference) {
-                    // Some cases name files of the submitter's as well.
-                    Ok(None) | Err(NotNative::Fallback { reason: Reason::SubmitterFile, .. }) => {}
+                    Ok(None) => {}
                     Ok(Some(difference)) => return Verdict::Failed(difference),
                     Err(error) => return Verdict::Failed(error.to_string()),
                 }

@@ -47,14 +47,18 @@ const HANDED: [Handed; 10] = [
     (
         "Hadoop's security is on",
         |_, submission| {
-            submission.environment.hadoop_conf.is_some()
+            submission.environment.hadoop_token_file.is_some()
+                || submission.environment.hadoop_conf.is_some()
                 || has(submission, "spark.hadoop.hadoop.security.authentication")
         },
         Reason::Kerberos,
     ),
     (
         "a value refers to the environment, to the JVM or to a default of Spark's",
-        |_, submission| submission.properties.values().any(|value| value.contains("${")),
+        |_, submission| {
+            submission.environment.spark_submit_opts.is_some()
+                || submission.properties.values().any(|value| value.contains("${"))
+        },
         Reason::Substitution,
     ),
     (
@@ -67,11 +71,12 @@ const HANDED: [Handed; 10] = [
         Reason::Destination,
     ),
     (
-        "a file of the submitter's is read",
+        "a file is fetched from a remote file system",
         |_, submission| {
             let files =
                 ["podTemplateFile", "caCertFile", "clientKeyFile", "clientCertFile", "krb5.path", "keytab"];
-            submission.properties.keys().any(|key| files.iter().any(|file| key.ends_with(file)))
+            let mut properties = submission.properties.iter();
+            properties.any(|(key, value)| files.iter().any(|file| key.ends_with(file)) && value.contains(':'))
         },
         Reason::SubmitterFile,
     ),
