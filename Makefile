@@ -143,8 +143,8 @@ soak: build explore core ## Fuzzing, long outages, kills at random moments, cert
 		cargo test $(TESTS) --offline --test it -- --ignored --nocapture --test-threads=1 soak::connect
 	tests/tools/level "soak: release," tests/tools/same-release
 	for line in 3.5.6 4.1.4; do \
-		SPARK=$$line tests/tools/level "soak: Spark $$line on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 \
-			node::native node::submission_pods node::lifecycle::an_executor_that_is_made_after_an_edit; \
+		SPARK=$$line tests/tools/level "soak: Spark $$line on a node," tests/tools/in-cluster node cargo test $(TESTS) --offline --test it -- --ignored --test-threads=2 --nocapture \
+			node::native node::submission_pods node::lifecycle::an_executor_that_is_made_after_an_edit soak::spark_ui; \
 	done
 	for version in $(NEWER_KUBERNETES); do \
 		KUBERNETES=$$version SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) tests/tools/level "soak: Kubernetes $$version," \
