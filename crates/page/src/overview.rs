@@ -51,9 +51,9 @@ fn content(rows: &[(&Key, &Application)], quotas: &Quotas, now: Timestamp) -> Ma
     let mut requested = BTreeMap::<(&str, &str), (usize, [i128; 2])>::new();
     let mut waiting = Vec::new();
     for (key, row) in rows {
-        if let Some([cores, memory]) = row.requested {
+        if let Some([cores, memory]) = row.requested.as_deref() {
             let (count, sum) = requested.entry((&*key.0, &*row.queue)).or_default();
-            (*count, *sum) = (*count + 1, [sum[0].saturating_add(cores), sum[1].saturating_add(memory)]);
+            (*count, *sum) = (*count + 1, [sum[0].saturating_add(*cores), sum[1].saturating_add(*memory)]);
         }
         *states.entry(row.state).or_default() += 1;
         let has_failed = matches!(row.state, Some(State::Failed | State::SubmissionFailed));

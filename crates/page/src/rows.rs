@@ -1,7 +1,8 @@
-//! Reduces objects to what lists show of them, some 400 bytes each: lists of ten thousand are in memory for each caller.
+//! Reduces objects to what lists show of them, some 300 bytes each: lists of ten thousand are in memory for each caller.
 
 use api::{
-    ApplicationType, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State,
+    ApplicationType, Lenient, ScheduledSparkApplication, SparkApplication, SparkApplicationStatus,
+    SparkConnect, State,
     excerpt::beginning,
     names::label,
     printable::{line, lines},
@@ -51,8 +52,8 @@ pub(crate) struct Application {
     pub wanted: i32,
     pub running: i32,
     pub failed: i32,
-    /// The cores and the memory that its pods ask for, in thousandths; none if it has no driver.
-    pub requested: Option<[i128; 2]>,
+    /// The cores and the memory that its pods ask for, in thousandths; none if it has no driver, as most have.
+    pub requested: Option<Box<[i128; 2]>>,
     pub created: Option<Timestamp>,
     pub submitted: Option<Timestamp>,
     pub ended: Option<Timestamp>,
@@ -128,7 +129,8 @@ impl Row for Application {
 
 fn of_application(application: &SparkApplication) -> Application {
     let spec = &application.spec;
-    let status = application.status.clone().unwrap_or_default();
+    let nothing = SparkApplicationStatus::default();
+    let status = application.status.as_ref().unwrap_or(&nothing);
     let count = |wanted: api::ExecutorState| {
         let states = status.executor_state.values().filter(|state| **state == wanted);
         i32::try_from(states.count()).unwrap_or(i32::MAX)
@@ -146,7 +148,7 @@ fn of_application(application: &SparkApplication) -> Application {
         running: count(api::ExecutorState::Running),
         failed: count(api::ExecutorState::Failed),
         requested: present_sum(application)
-            .map(|sum| ["cpu", "memory"].map(|name| sum.get(name).copied().unwrap_or_default())),
+            .map(|sum| Box::new(["cpu", "memory"].map(|name| sum.get(name).copied().unwrap_or_default()))),
         submitted: time(status.last_submission_attempt_time.as_ref()),
         ended: time(status.termination_time.as_ref()),
         why: sentence(&summary::why(application).unwrap_or_default()),
