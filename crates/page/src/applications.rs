@@ -1,7 +1,7 @@
 //! The list of applications, filtered, sorted and cut into pages by the server, so that it can have ten thousand rows. The
 //! address has the filter, and can be sent to a colleague.
 
-use super::{Application, Key, Query, Session, link, name_of, now, scope, state, times, wide};
+use super::{Application, Key, Query, Session, link, now, scope, state, times, wide, word};
 use api::{ApplicationType, State};
 use axum::response::Response;
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ const SUBMITTED: Column = ("submitted", |(_, a), (_, b), _| a.submitted.cmp(&b.s
 const COLUMNS: [Column; 10] = [
     ("name", |(a, _), (b, _), _| a.1.cmp(&b.1)),
     ("namespace", |(a, _), (b, _), _| a.cmp(b)),
-    ("state", |(_, a), (_, b), _| name_of(a.state).cmp(name_of(b.state))),
+    ("state", |(_, a), (_, b), _| state(a.state).1.cmp(state(b.state).1)),
     ("type", |(_, a), (_, b), _| a.language.cmp(&b.language)),
     ("owner", |(_, a), (_, b), _| a.owner.cmp(&b.owner)),
     ("attempts", |(_, a), (_, b), _| a.attempts.cmp(&b.attempts)),
@@ -35,7 +35,7 @@ const COLUMNS: [Column; 10] = [
 fn is_wanted(query: &Query, (key, row): &Row<'_>) -> bool {
     let exact = [
         ("namespace", &*key.0),
-        ("state", name_of(row.state)),
+        ("state", state(row.state).1),
         ("type", row.language.as_str()),
         ("owner", &*row.owner),
         ("queue", &*row.queue),
@@ -126,11 +126,11 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
     };
     let of_pages = if pages > 1 { format!(", page {number} of {pages}") } else { String::new() };
     let headers = html! { @for (word, _) in COLUMNS { (header(word)) } };
-    let shown = html! {
-        @for (key, row) in rows.iter().skip((number - 1) * ROWS).take(ROWS) { tr {
+    let cells = |(key, row): &Row<'_>| {
+        html! {
             th scope="row" { (link(key)) }
             td { (key.0) }
-            td { (state(row.state)) @if !row.why.is_empty() { br; small { (row.why) } } }
+            td { (word(state(row.state))) @if !row.why.is_empty() { br; small { (row.why) } } }
             td { (row.language.as_str()) }
             td { (row.owner) }
             td.number { (row.attempts) }
@@ -140,10 +140,11 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
             }
             (times(row, now))
             td { (row.queue) }
-        } }
+        }
     };
+    let shown = rows.iter().skip((number - 1) * ROWS).take(ROWS).map(cells);
     html! {
-        (wide(&format!("{} applications{of_pages}", rows.len()), &headers, &shown))
+        (wide(&format!("{} applications{of_pages}", rows.len()), &headers, shown))
         @if pages > 1 {
             nav aria-label="Pages of the list" {
                 @if number > 1 { a rel="prev" href=(query.with(PATH, "page", &(number - 1).to_string())) { "← Previous" } " " }

@@ -64,18 +64,18 @@ fn effect(
         .map_err(|error| format!("This cannot be the spec of an application: {error}"))?;
     let refusal = validate(&new).err().map(|refusal| format!("It would be refused: {}", refusal.brief()));
     let edits = differences(old, &new);
-    let rows = html! {
-        @for edit in &edits { tr {
+    let rows = edits.iter().map(|edit| {
+        html! {
             th scope="row" { (line(&edit.field)) }
             td { (value(&edit.old)) }
             td { (value(&edit.new)) }
             td { (edit.effect.as_str()) }
-        } }
-    };
+        }
+    });
     Ok(html! {
         (trouble(refusal.as_deref()))
         @if edits.is_empty() { p { "It means the same as the present spec." } }
-        @else { (table("What would change", &["Field", "Now", "Then", "Effect"], &rows)) }
+        (table("What would change", &["Field", "Now", "Then", "Effect"], rows))
         @if let Some(render) = render {
             h2 { "What the next run would be made of" }
             @match render(&whole) {

@@ -15,6 +15,9 @@ use spark_operator_client::summary::{self, Tone};
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
+/// The colour and the word for what cannot be read.
+pub(crate) const UNREADABLE: (Tone, &str) = (Tone::Bad, "UNREADABLE");
+
 /// The person who looks at the page.
 pub(crate) struct Visitor {
     pub name: String,
@@ -126,23 +129,13 @@ pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response> {
 }
 
 /// Returns how something is: a word, and a colour that means the same.
-pub(crate) fn word(tone: Tone, word: &str) -> Markup {
+pub(crate) fn word((tone, word): (Tone, &str)) -> Markup {
     html! { span class={ "state " (tone.as_str()) } { (word) } }
 }
 
-/// Returns the state of an application, as a word with its colour.
-pub(crate) fn state(state: Option<State>) -> Markup {
-    word(state.map_or(Tone::Bad, Tone::of), name_of(state))
-}
-
-/// Returns the word for the state of an application; that of one that cannot be read without a state.
-pub(crate) fn name_of(state: Option<State>) -> &'static str {
-    state.map_or("UNREADABLE", summary::state_name)
-}
-
-/// Returns the class of a state, which is its colour.
-pub(crate) fn tone(state: Option<State>) -> &'static str {
-    state.map_or(Tone::Bad, Tone::of).as_str()
+/// Returns the colour and the word for the state of an application; those of one that cannot be read without a state.
+pub(crate) fn state(state: Option<State>) -> (Tone, &'static str) {
+    state.map_or(UNREADABLE, |state| (Tone::of(state), summary::state_name(state)))
 }
 
 /// Returns how long ago something was, and on a closer look when.
@@ -165,18 +158,20 @@ pub(crate) fn duration(from: Timestamp, to: Timestamp) -> String {
     summary::short(to.duration_since(from).as_secs())
 }
 
-/// Returns a table.
-pub(crate) fn table(caption: &str, titles: &[&str], rows: &Markup) -> Markup {
-    wide(caption, &html! { @for title in titles { th scope="col" { (title) } } }, rows)
+/// Returns a table with the cells of each row; nothing if there are no rows.
+pub(crate) fn table(caption: &str, titles: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
+    let mut rows = rows.into_iter().peekable();
+    let headers = html! { @for title in titles { th scope="col" { (title) } } };
+    if rows.peek().is_some() { wide(caption, &headers, rows) } else { Markup::default() }
 }
 
 /// Returns a table with these headers. Its rows may be wider than a narrow window.
-pub(crate) fn wide(caption: &str, headers: &Markup, rows: &Markup) -> Markup {
+pub(crate) fn wide(caption: &str, headers: &Markup, rows: impl IntoIterator<Item = Markup>) -> Markup {
     html! {
         div.wide tabindex="0" role="group" aria-label=(caption) { table {
             caption { (caption) }
             thead { tr { (headers) } }
-            tbody { (rows) }
+            tbody { @for cells in rows { tr { (cells) } } }
         } }
     }
 }

@@ -1,6 +1,6 @@
 //! The first page: how many applications are in each state, what has failed, what waits longest, and what is asked for.
 
-use super::{Application, Key, Session, address, ago, duration, name_of, now, scope, state, table};
+use super::{Application, Key, Session, address, ago, duration, now, scope, state, table, word};
 use api::{State, quantity::of_resource};
 use axum::response::Response;
 use jiff::{SignedDuration, Timestamp};
@@ -67,49 +67,46 @@ fn content(rows: &[(&Key, &Application)], quotas: &Quotas, now: Timestamp) -> Ma
     waiting.sort_by_key(|(since, ..)| *since);
     let mut reasons: Vec<_> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, count)| Reverse(*count));
+    let waiting = waiting.iter().take(MOST).map(|(since, key, row)| {
+        html! {
+            th scope="row" { (link(key)) }
+            td { (word(state(row.state))) }
+            td.number { (duration(*since, now)) }
+            td { (row.why) }
+        }
+    });
+    let reasons = reasons.iter().take(MOST).map(|(reason, count)| {
+        let of = [("state", "FAILED"), ("q", *reason)].into_iter();
+        let words = if reason.is_empty() { "without a reason" } else { *reason };
+        html! {
+            th scope="row" { a href=(address("/applications", of)) { (words) } }
+            td.number { (count) }
+        }
+    });
+    let requested = requested.iter().map(|((namespace, queue), (count, [cores, memory]))| {
+        let of =
+            [("namespace", *namespace), ("queue", *queue)].into_iter().filter(|(_, name)| !name.is_empty());
+        html! {
+            th scope="row" { a href=(address("/applications", of)) { (namespace) } }
+            td { (queue) }
+            td.number { (count) }
+            td.number { (of_resource("cpu", *cores)) }
+            td.number { (of_resource("memory", *memory)) }
+            td { (quotas.get(*namespace).map(|quotas| quotas.join(", ")).unwrap_or_default()) }
+        }
+    });
+    let sums = ["Namespace", "Queue", "Applications", "Cores", "Memory", "Used of the namespace's quotas"];
     html! {
         @if rows.is_empty() { p { "There are no applications." } }
         ul.states {
             @for (of, count) in &states {
-                li {
-                    a href=(address("/applications", [("state", name_of(*of))].into_iter())) {
-                        strong { (count) } " " (state(*of))
-                    }
-                }
+                @let of = state(*of);
+                li { a href=(address("/applications", [("state", of.1)].into_iter())) { strong { (count) } " " (word(of)) } }
             }
         }
-        @if !waiting.is_empty() {
-            (table("Waiting longest", &["Application", "State", "For", "Why"], &html! {
-                @for (since, key, row) in waiting.iter().take(MOST) { tr {
-                    th scope="row" { (link(key)) }
-                    td { (state(row.state)) }
-                    td.number { (duration(*since, now)) }
-                    td { (row.why) }
-                } }
-            }))
-        }
-        @if !reasons.is_empty() {
-            (table("Failed in the last day", &["Reason", "Applications"], &html! {
-                @for (reason, count) in reasons.iter().take(MOST) { tr {
-                    @let words = if reason.is_empty() { "without a reason" } else { *reason };
-                    th scope="row" { a href=(address("/applications", [("state", "FAILED"), ("q", *reason)].into_iter())) { (words) } }
-                    td.number { (count) }
-                } }
-            }))
-        }
-        @if !requested.is_empty() {
-            (table("Asked for at present", &["Namespace", "Queue", "Applications", "Cores", "Memory", "Used of the namespace's quotas"], &html! {
-                @for ((namespace, queue), (count, [cores, memory])) in &requested { tr {
-                    @let of = [("namespace", *namespace), ("queue", *queue)].into_iter().filter(|(_, name)| !name.is_empty());
-                    th scope="row" { a href=(address("/applications", of)) { (namespace) } }
-                    td { (queue) }
-                    td.number { (count) }
-                    td.number { (of_resource("cpu", *cores)) }
-                    td.number { (of_resource("memory", *memory)) }
-                    td { (quotas.get(*namespace).map(|quotas| quotas.join(", ")).unwrap_or_default()) }
-                } }
-            }))
-        }
+        (table("Waiting longest", &["Application", "State", "For", "Why"], waiting))
+        (table("Failed in the last day", &["Reason", "Applications"], reasons))
+        (table("Asked for at present", &sums, requested))
     }
 }
 

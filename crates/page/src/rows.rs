@@ -87,7 +87,7 @@ pub(crate) struct Schedule {
 #[derive(Default)]
 pub(crate) struct Connect {
     /// None if the SparkConnect cannot be read.
-    pub state: Option<(&'static str, Tone)>,
+    pub state: Option<(Tone, &'static str)>,
     pub executors: Box<str>,
     pub restarts: i32,
     pub last_connection: Option<Timestamp>,
@@ -201,7 +201,7 @@ impl Row for Connect {
             Err(invalid) => return Self { why: sentence(&invalid.error), ..Self::default() },
         };
         Self {
-            state: Some((connect::summary::state(connect), Tone::of_connect(connect.state()))),
+            state: Some((Tone::of_connect(connect.state()), connect::summary::state(connect))),
             executors: word(connect::summary::executors(connect).as_ref()),
             restarts: connect.status.as_ref().map_or(0, |status| status.restarts),
             last_connection: time(connect.last_connection().as_ref()),
@@ -266,7 +266,7 @@ mod tests {
         let read = row(&spec);
         assert_eq!(
             (read.state, &*read.executors, read.restarts),
-            (Some(("Ready", Tone::Good)), "2 running", 1)
+            (Some((Tone::Good, "Ready")), "2 running", 1)
         );
         assert_eq!(row(&json!({"server": 1})).state, None);
     }

@@ -1,7 +1,7 @@
 //! Shows the list that a caller may see: that of all namespaces, else that of the namespace that was chosen. Whoever may
 //! see neither is offered the namespaces in which it is allowed.
 
-use super::{Key, List, Reader, Result, Right, Row, Session, address, layout, page, trouble};
+use super::{Key, List, Reader, Result, Right, Row, Session, address, page, trouble, wide};
 use api::{Lenient, is_segment};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, future, stream};
@@ -71,17 +71,16 @@ pub(crate) async fn table<R: Row>(
     cells: fn(&R) -> Markup,
 ) -> Response {
     show::<R>(session, path, title, |rows| {
-        let rows = html! {
-            @for (key, row) in rows.iter().take(ROWS) { tr {
+        let titles =
+            html! { @for title in ["Name", "Namespace"].iter().chain(titles) { th scope="col" { (title) } } };
+        let rows = rows.iter().take(ROWS).map(|(key, row)| {
+            html! {
                 th scope="row" { a href={ (path) "/" (key.0) "/" (key.1) } { (key.1) } }
                 td { (key.0) }
                 (cells(row))
-            } }
-        };
-        html! {
-            (chooser(path, session.query.get("namespace")))
-            (layout::table(title, &[&["Name", "Namespace"][..], titles].concat(), &rows))
-        }
+            }
+        });
+        html! { (chooser(path, session.query.get("namespace"))) (wide(title, &titles, rows)) }
     })
     .await
 }
