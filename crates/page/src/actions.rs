@@ -1,6 +1,6 @@
 //! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
 
-use super::{Named, Query, Refusal, Result, Right, Session, hidden, now, reads};
+use super::{Named, Query, Refusal, Result, Right, Session, now, reads};
 use api::names::annotation;
 use axum::{
     body::Bytes,
@@ -62,13 +62,13 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
     let (patch, delete) = join(reader.lack(right("patch")), reader.lack(right("delete"))).await;
     html! {
         form method="post" {
-            (hidden(&session.visitor.form))
+            (session.hidden())
             @for action in [Some(pause), other].into_iter().flatten() { (button(action, patch.as_deref())) }
         }
         details #delete {
             summary { "Delete" }
             form method="post" {
-                (hidden(&session.visitor.form))
+                (session.hidden())
                 span { "Delete " strong { (name) } " and all that belongs to it? " }
                 (button(Action::Delete, delete.as_deref()))
             }

@@ -49,7 +49,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
         (traces)
         (spec(&text))
     };
-    Ok(page(Some(&session.visitor), &name, true, &content))
+    Ok(page(Some(&session), &name, true, &content))
 }
 
 /// Returns the conditions of a status; nothing if there are none.

@@ -56,5 +56,5 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
         (traces)
         (spec(&text))
     };
-    Ok(page(Some(&session.visitor), &name, true, &content))
+    Ok(page(Some(&session), &name, true, &content))
 }

@@ -5,8 +5,8 @@
 //! from elsewhere gets a page that leads to the same address again.
 
 use super::{
-    Caller, CallerId, Credentials, Page, Query, Refusal, Result, Visitor, address, bearer, now, page,
-    trouble, with_header,
+    Caller, CallerId, Credentials, Page, Query, Refusal, Result, address, bearer, hidden, now, page, trouble,
+    with_header,
 };
 use axum::{
     body::Bytes,
@@ -20,7 +20,7 @@ use axum::{
 };
 use jiff::SignedDuration;
 use kube::Client;
-use maud::html;
+use maud::{Markup, html};
 use std::{iter, sync::Arc};
 use work::{Share, Shares};
 
@@ -41,13 +41,18 @@ const FETCH_MODE: &str = "sec-fetch-mode";
 pub(crate) struct Session {
     pub page: Arc<Page>,
     pub caller: Arc<Caller>,
-    pub visitor: Visitor,
+    pub can_log_out: bool,
     /// The query of the address.
     pub query: Query,
     _place: Share<'static>,
 }
 
 impl Session {
+    /// Returns the field by which a form proves that it is ours and of this caller.
+    pub(crate) fn hidden(&self) -> Markup {
+        hidden(&self.page.secrets.form(&self.caller.id))
+    }
+
     /// Checks that a form was ours and of this caller.
     ///
     /// # Errors
@@ -89,13 +94,9 @@ impl FromRequestParts<Arc<Page>> for Session {
             let words = "You ask for too much at once. This page asks again.";
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, words).into_response()
         })?;
-        let visitor = Visitor {
-            name: caller.name.clone(),
-            form: page.secrets.form(&caller.id),
-            can_log_out: headers.contains_key(COOKIE) && !is_given,
-        };
+        let can_log_out = headers.contains_key(COOKIE) && !is_given;
         let query = Query::of(parts.uri.query().unwrap_or_default().as_bytes());
-        Ok(Self { page: Arc::clone(page), caller, visitor, query, _place: place })
+        Ok(Self { page: Arc::clone(page), caller, can_log_out, query, _place: place })
     }
 }
 

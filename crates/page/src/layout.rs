@@ -1,6 +1,6 @@
 //! The frame that all pages have, the headers of all answers, and the small pieces that pages consist of.
 
-use super::{Refusal, Result, now};
+use super::{Refusal, Result, Session, now};
 use api::State;
 use axum::{
     extract::Path,
@@ -18,14 +18,6 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
 /// The colour and the word for what cannot be read.
 pub(crate) const UNREADABLE: (Tone, &str) = (Tone::Bad, "UNREADABLE");
 
-/// The person who looks at the page.
-pub(crate) struct Visitor {
-    pub name: String,
-    /// The hidden field of the visitor's forms.
-    pub form: String,
-    pub can_log_out: bool,
-}
-
 /// The pages that each page leads to.
 const PLACES: [(&str, &str); 4] = [
     ("/", "Overview"),
@@ -34,8 +26,8 @@ const PLACES: [(&str, &str); 4] = [
     ("/connects", "Spark Connect"),
 ];
 
-/// Returns a whole page. One that is live is made anew as long as it is open.
-pub(crate) fn page(visitor: Option<&Visitor>, title: &str, is_live: bool, content: &Markup) -> Response {
+/// Returns a whole page, for whoever was let in if somebody was. One that is live is made anew as long as it is open.
+pub(crate) fn page(session: Option<&Session>, title: &str, is_live: bool, content: &Markup) -> Response {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -50,20 +42,20 @@ pub(crate) fn page(visitor: Option<&Visitor>, title: &str, is_live: bool, conten
             body {
                 a.skip href="#main" { "Skip to the content" }
                 header {
-                    @if let Some(visitor) = visitor {
+                    @if let Some(session) = session {
                         nav aria-label="Pages" {
                             @for (path, name) in PLACES {
                                 a href=(path) aria-current=[(name == title).then_some("page")] { (name) }
                             }
                         }
-                        @if visitor.can_log_out {
+                        @if session.can_log_out {
                             form method="post" action="/logout" {
-                                (hidden(&visitor.form))
-                                span { (visitor.name) } " "
+                                (session.hidden())
+                                span { (session.caller.name) } " "
                                 button { "Log out" }
                             }
                         } @else {
-                            span { (visitor.name) }
+                            span { (session.caller.name) }
                         }
                     } @else {
                         span { "Spark applications" }

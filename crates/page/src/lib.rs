@@ -56,7 +56,7 @@ use application::{conditions, log_of, spec};
 use callers::{Caller, Callers, bearer, with_header};
 use entry::{Session, is_part};
 use found::traces;
-use layout::{POLICY, UNREADABLE, Visitor, ago, duration, hidden, page, state, table, trouble, wide, word};
+use layout::{POLICY, UNREADABLE, ago, duration, hidden, page, state, table, trouble, wide, word};
 use lists::List;
 use overview::{link, times};
 use query::{Query, address};

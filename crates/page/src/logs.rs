@@ -46,7 +46,7 @@ pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Res
         p { small { "The last " (LINES) " lines at most." } }
         pre #log tabindex="0" role="region" aria-label={ "Log of " (pod) } data-tail=[tail] data-after=(log.after) { (log.text) }
     };
-    Ok(page(Some(&session.visitor), &pod, false, &content))
+    Ok(page(Some(&session), &pod, false, &content))
 }
 
 /// Returns the lines that have come after the moment in the query, and in a header the moment of the last one.

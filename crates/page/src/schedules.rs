@@ -69,7 +69,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
             }
         }
     };
-    Ok(page(Some(&session.visitor), &name, true, &content))
+    Ok(page(Some(&session), &name, true, &content))
 }
 
 fn sentence(schedule: &ScheduledSparkApplication) -> Markup {

@@ -59,7 +59,7 @@ pub(crate) async fn show<R: Row>(
         content(here.collect())
     });
     let content = html! { (trouble(list.trouble().as_deref())) (content) };
-    page(Some(&session.visitor), title, true, &content)
+    page(Some(session), title, true, &content)
 }
 
 /// Shows a list as a table: name and namespace of each object, and behind them the `cells` of its row.
@@ -110,7 +110,7 @@ async fn choice<R: Row>(session: &Session, path: &str, wrong: Option<&str>) -> R
         }
         (chooser(path, ""))
     };
-    page(Some(&session.visitor), "Choose a namespace", false, &content)
+    page(Some(session), "Choose a namespace", false, &content)
 }
 
 /// Returns the form for a namespace.

@@ -62,7 +62,7 @@ fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver>) -> 
         }
     };
     let policy = [(header::CONTENT_SECURITY_POLICY, format!("{POLICY}; frame-src 'self'"))];
-    (policy, page(Some(&session.visitor), &format!("Spark UI of {name}"), true, &content)).into_response()
+    (policy, page(Some(session), &format!("Spark UI of {name}"), true, &content)).into_response()
 }
 
 /// Returns the port of the application's driver.
