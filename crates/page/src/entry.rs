@@ -62,10 +62,8 @@ impl Session {
         if self.page.secrets.is_form(&self.caller.id, form.get("form")) {
             return Ok(());
         }
-        Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "This form is not of this session, so nothing was done: go back, load the page again and repeat it.",
-        ))
+        let words = "This form is not of this session, so nothing was done: go back, load the page again and repeat it.";
+        Err(Refusal::forbidden(words))
     }
 }
 
@@ -76,7 +74,7 @@ impl FromRequestParts<Arc<Page>> for Session {
         let headers = &parts.headers;
         if is_foreign(&parts.method, headers) {
             let words = "Another page has sent this request, so nothing was done.";
-            return Err(Refusal::new(StatusCode::FORBIDDEN, words).into_response());
+            return Err(Refusal::forbidden(words).into_response());
         }
         let Some((id, client)) = page.credentials_of(headers) else {
             return Err(outside(page, parts));
@@ -128,6 +126,16 @@ impl Page {
         let cookie = &self.cookie;
         let text = format!("{cookie}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
         (SET_COOKIE, text)
+    }
+
+    /// Checks that the admin, or the user of this machine, allows actions.
+    ///
+    /// # Errors
+    ///
+    /// If not.
+    pub(crate) fn check_actions(&self) -> Result<()> {
+        let words = "This page only shows: the admin has not allowed actions (--allow-actions).";
+        if self.settings.allows_actions { Ok(()) } else { Err(Refusal::forbidden(words)) }
     }
 
     /// Returns the path by which the user of this machine comes in.

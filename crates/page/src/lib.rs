@@ -60,7 +60,7 @@ use layout::{POLICY, UNREADABLE, ago, duration, hidden, page, state, table, trou
 use lists::List;
 use overview::{link, times};
 use query::{Query, address};
-use reads::{LARGEST, Reader, Right};
+use reads::{LARGEST, Reader};
 use refusal::Refusal;
 use rhythm::in_words;
 use rows::{Application, Connect, Key, Row, Schedule, reduced};

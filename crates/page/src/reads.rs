@@ -154,9 +154,15 @@ impl Reader {
         }
     }
 
-    /// Returns the sentence that says why the caller does not have the right; none if the caller has it.
-    pub(crate) async fn lack(&self, right: Right<'_>) -> Option<String> {
-        let Right { verb, resource, namespace, name } = right;
+    /// Returns the sentence that says why the caller does not have a right to objects of the operator's kinds in a namespace, to
+    /// all of them without a name; none if the caller has it.
+    pub(crate) async fn lack(
+        &self,
+        verb: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<String> {
         let group = SparkApplication::group(&());
         let of =
             json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name});
@@ -202,16 +208,6 @@ where
 
 fn too_large() -> kube::Error {
     kube::Error::ReadEvents(io::Error::other("an object is larger than etcd stores"))
-}
-
-/// A right to objects of the operator's kinds in a namespace.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Right<'a> {
-    pub verb: &'a str,
-    pub resource: &'a str,
-    pub namespace: &'a str,
-    /// The name of the object; empty for all.
-    pub name: &'a str,
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Shows the list that a caller may see: that of all namespaces, else that of the namespace that was chosen. Whoever may
 //! see neither is offered the namespaces in which it is allowed.
 
-use super::{Key, List, Reader, Result, Right, Row, Session, address, page, trouble, wide};
+use super::{Key, List, Reader, Result, Row, Session, address, page, trouble, wide};
 use api::{Lenient, is_segment};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, future, stream};
@@ -143,7 +143,6 @@ async fn allowed<R: Row>(session: &Session) -> Result<(Vec<String>, bool)> {
 /// Returns the namespace if the caller may list its objects of the kind.
 async fn listable<R: Row>(reader: Reader, namespace: String) -> Option<String> {
     let resource = R::Kind::plural(&());
-    let right = Right { verb: "list", resource: &resource, namespace: &namespace, name: "" };
-    let is_allowed = reader.lack(right).await.is_none();
+    let is_allowed = reader.lack("list", &resource, &namespace, "").await.is_none();
     is_allowed.then_some(namespace)
 }

@@ -5,8 +5,7 @@
 //! needed.
 
 use super::{
-    Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Right, Session, Window, hidden, is_part,
-    page,
+    Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Session, Window, hidden, is_part, page,
 };
 use api::{SparkApplication, SparkConnect};
 use axum::{
@@ -131,7 +130,7 @@ pub(crate) async fn window(
 ) -> Response {
     let answer = if is_part(&headers) {
         // To the policy of our pages, its scripts would be ours: the origin in their addresses is the same.
-        Err(Refusal::new(StatusCode::FORBIDDEN, "What a driver answers is for its frame alone."))
+        Err(Refusal::forbidden("What a driver answers is for its frame alone."))
     } else {
         answer(&page, &path, &method, &uri, &body).await
     };
@@ -189,19 +188,17 @@ fn is_kill(path: &str) -> bool {
 
 /// Returns the question whether something is to be killed; none if it was asked and answered, and the caller has the right.
 async fn kill(page: &Page, window: &Window, method: &Method, body: &[u8]) -> Result<Option<Response>> {
-    let refused = |words: &str| Err(Refusal::new(StatusCode::FORBIDDEN, words));
-    if !page.settings.allows_actions {
-        return refused("This page only shows: the admin has not allowed actions (--allow-actions).");
-    }
+    page.check_actions()?;
     let Driver { namespace, resource, name, .. } = &window.driver;
-    let right = Right { verb: "patch", resource, namespace, name };
-    if let Some(words) = window.reader.lack(right).await {
-        return refused(&words);
+    if let Some(words) = window.reader.lack("patch", resource, namespace, name).await {
+        return Err(Refusal::forbidden(words));
     }
     let is_form = page.secrets.is_form(window.key.as_bytes(), Query::of(body).get("form"));
     match *method {
         Method::POST if is_form => return Ok(None),
-        Method::POST => return refused("This form is not of this page, so nothing was killed."),
+        Method::POST => {
+            return Err(Refusal::forbidden("This form is not of this page, so nothing was killed."));
+        }
         _ => {}
     }
     let question = html! {
