@@ -1,7 +1,7 @@
 //! The list of applications, filtered, sorted and cut into pages by the server, so that it can have ten thousand rows. The
 //! address has the filter, and can be sent to a colleague.
 
-use super::{Application, Key, Query, Session, link, now, scope, state, times, wide, word};
+use super::{Application, Key, Query, Session, ago, link, now, scope, state, wide, word};
 use api::{ApplicationType, State};
 use axum::response::Response;
 use jiff::Timestamp;
@@ -114,16 +114,16 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
     let header = |of: &str| {
         let is_sorted = of == column;
         let next = if is_sorted && !is_descending { "down" } else { "up" };
-        let sorted = Query::of(query.with("", "sort", of).trim_start_matches('?').as_bytes());
         let direction = if is_descending { "descending" } else { "ascending" };
         html! {
             th scope="col" aria-sort=[is_sorted.then_some(direction)] {
-                a href=(sorted.with(PATH, "order", next)) {
+                a href=(query.with("sort", of).with("order", next).address(PATH)) {
                     (of) @if is_sorted { @if is_descending { " ↓" } @else { " ↑" } }
                 }
             }
         }
     };
+    let page = |number: usize| query.with("page", &number.to_string()).address(PATH);
     let of_pages = if pages > 1 { format!(", page {number} of {pages}") } else { String::new() };
     let headers = html! { @for (word, _) in COLUMNS { (header(word)) } };
     let cells = |(key, row): &Row<'_>| {
@@ -138,7 +138,8 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
                 (row.running) " of " (row.wanted)
                 @if row.failed > 0 { ", " span.bad { (row.failed) " failed" } }
             }
-            (times(row, now))
+            td.number { (ago(row.submitted)) }
+            td.number { @if let Some(took) = row.took(now) { (summary::short(took.as_secs())) } }
             td { (row.queue) }
         }
     };
@@ -147,8 +148,8 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
         (wide(&format!("{} applications{of_pages}", rows.len()), &headers, shown))
         @if pages > 1 {
             nav aria-label="Pages of the list" {
-                @if number > 1 { a rel="prev" href=(query.with(PATH, "page", &(number - 1).to_string())) { "← Previous" } " " }
-                @if number < pages { a rel="next" href=(query.with(PATH, "page", &(number + 1).to_string())) { "Next →" } }
+                @if number > 1 { a rel="prev" href=(page(number - 1)) { "← Previous" } " " }
+                @if number < pages { a rel="next" href=(page(number + 1)) { "Next →" } }
             }
         }
     }

@@ -21,7 +21,7 @@ use axum::{
 use jiff::SignedDuration;
 use kube::Client;
 use maud::{Markup, html};
-use std::{iter, sync::Arc};
+use std::sync::Arc;
 use work::{Share, Shares};
 
 /// The life of a cookie.
@@ -175,9 +175,7 @@ pub(crate) fn is_part(headers: &HeaderMap) -> bool {
 fn outside(state: &Page, parts: &Parts) -> Response {
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     if !matches!(header(&parts.headers, FETCH_SITE), None | Some("same-origin" | "none")) {
-        let content =
-            html! { p { "One moment." } meta http-equiv="refresh" content={ "0;url=" (local(path)) }; };
-        return page(None, "Spark", false, &content);
+        return led(local(path));
     }
     match state.credentials {
         Credentials::Own(_) => {
@@ -186,17 +184,23 @@ fn outside(state: &Page, parts: &Parts) -> Response {
         }
         Credentials::Tokens(_) => {
             let to = if parts.method == Method::GET { path } else { "/" };
-            Redirect::to(&address("/login", iter::once(("to", to)))).into_response()
+            Redirect::to(&address("/login", [("to", to)])).into_response()
         }
     }
+}
+
+/// Returns a page that leads to another one. A redirect would be part of the navigation from elsewhere, with which the browser sends
+/// no cookie of ours.
+fn led(to: &str) -> Response {
+    let content =
+        html! { p { a href=(to) { "Enter" } } meta http-equiv="refresh" content={ "0;url=" (to) }; };
+    page(None, "Spark", false, &content)
 }
 
 /// Lets the user of this machine in.
 pub(crate) async fn enter(State(state): State<Arc<Page>>, Path(key): Path<String>) -> Response {
     if matches!(state.credentials, Credentials::Own(_)) && state.secrets.is_form(OWN.as_bytes(), &key) {
-        // A redirect would be part of the navigation from elsewhere, with which the browser sends no such cookie.
-        let content = html! { p { a href="/" { "Enter" } } meta http-equiv="refresh" content="0;url=/"; };
-        return ([state.set_cookie(Some(OWN))], page(None, "Spark", false, &content)).into_response();
+        return ([state.set_cookie(Some(OWN))], led("/")).into_response();
     }
     Refusal::not_found("This address is of another sparkctl page, which has ended perhaps.").into_response()
 }

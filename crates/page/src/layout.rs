@@ -48,14 +48,9 @@ pub(crate) fn page(session: Option<&Session>, title: &str, is_live: bool, conten
                                 a href=(path) aria-current=[(name == title).then_some("page")] { (name) }
                             }
                         }
+                        span { (session.caller.name) }
                         @if session.can_log_out {
-                            form method="post" action="/logout" {
-                                (session.hidden())
-                                span { (session.caller.name) } " "
-                                button { "Log out" }
-                            }
-                        } @else {
-                            span { (session.caller.name) }
+                            form method="post" action="/logout" { (session.hidden()) button { "Log out" } }
                         }
                     } @else {
                         span { "Spark applications" }

@@ -58,7 +58,7 @@ use entry::{Session, is_part};
 use found::traces;
 use layout::{POLICY, UNREADABLE, ago, duration, hidden, page, state, table, trouble, wide, word};
 use lists::List;
-use overview::{link, times};
+use overview::link;
 use query::{Query, address};
 use reads::{LARGEST, Reader};
 use refusal::Refusal;

@@ -29,7 +29,7 @@ pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Res
     let which = LogParams { tail_lines: Some(LINES), ..LogParams::default() };
     let log = read(&session, &namespace, &pod, query, which).await?;
     let path = format!("/logs/{namespace}/{pod}");
-    let tail = (!is_previous).then(|| query.with(&format!("{path}/tail"), "previous", ""));
+    let tail = (!is_previous).then(|| query.with("previous", "").address(&format!("{path}/tail")));
     let content = html! {
         form action=(path) role="search" {
             label for="q" { "Lines with" } " "
@@ -40,7 +40,7 @@ pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Res
                 a href=(path) { "Log of the present container" }
             } @else {
                 label { input #follow type="checkbox" checked; " Follow" } " "
-                a href=(query.with(&path, "previous", "true")) { "Log of the container before" }
+                a href=(query.with("previous", "true").address(&path)) { "Log of the container before" }
             }
         }
         p { small { "The last " (LINES) " lines at most." } }

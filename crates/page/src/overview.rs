@@ -1,6 +1,6 @@
 //! The first page: how many applications are in each state, what has failed, what waits longest, and what is asked for.
 
-use super::{Application, Key, Session, address, ago, duration, now, scope, state, table, word};
+use super::{Application, Key, Session, address, duration, now, scope, state, table, word};
 use api::{State, quantity::of_resource};
 use axum::response::Response;
 use jiff::{SignedDuration, Timestamp};
@@ -76,7 +76,7 @@ fn content(rows: &[(&Key, &Application)], quotas: &Quotas, now: Timestamp) -> Ma
         }
     });
     let reasons = reasons.iter().take(MOST).map(|(reason, count)| {
-        let of = [("state", "FAILED"), ("q", *reason)].into_iter();
+        let of = [("state", "FAILED"), ("q", *reason)];
         let words = if reason.is_empty() { "without a reason" } else { *reason };
         html! {
             th scope="row" { a href=(address("/applications", of)) { (words) } }
@@ -84,8 +84,7 @@ fn content(rows: &[(&Key, &Application)], quotas: &Quotas, now: Timestamp) -> Ma
         }
     });
     let requested = requested.iter().map(|((namespace, queue), (count, [cores, memory]))| {
-        let of =
-            [("namespace", *namespace), ("queue", *queue)].into_iter().filter(|(_, name)| !name.is_empty());
+        let of = [("namespace", *namespace), ("queue", *queue)];
         html! {
             th scope="row" { a href=(address("/applications", of)) { (namespace) } }
             td { (queue) }
@@ -101,7 +100,7 @@ fn content(rows: &[(&Key, &Application)], quotas: &Quotas, now: Timestamp) -> Ma
         ul.states {
             @for (of, count) in &states {
                 @let of = state(*of);
-                li { a href=(address("/applications", [("state", of.1)].into_iter())) { strong { (count) } " " (word(of)) } }
+                li { a href=(address("/applications", [("state", of.1)])) { strong { (count) } " " (word(of)) } }
             }
         }
         (table("Waiting longest", &["Application", "State", "For", "Why"], waiting))
@@ -113,15 +112,6 @@ fn content(rows: &[(&Key, &Application)], quotas: &Quotas, now: Timestamp) -> Ma
 /// Returns the link to an application.
 pub(crate) fn link((namespace, name): &Key) -> Markup {
     html! { a href={ "/applications/" (namespace) "/" (name) } { (name) } " " small { (namespace) } }
-}
-
-/// Returns when an application was submitted and how long it took, as two cells.
-pub(crate) fn times(row: &Application, now: Timestamp) -> Markup {
-    let ended = row.ended.filter(|ended| row.submitted.is_none_or(|submitted| *ended >= submitted));
-    html! {
-        td.number { (ago(row.submitted)) }
-        td.number { @if let Some(submitted) = row.submitted { (duration(submitted, ended.unwrap_or(now))) } }
-    }
 }
 
 #[cfg(test)]
@@ -139,7 +129,7 @@ mod tests {
             });
             let status = json!({
                 "applicationState": {"state": state, "errorMessage": "no <room>"}, "driverInfo": {}, "terminationTime": ended,
-                "lastSubmissionAttemptTime": "2026-11-21T11:00:00Z", "runs": [{"ordinal": 1, "reason": "OOMKilled"}],
+                "lastSubmissionAttemptTime": format!("{}T11:00:00Z", &ended[..10]), "runs": [{"ordinal": 1, "reason": "OOMKilled"}],
             });
             let metadata = json!({"name": name, "namespace": "team-a"});
             let object =
@@ -150,7 +140,7 @@ mod tests {
         let rows = [
             row("old", "FAILED", "2026-11-01T11:59:00Z"),
             row("new", "FAILED", "2026-11-21T11:59:00Z"),
-            row("pi", "SUBMITTED", "2026-11-01T11:59:00Z"),
+            row("pi", "SUBMITTED", "2026-11-21T10:59:00Z"),
         ];
         let rows: Vec<_> = rows.iter().map(|(key, row)| (key, row)).collect();
         let quotas = [("team-a".to_owned(), vec!["cpu 3 of <10>".to_owned()])].into();

@@ -56,6 +56,7 @@ pub(crate) struct Application {
     pub requested: Option<Box<[i128; 2]>>,
     pub created: Option<Timestamp>,
     pub submitted: Option<Timestamp>,
+    /// None if a run has begun since.
     pub ended: Option<Timestamp>,
     /// The reason for its state, in one sentence or the beginning of it.
     pub why: Box<str>,
@@ -139,6 +140,7 @@ fn of_application(application: &SparkApplication) -> Application {
     let initial = dynamic.and_then(|dynamic| dynamic.initial_executors.or(dynamic.min_executors));
     let wanted = spec.executor.instances.or(initial).unwrap_or(1);
     let options = spec.batch_scheduler_options.as_ref();
+    let submitted = time(status.last_submission_attempt_time.as_ref());
     Application {
         state: Some(application.state()),
         language: spec.application_type,
@@ -149,8 +151,9 @@ fn of_application(application: &SparkApplication) -> Application {
         failed: count(api::ExecutorState::Failed),
         requested: present_sum(application)
             .map(|sum| Box::new(["cpu", "memory"].map(|name| sum.get(name).copied().unwrap_or_default()))),
-        submitted: time(status.last_submission_attempt_time.as_ref()),
-        ended: time(status.termination_time.as_ref()),
+        submitted,
+        ended: time(status.termination_time.as_ref())
+            .filter(|ended| submitted.is_none_or(|begun| *ended >= begun)),
         why: sentence(&summary::why(application).unwrap_or_default()),
         reason: word(status.runs.last().and_then(|run| run.reason.as_ref())),
         ..Application::default()

@@ -64,7 +64,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
             Err(refusal) => (trouble(Some(&refusal.words))),
         }
         p {
-            a href=(address("/applications", [("namespace", &*namespace), ("owner", &*name)].into_iter())) {
+            a href=(address("/applications", [("namespace", &*namespace), ("owner", &*name)])) {
                 "All of them"
             }
         }

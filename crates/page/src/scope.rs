@@ -8,7 +8,7 @@ use futures::{StreamExt, future, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, ResourceExt, api::ListParams, core::PartialObjectMeta};
 use maud::{Markup, html};
-use std::{iter, sync::Arc};
+use std::sync::Arc;
 
 /// The most namespaces about which the API server is asked, and how many of the questions are under way at once.
 const MOST: usize = 200;
@@ -100,7 +100,7 @@ async fn choice<R: Row>(session: &Session, path: &str, wrong: Option<&str>) -> R
             Ok((names, is_cut)) => {
                 ul {
                     @for name in names {
-                        li { a href=(address(path, iter::once(("namespace", name.as_str())))) { (name) } }
+                        li { a href=(address(path, [("namespace", name.as_str())])) { (name) } }
                     }
                 }
                 @if *is_cut { p { "Only the first " (MOST) " namespaces were asked for: there may be others." } }
