@@ -104,17 +104,17 @@ impl<R: Row> List<R> {
         (list, task)
     }
 
-    /// Waits until the list is complete, for somebody who looks at it.
+    /// Waits until the list is complete, for somebody who looks at it. Returns it.
     ///
     /// # Errors
     ///
     /// If it cannot be read, or not in time.
-    pub(crate) async fn complete(&self) -> Result<()> {
+    pub(crate) async fn complete(self: Arc<Self>) -> Result<Arc<Self>> {
         *self.used.lock() = Instant::now();
         let mut progress = self.progress.clone();
         let known = progress.wait_for(|progress| progress.is_complete || progress.failure.is_some());
         match timeout(FIRST, known).await {
-            Ok(Ok(progress)) if progress.is_complete => Ok(()),
+            Ok(Ok(progress)) if progress.is_complete => Ok(self),
             Ok(Ok(progress)) => Err(progress.failure.clone().expect("it is known that it has failed")),
             _ => Err(Refusal::new(
                 StatusCode::GATEWAY_TIMEOUT,
@@ -272,14 +272,14 @@ mod tests {
         let requests = Arc::new(AtomicUsize::new(0));
         let reader = reader(client(Arc::clone(&requests)));
         let (list, _task) = List::<Application>::begin(reader, "/apis/x".to_owned());
-        list.complete().await.unwrap();
+        let list = list.complete().await.ok().unwrap();
         let names: Vec<_> = list.read(|rows| rows.iter().map(|(key, _)| key.1.to_string()).collect());
         assert_eq!(names, ["a", "b"]);
         assert_eq!(list.trouble(), None);
         let kept = Arc::downgrade(&list);
         drop(list);
         sleep(UNUSED / 2).await;
-        kept.upgrade().unwrap().complete().await.unwrap();
+        assert!(kept.upgrade().unwrap().complete().await.is_ok());
         sleep(UNUSED / 2 + LOOK).await;
         assert!(kept.upgrade().is_some());
         sleep(UNUSED).await;
@@ -296,7 +296,7 @@ mod tests {
         });
         let reader = reader(Client::new(service, "default"));
         let (list, mut task) = List::<Application>::begin(reader, "/apis/x".to_owned());
-        let refusal = list.complete().await.unwrap_err();
+        let refusal = Arc::clone(&list).complete().await.err().unwrap();
         assert_eq!((refusal.status, &*refusal.words), (StatusCode::FORBIDDEN, "You lack a right: no"));
         assert!(task.join_next().await.is_some_and(|ended| ended.is_ok()));
     }
@@ -311,7 +311,7 @@ mod tests {
         let (list, task) = List::<Application>::begin(reader, "/apis/x".to_owned());
         let begun = Instant::now();
         drop(task);
-        let refusal = list.complete().await.unwrap_err();
+        let refusal = Arc::clone(&list).complete().await.err().unwrap();
         assert_eq!((refusal.status, begun.elapsed()), (StatusCode::GATEWAY_TIMEOUT, Duration::ZERO));
         assert_eq!(Arc::strong_count(&list), 1);
     }

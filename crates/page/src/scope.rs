@@ -23,18 +23,16 @@ const ROWS: usize = 500;
 /// If the caller may see neither, or if the list cannot be read in time.
 pub(crate) async fn list<R: Row>(session: &Session, namespace: Option<&str>) -> Result<Arc<List<R>>> {
     // Whose list of one namespace is known may not see that of all, and it would be asked for in vain each time.
-    if let Some(list) = namespace.and_then(|namespace| session.caller.known::<R>(namespace))
-        && list.complete().await.is_ok()
+    if let Some(known) = namespace.and_then(|namespace| session.caller.known::<R>(namespace))
+        && let Ok(list) = known.complete().await
     {
         return Ok(list);
     }
-    let list = session.caller.list::<R>(None);
-    match (list.complete().await, namespace) {
+    match (session.caller.list::<R>(None).complete().await, namespace) {
         (Err(refusal), Some(_)) if refusal.is_forbidden() => {
-            let list = session.caller.list::<R>(namespace);
-            list.complete().await.map(|()| list)
+            session.caller.list::<R>(namespace).complete().await
         }
-        (complete, _) => complete.map(|()| list),
+        (list, _) => list,
     }
 }
 

@@ -105,6 +105,34 @@ impl Browser {
         self.asks("Emulation.setDeviceMetricsOverride", &metrics);
     }
 
+    /// Shows pages as a user sees them who prefers this scheme of colours: `light` or `dark`.
+    pub(crate) fn prefers(&mut self, scheme: &str) {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.asks("Emulation.setEmulatedMedia", &json!({"features": features}));
+    }
+
+    /// Presses the Tab key until the focus is on what this selector finds, and then Enter.
+    pub(crate) fn reaches_by_keyboard(&mut self, what: &str) {
+        self.asks("Emulation.setFocusEmulationEnabled", &json!({"enabled": true}));
+        let is_there = format!("document.activeElement.matches({})", json!(what));
+        for _ in 0..100 {
+            self.presses("Tab", 9, "");
+            if self.evaluate(&is_there) == true {
+                self.presses("Enter", 13, "\r");
+                return;
+            }
+        }
+        panic!("no key leads to {what}");
+    }
+
+    fn presses(&mut self, key: &str, code: u32, text: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            let event =
+                json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
+            self.asks("Input.dispatchKeyEvent", &event);
+        }
+    }
+
     fn asks(&mut self, method: &str, parameters: &Value) -> Value {
         self.tries(method, parameters).unwrap_or_else(|message| panic!("{method}: {message:#}"))
     }

@@ -34,8 +34,11 @@ fn the_page_leads_from_a_failure_to_its_cure_and_shows_the_log_and_the_ui_of_a_d
     browser.open(&entrance).unwrap();
     shows(&mut browser, "FAILED");
     is_for_everybody(&mut browser, "page-overview.png");
-    clicks(&mut browser, "a[href='/applications?state=FAILED']", "page-fails");
+    browser.reaches_by_keyboard("a[href='/applications?state=FAILED']");
+    shows(&mut browser, "page-fails");
+    is_there_without_scripts(&mut browser, "page-fails");
     clicks(&mut browser, "a[href='/applications/default/page-fails']", "ExitCode: 3");
+    is_there_without_scripts(&mut browser, "ExitCode: 3");
     shows(&mut browser, "exiting with 3");
     is_for_everybody(&mut browser, "page-application.png");
     edit_is_told(&mut browser, address);
@@ -72,16 +75,24 @@ pub(crate) fn waits_to_be_killed() {
     until("the job waits", || log(DRIVER).contains("waits to be killed"));
 }
 
-/// Asserts that axe-core finds nothing, in a wide window and in one of 400 pixels, and keeps a picture of the wide one.
+/// Asserts that what the server sends has these words already, so that a browser without JavaScript shows them.
+fn is_there_without_scripts(browser: &mut Browser, words: &str) {
+    let sent = browser.evaluate("fetch(location.href).then(answer => answer.text())");
+    assert!(sent.as_str().unwrap().contains(words), "{words}: {sent}");
+}
+
+/// Asserts that axe-core finds nothing, in a wide window and in one of 400 pixels, with dark colours and with light ones, and
+/// keeps a picture of the wide one.
 fn is_for_everybody(browser: &mut Browser, picture: &str) {
     browser.keeps_picture(picture);
     let axe = fs::read_to_string(env::var("AXE").expect("the Makefile sets AXE")).unwrap();
     // A frame has a page of Spark's.
     let found = "axe.run(document, {iframes: false}).then(found => found.violations.map(
         rule => `${rule.id}: ${rule.nodes.map(node => node.html).join(' ')}`))";
-    for width in [400, 1280] {
+    for (width, scheme) in [(400, "dark"), (1280, "dark"), (400, "light"), (1280, "light")] {
         browser.is_wide(width);
-        assert_eq!(browser.evaluate(&format!("{axe}\n;{found}")), json!([]), "{picture}");
+        browser.prefers(scheme);
+        assert_eq!(browser.evaluate(&format!("{axe}\n;{found}")), json!([]), "{picture}, {scheme}");
         let overflows = "document.documentElement.scrollWidth > innerWidth";
         assert_eq!(browser.evaluate(overflows), false, "{picture} at {width} pixels");
     }
@@ -102,6 +113,7 @@ fn edit_is_told(browser: &mut Browser, address: &str) {
 fn log_follows(browser: &mut Browser, address: &str) {
     browser.open(&format!("{address}/logs/default/{DRIVER}")).unwrap();
     shows(browser, "waits to be killed");
+    is_there_without_scripts(browser, "waits to be killed");
     let container = ["-c", "spark-kubernetes-driver", "--"];
     let says = ["sh", "-c", "echo followed > /proc/1/fd/1"];
     kubectl(&[&["exec", DRIVER][..], &container, &says].concat());
