@@ -14,7 +14,7 @@ use api::{
 use axum::{extract::Path, response::Response};
 use futures::future::join3;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use maud::{Markup, html};
 use serde_json::Value;

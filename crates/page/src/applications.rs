@@ -4,7 +4,7 @@
 use super::{Application, Key, Query, Session, ago, link, now, scope, state, wide, word};
 use api::{ApplicationType, State};
 use axum::response::Response;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use spark_operator_client::summary;
 use std::cmp::Ordering;
@@ -31,9 +31,11 @@ const COLUMNS: [Column; 10] = [
     ("queue", |(_, a), (_, b), _| a.queue.cmp(&b.queue)),
 ];
 
-/// Whether the query wants the row: each of its values has to be that of the row, and its text in one of the row's.
-fn is_wanted(query: &Query, (key, row): &Row<'_>) -> bool {
+/// Whether the query wants the row: its words are those of the row, its text is in one of the row's, the row's numbers are at least
+/// as large, and it took at least as long and was submitted within the time that the query has.
+fn is_wanted(query: &Query, (key, row): &Row<'_>, now: Timestamp) -> bool {
     let exact = [
+        ("name", &*key.1),
         ("namespace", &*key.0),
         ("state", state(row.state).1),
         ("type", row.language.as_str()),
@@ -45,13 +47,29 @@ fn is_wanted(query: &Query, (key, row): &Row<'_>) -> bool {
             .iter()
             .any(|of| of.contains(text))
     };
+    let numbers = [
+        ("attempts", row.attempts),
+        ("wanted", row.wanted),
+        ("running", row.running),
+        ("failed", row.failed),
+    ];
+    let is_large = |number: i32, least: &str| least.parse().is_ok_and(|least: i32| number >= least);
+    let age = row.submitted.map(|submitted| now.duration_since(submitted));
+    // The query has `90m` or `1h30m`.
+    let lasts = |name, time: Option<SignedDuration>, is: fn(&SignedDuration, &SignedDuration) -> bool| {
+        let is = |limit: &str| time.zip(limit.parse().ok()).is_some_and(|(time, limit)| is(&time, &limit));
+        query.given(name).is_none_or(is)
+    };
     exact.iter().all(|(name, value)| query.given(name).is_none_or(|wanted| wanted == *value))
+        && numbers.iter().all(|(name, number)| query.given(name).is_none_or(|least| is_large(*number, least)))
+        && lasts("took", row.took(now), SignedDuration::ge)
+        && lasts("submitted", age, SignedDuration::le)
         && query.given("q").is_none_or(has)
 }
 
 /// Returns the wanted rows in the order that the query asks for.
 fn wanted<'r>(query: &Query, rows: impl Iterator<Item = Row<'r>>, now: Timestamp) -> Vec<Row<'r>> {
-    let mut rows: Vec<_> = rows.filter(|row| is_wanted(query, row)).collect();
+    let mut rows: Vec<_> = rows.filter(|row| is_wanted(query, row, now)).collect();
     let ((_, compare), is_descending) = order(query);
     rows.sort_by(|a, b| compare(a, b, now));
     if is_descending {
@@ -99,6 +117,13 @@ fn filter(query: &Query) -> Markup {
             (choice("state", "State", &State::ALL.map(summary::state_name)))
             (choice("type", "Type", &ApplicationType::ALL.map(ApplicationType::as_str)))
             (field("owner", "Owner or schedule")) (field("queue", "Queue"))
+            details #more {
+                summary { "More" }
+                (field("name", "Name")) (field("attempts", "Attempts, at least"))
+                (field("wanted", "Executors wanted, at least")) (field("running", "Running, at least"))
+                (field("failed", "Failed, at least")) (field("submitted", "Submitted within (2h)"))
+                (field("took", "Took at least (90m)"))
+            }
             @for name in ["sort", "order"] {
                 @if let Some(value) = query.given(name) { input type="hidden" name=(name) value=(value); }
             }
@@ -190,6 +215,12 @@ mod tests {
         assert_eq!(names(&rows, "type=Python"), ["pi-2"]);
         assert_eq!(names(&rows, "sort=type"), ["pi-2", "pi-1", "pi-3"]);
         assert_eq!(names(&rows, "namespace=team-b"), [""; 0]);
+        assert_eq!(names(&rows, "name=pi-2"), ["pi-2"]);
+        assert_eq!(names(&rows, "wanted=2&failed=0"), ["pi-3", "pi-2"]);
+        assert_eq!(names(&rows, "took=58m&submitted=1h"), ["pi-2", "pi-1"]);
+        for odd in ["attempts=many", "took=long", "submitted=late", "running=1"] {
+            assert_eq!(names(&rows, odd), [""; 0], "{odd}");
+        }
         for (column, _) in COLUMNS {
             assert_eq!(names(&rows, &format!("sort={column}")).len(), 3, "{column}");
         }

@@ -458,6 +458,15 @@ async fn the_overview_names_what_waits_and_a_driver_that_starts_or_is_gone_is_to
     }
     let shown = page.get(&eve, "/applications/overview/app-20").await;
     assert!(shown.contains("app-20-driver") && shown.contains("Driver and executors"), "{shown}");
+    // Whoever may look at a driver's UI may not kill its jobs.
+    let shown = page.get(&eve, "/ui/overview/app-20/").await;
+    let (_, frame) = shown.split_once(r#"src="/spark/"#).expect(&shown);
+    let (key, _) = frame.split_once("/jobs/").expect(frame);
+    for method in [Method::GET, Method::POST] {
+        let kill = format!("/spark/{key}/jobs/job/kill/?id=0");
+        let (status, _, text) = page.ask(&eve, method, &kill, "").await;
+        assert!(status == StatusCode::FORBIDDEN && text.contains("You lack the right to patch"), "{text}");
+    }
     namespace.delete::<Pod>("app-20-driver").await;
     let shown = page.get(&eve, "/ui/overview/app-20/").await;
     assert!(shown.contains("app-20 has no driver: it is RUNNING"), "{shown}");
