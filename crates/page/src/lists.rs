@@ -13,7 +13,7 @@ use kube::{
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use spark_operator_client::patience::{GRACE, Patience, can_pass, in_time};
-use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, mem, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -48,7 +48,7 @@ pub(crate) struct List<R> {
 
 /// Rows, and the room that they take.
 struct Rows<R> {
-    /// Each row has a place of its own: a tree that is filled in the order of its keys is half empty.
+    /// Each row has a place of its own, so that places of the tree that are free are small.
     by_key: BTreeMap<Key, Box<R>>,
     room: Share<'static>,
 }
@@ -181,6 +181,8 @@ impl<R: Row> Source<R> {
         });
         let (version, is_longer) = read.await?;
         let is_cut = is_longer || !has_room;
+        // A tree that was filled in the order of its keys is half empty. One that is made of all of them is full.
+        rows.by_key = mem::take(&mut rows.by_key).into_iter().collect();
         *self.list.rows.lock() = rows;
         self.progress.send_replace(Progress { is_complete: true, is_cut, failure: None });
         Ok(if is_cut { String::new() } else { version })
