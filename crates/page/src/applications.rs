@@ -119,10 +119,12 @@ fn filter(query: &Query) -> Markup {
             (field("owner", "Owner or schedule")) (field("queue", "Queue"))
             details #more {
                 summary { "More" }
-                (field("name", "Name")) (field("attempts", "Attempts, at least"))
-                (field("wanted", "Executors wanted, at least")) (field("running", "Running, at least"))
-                (field("failed", "Failed, at least")) (field("submitted", "Submitted within (2h)"))
-                (field("took", "Took at least (90m)"))
+                p.links {
+                    (field("name", "Name")) (field("attempts", "Attempts, at least"))
+                    (field("wanted", "Executors wanted, at least")) (field("running", "Running, at least"))
+                    (field("failed", "Failed, at least")) (field("submitted", "Submitted within (2h)"))
+                    (field("took", "Took at least (90m)"))
+                }
             }
             @for name in ["sort", "order"] {
                 @if let Some(value) = query.given(name) { input type="hidden" name=(name) value=(value); }
