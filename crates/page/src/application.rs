@@ -1,7 +1,7 @@
 //! The page of one application: first a sentence that says how it is and what to do, then what led there.
 
 use super::{
-    Action, Named, Result, Session, ago, buttons, duration, logs, now, page, state, table,
+    Action, Named, Result, Session, ago, buttons, duration, logs, now, state, table,
     timeline::{phase, timeline},
     traces, word,
 };
@@ -49,7 +49,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
         (traces)
         (spec(&text))
     };
-    Ok(page(Some(&session), &name, true, &content))
+    Ok(session.document(&name, true, &content))
 }
 
 /// Returns the conditions of a status; nothing if there are none.
@@ -103,7 +103,7 @@ fn links(session: &Session, application: &SparkApplication) -> Markup {
     let id = status.and_then(|status| status.spark_application_id.as_ref()).filter(|_| !is_running);
     html! {
         p.links {
-            @if let Some(pod) = driver { a href=(log_of(&namespace, pod)) { "Log of the driver" } }
+            @if let Some(pod) = driver { a href=(logs::log_of(&namespace, pod)) { "Log of the driver" } }
             @if is_running { a href={ "/ui/" (namespace) "/" (name) "/" } { "Spark UI" } }
             @if let (Some(server), Some(id)) = (&settings.history_server, id) {
                 a href={ (server) "/history/" (id) "/jobs/" } rel="noreferrer" { "History server" }
@@ -114,11 +114,6 @@ fn links(session: &Session, application: &SparkApplication) -> Markup {
             a href={ "/applications/" (namespace) "/" (name) "/edit" } { "What an edit would do" }
         }
     }
-}
-
-/// Returns the address of the log of a pod.
-pub(crate) fn log_of(namespace: &str, pod: &str) -> String {
-    format!("/logs/{namespace}/{pod}")
 }
 
 fn facts(application: &SparkApplication) -> Markup {

@@ -1,8 +1,7 @@
 //! The list of servers of Spark Connect, and the page of one.
 
 use super::{
-    Connect, Named, Result, Session, UNREADABLE, ago, buttons, conditions, log_of, page, scope, spec, traces,
-    word,
+    Connect, Named, Result, Session, UNREADABLE, ago, buttons, conditions, log_of, scope, spec, traces, word,
 };
 use api::{SparkConnect, names::label};
 use axum::{extract::Path, response::Response};
@@ -56,5 +55,5 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
         (traces)
         (spec(&text))
     };
-    Ok(page(Some(&session), &name, true, &content))
+    Ok(session.document(&name, true, &content))
 }

@@ -1,6 +1,6 @@
 //! Shows the effect that an edit of an application would have on its run, and the objects of its next run. Nothing is changed.
 
-use super::{Named, Query, Render, Result, Session, page, table, trouble};
+use super::{Named, Query, Render, Result, Session, table, trouble};
 use api::{
     Bounds, SparkApplication,
     excerpt::beginning,
@@ -37,7 +37,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named, body:
         }
         (effect.unwrap_or_else(|why| trouble(Some(&why))))
     };
-    Ok(page(Some(&session), &format!("An edit of {name}"), false, &content))
+    Ok(session.document(&format!("An edit of {name}"), false, &content))
 }
 
 /// Returns what an edit would do to the application `old`, which is `whole` as it is stored.

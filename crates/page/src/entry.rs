@@ -47,7 +47,31 @@ pub(crate) struct Session {
     _place: Share<'static>,
 }
 
+/// The pages that each page leads to.
+const PLACES: [(&str, &str); 4] = [
+    ("/", "Overview"),
+    ("/applications", "Applications"),
+    ("/schedules", "Schedules"),
+    ("/connects", "Spark Connect"),
+];
+
 impl Session {
+    /// Returns a whole page for whoever was let in. One that is live is made anew as long as it is open.
+    pub(crate) fn document(&self, title: &str, is_live: bool, content: &Markup) -> Response {
+        let header = html! {
+            nav aria-label="Pages" {
+                @for (path, name) in PLACES {
+                    a href=(path) aria-current=[(name == title).then_some("page")] { (name) }
+                }
+            }
+            span { (self.caller.name) }
+            @if self.can_log_out {
+                form method="post" action="/logout" { (self.hidden()) button { "Log out" } }
+            }
+        };
+        page(Some(&header), title, is_live, content)
+    }
+
     /// Returns the field by which a form proves that it is ours and of this caller.
     pub(crate) fn hidden(&self) -> Markup {
         hidden(&self.page.secrets.form(&self.caller.id))

@@ -1,6 +1,6 @@
 //! The frame that all pages have, the headers of all answers, and the small pieces that pages consist of.
 
-use super::{Refusal, Result, Session, now};
+use super::{Refusal, Result, now};
 use api::State;
 use axum::{
     extract::Path,
@@ -18,16 +18,8 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
 /// The colour and the word for what cannot be read.
 pub(crate) const UNREADABLE: (Tone, &str) = (Tone::Bad, "UNREADABLE");
 
-/// The pages that each page leads to.
-const PLACES: [(&str, &str); 4] = [
-    ("/", "Overview"),
-    ("/applications", "Applications"),
-    ("/schedules", "Schedules"),
-    ("/connects", "Spark Connect"),
-];
-
-/// Returns a whole page, for whoever was let in if somebody was. One that is live is made anew as long as it is open.
-pub(crate) fn page(session: Option<&Session>, title: &str, is_live: bool, content: &Markup) -> Response {
+/// Returns a whole page, with this header if it is for somebody who was let in. One that is live is made anew as long as it is open.
+pub(crate) fn page(header: Option<&Markup>, title: &str, is_live: bool, content: &Markup) -> Response {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -42,19 +34,7 @@ pub(crate) fn page(session: Option<&Session>, title: &str, is_live: bool, conten
             body {
                 a.skip href="#main" { "Skip to the content" }
                 header {
-                    @if let Some(session) = session {
-                        nav aria-label="Pages" {
-                            @for (path, name) in PLACES {
-                                a href=(path) aria-current=[(name == title).then_some("page")] { (name) }
-                            }
-                        }
-                        span { (session.caller.name) }
-                        @if session.can_log_out {
-                            form method="post" action="/logout" { (session.hidden()) button { "Log out" } }
-                        }
-                    } @else {
-                        span { "Spark applications" }
-                    }
+                    @if let Some(header) = header { (header) } @else { span { "Spark applications" } }
                 }
                 main #main tabindex="-1" data-live[is_live] {
                     h1 { (title) }

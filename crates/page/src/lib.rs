@@ -52,12 +52,13 @@ use std::sync::Arc;
 
 // What modules use of each other, so that each imports it from here.
 use actions::{Action, buttons};
-use application::{conditions, log_of, spec};
+use application::{conditions, spec};
 use callers::{Caller, Callers, bearer, with_header};
 use entry::{Session, is_part};
 use found::traces;
 use layout::{POLICY, UNREADABLE, ago, duration, hidden, page, state, table, trouble, wide, word};
 use lists::List;
+use logs::log_of;
 use overview::link;
 use query::{Query, address};
 use reads::{LARGEST, Reader};

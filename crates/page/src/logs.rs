@@ -1,6 +1,6 @@
 //! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
 
-use super::{Named, Query, Result, Session, page};
+use super::{Named, Query, Result, Session};
 use api::{excerpt::end, printable::line, spark_container_of};
 use axum::{
     extract::Path,
@@ -28,7 +28,7 @@ pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Res
     let is_previous = query.get("previous") == "true";
     let which = LogParams { tail_lines: Some(LINES), ..LogParams::default() };
     let log = read(&session, &namespace, &pod, query, which).await?;
-    let path = format!("/logs/{namespace}/{pod}");
+    let path = log_of(&namespace, &pod);
     let tail = (!is_previous).then(|| query.with("previous", "").address(&format!("{path}/tail")));
     let content = html! {
         form action=(path) role="search" {
@@ -46,7 +46,12 @@ pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Res
         p { small { "The last " (LINES) " lines at most." } }
         pre #log tabindex="0" role="region" aria-label={ "Log of " (pod) } data-tail=[tail] data-after=(log.after) { (log.text) }
     };
-    Ok(page(Some(&session), &pod, false, &content))
+    Ok(session.document(&pod, false, &content))
+}
+
+/// Returns the address of the log of a pod.
+pub(crate) fn log_of(namespace: &str, pod: &str) -> String {
+    format!("/logs/{namespace}/{pod}")
 }
 
 /// Returns the lines that have come after the moment in the query, and in a header the moment of the last one.

@@ -2,7 +2,7 @@
 
 use super::{
     Action, Application, Key, Named, Result, Schedule, Session, UNREADABLE, address, ago, buttons, in_words,
-    now, outcomes, page, scope, trouble, word,
+    now, outcomes, scope, trouble, word,
 };
 use api::{ScheduledSparkApplication, printable::lines};
 use axum::{extract::Path, response::Response};
@@ -69,7 +69,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
             }
         }
     };
-    Ok(page(Some(&session), &name, true, &content))
+    Ok(session.document(&name, true, &content))
 }
 
 fn sentence(schedule: &ScheduledSparkApplication) -> Markup {

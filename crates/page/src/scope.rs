@@ -1,7 +1,7 @@
 //! Shows the list that a caller may see: that of all namespaces, else that of the namespace that was chosen. Whoever may
 //! see neither is offered the namespaces in which it is allowed.
 
-use super::{Key, List, Reader, Result, Row, Session, address, page, trouble, wide};
+use super::{Key, List, Reader, Result, Row, Session, address, trouble, wide};
 use api::{Lenient, is_segment};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, future, stream};
@@ -57,7 +57,7 @@ pub(crate) async fn show<R: Row>(
         content(here.collect())
     });
     let content = html! { (trouble(list.trouble().as_deref())) (content) };
-    page(Some(session), title, true, &content)
+    session.document(title, true, &content)
 }
 
 /// Shows a list as a table: name and namespace of each object, and behind them the `cells` of its row.
@@ -108,7 +108,7 @@ async fn choice<R: Row>(session: &Session, path: &str, wrong: Option<&str>) -> R
         }
         (chooser(path, ""))
     };
-    page(Some(session), "Choose a namespace", false, &content)
+    session.document("Choose a namespace", false, &content)
 }
 
 /// Returns the form for a namespace.

@@ -4,9 +4,7 @@
 //! scripts reach neither the page nor its cookie. The right to see it is in the path of the frame, which is why no cookie is
 //! needed.
 
-use super::{
-    Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Session, Window, hidden, is_part, page,
-};
+use super::{Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Session, Window, hidden, is_part};
 use api::{SparkApplication, SparkConnect};
 use axum::{
     body::Bytes,
@@ -61,7 +59,7 @@ fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver>) -> 
         }
     };
     let policy = [(header::CONTENT_SECURITY_POLICY, format!("{POLICY}; frame-src 'self'"))];
-    (policy, page(Some(session), &format!("Spark UI of {name}"), true, &content)).into_response()
+    (policy, session.document(&format!("Spark UI of {name}"), true, &content)).into_response()
 }
 
 /// Returns the port of the application's driver.
