@@ -50,8 +50,8 @@ fn is_wanted(query: &Query, (key, row): &Row<'_>, now: Timestamp) -> bool {
     let numbers = [
         ("attempts", row.attempts),
         ("wanted", row.wanted),
-        ("running", row.running),
-        ("failed", row.failed),
+        ("running", row.running.into()),
+        ("failed", row.failed.into()),
     ];
     let is_large = |number: i32, least: &str| least.parse().is_ok_and(|least: i32| number >= least);
     let age = row.submitted.map(|submitted| now.duration_since(submitted));

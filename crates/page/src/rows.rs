@@ -50,8 +50,9 @@ pub(crate) struct Application {
     pub queue: Box<str>,
     pub attempts: i32,
     pub wanted: i32,
-    pub running: i32,
-    pub failed: i32,
+    /// A status has room for some 40,000 executors.
+    pub running: u16,
+    pub failed: u16,
     /// The cores and the memory that its pods ask for, in thousandths; none if it has no driver, as most have.
     pub requested: Option<Box<[i128; 2]>>,
     pub created: Option<Timestamp>,
@@ -134,7 +135,7 @@ fn of_application(application: &SparkApplication) -> Application {
     let status = application.status.as_ref().unwrap_or(&nothing);
     let count = |wanted: api::ExecutorState| {
         let states = status.executor_state.values().filter(|state| **state == wanted);
-        i32::try_from(states.count()).unwrap_or(i32::MAX)
+        u16::try_from(states.count()).unwrap_or(u16::MAX)
     };
     let dynamic = spec.dynamic_allocation.as_ref();
     let initial = dynamic.and_then(|dynamic| dynamic.initial_executors.or(dynamic.min_executors));
