@@ -24,8 +24,9 @@ function show(text) {
   if (focused >= 0) stops()[focused]?.focus({ preventScroll: true });
 }
 
-// A list is in the memory of the page. What else there is to see is asked of the API server each time.
-const REST = ["/applications", "/schedules", "/connects"].includes(location.pathname) ? 1000 : 3000;
+// A list is in the memory of the page: a change of it is on the screen within a second. What else there is to see is asked of the API
+// server each time.
+const REST = ["/applications", "/schedules", "/connects"].includes(location.pathname) ? 700 : 3000;
 
 async function follow() {
   while (main().dataset.live !== undefined) {

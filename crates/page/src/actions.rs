@@ -1,6 +1,6 @@
 //! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
 
-use super::{Named, Query, Refusal, Result, Right, Session, hidden, now, reads};
+use super::{Named, Query, Refusal, Result, Session, now, reads};
 use api::names::annotation;
 use axum::{
     body::Bytes,
@@ -57,18 +57,18 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
         return Markup::default();
     }
     let (reader, resource) = (&session.caller.reader, K::plural(&()));
-    let right = |verb| Right { verb, resource: &resource, namespace, name };
+    let lack = |verb| reader.lack(verb, &resource, namespace, name);
+    let (patch, delete) = join(lack("patch"), lack("delete")).await;
     let pause = if is_suspended { Action::Resume } else { Action::Suspend };
-    let (patch, delete) = join(reader.lack(right("patch")), reader.lack(right("delete"))).await;
     html! {
         form method="post" {
-            (hidden(&session.visitor.form))
+            (session.hidden())
             @for action in [Some(pause), other].into_iter().flatten() { (button(action, patch.as_deref())) }
         }
         details #delete {
             summary { "Delete" }
             form method="post" {
-                (hidden(&session.visitor.form))
+                (session.hidden())
                 span { "Delete " strong { (name) } " and all that belongs to it? " }
                 (button(Action::Delete, delete.as_deref()))
             }
@@ -92,10 +92,7 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
 ) -> Result<Response> {
     let form = Query::of(&body);
     session.check(&form)?;
-    if !session.page.settings.allows_actions {
-        let words = "This page only shows: the admin has not allowed actions (--allow-actions).";
-        return Err(Refusal::new(StatusCode::FORBIDDEN, words));
-    }
+    session.page.check_actions()?;
     reads::named(&namespace, &name)?;
     let action = Action::ALL.into_iter().find(|action| action.as_str() == form.get("action"));
     let action = action.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "There is no such action."))?;

@@ -1,11 +1,9 @@
 //! The page of one application: first a sentence that says how it is and what to do, then what led there.
 
 use super::{
-    Action, Named, PodRow, Result, Session, ago, buttons, duration,
-    found::{self, EventRow},
-    logs, now, page, state, table,
+    Action, Named, Result, Session, ago, buttons, duration, logs, now, state, table,
     timeline::{phase, timeline},
-    tone, trouble,
+    traces, word,
 };
 use api::{
     SparkApplication, State,
@@ -14,9 +12,9 @@ use api::{
     printable::{line, lines},
 };
 use axum::{extract::Path, response::Response};
-use futures::future::{join, join3};
+use futures::future::join3;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -41,7 +39,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
         (links(&session, application))
         (buttons)
         (facts(application))
-        (timeline(application, &pods, now))
+        (timeline(application, pods, now))
         (runs(application, now))
         @if let Some(words) = words {
             h2 { "The driver's last words" }
@@ -51,43 +49,21 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
         (traces)
         (spec(&text))
     };
-    Ok(page(Some(&session.visitor), &name, true, &content))
-}
-
-/// Reads what an object leaves: its pods, which have its name in this label, and its events. Returns the pods, and what is
-/// shown of both.
-pub(crate) async fn traces(session: &Session, of: &ObjectMeta, label: &str) -> (Vec<PodRow>, Markup) {
-    let (pods, events) = join(found::pods(session, of, label), found::events(session, of)).await;
-    let (pods, lack) = match pods {
-        Ok((pods, is_cut)) => (pods, is_cut.then(|| "There are more pods.".to_owned())),
-        Err(refusal) => (Vec::new(), Some(refusal.words)),
-    };
-    let shown = html! {
-        h2 { "Pods" }
-        (trouble(lack.as_deref()))
-        (table_of_pods(of.namespace.as_deref().unwrap_or_default(), &pods))
-        h2 { "Events" }
-        @match &events {
-            Ok(events) => (table_of_events(events)),
-            Err(refusal) => (trouble(Some(&refusal.words))),
-        }
-    };
-    (pods, shown)
+    Ok(session.document(&name, true, &content))
 }
 
 /// Returns the conditions of a status; nothing if there are none.
 pub(crate) fn conditions(of: &[Condition]) -> Markup {
-    let rows = html! {
-        @for condition in of { tr {
+    let cells = |condition: &Condition| {
+        html! {
             th scope="row" { (line(&condition.type_)) }
             td { (line(&condition.status)) }
             td.number { (ago(Some(condition.last_transition_time.0))) }
             td { (line(&condition.reason)) }
             td { (lines(&condition.message)) }
-        } }
+        }
     };
-    let titles = ["Condition", "Status", "Since", "Reason", "Message"];
-    html! { @if !of.is_empty() { (table("Conditions", &titles, &rows)) } }
+    table("Conditions", &["Condition", "Status", "Since", "Reason", "Message"], of.iter().map(cells))
 }
 
 /// Returns the end of the driver's log, if the application has failed and nothing better is known.
@@ -106,11 +82,11 @@ async fn last_words(session: &Session, application: &SparkApplication) -> Option
 
 /// Says how the application is, as `sparkctl status` does.
 fn sentence(application: &SparkApplication, now: Timestamp) -> Markup {
-    let is = application.state();
+    let is = state(Some(application.state()));
     let waits = summary::waits_for(application, |time| duration(time.0, now));
     html! {
-        p class={ "sentence " (tone(Some(is))) } {
-            (application.name_any()) " is " (state(Some(is)))
+        p class={ "sentence " (is.0.as_str()) } {
+            (application.name_any()) " is " (word(is))
             @if let Some(why) = summary::why(application) { ": " (why) }
             @if let Some(waits) = waits { " It waits for " (waits) "." }
         }
@@ -127,7 +103,7 @@ fn links(session: &Session, application: &SparkApplication) -> Markup {
     let id = status.and_then(|status| status.spark_application_id.as_ref()).filter(|_| !is_running);
     html! {
         p.links {
-            @if let Some(pod) = driver { a href=(log_of(&namespace, pod)) { "Log of the driver" } }
+            @if let Some(pod) = driver { a href=(logs::log_of(&namespace, pod)) { "Log of the driver" } }
             @if is_running { a href={ "/ui/" (namespace) "/" (name) "/" } { "Spark UI" } }
             @if let (Some(server), Some(id)) = (&settings.history_server, id) {
                 a href={ (server) "/history/" (id) "/jobs/" } rel="noreferrer" { "History server" }
@@ -138,11 +114,6 @@ fn links(session: &Session, application: &SparkApplication) -> Markup {
             a href={ "/applications/" (namespace) "/" (name) "/edit" } { "What an edit would do" }
         }
     }
-}
-
-/// Returns the address of the log of a pod.
-pub(crate) fn log_of(namespace: &str, pod: &str) -> String {
-    format!("/logs/{namespace}/{pod}")
 }
 
 fn facts(application: &SparkApplication) -> Markup {
@@ -163,68 +134,25 @@ fn facts(application: &SparkApplication) -> Markup {
 }
 
 fn runs(application: &SparkApplication, now: Timestamp) -> Markup {
-    let Some(status) = application.status.as_ref().filter(|status| !status.runs.is_empty()) else {
-        return Markup::default();
-    };
-    let rows = html! {
-        @for run in status.runs.iter().rev() {
-            @let (is, from, end) = phase(status, run, now);
-            tr {
-                th scope="row" { (run.ordinal) }
-                td { (line(run.cause.as_deref().unwrap_or_default())) }
-                td { @if is.is_some() { (state(is)) } }
-                td.number { (ago(from)) }
-                td.number { @if let (Some(from), Some(end)) = (from, end) { (duration(from, end)) } }
-                td {
-                    (summary::why_it_ended(run))
-                    @if let Some(message) = &run.message {
-                        details id={ "run-" (run.ordinal) } { summary { "What it said" } pre tabindex="0" { (lines(message)) } }
-                    }
+    let runs =
+        application.status.iter().flat_map(|status| status.runs.iter().rev().map(move |run| (status, run)));
+    let rows = runs.map(|(status, run)| {
+        let (is, from, end) = phase(status, run, now);
+        html! {
+            th scope="row" { (run.ordinal) }
+            td { (line(run.cause.as_deref().unwrap_or_default())) }
+            td { @if is.is_some() { (word(state(is))) } }
+            td.number { (ago(from)) }
+            td.number { @if let (Some(from), Some(end)) = (from, end) { (duration(from, end)) } }
+            td {
+                (summary::why_it_ended(run))
+                @if let Some(message) = &run.message {
+                    details id={ "run-" (run.ordinal) } { summary { "What it said" } pre tabindex="0" { (lines(message)) } }
                 }
             }
         }
-    };
-    table("Runs", &["Run", "Cause", "State", "Submitted", "Took", "Why"], &rows)
-}
-
-fn table_of_pods(namespace: &str, pods: &[PodRow]) -> Markup {
-    if pods.is_empty() {
-        return html! { p { "There are no pods." } };
-    }
-    let rows = html! {
-        @for pod in pods {
-            @let log = log_of(namespace, &pod.name);
-            tr {
-                th scope="row" { @if pod.began.is_some() { a href=(log) { (pod.name) } } @else { (pod.name) } }
-                td { (pod.role) }
-                td { (pod.phase) @if !pod.why.is_empty() { br; small { (pod.why) } } }
-                td { (pod.node) }
-                td.number {
-                    (pod.restarts)
-                    @if pod.restarts > 0 { " " a href={ (log) "?previous=true" } { "log before" } }
-                }
-                td { (pod.requests) }
-                td.number { (ago(pod.began)) }
-            }
-        }
-    };
-    table("Driver and executors", &["Pod", "Role", "Phase", "Node", "Restarts", "Requests", "Began"], &rows)
-}
-
-fn table_of_events(events: &[EventRow]) -> Markup {
-    if events.is_empty() {
-        let words = "There are no events any more: the cluster keeps them for an hour. The runs above keep why they ended.";
-        return html! { p { (words) } };
-    }
-    let rows = html! {
-        @for event in events { tr {
-            td.number { (ago(event.last)) @if event.times > 1 { " (×" (event.times) ")" } }
-            td { span class=[(event.kind == "Warning").then_some("bad")] { (event.kind) } }
-            td { (event.reason) }
-            td { (event.message) }
-        } }
-    };
-    table("Latest first", &["When", "Type", "Reason", "Message"], &rows)
+    });
+    table("Runs", &["Run", "Cause", "State", "Submitted", "Took", "Why"], rows)
 }
 
 /// Returns the spec of an object, as YAML.
@@ -275,19 +203,5 @@ mod tests {
         assert!(text.contains("<th scope=\"row\">Ready</th><td>False</td>"), "{text}");
         assert!(text.contains("<td>&lt;b&gt;</td><td>a\nb</td>"), "{text}");
         assert_eq!(conditions(&[]).into_string(), "");
-    }
-
-    #[test]
-    fn events_that_are_gone_are_explained() {
-        assert!(table_of_events(&[]).into_string().contains("the cluster keeps them for an hour"));
-        let event = json!({
-            "metadata": {}, "involvedObject": {}, "type": "Warning", "reason": "<b>", "message": "a\nb", "count": 3,
-        });
-        let event = found::event_row(&from_value(event).unwrap());
-        let text = table_of_events(&[event]).into_string();
-        assert!(
-            text.contains("<span class=\"bad\">Warning</span></td><td>&lt;b&gt;</td><td>a\nb</td>"),
-            "{text}"
-        );
     }
 }

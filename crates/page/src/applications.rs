@@ -1,10 +1,10 @@
 //! The list of applications, filtered, sorted and cut into pages by the server, so that it can have ten thousand rows. The
 //! address has the filter, and can be sent to a colleague.
 
-use super::{Application, Key, Query, Session, link, name_of, now, scope, state, times, wide};
+use super::{Application, Key, Query, Session, ago, link, now, scope, state, wide, word};
 use api::{ApplicationType, State};
 use axum::response::Response;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use spark_operator_client::summary;
 use std::cmp::Ordering;
@@ -21,7 +21,7 @@ const SUBMITTED: Column = ("submitted", |(_, a), (_, b), _| a.submitted.cmp(&b.s
 const COLUMNS: [Column; 10] = [
     ("name", |(a, _), (b, _), _| a.1.cmp(&b.1)),
     ("namespace", |(a, _), (b, _), _| a.cmp(b)),
-    ("state", |(_, a), (_, b), _| name_of(a.state).cmp(name_of(b.state))),
+    ("state", |(_, a), (_, b), _| state(a.state).1.cmp(state(b.state).1)),
     ("type", |(_, a), (_, b), _| a.language.cmp(&b.language)),
     ("owner", |(_, a), (_, b), _| a.owner.cmp(&b.owner)),
     ("attempts", |(_, a), (_, b), _| a.attempts.cmp(&b.attempts)),
@@ -31,11 +31,13 @@ const COLUMNS: [Column; 10] = [
     ("queue", |(_, a), (_, b), _| a.queue.cmp(&b.queue)),
 ];
 
-/// Whether the query wants the row: each of its values has to be that of the row, and its text in one of the row's.
-fn is_wanted(query: &Query, (key, row): &Row<'_>) -> bool {
+/// Whether the query wants the row: its words are those of the row, its text is in one of the row's, the row's numbers are at least
+/// as large, and it took at least as long and was submitted within the time that the query has.
+fn is_wanted(query: &Query, (key, row): &Row<'_>, now: Timestamp) -> bool {
     let exact = [
+        ("name", &*key.1),
         ("namespace", &*key.0),
-        ("state", name_of(row.state)),
+        ("state", state(row.state).1),
         ("type", row.language.as_str()),
         ("owner", &*row.owner),
         ("queue", &*row.queue),
@@ -45,13 +47,29 @@ fn is_wanted(query: &Query, (key, row): &Row<'_>) -> bool {
             .iter()
             .any(|of| of.contains(text))
     };
+    let numbers = [
+        ("attempts", row.attempts),
+        ("wanted", row.wanted),
+        ("running", row.running.into()),
+        ("failed", row.failed.into()),
+    ];
+    let is_large = |number: i32, least: &str| least.parse().is_ok_and(|least: i32| number >= least);
+    let age = row.submitted.map(|submitted| now.duration_since(submitted));
+    // The query has `90m` or `1h30m`.
+    let lasts = |name, time: Option<SignedDuration>, is: fn(&SignedDuration, &SignedDuration) -> bool| {
+        let is = |limit: &str| time.zip(limit.parse().ok()).is_some_and(|(time, limit)| is(&time, &limit));
+        query.given(name).is_none_or(is)
+    };
     exact.iter().all(|(name, value)| query.given(name).is_none_or(|wanted| wanted == *value))
+        && numbers.iter().all(|(name, number)| query.given(name).is_none_or(|least| is_large(*number, least)))
+        && lasts("took", row.took(now), SignedDuration::ge)
+        && lasts("submitted", age, SignedDuration::le)
         && query.given("q").is_none_or(has)
 }
 
 /// Returns the wanted rows in the order that the query asks for.
 fn wanted<'r>(query: &Query, rows: impl Iterator<Item = Row<'r>>, now: Timestamp) -> Vec<Row<'r>> {
-    let mut rows: Vec<_> = rows.filter(|row| is_wanted(query, row)).collect();
+    let mut rows: Vec<_> = rows.filter(|row| is_wanted(query, row, now)).collect();
     let ((_, compare), is_descending) = order(query);
     rows.sort_by(|a, b| compare(a, b, now));
     if is_descending {
@@ -99,6 +117,15 @@ fn filter(query: &Query) -> Markup {
             (choice("state", "State", &State::ALL.map(summary::state_name)))
             (choice("type", "Type", &ApplicationType::ALL.map(ApplicationType::as_str)))
             (field("owner", "Owner or schedule")) (field("queue", "Queue"))
+            details #more {
+                summary { "More" }
+                p.links {
+                    (field("name", "Name")) (field("attempts", "Attempts, at least"))
+                    (field("wanted", "Executors wanted, at least")) (field("running", "Running, at least"))
+                    (field("failed", "Failed, at least")) (field("submitted", "Submitted within (2h)"))
+                    (field("took", "Took at least (90m)"))
+                }
+            }
             @for name in ["sort", "order"] {
                 @if let Some(value) = query.given(name) { input type="hidden" name=(name) value=(value); }
             }
@@ -114,23 +141,23 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
     let header = |of: &str| {
         let is_sorted = of == column;
         let next = if is_sorted && !is_descending { "down" } else { "up" };
-        let sorted = Query::of(query.with("", "sort", of).trim_start_matches('?').as_bytes());
         let direction = if is_descending { "descending" } else { "ascending" };
         html! {
             th scope="col" aria-sort=[is_sorted.then_some(direction)] {
-                a href=(sorted.with(PATH, "order", next)) {
+                a href=(query.with("sort", of).with("order", next).address(PATH)) {
                     (of) @if is_sorted { @if is_descending { " ↓" } @else { " ↑" } }
                 }
             }
         }
     };
+    let page = |number: usize| query.with("page", &number.to_string()).address(PATH);
     let of_pages = if pages > 1 { format!(", page {number} of {pages}") } else { String::new() };
     let headers = html! { @for (word, _) in COLUMNS { (header(word)) } };
-    let shown = html! {
-        @for (key, row) in rows.iter().skip((number - 1) * ROWS).take(ROWS) { tr {
+    let cells = |(key, row): &Row<'_>| {
+        html! {
             th scope="row" { (link(key)) }
             td { (key.0) }
-            td { (state(row.state)) @if !row.why.is_empty() { br; small { (row.why) } } }
+            td { (word(state(row.state))) @if !row.why.is_empty() { br; small { (row.why) } } }
             td { (row.language.as_str()) }
             td { (row.owner) }
             td.number { (row.attempts) }
@@ -138,16 +165,18 @@ fn table(query: &Query, rows: &[Row<'_>], now: Timestamp) -> Markup {
                 (row.running) " of " (row.wanted)
                 @if row.failed > 0 { ", " span.bad { (row.failed) " failed" } }
             }
-            (times(row, now))
+            td.number { (ago(row.submitted)) }
+            td.number { @if let Some(took) = row.took(now) { (summary::short(took.as_secs())) } }
             td { (row.queue) }
-        } }
+        }
     };
+    let shown = rows.iter().skip((number - 1) * ROWS).take(ROWS).map(cells);
     html! {
-        (wide(&format!("{} applications{of_pages}", rows.len()), &headers, &shown))
+        (wide(&format!("{} applications{of_pages}", rows.len()), &headers, shown))
         @if pages > 1 {
             nav aria-label="Pages of the list" {
-                @if number > 1 { a rel="prev" href=(query.with(PATH, "page", &(number - 1).to_string())) { "← Previous" } " " }
-                @if number < pages { a rel="next" href=(query.with(PATH, "page", &(number + 1).to_string())) { "Next →" } }
+                @if number > 1 { a rel="prev" href=(page(number - 1)) { "← Previous" } " " }
+                @if number < pages { a rel="next" href=(page(number + 1)) { "Next →" } }
             }
         }
     }
@@ -188,6 +217,12 @@ mod tests {
         assert_eq!(names(&rows, "type=Python"), ["pi-2"]);
         assert_eq!(names(&rows, "sort=type"), ["pi-2", "pi-1", "pi-3"]);
         assert_eq!(names(&rows, "namespace=team-b"), [""; 0]);
+        assert_eq!(names(&rows, "name=pi-2"), ["pi-2"]);
+        assert_eq!(names(&rows, "wanted=2&failed=0"), ["pi-3", "pi-2"]);
+        assert_eq!(names(&rows, "took=58m&submitted=1h"), ["pi-2", "pi-1"]);
+        for odd in ["attempts=many", "took=long", "submitted=late", "running=1"] {
+            assert_eq!(names(&rows, odd), [""; 0], "{odd}");
+        }
         for (column, _) in COLUMNS {
             assert_eq!(names(&rows, &format!("sort={column}")).len(), 3, "{column}");
         }

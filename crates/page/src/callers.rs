@@ -6,8 +6,12 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, Resource, api::PostParams, client::Body};
 use parking_lot::Mutex;
 use spark_operator_client::patience::{GRACE, in_time};
-use std::{any::Any, collections::HashMap, sync::Arc};
-use tokio::time::Instant;
+use std::{
+    any::Any,
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
+use tokio::{task::JoinSet, time::Instant};
 use work::may_have;
 
 /// The most callers that have lists at once, of which those of one party are at most as many as are free. Of more, the one about
@@ -22,8 +26,7 @@ pub(crate) struct Caller {
     /// The API server's name for the caller.
     pub name: String,
     pub reader: Reader,
-    /// The lists, each a [`List`] of its kind, by their paths.
-    lists: Mutex<HashMap<String, Arc<dyn Any + Send + Sync>>>,
+    lists: Mutex<Lists>,
     /// The time at which the API server was asked last whether it knows the caller.
     asked: Mutex<Instant>,
 }
@@ -34,26 +37,32 @@ pub(crate) struct Callers {
     known: Mutex<HashMap<CallerId, Arc<Caller>>>,
 }
 
+/// The lists of a caller by their paths: each a [`List`] of its kind, as long as its task keeps it.
+type Lists = HashMap<String, (Weak<dyn Any + Send + Sync>, JoinSet<()>)>;
+
+fn kept<R: Row>(lists: &Lists, path: &str) -> Option<Arc<List<R>>> {
+    lists.get(path)?.0.upgrade()?.downcast().ok()
+}
+
 impl Caller {
     /// Returns the list of the objects of a kind in a namespace, if it is kept up to date already.
     pub(crate) fn known<R: Row>(&self, namespace: &str) -> Option<Arc<List<R>>> {
-        let list = self.lists.lock().get(&R::Kind::url_path(&(), Some(namespace))).map(Arc::clone)?;
-        list.downcast::<List<R>>().ok().filter(|list| list.is_alive())
+        kept(&self.lists.lock(), &R::Kind::url_path(&(), Some(namespace)))
     }
 
     /// Returns the list of the objects of a kind in all namespaces, or in one.
     pub(crate) fn list<R: Row>(&self, namespace: Option<&str>) -> Arc<List<R>> {
         let path = R::Kind::url_path(&(), namespace);
         let mut lists = self.lists.lock();
-        let known = lists.get(&path).and_then(|list| Arc::clone(list).downcast::<List<R>>().ok());
-        if let Some(list) = known.filter(|list| list.is_alive()) {
+        if let Some(list) = kept(&lists, &path) {
             return list;
         }
         if lists.len() >= MOST_LISTS {
             lists.clear();
         }
-        let list = List::begin(self.reader.clone(), path.clone());
-        lists.insert(path, list.clone());
+        let (list, task) = List::<R>::begin(self.reader.clone(), path.clone());
+        let weak: Weak<List<R>> = Arc::downgrade(&list);
+        lists.insert(path, (weak, task));
         list
     }
 }

@@ -1,7 +1,7 @@
 //! The list of servers of Spark Connect, and the page of one.
 
 use super::{
-    Connect, Named, Result, Session, ago, buttons, conditions, log_of, page, scope, spec, traces, word,
+    Connect, Named, Result, Session, UNREADABLE, ago, buttons, conditions, log_of, scope, spec, traces, word,
 };
 use api::{SparkConnect, names::label};
 use axum::{extract::Path, response::Response};
@@ -16,9 +16,8 @@ pub(crate) async fn list(session: Session) -> Response {
 }
 
 fn cells(row: &Connect) -> Markup {
-    let (state, tone) = row.state.unwrap_or(("UNREADABLE", Tone::Bad));
     html! {
-        td { (word(tone, state)) @if !row.why.is_empty() { br; small { (row.why) } } }
+        td { (word(row.state.unwrap_or(UNREADABLE))) @if !row.why.is_empty() { br; small { (row.why) } } }
         td { (row.executors) }
         td.number { (row.restarts) }
         td.number { (ago(row.last_connection)) }
@@ -35,7 +34,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
     let (status, tone) = (connect.status.clone().unwrap_or_default(), Tone::of_connect(connect.state()));
     let content = html! {
         p class={ "sentence " (tone.as_str()) } {
-            (name) " is " (word(tone, summary::state(&connect)))
+            (name) " is " (word((tone, summary::state(&connect))))
             @if let Some(why) = summary::why(&connect) { ": " (why) }
         }
         @if let Some(server) = &status.server.pod_name {
@@ -56,5 +55,5 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
         (traces)
         (spec(&text))
     };
-    Ok(page(Some(&session.visitor), &name, true, &content))
+    Ok(session.document(&name, true, &content))
 }

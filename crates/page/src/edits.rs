@@ -1,6 +1,6 @@
 //! Shows the effect that an edit of an application would have on its run, and the objects of its next run. Nothing is changed.
 
-use super::{Named, Query, Render, Result, Session, hidden, page, table, trouble};
+use super::{Named, Query, Render, Result, Session, table, trouble};
 use api::{
     Bounds, SparkApplication,
     excerpt::beginning,
@@ -30,14 +30,14 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named, body:
     let content = html! {
         p { a href={ "/applications/" (namespace) "/" (name) } { "← " (name) } }
         form method="post" {
-            (hidden(&session.visitor.form))
+            (session.hidden())
             label for="spec" { "The spec, as it would be" }
             textarea #spec name="spec" rows="24" spellcheck="false" { (edited) }
             button { "What would that do?" } small { "Nothing is changed." }
         }
         (effect.unwrap_or_else(|why| trouble(Some(&why))))
     };
-    Ok(page(Some(&session.visitor), &format!("An edit of {name}"), false, &content))
+    Ok(session.document(&format!("An edit of {name}"), false, &content))
 }
 
 /// Returns what an edit would do to the application `old`, which is `whole` as it is stored.
@@ -64,18 +64,18 @@ fn effect(
         .map_err(|error| format!("This cannot be the spec of an application: {error}"))?;
     let refusal = validate(&new).err().map(|refusal| format!("It would be refused: {}", refusal.brief()));
     let edits = differences(old, &new);
-    let rows = html! {
-        @for edit in &edits { tr {
+    let rows = edits.iter().map(|edit| {
+        html! {
             th scope="row" { (line(&edit.field)) }
             td { (value(&edit.old)) }
             td { (value(&edit.new)) }
             td { (edit.effect.as_str()) }
-        } }
-    };
+        }
+    });
     Ok(html! {
         (trouble(refusal.as_deref()))
         @if edits.is_empty() { p { "It means the same as the present spec." } }
-        @else { (table("What would change", &["Field", "Now", "Then", "Effect"], &rows)) }
+        (table("What would change", &["Field", "Now", "Then", "Effect"], rows))
         @if let Some(render) = render {
             h2 { "What the next run would be made of" }
             @match render(&whole) {

@@ -5,8 +5,8 @@
 //! from elsewhere gets a page that leads to the same address again.
 
 use super::{
-    Caller, CallerId, Credentials, Page, Query, Refusal, Result, Visitor, address, bearer, now, page,
-    trouble, with_header,
+    Caller, CallerId, Credentials, Page, Query, Refusal, Result, address, bearer, hidden, now, page, trouble,
+    with_header,
 };
 use axum::{
     body::Bytes,
@@ -20,8 +20,8 @@ use axum::{
 };
 use jiff::SignedDuration;
 use kube::Client;
-use maud::html;
-use std::{iter, sync::Arc};
+use maud::{Markup, html};
+use std::sync::Arc;
 use work::{Share, Shares};
 
 /// The life of a cookie.
@@ -41,13 +41,42 @@ const FETCH_MODE: &str = "sec-fetch-mode";
 pub(crate) struct Session {
     pub page: Arc<Page>,
     pub caller: Arc<Caller>,
-    pub visitor: Visitor,
+    pub can_log_out: bool,
     /// The query of the address.
     pub query: Query,
     _place: Share<'static>,
 }
 
+/// The pages that each page leads to.
+const PLACES: [(&str, &str); 4] = [
+    ("/", "Overview"),
+    ("/applications", "Applications"),
+    ("/schedules", "Schedules"),
+    ("/connects", "Spark Connect"),
+];
+
 impl Session {
+    /// Returns a whole page for whoever was let in. One that is live is made anew as long as it is open.
+    pub(crate) fn document(&self, title: &str, is_live: bool, content: &Markup) -> Response {
+        let header = html! {
+            nav aria-label="Pages" {
+                @for (path, name) in PLACES {
+                    a href=(path) aria-current=[(name == title).then_some("page")] { (name) }
+                }
+            }
+            span { (self.caller.name) }
+            @if self.can_log_out {
+                form method="post" action="/logout" { (self.hidden()) button { "Log out" } }
+            }
+        };
+        page(Some(&header), title, is_live, content)
+    }
+
+    /// Returns the field by which a form proves that it is ours and of this caller.
+    pub(crate) fn hidden(&self) -> Markup {
+        hidden(&self.page.secrets.form(&self.caller.id))
+    }
+
     /// Checks that a form was ours and of this caller.
     ///
     /// # Errors
@@ -57,10 +86,8 @@ impl Session {
         if self.page.secrets.is_form(&self.caller.id, form.get("form")) {
             return Ok(());
         }
-        Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "This form is not of this session, so nothing was done: go back, load the page again and repeat it.",
-        ))
+        let words = "This form is not of this session, so nothing was done: go back, load the page again and repeat it.";
+        Err(Refusal::forbidden(words))
     }
 }
 
@@ -71,7 +98,7 @@ impl FromRequestParts<Arc<Page>> for Session {
         let headers = &parts.headers;
         if is_foreign(&parts.method, headers) {
             let words = "Another page has sent this request, so nothing was done.";
-            return Err(Refusal::new(StatusCode::FORBIDDEN, words).into_response());
+            return Err(Refusal::forbidden(words).into_response());
         }
         let Some((id, client)) = page.credentials_of(headers) else {
             return Err(outside(page, parts));
@@ -89,13 +116,9 @@ impl FromRequestParts<Arc<Page>> for Session {
             let words = "You ask for too much at once. This page asks again.";
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, words).into_response()
         })?;
-        let visitor = Visitor {
-            name: caller.name.clone(),
-            form: page.secrets.form(&caller.id),
-            can_log_out: headers.contains_key(COOKIE) && !is_given,
-        };
+        let can_log_out = headers.contains_key(COOKIE) && !is_given;
         let query = Query::of(parts.uri.query().unwrap_or_default().as_bytes());
-        Ok(Self { page: Arc::clone(page), caller, visitor, query, _place: place })
+        Ok(Self { page: Arc::clone(page), caller, can_log_out, query, _place: place })
     }
 }
 
@@ -127,6 +150,16 @@ impl Page {
         let cookie = &self.cookie;
         let text = format!("{cookie}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
         (SET_COOKIE, text)
+    }
+
+    /// Checks that the admin, or the user of this machine, allows actions.
+    ///
+    /// # Errors
+    ///
+    /// If not.
+    pub(crate) fn check_actions(&self) -> Result<()> {
+        let words = "This page only shows: the admin has not allowed actions (--allow-actions).";
+        if self.settings.allows_actions { Ok(()) } else { Err(Refusal::forbidden(words)) }
     }
 
     /// Returns the path by which the user of this machine comes in.
@@ -166,9 +199,7 @@ pub(crate) fn is_part(headers: &HeaderMap) -> bool {
 fn outside(state: &Page, parts: &Parts) -> Response {
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     if !matches!(header(&parts.headers, FETCH_SITE), None | Some("same-origin" | "none")) {
-        let content =
-            html! { p { "One moment." } meta http-equiv="refresh" content={ "0;url=" (local(path)) }; };
-        return page(None, "Spark", false, &content);
+        return led(local(path));
     }
     match state.credentials {
         Credentials::Own(_) => {
@@ -177,17 +208,23 @@ fn outside(state: &Page, parts: &Parts) -> Response {
         }
         Credentials::Tokens(_) => {
             let to = if parts.method == Method::GET { path } else { "/" };
-            Redirect::to(&address("/login", iter::once(("to", to)))).into_response()
+            Redirect::to(&address("/login", [("to", to)])).into_response()
         }
     }
+}
+
+/// Returns a page that leads to another one. A redirect would be part of the navigation from elsewhere, with which the browser sends
+/// no cookie of ours.
+fn led(to: &str) -> Response {
+    let content =
+        html! { p { a href=(to) { "Enter" } } meta http-equiv="refresh" content={ "0;url=" (to) }; };
+    page(None, "Spark", false, &content)
 }
 
 /// Lets the user of this machine in.
 pub(crate) async fn enter(State(state): State<Arc<Page>>, Path(key): Path<String>) -> Response {
     if matches!(state.credentials, Credentials::Own(_)) && state.secrets.is_form(OWN.as_bytes(), &key) {
-        // A redirect would be part of the navigation from elsewhere, with which the browser sends no such cookie.
-        let content = html! { p { a href="/" { "Enter" } } meta http-equiv="refresh" content="0;url=/"; };
-        return ([state.set_cookie(Some(OWN))], page(None, "Spark", false, &content)).into_response();
+        return ([state.set_cookie(Some(OWN))], led("/")).into_response();
     }
     Refusal::not_found("This address is of another sparkctl page, which has ended perhaps.").into_response()
 }

@@ -1,73 +1,72 @@
-//! Reads the pods and events of an application or a server, with the caller's rights. Each is reduced to what is shown of it
+//! Shows the pods and events of an application or a server, read with the caller's rights. Each is reduced to what is shown of it
 //! before the next one is looked at: hundreds of objects that are as large as etcd allows would fill the memory.
 
-use super::{Result, Session};
+use super::{Bar, Result, Session, ago, log_of, now, table, trouble};
 use api::{Lenient, excerpt::beginning, names::label, printable::lines, spark_container_of};
+use futures::future::join;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{Event, Pod},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{Resource, ResourceExt, api::ListParams};
+use maud::{Markup, html};
 use pods::PodSummary;
 use serde::de::DeserializeOwned;
-use spark_operator_client::summary;
+use spark_operator_client::summary::{self, Tone};
 use std::cmp::Reverse;
 
 /// The most pods and events that are shown of one object.
 const MOST: usize = 500;
 /// The most bytes of a text of a pod or an event that are shown. What the components of Kubernetes write has at most 4 KiB.
 const LONGEST: usize = 4 << 10;
+/// The most letters of a pod's name beside its bar. They are the last ones, by which executors differ.
+const LONGEST_NAME: usize = 24;
 
-/// A pod as it is shown.
-pub(crate) struct PodRow {
-    pub name: String,
-    pub role: String,
-    pub phase: String,
-    /// The reason why it waits or has ended.
-    pub why: String,
-    pub node: String,
-    pub restarts: i32,
-    pub requests: String,
-    pub began: Option<Timestamp>,
-    pub ended: Option<Timestamp>,
+/// A pod as it is shown: the number of an executor, its bar if it has begun, and the cells of its row.
+type PodShown = (Option<u64>, Option<Bar>, Markup);
+/// An event as it is shown: when it was seen last, and the cells of its row.
+type EventShown = (Option<Timestamp>, Markup);
+
+/// Reads the pods of an object, which have its name in this label, and its events. Returns the bars of the pods, and what is
+/// shown of both.
+pub(crate) async fn traces(session: &Session, of: &ObjectMeta, label: &str) -> (Vec<Bar>, Markup) {
+    let of_pods = format!("{label}={}", of.name.as_deref().unwrap_or_default());
+    let of_events = format!("involvedObject.uid={}", of.uid.as_deref().unwrap_or_default());
+    let (pods, events) = join(
+        list(session, of, ListParams::default().labels(&of_pods), pod),
+        list(session, of, ListParams::default().fields(&of_events), event),
+    )
+    .await;
+    let (mut pods, lack) = match pods {
+        Ok((pods, is_cut)) => (pods, is_cut.then(|| "There are more pods.".to_owned())),
+        Err(refusal) => (Vec::new(), Some(refusal.words)),
+    };
+    // The driver, which has no number, is first.
+    pods.sort_by_key(|(number, ..)| *number);
+    let (bars, rows): (Vec<_>, Vec<_>) = pods.into_iter().map(|(_, bar, row)| (bar, row)).unzip();
+    let titles = ["Pod", "Role", "Phase", "Node", "Restarts", "Requests", "Began"];
+    let shown = html! {
+        h2 { "Pods" }
+        (trouble(lack.as_deref()))
+        @if rows.is_empty() { p { "There are no pods." } }
+        (table("Driver and executors", &titles, rows))
+        h2 { "Events" }
+        @match events {
+            Ok((events, _)) => (table_of_events(events)),
+            Err(refusal) => (trouble(Some(&refusal.words))),
+        }
+    };
+    (bars.into_iter().flatten().collect(), shown)
 }
 
-/// An event as it is shown.
-pub(crate) struct EventRow {
-    pub kind: String,
-    pub reason: String,
-    pub message: String,
-    /// When it was seen last, and how often.
-    pub last: Option<Timestamp>,
-    pub times: i32,
-}
-
-/// Reads the pods of an object, whose name they have in this label: the driver first, then executors by their numbers. Says
-/// whether there are more.
-///
-/// # Errors
-///
-/// If they may not be listed.
-pub(crate) async fn pods(session: &Session, of: &ObjectMeta, label: &str) -> Result<(Vec<PodRow>, bool)> {
-    let name = of.name.as_deref().unwrap_or_default();
-    let which = ListParams::default().labels(&format!("{label}={name}"));
-    let (mut pods, is_cut) = list(session, of, which, row).await?;
-    pods.sort_by_key(|(number, _)| *number);
-    Ok((pods.into_iter().map(|(_, pod)| pod).collect(), is_cut))
-}
-
-/// Reads the events of an object, latest first.
-///
-/// # Errors
-///
-/// If they may not be listed.
-pub(crate) async fn events(session: &Session, of: &ObjectMeta) -> Result<Vec<EventRow>> {
-    let uid = of.uid.as_deref().unwrap_or_default();
-    let which = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
-    let (mut events, _) = list(session, of, which, event_row).await?;
-    events.sort_by_key(|event| Reverse(event.last));
-    Ok(events)
+fn table_of_events(mut events: Vec<EventShown>) -> Markup {
+    if events.is_empty() {
+        let words = "There are no events any more: the cluster keeps them for an hour. The runs above keep why they ended.";
+        return html! { p { (words) } };
+    }
+    events.sort_by_key(|(last, _)| Reverse(*last));
+    table("Latest first", &["When", "Type", "Reason", "Message"], events.into_iter().map(|(_, row)| row))
 }
 
 /// Returns what is shown of the objects that can be read in the namespace of an object, and whether there are more.
@@ -95,41 +94,62 @@ fn text(text: Option<&str>) -> String {
 }
 
 /// Returns what is shown of an event.
-pub(crate) fn event_row(event: &Event) -> EventRow {
-    EventRow {
-        kind: text(event.type_.as_deref()),
-        reason: text(event.reason.as_deref()),
-        message: text(event.message.as_deref()),
-        last: summary::last_seen(event).map(|time| time.0),
-        times: summary::times_seen(event),
-    }
+fn event(event: &Event) -> EventShown {
+    let (last, times) = (summary::last_seen(event).map(|time| time.0), summary::times_seen(event));
+    let kind = text(event.type_.as_deref());
+    let row = html! {
+        td.number { (ago(last)) @if times > 1 { " (×" (times) ")" } }
+        td { span class=[(kind == "Warning").then_some("bad")] { (kind) } }
+        td { (text(event.reason.as_deref())) }
+        td { (text(event.message.as_deref())) }
+    };
+    (last, row)
 }
 
-/// Returns what is shown of a pod, and the number of an executor.
-fn row(pod: &Pod) -> (Option<u64>, PodRow) {
+/// Returns what is shown of a pod.
+fn pod(pod: &Pod) -> PodShown {
     let summary = PodSummary::of(pod);
     let (status, spec) = (pod.status.as_ref(), pod.spec.as_ref());
     let statuses = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+    let restarts = statuses.iter().map(|status| status.restart_count).fold(0, i32::saturating_add);
+    let how = summary.ended.as_ref().map(|ended| format!("{}, exit code {}", ended.reason, ended.exit_code));
     let finished = statuses.iter().filter_map(|status| status.state.as_ref()?.terminated.as_ref());
     let finished = finished.filter_map(|terminated| terminated.finished_at.as_ref());
-    let how = summary.ended.as_ref().map(|ended| format!("{}, exit code {}", ended.reason, ended.exit_code));
     let ended = finished.map(|time| time.0).max().filter(|_| how.is_some());
     let why = how.or_else(|| summary.message.clone()).or_else(|| summary.waiting_for());
+    let (phase, why) = (text(status.and_then(|status| status.phase.as_deref())), text(why.as_deref()));
     let container = spark_container_of(pod).and_then(|container| container.resources.as_ref());
     let requests = container.and_then(|resources| resources.requests.as_ref()).into_iter().flatten();
     let requests: Vec<_> = requests.map(|(name, amount)| format!("{name} {}", amount.0)).collect();
-    let row = PodRow {
-        role: text(pod.labels().get(label::SPARK_ROLE).map(String::as_str)),
-        phase: text(status.and_then(|status| status.phase.as_deref())),
-        why: text(why.as_deref()),
-        node: text(spec.and_then(|spec| spec.node_name.as_deref())),
-        restarts: statuses.iter().map(|status| status.restart_count).fold(0, i32::saturating_add),
-        requests: text(Some(&requests.join(", "))),
-        began: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
-        ended,
-        name: summary.name,
+    let began = status.and_then(|status| status.start_time.as_ref()).map(|time| time.0);
+
+    let (name, log) = (&summary.name, log_of(&pod.namespace().unwrap_or_default(), &summary.name));
+    let row = html! {
+        th scope="row" { @if began.is_some() { a href=(log) { (name) } } @else { (name) } }
+        td { (text(pod.labels().get(label::SPARK_ROLE).map(String::as_str))) }
+        td { (phase) @if !why.is_empty() { br; small { (why) } } }
+        td { (text(spec.and_then(|spec| spec.node_name.as_deref()))) }
+        td.number {
+            (restarts)
+            @if restarts > 0 { " " a href={ (log) "?previous=true" } { "log before" } }
+        }
+        td { (text(Some(&requests.join(", ")))) }
+        td.number { (ago(began)) }
     };
-    (summary.executor_id, row)
+    let tone = match phase.as_str() {
+        "Running" => Tone::Busy,
+        "Succeeded" => Tone::Good,
+        "Failed" => Tone::Bad,
+        _ => Tone::Wait,
+    };
+    let bar = began.map(|from| Bar {
+        name: name.get(name.len().saturating_sub(LONGEST_NAME)..).unwrap_or(name).to_owned(),
+        title: format!("{name}: {phase} {why}"),
+        tone,
+        from,
+        to: ended.unwrap_or_else(now).max(from),
+    });
+    (summary.executor_id, bar, row)
 }
 
 #[cfg(test)]
@@ -139,34 +159,59 @@ mod tests {
 
     #[test]
     fn a_pod_says_why_it_waits_or_has_ended() {
-        let pod = |status: Value| {
+        let shown = |status: Value| {
             let spec = json!({"containers": [{"name": "spark-kubernetes-driver", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}}]});
-            let pod = json!({"metadata": {"name": "pi-driver"}, "spec": spec, "status": status});
-            row(&from_value(pod).unwrap()).1
+            let shown = json!({"metadata": {"name": "pi-driver"}, "spec": spec, "status": status});
+            let (_, bar, row) = pod(&from_value(shown).unwrap());
+            (bar, row.into_string())
         };
         let container = |state: Value| {
             let status = json!({"name": "spark-kubernetes-driver", "state": state, "image": "", "imageID": "", "ready": true, "restartCount": 2});
-            pod(json!({"phase": "Pending", "containerStatuses": [status]}))
+            shown(
+                json!({"phase": "Pending", "startTime": "2026-11-21T11:00:00Z", "containerStatuses": [status]}),
+            )
         };
         let unplaced = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"});
-        let waiting = pod(json!({"phase": "Pending", "conditions": [unplaced]}));
-        assert_eq!((&*waiting.why, &*waiting.requests), ("Unschedulable: 0/3 nodes", "cpu 1, memory 2Gi"));
-        let pulling = container(json!({"waiting": {"reason": "ErrImagePull", "message": "no such image"}}));
-        assert_eq!((&*pulling.why, pulling.restarts), ("ErrImagePull: no such image", 2));
-        let ended = container(
+        let (bar, waiting) = shown(json!({"phase": "Pending", "conditions": [unplaced]}));
+        assert!(
+            bar.is_none()
+                && waiting.contains("<td>Pending<br><small>Unschedulable: 0/3 nodes</small></td>")
+                && waiting.contains("<td>cpu 1, memory 2Gi</td>"),
+            "{waiting}"
+        );
+        let (_, pulling) =
+            container(json!({"waiting": {"reason": "ErrImagePull", "message": "no such image"}}));
+        assert!(
+            pulling.contains("ErrImagePull: no such image") && pulling.contains("2 <a href="),
+            "{pulling}"
+        );
+        let (bar, ended) = container(
             json!({"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": "2026-11-21T11:30:00Z"}}),
         );
-        assert_eq!((&*ended.why, ended.ended.is_some()), ("OOMKilled, exit code 137", true));
+        assert!(ended.contains("<small>OOMKilled, exit code 137</small>"), "{ended}");
+        assert_eq!(bar.unwrap().to.to_string(), "2026-11-21T11:30:00Z");
+    }
+
+    #[test]
+    fn events_that_are_gone_are_explained_and_text_of_others_stays_text() {
+        assert!(table_of_events(Vec::new()).into_string().contains("the cluster keeps them for an hour"));
+        let told = json!({
+            "metadata": {}, "involvedObject": {}, "type": "Warning", "reason": "<b>", "message": "a\nb", "count": 3,
+        });
+        let text = table_of_events(vec![event(&from_value(told).unwrap())]).into_string();
+        assert!(
+            text.contains("<span class=\"bad\">Warning</span></td><td>&lt;b&gt;</td><td>a\nb</td>"),
+            "{text}"
+        );
     }
 
     /// Once, the objects of one page were in memory all together: 500 events, each of up to a megabyte.
     #[test]
     fn a_long_text_is_cut_and_turns_no_words_around() {
         let message = format!("\u{202e}a\n{}", "x".repeat(1 << 20));
-        let event = event_row(
-            &from_value(json!({"metadata": {}, "involvedObject": {}, "message": message})).unwrap(),
-        );
-        assert!(event.message.starts_with("\u{fffd}a\nxx") && event.message.len() <= LONGEST);
-        assert_eq!((&*event.kind, event.last, event.times), ("", None, 1));
+        let told = json!({"metadata": {}, "involvedObject": {}, "message": message});
+        let (last, row) = event(&from_value(told).unwrap());
+        let row = row.into_string();
+        assert!(last.is_none() && row.contains("<td>\u{fffd}a\nxx") && row.len() < LONGEST + 200, "{row}");
     }
 }

@@ -15,24 +15,11 @@ use spark_operator_client::summary::{self, Tone};
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// The person who looks at the page.
-pub(crate) struct Visitor {
-    pub name: String,
-    /// The hidden field of the visitor's forms.
-    pub form: String,
-    pub can_log_out: bool,
-}
+/// The colour and the word for what cannot be read.
+pub(crate) const UNREADABLE: (Tone, &str) = (Tone::Bad, "UNREADABLE");
 
-/// The pages that each page leads to.
-const PLACES: [(&str, &str); 4] = [
-    ("/", "Overview"),
-    ("/applications", "Applications"),
-    ("/schedules", "Schedules"),
-    ("/connects", "Spark Connect"),
-];
-
-/// Returns a whole page. One that is live is made anew as long as it is open.
-pub(crate) fn page(visitor: Option<&Visitor>, title: &str, is_live: bool, content: &Markup) -> Response {
+/// Returns a whole page, with this header if it is for somebody who was let in. One that is live is made anew as long as it is open.
+pub(crate) fn page(header: Option<&Markup>, title: &str, is_live: bool, content: &Markup) -> Response {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -47,24 +34,7 @@ pub(crate) fn page(visitor: Option<&Visitor>, title: &str, is_live: bool, conten
             body {
                 a.skip href="#main" { "Skip to the content" }
                 header {
-                    @if let Some(visitor) = visitor {
-                        nav aria-label="Pages" {
-                            @for (path, name) in PLACES {
-                                a href=(path) aria-current=[(name == title).then_some("page")] { (name) }
-                            }
-                        }
-                        @if visitor.can_log_out {
-                            form method="post" action="/logout" {
-                                (hidden(&visitor.form))
-                                span { (visitor.name) } " "
-                                button { "Log out" }
-                            }
-                        } @else {
-                            span { (visitor.name) }
-                        }
-                    } @else {
-                        span { "Spark applications" }
-                    }
+                    @if let Some(header) = header { (header) } @else { span { "Spark applications" } }
                 }
                 main #main tabindex="-1" data-live[is_live] {
                     h1 { (title) }
@@ -126,23 +96,13 @@ pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response> {
 }
 
 /// Returns how something is: a word, and a colour that means the same.
-pub(crate) fn word(tone: Tone, word: &str) -> Markup {
+pub(crate) fn word((tone, word): (Tone, &str)) -> Markup {
     html! { span class={ "state " (tone.as_str()) } { (word) } }
 }
 
-/// Returns the state of an application, as a word with its colour.
-pub(crate) fn state(state: Option<State>) -> Markup {
-    word(state.map_or(Tone::Bad, Tone::of), name_of(state))
-}
-
-/// Returns the word for the state of an application; that of one that cannot be read without a state.
-pub(crate) fn name_of(state: Option<State>) -> &'static str {
-    state.map_or("UNREADABLE", summary::state_name)
-}
-
-/// Returns the class of a state, which is its colour.
-pub(crate) fn tone(state: Option<State>) -> &'static str {
-    state.map_or(Tone::Bad, Tone::of).as_str()
+/// Returns the colour and the word for the state of an application; those of one that cannot be read without a state.
+pub(crate) fn state(state: Option<State>) -> (Tone, &'static str) {
+    state.map_or(UNREADABLE, |state| (Tone::of(state), summary::state_name(state)))
 }
 
 /// Returns how long ago something was, and on a closer look when.
@@ -165,18 +125,20 @@ pub(crate) fn duration(from: Timestamp, to: Timestamp) -> String {
     summary::short(to.duration_since(from).as_secs())
 }
 
-/// Returns a table.
-pub(crate) fn table(caption: &str, titles: &[&str], rows: &Markup) -> Markup {
-    wide(caption, &html! { @for title in titles { th scope="col" { (title) } } }, rows)
+/// Returns a table with the cells of each row; nothing if there are no rows.
+pub(crate) fn table(caption: &str, titles: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
+    let mut rows = rows.into_iter().peekable();
+    let headers = html! { @for title in titles { th scope="col" { (title) } } };
+    if rows.peek().is_some() { wide(caption, &headers, rows) } else { Markup::default() }
 }
 
 /// Returns a table with these headers. Its rows may be wider than a narrow window.
-pub(crate) fn wide(caption: &str, headers: &Markup, rows: &Markup) -> Markup {
+pub(crate) fn wide(caption: &str, headers: &Markup, rows: impl IntoIterator<Item = Markup>) -> Markup {
     html! {
         div.wide tabindex="0" role="group" aria-label=(caption) { table {
             caption { (caption) }
             thead { tr { (headers) } }
-            tbody { (rows) }
+            tbody { @for cells in rows { tr { (cells) } } }
         } }
     }
 }

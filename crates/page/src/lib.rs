@@ -52,22 +52,21 @@ use std::sync::Arc;
 
 // What modules use of each other, so that each imports it from here.
 use actions::{Action, buttons};
-use application::{conditions, log_of, spec, traces};
+use application::{conditions, spec};
 use callers::{Caller, Callers, bearer, with_header};
 use entry::{Session, is_part};
-use found::PodRow;
-use layout::{
-    POLICY, Visitor, ago, duration, hidden, name_of, page, state, table, tone, trouble, wide, word,
-};
+use found::traces;
+use layout::{POLICY, UNREADABLE, ago, duration, hidden, page, state, table, trouble, wide, word};
 use lists::List;
-use overview::{link, times};
+use logs::log_of;
+use overview::link;
 use query::{Query, address};
-use reads::{LARGEST, Reader, Right};
+use reads::{LARGEST, Reader};
 use refusal::Refusal;
 use rhythm::in_words;
 use rows::{Application, Connect, Key, Row, Schedule, reduced};
 use secrets::{CallerId, Secrets};
-use timeline::outcomes;
+use timeline::{Bar, outcomes};
 use windows::{Driver, Window, Windows};
 
 /// What a function returns, or why the caller does not get it.

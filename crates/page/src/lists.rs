@@ -1,7 +1,7 @@
 //! Keeps a caller's list of a kind up to date as long as somebody looks at it: read page by page, then watched.
 //!
 //! A [`List`] belongs to one caller and is filled by that caller's client, so it contains what RBAC shows to the caller and
-//! nothing else. It ends, and gives its memory back, when nobody has looked at it for a minute.
+//! nothing else. It ends, and gives its memory back, when nobody has looked at it for a minute, or with the caller.
 
 use super::{Key, Reader, Refusal, Result, Row, reduced};
 use axum::http::StatusCode;
@@ -13,14 +13,10 @@ use kube::{
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use spark_operator_client::patience::{GRACE, Patience, can_pass, in_time};
-use std::{
-    collections::BTreeMap,
-    pin::pin,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{collections::BTreeMap, mem, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
+    task::JoinSet,
     time::{Instant, sleep, timeout},
 };
 use work::{Share, Shares};
@@ -38,21 +34,22 @@ const LOOK: Duration = Duration::from_secs(10);
 const MOST: usize = 50_000;
 
 /// The bytes that the rows of all lists may have, which are most of the memory of the process: the soak test has 200,000 rows in
-/// less than 200 MiB, and the chart's limit is 256 MiB. A list that is read anew takes room beside what it had. A party has at
+/// less than 128 MiB, and the chart's limit is 256 MiB. A list that is read anew takes room beside what it had. A party has at
 /// most as much as it leaves free: a tenant with a few thousand applications has any number of tokens, each with lists of its own.
 static ROOM: Shares = Shares::new(160 << 20);
 
-/// The objects of a kind that a caller may see, in all namespaces or in one.
+/// The objects of a kind that a caller may see, in all namespaces or in one. It ends with the task that keeps it up to date.
 pub(crate) struct List<R> {
     rows: Mutex<Rows<R>>,
-    progress: watch::Sender<Progress>,
-    /// The time at which somebody has looked at it last; none if it has ended.
-    used: Mutex<Option<Instant>>,
+    progress: watch::Receiver<Progress>,
+    /// The time at which somebody has looked at it last.
+    used: Mutex<Instant>,
 }
 
 /// Rows, and the room that they take.
 struct Rows<R> {
-    by_key: BTreeMap<Key, R>,
+    /// Each row has a place of its own, so that places of the tree that are free are small.
+    by_key: BTreeMap<Key, Box<R>>,
     room: Share<'static>,
 }
 
@@ -63,25 +60,25 @@ impl<R: Row> Rows<R> {
 
     /// Keeps a row if there is room for it; else not even what the row was before. Returns whether there is.
     fn keep(&mut self, key: Key, row: R) -> bool {
-        let (before, now) = (self.by_key.get(&key).map_or(0, |row| weight(&key, row)), weight(&key, &row));
+        let (before, now) = (self.by_key.get(&key).map_or(0, |row| weight(&key, &**row)), weight(&key, &row));
         let is_new = before == 0;
         if now > before && (is_new && self.by_key.len() >= MOST || !self.room.grow(now - before)) {
             self.remove(&key);
             return false;
         }
         self.room.shrink(before.saturating_sub(now));
-        self.by_key.insert(key, row);
+        self.by_key.insert(key, Box::new(row));
         true
     }
 
     fn remove(&mut self, key: &Key) {
         if let Some(row) = self.by_key.remove(key) {
-            self.room.shrink(weight(key, &row));
+            self.room.shrink(weight(key, &*row));
         }
     }
 }
 
-/// Returns the bytes that a row takes: a tree has places for nearly twice its rows if they come in the order of their keys.
+/// Returns the bytes that a row takes: its place is counted twice, for that of its key in the tree and for what the allocator adds.
 fn weight<R: Row>((namespace, name): &Key, row: &R) -> usize {
     2 * size_of::<(Key, R)>() + namespace.len() + name.len() + row.length()
 }
@@ -96,40 +93,38 @@ struct Progress {
 }
 
 impl<R: Row> List<R> {
-    /// Begins to read the objects at `path` with the rights of a caller.
-    pub(crate) fn begin(reader: Reader, path: String) -> Arc<Self> {
-        let list = Arc::new(Self {
-            rows: Mutex::new(Rows::new(&reader.party)),
-            progress: watch::Sender::new(Progress::default()),
-            used: Mutex::new(Some(Instant::now())),
-        });
-        tokio::spawn(Source { reader, path, list: Arc::downgrade(&list) }.follow());
-        list
+    /// Begins to read the objects at `path` with the rights of a caller. Returns with the list the task that keeps it up to date
+    /// until nobody looks at it any more, and that ends when it is dropped.
+    pub(crate) fn begin(reader: Reader, path: String) -> (Arc<Self>, JoinSet<()>) {
+        let (sender, progress) = watch::channel(Progress::default());
+        let (rows, used) = (Mutex::new(Rows::new(&reader.party)), Mutex::new(Instant::now()));
+        let list = Arc::new(Self { rows, progress, used });
+        let mut task = JoinSet::new();
+        task.spawn(Source { reader, path, list: Arc::clone(&list), progress: sender }.follow());
+        (list, task)
     }
 
-    /// Whether it is up to date and stays so for another while. False if it has ended.
-    pub(crate) fn is_alive(&self) -> bool {
-        let mut used = self.used.lock();
-        *used = used.map(|_| Instant::now());
-        used.is_some()
-    }
-
-    /// Waits until the list is complete.
+    /// Waits until the list is complete, for somebody who looks at it. Returns it.
     ///
     /// # Errors
     ///
     /// If it cannot be read, or not in time.
-    pub(crate) async fn complete(&self) -> Result<()> {
-        let mut progress = self.progress.subscribe();
+    pub(crate) async fn complete(self: Arc<Self>) -> Result<Arc<Self>> {
+        *self.used.lock() = Instant::now();
+        let mut progress = self.progress.clone();
         let known = progress.wait_for(|progress| progress.is_complete || progress.failure.is_some());
         match timeout(FIRST, known).await {
-            Ok(Ok(progress)) if progress.is_complete => Ok(()),
+            Ok(Ok(progress)) if progress.is_complete => Ok(self),
             Ok(Ok(progress)) => Err(progress.failure.clone().expect("it is known that it has failed")),
             _ => Err(Refusal::new(
                 StatusCode::GATEWAY_TIMEOUT,
                 "The list is still being read. This page shows it as soon as it is complete.",
             )),
         }
+    }
+
+    fn is_used(&self) -> bool {
+        self.used.lock().elapsed() <= UNUSED
     }
 
     /// Returns what is to be said above the list: why it is not up to date, or that it is cut.
@@ -140,22 +135,22 @@ impl<R: Row> List<R> {
     }
 
     pub(crate) fn read<T>(&self, look: impl FnOnce(Vec<(&Key, &R)>) -> T) -> T {
-        look(self.rows.lock().by_key.iter().collect())
+        look(self.rows.lock().by_key.iter().map(|(key, row)| (key, &**row)).collect())
     }
 }
 
-/// Fills a list, and does not keep it alive.
+/// Fills a list.
 struct Source<R> {
     reader: Reader,
     path: String,
-    list: Weak<List<R>>,
+    list: Arc<List<R>>,
+    progress: watch::Sender<Progress>,
 }
 
 impl<R: Row> Source<R> {
     async fn follow(self) {
         let mut patience = Patience::default();
-        while let Some(list) = self.needed() {
-            drop(list);
+        while self.list.is_used() {
             let failure = match self.listed().await {
                 Ok(version) => {
                     patience.restore();
@@ -165,17 +160,11 @@ impl<R: Row> Source<R> {
             };
             let Some(error) = failure else { continue };
             let is_final = !can_pass(&error);
-            if let Some(list) = self.list.upgrade() {
-                if is_final {
-                    // Rows that the caller may not see any more are not shown any more.
-                    *list.used.lock() = None;
-                    *list.rows.lock() = self.none();
-                }
-                list.progress.send_modify(|progress| {
-                    progress.is_complete &= !is_final;
-                    progress.failure = Some(error.into());
-                });
-            }
+            self.progress.send_modify(|progress| {
+                // Rows that the caller may not see any more are not shown any more.
+                progress.is_complete &= !is_final;
+                progress.failure = Some(error.into());
+            });
             if is_final {
                 return;
             }
@@ -183,37 +172,19 @@ impl<R: Row> Source<R> {
         }
     }
 
-    /// Returns the list if somebody has looked at it lately. If not, ends it.
-    fn needed(&self) -> Option<Arc<List<R>>> {
-        let list = self.list.upgrade()?;
-        let mut used = list.used.lock();
-        if used.is_none_or(|used| used.elapsed() > UNUSED) {
-            *used = None;
-            *list.rows.lock() = self.none();
-            return None;
-        }
-        drop(used);
-        Some(list)
-    }
-
-    /// Returns no rows yet, in the room of the caller.
-    fn none(&self) -> Rows<R> {
-        Rows::new(&self.reader.party)
-    }
-
     /// Reads all objects. Returns the version from which a watch continues; an empty one if the list is cut.
     async fn listed(&self) -> Result<String, kube::Error> {
-        let (mut rows, mut has_room) = (self.none(), true);
+        let (mut rows, mut has_room) = (Rows::new(&self.reader.party), true);
         let read = self.reader.list(&self.path, ListParams::default(), MOST, |object| {
             let (key, _, row) = reduced::<R>(object);
             has_room &= rows.keep(key, row);
         });
         let (version, is_longer) = read.await?;
         let is_cut = is_longer || !has_room;
-        if let Some(list) = self.list.upgrade() {
-            *list.rows.lock() = rows;
-            list.progress.send_replace(Progress { is_complete: true, is_cut, failure: None });
-        }
+        // A tree that was filled in the order of its keys is half empty. One that is made of all of them is full.
+        rows.by_key = mem::take(&mut rows.by_key).into_iter().collect();
+        *self.list.rows.lock() = rows;
+        self.progress.send_replace(Progress { is_complete: true, is_cut, failure: None });
         Ok(if is_cut { String::new() } else { version })
     }
 
@@ -229,7 +200,9 @@ impl<R: Row> Source<R> {
                 pin!(in_time(GRACE, self.reader.client.request_events::<Box<RawValue>>(request)).await??);
             let begun = Instant::now();
             loop {
-                let Some(list) = self.needed() else { return Ok(()) };
+                if !self.list.is_used() {
+                    return Ok(());
+                }
                 let event = match timeout(LOOK, events.try_next()).await {
                     Ok(event) => event?,
                     // A connection that has died says nothing for longer than a watch lasts.
@@ -240,14 +213,14 @@ impl<R: Row> Source<R> {
                     Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                         let (key, newest, row) = reduced::<R>(&object);
                         version = newest;
-                        if !list.rows.lock().keep(key, row) {
-                            list.progress.send_modify(|progress| progress.is_cut = true);
+                        if !self.list.rows.lock().keep(key, row) {
+                            self.progress.send_modify(|progress| progress.is_cut = true);
                         }
                     }
                     Some(WatchEvent::Deleted(object)) => {
                         let (key, newest, _) = reduced::<R>(&object);
                         version = newest;
-                        list.rows.lock().remove(&key);
+                        self.list.rows.lock().remove(&key);
                     }
                     Some(WatchEvent::Bookmark(mark)) => version = mark.metadata.resource_version,
                     Some(WatchEvent::Error(status)) => return Err(kube::Error::Api(status)),
@@ -299,15 +272,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_is_read_page_by_page_and_ends_when_nobody_looks() {
         let requests = Arc::new(AtomicUsize::new(0));
-        let list = List::<Application>::begin(reader(client(Arc::clone(&requests))), "/apis/x".to_owned());
-        list.complete().await.unwrap();
+        let reader = reader(client(Arc::clone(&requests)));
+        let (list, _task) = List::<Application>::begin(reader, "/apis/x".to_owned());
+        let list = list.complete().await.ok().unwrap();
         let names: Vec<_> = list.read(|rows| rows.iter().map(|(key, _)| key.1.to_string()).collect());
         assert_eq!(names, ["a", "b"]);
         assert_eq!(list.trouble(), None);
+        let kept = Arc::downgrade(&list);
+        drop(list);
         sleep(UNUSED / 2).await;
-        assert!(list.is_alive());
-        sleep(2 * UNUSED).await;
-        assert!(!list.is_alive() && list.read(|rows| rows.is_empty()));
+        assert!(kept.upgrade().unwrap().complete().await.is_ok());
+        sleep(UNUSED / 2 + LOOK).await;
+        assert!(kept.upgrade().is_some());
+        sleep(UNUSED).await;
+        assert!(kept.upgrade().is_none());
         assert_eq!(requests.load(Ordering::Relaxed), 3, "two pages and a watch");
     }
 
@@ -318,10 +296,26 @@ mod tests {
             let answer = Response::builder().status(StatusCode::FORBIDDEN);
             Ok::<_, Infallible>(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
         });
-        let list = List::<Application>::begin(reader(Client::new(service, "default")), "/apis/x".to_owned());
-        let refusal = list.complete().await.unwrap_err();
+        let reader = reader(Client::new(service, "default"));
+        let (list, mut task) = List::<Application>::begin(reader, "/apis/x".to_owned());
+        let refusal = Arc::clone(&list).complete().await.err().unwrap();
         assert_eq!((refusal.status, &*refusal.words), (StatusCode::FORBIDDEN, "You lack a right: no"));
-        assert!(!list.is_alive());
+        assert!(task.join_next().await.is_some_and(|ended| ended.is_ok()));
+    }
+
+    /// A caller who is forgotten leaves no watch behind, and whoever waits for the list asks again.
+    #[tokio::test(start_paused = true)]
+    async fn a_list_whose_caller_is_forgotten_ends_at_once() {
+        let service = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, Infallible>>()
+        });
+        let reader = reader(Client::new(service, "default"));
+        let (list, task) = List::<Application>::begin(reader, "/apis/x".to_owned());
+        let begun = Instant::now();
+        drop(task);
+        let refusal = Arc::clone(&list).complete().await.err().unwrap();
+        assert_eq!((refusal.status, begun.elapsed()), (StatusCode::GATEWAY_TIMEOUT, Duration::ZERO));
+        assert_eq!(Arc::strong_count(&list), 1);
     }
 
     /// Sixty people who looked at ten thousand applications each would have filled the memory of the page, and once, when each row

@@ -1,6 +1,6 @@
 //! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
 
-use super::{Named, Query, Result, Session, page};
+use super::{Named, Query, Result, Session};
 use api::{excerpt::end, printable::line, spark_container_of};
 use axum::{
     extract::Path,
@@ -28,8 +28,8 @@ pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Res
     let is_previous = query.get("previous") == "true";
     let which = LogParams { tail_lines: Some(LINES), ..LogParams::default() };
     let log = read(&session, &namespace, &pod, query, which).await?;
-    let path = format!("/logs/{namespace}/{pod}");
-    let tail = (!is_previous).then(|| query.with(&format!("{path}/tail"), "previous", ""));
+    let path = log_of(&namespace, &pod);
+    let tail = (!is_previous).then(|| query.with("previous", "").address(&format!("{path}/tail")));
     let content = html! {
         form action=(path) role="search" {
             label for="q" { "Lines with" } " "
@@ -40,13 +40,18 @@ pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Res
                 a href=(path) { "Log of the present container" }
             } @else {
                 label { input #follow type="checkbox" checked; " Follow" } " "
-                a href=(query.with(&path, "previous", "true")) { "Log of the container before" }
+                a href=(query.with("previous", "true").address(&path)) { "Log of the container before" }
             }
         }
         p { small { "The last " (LINES) " lines at most." } }
         pre #log tabindex="0" role="region" aria-label={ "Log of " (pod) } data-tail=[tail] data-after=(log.after) { (log.text) }
     };
-    Ok(page(Some(&session.visitor), &pod, false, &content))
+    Ok(session.document(&pod, false, &content))
+}
+
+/// Returns the address of the log of a pod.
+pub(crate) fn log_of(namespace: &str, pod: &str) -> String {
+    format!("/logs/{namespace}/{pod}")
 }
 
 /// Returns the lines that have come after the moment in the query, and in a header the moment of the last one.

@@ -1,6 +1,6 @@
 //! The first page: how many applications are in each state, what has failed, what waits longest, and what is asked for.
 
-use super::{Application, Key, Session, address, ago, duration, name_of, now, scope, state, table};
+use super::{Application, Key, Session, address, duration, now, scope, state, table, word};
 use api::{State, quantity::of_resource};
 use axum::response::Response;
 use jiff::{SignedDuration, Timestamp};
@@ -51,9 +51,9 @@ fn content(rows: &[(&Key, &Application)], quotas: &Quotas, now: Timestamp) -> Ma
     let mut requested = BTreeMap::<(&str, &str), (usize, [i128; 2])>::new();
     let mut waiting = Vec::new();
     for (key, row) in rows {
-        if let Some([cores, memory]) = row.requested {
+        if let Some([cores, memory]) = row.requested.as_deref() {
             let (count, sum) = requested.entry((&*key.0, &*row.queue)).or_default();
-            (*count, *sum) = (*count + 1, [sum[0].saturating_add(cores), sum[1].saturating_add(memory)]);
+            (*count, *sum) = (*count + 1, [sum[0].saturating_add(*cores), sum[1].saturating_add(*memory)]);
         }
         *states.entry(row.state).or_default() += 1;
         let has_failed = matches!(row.state, Some(State::Failed | State::SubmissionFailed));
@@ -67,64 +67,51 @@ fn content(rows: &[(&Key, &Application)], quotas: &Quotas, now: Timestamp) -> Ma
     waiting.sort_by_key(|(since, ..)| *since);
     let mut reasons: Vec<_> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, count)| Reverse(*count));
+    let waiting = waiting.iter().take(MOST).map(|(since, key, row)| {
+        html! {
+            th scope="row" { (link(key)) }
+            td { (word(state(row.state))) }
+            td.number { (duration(*since, now)) }
+            td { (row.why) }
+        }
+    });
+    let reasons = reasons.iter().take(MOST).map(|(reason, count)| {
+        let of = [("state", "FAILED"), ("q", *reason)];
+        let words = if reason.is_empty() { "without a reason" } else { *reason };
+        html! {
+            th scope="row" { a href=(address("/applications", of)) { (words) } }
+            td.number { (count) }
+        }
+    });
+    let requested = requested.iter().map(|((namespace, queue), (count, [cores, memory]))| {
+        let of = [("namespace", *namespace), ("queue", *queue)];
+        html! {
+            th scope="row" { a href=(address("/applications", of)) { (namespace) } }
+            td { (queue) }
+            td.number { (count) }
+            td.number { (of_resource("cpu", *cores)) }
+            td.number { (of_resource("memory", *memory)) }
+            td { (quotas.get(*namespace).map(|quotas| quotas.join(", ")).unwrap_or_default()) }
+        }
+    });
+    let sums = ["Namespace", "Queue", "Applications", "Cores", "Memory", "Used of the namespace's quotas"];
     html! {
         @if rows.is_empty() { p { "There are no applications." } }
         ul.states {
             @for (of, count) in &states {
-                li {
-                    a href=(address("/applications", [("state", name_of(*of))].into_iter())) {
-                        strong { (count) } " " (state(*of))
-                    }
-                }
+                @let of = state(*of);
+                li { a href=(address("/applications", [("state", of.1)])) { strong { (count) } " " (word(of)) } }
             }
         }
-        @if !waiting.is_empty() {
-            (table("Waiting longest", &["Application", "State", "For", "Why"], &html! {
-                @for (since, key, row) in waiting.iter().take(MOST) { tr {
-                    th scope="row" { (link(key)) }
-                    td { (state(row.state)) }
-                    td.number { (duration(*since, now)) }
-                    td { (row.why) }
-                } }
-            }))
-        }
-        @if !reasons.is_empty() {
-            (table("Failed in the last day", &["Reason", "Applications"], &html! {
-                @for (reason, count) in reasons.iter().take(MOST) { tr {
-                    @let words = if reason.is_empty() { "without a reason" } else { *reason };
-                    th scope="row" { a href=(address("/applications", [("state", "FAILED"), ("q", *reason)].into_iter())) { (words) } }
-                    td.number { (count) }
-                } }
-            }))
-        }
-        @if !requested.is_empty() {
-            (table("Asked for at present", &["Namespace", "Queue", "Applications", "Cores", "Memory", "Used of the namespace's quotas"], &html! {
-                @for ((namespace, queue), (count, [cores, memory])) in &requested { tr {
-                    @let of = [("namespace", *namespace), ("queue", *queue)].into_iter().filter(|(_, name)| !name.is_empty());
-                    th scope="row" { a href=(address("/applications", of)) { (namespace) } }
-                    td { (queue) }
-                    td.number { (count) }
-                    td.number { (of_resource("cpu", *cores)) }
-                    td.number { (of_resource("memory", *memory)) }
-                    td { (quotas.get(*namespace).map(|quotas| quotas.join(", ")).unwrap_or_default()) }
-                } }
-            }))
-        }
+        (table("Waiting longest", &["Application", "State", "For", "Why"], waiting))
+        (table("Failed in the last day", &["Reason", "Applications"], reasons))
+        (table("Asked for at present", &sums, requested))
     }
 }
 
 /// Returns the link to an application.
 pub(crate) fn link((namespace, name): &Key) -> Markup {
     html! { a href={ "/applications/" (namespace) "/" (name) } { (name) } " " small { (namespace) } }
-}
-
-/// Returns when an application was submitted and how long it took, as two cells.
-pub(crate) fn times(row: &Application, now: Timestamp) -> Markup {
-    let ended = row.ended.filter(|ended| row.submitted.is_none_or(|submitted| *ended >= submitted));
-    html! {
-        td.number { (ago(row.submitted)) }
-        td.number { @if let Some(submitted) = row.submitted { (duration(submitted, ended.unwrap_or(now))) } }
-    }
 }
 
 #[cfg(test)]
@@ -142,7 +129,7 @@ mod tests {
             });
             let status = json!({
                 "applicationState": {"state": state, "errorMessage": "no <room>"}, "driverInfo": {}, "terminationTime": ended,
-                "lastSubmissionAttemptTime": "2026-11-21T11:00:00Z", "runs": [{"ordinal": 1, "reason": "OOMKilled"}],
+                "lastSubmissionAttemptTime": format!("{}T11:00:00Z", &ended[..10]), "runs": [{"ordinal": 1, "reason": "OOMKilled"}],
             });
             let metadata = json!({"name": name, "namespace": "team-a"});
             let object =
@@ -153,7 +140,7 @@ mod tests {
         let rows = [
             row("old", "FAILED", "2026-11-01T11:59:00Z"),
             row("new", "FAILED", "2026-11-21T11:59:00Z"),
-            row("pi", "SUBMITTED", "2026-11-01T11:59:00Z"),
+            row("pi", "SUBMITTED", "2026-11-21T10:59:00Z"),
         ];
         let rows: Vec<_> = rows.iter().map(|(key, row)| (key, row)).collect();
         let quotas = [("team-a".to_owned(), vec!["cpu 3 of <10>".to_owned()])].into();

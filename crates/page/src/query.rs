@@ -30,17 +30,21 @@ impl Query {
         Some(self.get(name)).filter(|value| !value.is_empty())
     }
 
-    /// Returns the address of `path` with this query, in which `name` is `value`.
-    pub(crate) fn with(&self, path: &str, name: &str, value: &str) -> String {
-        let others = self.0.iter().filter(|(known, value)| known != name && !value.is_empty());
-        let pairs = others.map(|(name, value)| (name.as_str(), value.as_str()));
-        let pairs = pairs.chain(Some((name, value)).filter(|(_, value)| !value.is_empty()));
-        address(path, pairs)
+    /// Returns this query, in which `name` is `value`.
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+        let others = self.0.iter().filter(|(known, _)| known != name).cloned();
+        Self(others.chain([(name.to_owned(), value.to_owned())]).collect())
+    }
+
+    /// Returns the address of `path` with this query.
+    pub(crate) fn address(&self, path: &str) -> String {
+        address(path, self.0.iter().map(|(name, value)| (name.as_str(), value.as_str())))
     }
 }
 
-/// Returns the address of `path` with a query.
-pub(crate) fn address<'a>(path: &str, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+/// Returns the address of `path` with a query of these pairs, without values that are empty.
+pub(crate) fn address<'a>(path: &str, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let pairs = pairs.into_iter().filter(|(_, value)| !value.is_empty());
     let query = Serializer::new(String::new()).extend_pairs(pairs).finish();
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
@@ -53,9 +57,9 @@ mod tests {
     fn a_link_changes_one_value_and_keeps_the_others() {
         let query = Query::of(b"namespace=team-a&state=FAILED&q=a%26b&page=3&empty=");
         assert_eq!((query.get("q"), query.get("none"), query.given("empty")), ("a&b", "", None));
-        assert_eq!(query.with("/x", "page", "4"), "/x?namespace=team-a&state=FAILED&q=a%26b&page=4");
-        assert_eq!(query.with("/x", "state", ""), "/x?namespace=team-a&q=a%26b&page=3");
-        assert_eq!(Query::default().with("/x", "q", ""), "/x");
+        assert_eq!(query.with("page", "4").address("/x"), "/x?namespace=team-a&state=FAILED&q=a%26b&page=4");
+        assert_eq!(query.with("state", "").address("/x"), "/x?namespace=team-a&q=a%26b&page=3");
+        assert_eq!(Query::default().with("q", "").address("/x"), "/x");
     }
 
     #[test]

@@ -22,6 +22,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 use spark_operator_client::patience::{GRACE, in_time};
 use std::{io, sync::Arc};
+use tokio::task::JoinHandle;
 use work::Shares;
 
 /// The most bytes of one answer. An object has up to 1.5 MB, which is etcd's limit, an ordinary application 5 KB, and a page
@@ -40,6 +41,9 @@ pub(crate) struct Reader {
     /// The party to which the caller belongs.
     pub party: Arc<str>,
 }
+
+/// An answer that comes, whose body is not read yet.
+type Asked = JoinHandle<Result<http::Response<Body>, kube::Error>>;
 
 #[derive(Deserialize)]
 struct Page<'t> {
@@ -63,29 +67,43 @@ impl Reader {
         mut take: impl FnMut(&RawValue),
     ) -> Result<(String, bool), kube::Error> {
         let (mut size, mut count) = (PAGE, 0);
+        let mut asked = self.asked(path, &which, size)?;
         loop {
-            let limited = which.clone().limit(size);
-            let request = Request::new(path).list(&limited).map_err(kube::Error::BuildRequest)?;
-            let Some(body) = self.send(request).await? else {
+            let answer = asked.await.map_err(|panic| kube::Error::Service(panic.into()))??;
+            let Some(body) = self.body(answer).await? else {
                 if size == 1 {
                     return Err(too_large());
                 }
                 size = (size / 8).max(1);
+                asked = self.asked(path, &which, size)?;
                 continue;
             };
-            let page: Page<'_> = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
-            for item in page.items {
+            let Page { metadata, items } = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+            let next = metadata.continue_.filter(|token| !token.is_empty());
+            let next = next.map(|token| {
+                which = which.clone().continue_token(&token);
+                self.asked(path, &which, size)
+            });
+            for item in items {
                 if count == most {
                     return Ok((String::new(), true));
                 }
                 count += 1;
                 take(item);
             }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => which = which.continue_token(&token),
-                None => return Ok((page.metadata.resource_version.unwrap_or_default(), false)),
+            match next {
+                Some(next) => asked = next?,
+                None => return Ok((metadata.resource_version.unwrap_or_default(), false)),
             }
         }
+    }
+
+    /// Asks for so many objects of a list, which the API server makes ready while those before them are taken.
+    fn asked(&self, path: &str, which: &ListParams, size: u32) -> Result<Asked, kube::Error> {
+        let which = which.clone().limit(size);
+        let request = Request::new(path).list(&which).map_err(kube::Error::BuildRequest)?;
+        let client = self.client.clone();
+        Ok(tokio::spawn(async move { in_time(GRACE, client.send(request.map(Body::from))).await? }))
     }
 
     /// Reads the object `name`. Returns with it the text that was read.
@@ -117,7 +135,10 @@ impl Reader {
     ///
     /// As [`Self::list`].
     pub(crate) async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Option<Bytes>, kube::Error> {
-        let answer = in_time(GRACE, self.client.send(request.map(Body::from))).await??;
+        self.body(in_time(GRACE, self.client.send(request.map(Body::from))).await??).await
+    }
+
+    async fn body(&self, answer: http::Response<Body>) -> Result<Option<Bytes>, kube::Error> {
         let code = answer.status();
         let body = in_time(GRACE, collected(answer.into_body(), IN_MEMORY.next(&self.party))).await?;
         match body.map_err(kube::Error::Service)? {
@@ -133,9 +154,15 @@ impl Reader {
         }
     }
 
-    /// Returns the sentence that says why the caller does not have the right; none if the caller has it.
-    pub(crate) async fn lack(&self, right: Right<'_>) -> Option<String> {
-        let Right { verb, resource, namespace, name } = right;
+    /// Returns the sentence that says why the caller does not have a right to objects of the operator's kinds in a namespace, to
+    /// all of them without a name; none if the caller has it.
+    pub(crate) async fn lack(
+        &self,
+        verb: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<String> {
         let group = SparkApplication::group(&());
         let of =
             json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name});
@@ -181,16 +208,6 @@ where
 
 fn too_large() -> kube::Error {
     kube::Error::ReadEvents(io::Error::other("an object is larger than etcd stores"))
-}
-
-/// A right to objects of the operator's kinds in a namespace.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Right<'a> {
-    pub verb: &'a str,
-    pub resource: &'a str,
-    pub namespace: &'a str,
-    /// The name of the object; empty for all.
-    pub name: &'a str,
 }
 
 #[cfg(test)]

@@ -20,6 +20,10 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, words)
     }
 
+    pub(crate) fn forbidden(words: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, words)
+    }
+
     /// Whether the caller lacks a right, so that another question may be allowed.
     pub(crate) fn is_forbidden(&self) -> bool {
         self.status == StatusCode::FORBIDDEN
@@ -52,7 +56,7 @@ fn of_status(status: &Status) -> Refusal {
         401 => {
             Refusal::new(StatusCode::UNAUTHORIZED, "The API server does not accept this token: log in again.")
         }
-        403 => Refusal::new(StatusCode::FORBIDDEN, format!("You lack a right: {message}")),
+        403 => Refusal::forbidden(format!("You lack a right: {message}")),
         404 if status.details.as_ref().is_none_or(|details| details.name.is_empty()) => {
             Refusal::not_found("The cluster does not know this kind of object: install the operator's CRDs.")
         }

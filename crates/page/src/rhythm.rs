@@ -1,6 +1,7 @@
 //! Says in words when a schedule is due: `at 02:30 on Monday to Friday`.
 
 use cron::{Rhythm, Times, Values};
+use jiff::fmt::friendly::{Spacing, SpanPrinter};
 
 const DAYS: &str = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday";
 const MONTHS: &str = "January February March April May June July August September October November December";
@@ -9,33 +10,25 @@ const MOST_TIMES: u32 = 6;
 
 /// Returns the words for a rhythm: `at 02:30 on Monday to Friday`, `every 1h30m`.
 pub(crate) fn in_words(rhythm: &Rhythm) -> String {
+    let printer = SpanPrinter::new().spacing(Spacing::None);
     match rhythm {
-        Rhythm::Every(interval) => {
-            let seconds = interval.as_secs();
-            let units = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
-            let units = units.iter().filter(|(amount, _)| *amount > 0);
-            format!("every {}", units.map(|(amount, unit)| format!("{amount}{unit}")).collect::<String>())
-        }
+        Rhythm::Every(interval) => format!("every {}", printer.unsigned_duration_to_string(interval)),
         Rhythm::At(times) => time_of_day(times) + &days(times),
     }
 }
 
 fn time_of_day(Times { minutes, hours, .. }: &Times) -> String {
-    let is_always = |values: &Values, count: u32| values.bits.count_ones() == count;
     if minutes.bits.count_ones() * hours.bits.count_ones() <= MOST_TIMES {
         let times = numbers(*hours)
             .flat_map(|hour| numbers(*minutes).map(move |minute| format!("{hour:02}:{minute:02}")));
         return format!("at {}", listed(times.collect()));
     }
-    let of_hours = match is_always(hours, 24) {
-        true => "every hour".to_owned(),
-        false => format!("the hours {}", ranges(*hours, |hour| hour.to_string())),
+    let told = |values: &Values, count: u32, all: &str, some: &str| match values.bits.count_ones() == count {
+        true => all.to_owned(),
+        false => format!("{some} {}", ranges(*values, |value| value.to_string())),
     };
-    let of_minutes = match is_always(minutes, 60) {
-        true => "every minute".to_owned(),
-        false => format!("at minute {}", ranges(*minutes, |minute| minute.to_string())),
-    };
-    format!("{of_minutes} of {of_hours}")
+    let of_minutes = told(minutes, 60, "every minute", "at minute");
+    format!("{of_minutes} of {}", told(hours, 24, "every hour", "the hours"))
 }
 
 /// Returns the days; nothing for all of them. As in cron, either field will do if both name days.

@@ -1,7 +1,8 @@
-//! Reduces objects to what lists show of them, some 400 bytes each: lists of ten thousand are in memory for each caller.
+//! Reduces objects to what lists show of them, some 300 bytes each: lists of ten thousand are in memory for each caller.
 
 use api::{
-    ApplicationType, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State,
+    ApplicationType, Lenient, ScheduledSparkApplication, SparkApplication, SparkApplicationStatus,
+    SparkConnect, State,
     excerpt::beginning,
     names::label,
     printable::{line, lines},
@@ -49,12 +50,14 @@ pub(crate) struct Application {
     pub queue: Box<str>,
     pub attempts: i32,
     pub wanted: i32,
-    pub running: i32,
-    pub failed: i32,
-    /// The cores and the memory that its pods ask for, in thousandths; none if it has no driver.
-    pub requested: Option<[i128; 2]>,
+    /// A status has room for some 40,000 executors.
+    pub running: u16,
+    pub failed: u16,
+    /// The cores and the memory that its pods ask for, in thousandths; none if it has no driver, as most have.
+    pub requested: Option<Box<[i128; 2]>>,
     pub created: Option<Timestamp>,
     pub submitted: Option<Timestamp>,
+    /// None if a run has begun since.
     pub ended: Option<Timestamp>,
     /// The reason for its state, in one sentence or the beginning of it.
     pub why: Box<str>,
@@ -86,7 +89,7 @@ pub(crate) struct Schedule {
 #[derive(Default)]
 pub(crate) struct Connect {
     /// None if the SparkConnect cannot be read.
-    pub state: Option<(&'static str, Tone)>,
+    pub state: Option<(Tone, &'static str)>,
     pub executors: Box<str>,
     pub restarts: i32,
     pub last_connection: Option<Timestamp>,
@@ -128,15 +131,17 @@ impl Row for Application {
 
 fn of_application(application: &SparkApplication) -> Application {
     let spec = &application.spec;
-    let status = application.status.clone().unwrap_or_default();
+    let nothing = SparkApplicationStatus::default();
+    let status = application.status.as_ref().unwrap_or(&nothing);
     let count = |wanted: api::ExecutorState| {
         let states = status.executor_state.values().filter(|state| **state == wanted);
-        i32::try_from(states.count()).unwrap_or(i32::MAX)
+        u16::try_from(states.count()).unwrap_or(u16::MAX)
     };
     let dynamic = spec.dynamic_allocation.as_ref();
     let initial = dynamic.and_then(|dynamic| dynamic.initial_executors.or(dynamic.min_executors));
     let wanted = spec.executor.instances.or(initial).unwrap_or(1);
     let options = spec.batch_scheduler_options.as_ref();
+    let submitted = time(status.last_submission_attempt_time.as_ref());
     Application {
         state: Some(application.state()),
         language: spec.application_type,
@@ -146,9 +151,10 @@ fn of_application(application: &SparkApplication) -> Application {
         running: count(api::ExecutorState::Running),
         failed: count(api::ExecutorState::Failed),
         requested: present_sum(application)
-            .map(|sum| ["cpu", "memory"].map(|name| sum.get(name).copied().unwrap_or_default())),
-        submitted: time(status.last_submission_attempt_time.as_ref()),
-        ended: time(status.termination_time.as_ref()),
+            .map(|sum| Box::new(["cpu", "memory"].map(|name| sum.get(name).copied().unwrap_or_default()))),
+        submitted,
+        ended: time(status.termination_time.as_ref())
+            .filter(|ended| submitted.is_none_or(|begun| *ended >= begun)),
         why: sentence(&summary::why(application).unwrap_or_default()),
         reason: word(status.runs.last().and_then(|run| run.reason.as_ref())),
         ..Application::default()
@@ -199,7 +205,7 @@ impl Row for Connect {
             Err(invalid) => return Self { why: sentence(&invalid.error), ..Self::default() },
         };
         Self {
-            state: Some((connect::summary::state(connect), Tone::of_connect(connect.state()))),
+            state: Some((Tone::of_connect(connect.state()), connect::summary::state(connect))),
             executors: word(connect::summary::executors(connect).as_ref()),
             restarts: connect.status.as_ref().map_or(0, |status| status.restarts),
             last_connection: time(connect.last_connection().as_ref()),
@@ -264,7 +270,7 @@ mod tests {
         let read = row(&spec);
         assert_eq!(
             (read.state, &*read.executors, read.restarts),
-            (Some(("Ready", Tone::Good)), "2 running", 1)
+            (Some((Tone::Good, "Ready")), "2 running", 1)
         );
         assert_eq!(row(&json!({"server": 1})).state, None);
     }

@@ -1,8 +1,8 @@
 //! The list of schedules, and the page of one: how it is and when it is due.
 
 use super::{
-    Action, Application, Key, Named, Result, Schedule, Session, address, ago, buttons, in_words, now,
-    outcomes, page, scope, trouble, word,
+    Action, Application, Key, Named, Result, Schedule, Session, UNREADABLE, address, ago, buttons, in_words,
+    now, outcomes, scope, trouble, word,
 };
 use api::{ScheduledSparkApplication, printable::lines};
 use axum::{extract::Path, response::Response};
@@ -22,14 +22,13 @@ pub(crate) async fn list(session: Session) -> Response {
 }
 
 fn cells(row: &Schedule) -> Markup {
-    let read = row.when.as_ref().map(|_| state(row.is_suspended, &row.why));
-    let (tone, state) = read.unwrap_or((Tone::Bad, "UNREADABLE"));
+    let state = row.when.as_ref().map_or(UNREADABLE, |_| state(row.is_suspended, &row.why));
     html! {
         td { code { (row.when.as_deref().unwrap_or_default()) } " " small { (row.zone) } }
         td.number { (ago(row.last)) }
         td { (row.last_name) }
         td.number { (ago(row.next)) }
-        td { (word(tone, state)) @if !row.why.is_empty() { br; small { (row.why) } } }
+        td { (word(state)) @if !row.why.is_empty() { br; small { (row.why) } } }
     }
 }
 
@@ -65,12 +64,12 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
             Err(refusal) => (trouble(Some(&refusal.words))),
         }
         p {
-            a href=(address("/applications", [("namespace", &*namespace), ("owner", &*name)].into_iter())) {
+            a href=(address("/applications", [("namespace", &*namespace), ("owner", &*name)])) {
                 "All of them"
             }
         }
     };
-    Ok(page(Some(&session.visitor), &name, true, &content))
+    Ok(session.document(&name, true, &content))
 }
 
 fn sentence(schedule: &ScheduledSparkApplication) -> Markup {

@@ -1,14 +1,14 @@
 //! Shows the list that a caller may see: that of all namespaces, else that of the namespace that was chosen. Whoever may
 //! see neither is offered the namespaces in which it is allowed.
 
-use super::{Key, List, Reader, Result, Right, Row, Session, address, layout, page, trouble};
+use super::{Key, List, Reader, Result, Row, Session, address, trouble, wide};
 use api::{Lenient, is_segment};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, future, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, ResourceExt, api::ListParams, core::PartialObjectMeta};
 use maud::{Markup, html};
-use std::{iter, sync::Arc};
+use std::sync::Arc;
 
 /// The most namespaces about which the API server is asked, and how many of the questions are under way at once.
 const MOST: usize = 200;
@@ -23,18 +23,16 @@ const ROWS: usize = 500;
 /// If the caller may see neither, or if the list cannot be read in time.
 pub(crate) async fn list<R: Row>(session: &Session, namespace: Option<&str>) -> Result<Arc<List<R>>> {
     // Whose list of one namespace is known may not see that of all, and it would be asked for in vain each time.
-    if let Some(list) = namespace.and_then(|namespace| session.caller.known::<R>(namespace))
-        && list.complete().await.is_ok()
+    if let Some(known) = namespace.and_then(|namespace| session.caller.known::<R>(namespace))
+        && let Ok(list) = known.complete().await
     {
         return Ok(list);
     }
-    let list = session.caller.list::<R>(None);
-    match (list.complete().await, namespace) {
+    match (session.caller.list::<R>(None).complete().await, namespace) {
         (Err(refusal), Some(_)) if refusal.is_forbidden() => {
-            let list = session.caller.list::<R>(namespace);
-            list.complete().await.map(|()| list)
+            session.caller.list::<R>(namespace).complete().await
         }
-        (complete, _) => complete.map(|()| list),
+        (list, _) => list,
     }
 }
 
@@ -59,7 +57,7 @@ pub(crate) async fn show<R: Row>(
         content(here.collect())
     });
     let content = html! { (trouble(list.trouble().as_deref())) (content) };
-    page(Some(&session.visitor), title, true, &content)
+    session.document(title, true, &content)
 }
 
 /// Shows a list as a table: name and namespace of each object, and behind them the `cells` of its row.
@@ -71,17 +69,16 @@ pub(crate) async fn table<R: Row>(
     cells: fn(&R) -> Markup,
 ) -> Response {
     show::<R>(session, path, title, |rows| {
-        let rows = html! {
-            @for (key, row) in rows.iter().take(ROWS) { tr {
+        let titles =
+            html! { @for title in ["Name", "Namespace"].iter().chain(titles) { th scope="col" { (title) } } };
+        let rows = rows.iter().take(ROWS).map(|(key, row)| {
+            html! {
                 th scope="row" { a href={ (path) "/" (key.0) "/" (key.1) } { (key.1) } }
                 td { (key.0) }
                 (cells(row))
-            } }
-        };
-        html! {
-            (chooser(path, session.query.get("namespace")))
-            (layout::table(title, &[&["Name", "Namespace"][..], titles].concat(), &rows))
-        }
+            }
+        });
+        html! { (chooser(path, session.query.get("namespace"))) (wide(title, &titles, rows)) }
     })
     .await
 }
@@ -101,7 +98,7 @@ async fn choice<R: Row>(session: &Session, path: &str, wrong: Option<&str>) -> R
             Ok((names, is_cut)) => {
                 ul {
                     @for name in names {
-                        li { a href=(address(path, iter::once(("namespace", name.as_str())))) { (name) } }
+                        li { a href=(address(path, [("namespace", name.as_str())])) { (name) } }
                     }
                 }
                 @if *is_cut { p { "Only the first " (MOST) " namespaces were asked for: there may be others." } }
@@ -111,7 +108,7 @@ async fn choice<R: Row>(session: &Session, path: &str, wrong: Option<&str>) -> R
         }
         (chooser(path, ""))
     };
-    page(Some(&session.visitor), "Choose a namespace", false, &content)
+    session.document("Choose a namespace", false, &content)
 }
 
 /// Returns the form for a namespace.
@@ -144,7 +141,6 @@ async fn allowed<R: Row>(session: &Session) -> Result<(Vec<String>, bool)> {
 /// Returns the namespace if the caller may list its objects of the kind.
 async fn listable<R: Row>(reader: Reader, namespace: String) -> Option<String> {
     let resource = R::Kind::plural(&());
-    let right = Right { verb: "list", resource: &resource, namespace: &namespace, name: "" };
-    let is_allowed = reader.lack(right).await.is_none();
+    let is_allowed = reader.lack("list", &resource, &namespace, "").await.is_none();
     is_allowed.then_some(namespace)
 }

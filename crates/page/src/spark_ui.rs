@@ -4,15 +4,12 @@
 //! scripts reach neither the page nor its cookie. The right to see it is in the path of the frame, which is why no cookie is
 //! needed.
 
-use super::{
-    Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Right, Session, Window, hidden, is_part,
-    page,
-};
+use super::{Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Session, Window, hidden, is_part};
 use api::{SparkApplication, SparkConnect};
 use axum::{
-    body::{Body, Bytes},
+    body::Bytes,
     extract::{Path, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     response::{Html, IntoResponse, Response},
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -43,14 +40,10 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
 pub(crate) async fn show_server(session: Session, Path((namespace, name)): Named) -> Result<Response> {
     let (connect, _) = session.caller.reader.object::<SparkConnect>(&namespace, &name).await?;
     let none = format!("{name} has no server: it is {}", connect::summary::state_and_why(&connect));
-    let back = format!("/connects/{namespace}/{name}");
-    let pod = connect::names::server(&connect);
-    let (resource, port) = (SparkConnect::plural(&()), u16::try_from(connect::UI_PORT).unwrap_or_default());
-    let driver = Driver { namespace, resource, name, pod, uid: String::new(), port };
+    let (pod, port) = (connect::names::server(&connect), u16::try_from(connect::UI_PORT).unwrap_or_default());
     let uid = connect.uid().unwrap_or_default();
-    let name = connect.name_any();
-    let driver = running(&session, driver, none, |pod| pod.is_controlled_by(&uid)).await;
-    Ok(framed(&session, &name, &back, driver))
+    let driver = running(&session, &connect, &pod, port, none, |pod| pod.is_controlled_by(&uid)).await;
+    Ok(framed(&session, &name, &format!("/connects/{namespace}/{name}"), driver))
 }
 
 /// Returns the page with a frame for the UI of a driver, or with the sentence that says why there is none.
@@ -65,10 +58,8 @@ fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver>) -> 
             Err(refusal) => p.sentence { (refusal.words) },
         }
     };
-    let mut answer = page(Some(&session.visitor), &format!("Spark UI of {name}"), true, &content);
-    let policy = HeaderValue::try_from(format!("{POLICY}; frame-src 'self'")).expect("its letters are ASCII");
-    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
-    answer
+    let policy = [(header::CONTENT_SECURITY_POLICY, format!("{POLICY}; frame-src 'self'"))];
+    (policy, session.document(&format!("Spark UI of {name}"), true, &content)).into_response()
 }
 
 /// Returns the port of the application's driver.
@@ -77,7 +68,7 @@ fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver>) -> 
 ///
 /// Why there is none.
 async fn driver(session: &Session, application: &SparkApplication) -> Result<Driver> {
-    let (name, namespace) = (application.name_any(), application.namespace().unwrap_or_default());
+    let name = application.name_any();
     if is_ui_off(application) {
         let words = format!("{name} has no web UI: its sparkConf turns it off (spark.ui.enabled).");
         return Err(Refusal::not_found(words));
@@ -87,33 +78,38 @@ async fn driver(session: &Session, application: &SparkApplication) -> Result<Dri
         Refusal::not_found(format!("{name} {why}."))
     })?;
     let none = format!("{name} has no driver: it is {}", summary::state_and_why(application));
-    let id = application.status.as_ref().and_then(|status| status.submission_id.clone());
-    let pod = application.status.as_ref().and_then(|status| status.driver_info.pod_name.clone());
-    let pod = pod.ok_or_else(|| Refusal::not_found(none.as_str()))?;
-    let resource = SparkApplication::plural(&());
-    let driver = Driver { namespace, resource, name, pod, uid: String::new(), port };
-    running(session, driver, none, |pod| id.is_none() || id == pod.submission_id).await
+    let status = application.status.as_ref();
+    let id = status.and_then(|status| status.submission_id.as_ref());
+    let Some(pod) = status.and_then(|status| status.driver_info.pod_name.as_ref()) else {
+        return Err(Refusal::not_found(none));
+    };
+    let is_ours = |pod: &PodSummary| id.is_none() || id == pod.submission_id.as_ref();
+    running(session, application, pod, port, none, is_ours).await
 }
 
-/// Returns the driver with the uid of its pod, if that runs. A pod that is not `ours` may have the same name.
+/// Returns the `port` of the driver of an object, if its `pod` runs. A pod that is not `ours` may have the same name.
 ///
 /// # Errors
 ///
 /// Why there is none, which is `none` if there is no such pod.
-async fn running(
+async fn running<K: Resource<DynamicType = ()>>(
     session: &Session,
-    driver: Driver,
+    of: &K,
+    pod: &str,
+    port: u16,
     none: String,
     is_ours: impl Fn(&PodSummary) -> bool,
 ) -> Result<Driver> {
-    let pod = match session.caller.reader.object::<Pod>(&driver.namespace, &driver.pod).await {
+    let (namespace, name) = (of.namespace().unwrap_or_default(), of.name_any());
+    let pod = match session.caller.reader.object::<Pod>(&namespace, pod).await {
         Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return Err(Refusal::not_found(none)),
         pod => PodSummary::of(&pod?.0),
     };
     match pod.phase {
-        Phase::Running if is_ours(&pod) => Ok(Driver { uid: pod.uid, ..driver }),
-        Phase::Pending | Phase::Unknown if is_ours(&pod) => {
-            let (name, phase) = (driver.name, pod.phase);
+        Phase::Running if is_ours(&pod) => {
+            Ok(Driver { namespace, resource: K::plural(&()), name, pod: pod.name, uid: pod.uid, port })
+        }
+        phase @ (Phase::Pending | Phase::Unknown) if is_ours(&pod) => {
             let words = format!("The driver of {name} starts: its pod is {phase:?}. Its UI appears here.");
             Err(Refusal::not_found(words))
         }
@@ -130,32 +126,29 @@ pub(crate) async fn window(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    // The path of the UI's first page is empty.
-    let part = |name: &str| path.get(name).map_or("", String::as_str);
     let answer = if is_part(&headers) {
         // To the policy of our pages, its scripts would be ours: the origin in their addresses is the same.
-        Err(Refusal::new(StatusCode::FORBIDDEN, "What a driver answers is for its frame alone."))
+        Err(Refusal::forbidden("What a driver answers is for its frame alone."))
     } else {
-        answer(&page, part("key"), part("path"), &method, &uri, &body).await
+        answer(&page, &path, &method, &uri, &body).await
     };
-    let mut answer = answer.unwrap_or_else(|refusal| (refusal.status, refusal.words).into_response());
-    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONFINED));
-    answer
+    let answer = answer.unwrap_or_else(|refusal| (refusal.status, refusal.words).into_response());
+    ([(header::CONTENT_SECURITY_POLICY, CONFINED)], answer).into_response()
 }
 
 async fn answer(
     page: &Page,
-    key: &str,
-    path: &str,
+    path: &HashMap<String, String>,
     method: &Method,
     uri: &Uri,
     body: &[u8],
 ) -> Result<Response> {
     let gone = || Refusal::new(StatusCode::GONE, "This view of Spark's UI is closed: load the page again.");
-    let window = page.windows.get(key).ok_or_else(gone)?;
+    let window = path.get("key").and_then(|key| page.windows.get(key)).ok_or_else(gone)?;
     let target = uri.path_and_query().and_then(|target| target.as_str().strip_prefix(&window.context()));
     let target = target.ok_or_else(gone)?;
-    let is_kill = is_kill(path);
+    // The path of the UI's first page is empty.
+    let is_kill = path.get("path").is_some_and(|path| is_kill(path));
     let method = match *method {
         Method::OPTIONS => return Ok((StatusCode::NO_CONTENT, may_be_read()).into_response()),
         Method::GET | Method::HEAD => Method::GET,
@@ -169,25 +162,20 @@ async fn answer(
     let kind =
         head.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(HeaderValue::from_static("text/plain"));
     let body = if kind.as_bytes().starts_with(b"text/html") { adapted(&window, &body)? } else { body };
-    let mut answer = (head.status, may_be_read(), Body::from(body)).into_response();
-    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
     let base = window.base.lock().clone().unwrap_or_default();
     let to = head.headers.get(header::LOCATION).and_then(|to| to.to_str().ok());
-    if let Some(to) = to.and_then(|to| inside(&window.context(), &base, to)) {
-        answer.headers_mut().insert(header::LOCATION, to);
-    }
-    Ok(answer)
+    let to = to.and_then(|to| inside(&window.context(), &base, to)).map(|to| [(header::LOCATION, to)]);
+    Ok((head.status, may_be_read(), [(header::CONTENT_TYPE, kind)], to, body).into_response())
 }
 
 /// Returns the headers that let the scripts of a frame without an origin read what they ask for.
-fn may_be_read() -> HeaderMap {
-    let headers = [
+fn may_be_read() -> [(HeaderName, &'static str); 4] {
+    [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "null"),
         (header::ACCESS_CONTROL_ALLOW_METHODS, "GET"),
         (header::ACCESS_CONTROL_ALLOW_HEADERS, "x-requested-with, content-type"),
         (header::ACCESS_CONTROL_MAX_AGE, "600"),
-    ];
-    headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
+    ]
 }
 
 /// Whether the path, which is decoded, may be one at which Spark kills a job or a stage. Jetty ignores what is behind a
@@ -198,19 +186,17 @@ fn is_kill(path: &str) -> bool {
 
 /// Returns the question whether something is to be killed; none if it was asked and answered, and the caller has the right.
 async fn kill(page: &Page, window: &Window, method: &Method, body: &[u8]) -> Result<Option<Response>> {
-    let refused = |words: &str| Err(Refusal::new(StatusCode::FORBIDDEN, words));
-    if !page.settings.allows_actions {
-        return refused("This page only shows: the admin has not allowed actions (--allow-actions).");
-    }
+    page.check_actions()?;
     let Driver { namespace, resource, name, .. } = &window.driver;
-    let right = Right { verb: "patch", resource, namespace, name };
-    if let Some(words) = window.reader.lack(right).await {
-        return refused(&words);
+    if let Some(words) = window.reader.lack("patch", resource, namespace, name).await {
+        return Err(Refusal::forbidden(words));
     }
     let is_form = page.secrets.is_form(window.key.as_bytes(), Query::of(body).get("form"));
     match *method {
         Method::POST if is_form => return Ok(None),
-        Method::POST => return refused("This form is not of this page, so nothing was killed."),
+        Method::POST => {
+            return Err(Refusal::forbidden("This form is not of this page, so nothing was killed."));
+        }
         _ => {}
     }
     let question = html! {

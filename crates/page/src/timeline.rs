@@ -1,12 +1,12 @@
 //! Draws the runs of an application and its pods along a line of time, and the applications of a schedule as bars. The tables
 //! and lists that a page has or leads to say the same in words.
 
-use super::{Application, Key, PodRow, duration, name_of, tone};
+use super::{Application, Key, duration, state};
 use api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use maud::{Markup, html};
-use spark_operator_client::summary;
+use spark_operator_client::summary::{self, Tone};
 
 /// The most bars: an application keeps ten runs, and of many executors the first show how they went.
 const MOST: usize = 40;
@@ -15,19 +15,21 @@ const WIDTH: i64 = 1_000;
 const NAMES: i64 = 180;
 const HEIGHT: i64 = 20;
 
-struct Bar {
-    name: String,
-    title: String,
-    tone: &'static str,
-    from: Timestamp,
-    to: Timestamp,
+/// A bar of the picture: a run or a pod.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    pub name: String,
+    pub title: String,
+    pub tone: Tone,
+    pub from: Timestamp,
+    pub to: Timestamp,
 }
 
 /// Returns the picture; nothing if nothing has begun yet.
-pub(crate) fn timeline(application: &SparkApplication, pods: &[PodRow], now: Timestamp) -> Markup {
+pub(crate) fn timeline(application: &SparkApplication, pods: Vec<Bar>, now: Timestamp) -> Markup {
     let status = application.status.iter();
     let runs = status.flat_map(|status| status.runs.iter().filter_map(move |run| of_run(status, run, now)));
-    let bars: Vec<_> = runs.chain(pods.iter().filter_map(|pod| of_pod(pod, now))).take(MOST).collect();
+    let bars: Vec<_> = runs.chain(pods).take(MOST).collect();
     let Some(begin) = bars.iter().map(|bar| bar.from).min() else { return Markup::default() };
     let end = bars.iter().map(|bar| bar.to).max().unwrap_or(now);
     let all = end.duration_since(begin).as_millis().max(1);
@@ -42,7 +44,7 @@ pub(crate) fn timeline(application: &SparkApplication, pods: &[PodRow], now: Tim
             @for (row, bar) in (0_i64..).zip(&bars) {
                 @let (from, top) = (place(bar.from), row * HEIGHT + 4);
                 text x="8" y=(top + 12) { (bar.name) }
-                rect class=(bar.tone) x=(from) y=(top) width=((place(bar.to) - from).max(2)) height="14" rx="2" {
+                rect class=(bar.tone.as_str()) x=(from) y=(top) width=((place(bar.to) - from).max(2)) height="14" rx="2" {
                     title { (bar.title) }
                 }
             }
@@ -65,23 +67,10 @@ pub(crate) fn phase(
 }
 
 fn of_run(status: &SparkApplicationStatus, run: &RunRecord, now: Timestamp) -> Option<Bar> {
-    let (state, from, end) = phase(status, run, now);
+    let (is, from, end) = phase(status, run, now);
     let (from, name) = (from?, format!("run {}", run.ordinal));
-    let title = format!("{name}: {}", summary::state_name(state.unwrap_or(State::Unknown)));
-    Some(Bar { name, title, tone: tone(state), from, to: end?.max(from) })
-}
-
-fn of_pod(pod: &PodRow, now: Timestamp) -> Option<Bar> {
-    let tone = match pod.phase.as_str() {
-        "Running" => "busy",
-        "Succeeded" => "good",
-        "Failed" => "bad",
-        _ => "wait",
-    };
-    let from = pod.began?;
-    let name: String = pod.name.chars().rev().take(24).collect::<Vec<_>>().into_iter().rev().collect();
-    let title = format!("{}: {} {}", pod.name, pod.phase, pod.why);
-    Some(Bar { name, title, tone, from, to: pod.ended.unwrap_or(now).max(from) })
+    let (tone, word) = state(Some(is.unwrap_or(State::Unknown)));
+    Some(Bar { title: format!("{name}: {word}"), name, tone, from, to: end?.max(from) })
 }
 
 /// Returns how long the latest applications of a schedule took, and what became of them: a bar each, the latest at the right.
@@ -91,15 +80,15 @@ pub(crate) fn outcomes(mut rows: Vec<(&Key, &Application)>, now: Timestamp) -> M
     let took = |row: &Application| row.took(now).map_or(0, |took| took.as_secs().max(0));
     let (longest, width) =
         (rows.iter().map(|(_, row)| took(row)).max().unwrap_or_default().max(1), WIDTH / 40);
-    let failed = rows.iter().filter(|(_, row)| tone(row.state) == "bad").count();
+    let failed = rows.iter().filter(|(_, row)| state(row.state).0 == Tone::Bad).count();
     html! {
         @if !rows.is_empty() {
             svg.timeline viewBox={ "0 0 " (WIDTH) " 120" } role="img"
                 aria-label={ "The last " (rows.len()) " applications, of which " (failed) " have failed" } {
                 @for (place, (key, row)) in (0_i64..).zip(rows) {
-                    @let height = 4 + 110 * took(row) / longest;
-                    rect class=(tone(row.state)) x=(place * width + 2) y=(118 - height) width=(width - 4) height=(height) rx="2" {
-                        title { (key.1) ": " (name_of(row.state)) " in " (summary::short(took(row))) }
+                    @let (height, (tone, word)) = (4 + 110 * took(row) / longest, state(row.state));
+                    rect class=(tone.as_str()) x=(place * width + 2) y=(118 - height) width=(width - 4) height=(height) rx="2" {
+                        title { (key.1) ": " (word) " in " (summary::short(took(row))) }
                     }
                 }
             }
@@ -154,13 +143,13 @@ mod tests {
             .unwrap()
         };
         let now = "2026-11-21T12:00:00Z".parse().unwrap();
-        assert_eq!(timeline(&application(json!([])), &[], now).into_string(), "");
+        assert_eq!(timeline(&application(json!([])), Vec::new(), now).into_string(), "");
         let runs = json!([
             {"ordinal": 1, "state": "FAILED", "submittedTime": "2026-11-21T11:00:00Z", "finishedTime": "2026-11-21T11:30:00Z"},
             {"ordinal": 2, "submittedTime": "2026-11-21T11:30:00Z"},
             {"ordinal": 3},
         ]);
-        let picture = timeline(&application(runs), &[], now).into_string();
+        let picture = timeline(&application(runs), Vec::new(), now).into_string();
         for part in [
             r#"viewBox="0 0 1000 60" role="img" aria-label="Runs and pods in 1h""#,
             r#"<rect class="bad" x="180" y="4" width="410" height="14" rx="2"><title>run 1: FAILED</title></rect>"#,

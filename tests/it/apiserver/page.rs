@@ -1,6 +1,9 @@
 //! Proves that the page shows to each caller, and does for each caller, what the API server allows to the caller's token.
 
-use super::calls::{kubeconfig, token};
+use super::{
+    calls::{kubeconfig, token},
+    fleet,
+};
 use crate::apiserver::prelude::*;
 use axum::{
     body::to_bytes,
@@ -90,10 +93,15 @@ async fn asked(
     (status, to, String::from_utf8(text).unwrap())
 }
 
+/// The form that takes this action on the object whose page is shown.
+fn form(shown: &str, action: &str) -> String {
+    let form = shown.split_once(r#"name="form" value=""#).expect(shown).1.split('"').next().unwrap();
+    format!("form={form}&action={action}")
+}
+
 /// The form that suspends the application whose page is shown.
 fn suspend(shown: &str) -> String {
-    let form = shown.split_once(r#"name="form" value=""#).expect(shown).1.split('"').next().unwrap();
-    format!("form={form}&action=suspend")
+    form(shown, "suspend")
 }
 
 /// A proxy that lets in whoever has its cookie, and sends the token that it has for them, as oauth2-proxy does. It lets
@@ -147,9 +155,15 @@ impl Door {
 
 /// Creates a service account of the namespace `home`, which may do this with applications in `namespace`.
 pub(crate) fn account(name: &str, home: &str, namespace: &str, verbs: &[&str]) {
+    let of_applications = &["sparkapplications"][..];
+    account_with(name, home, namespace, &[("sparkoperator.k8s.io", of_applications, verbs)]);
+}
+
+/// Creates a service account of the namespace `home`, which may do this with these resources of these groups in `namespace`.
+fn account_with(name: &str, home: &str, namespace: &str, rights: &[(&str, &[&str], &[&str])]) {
     let metadata = json!({"name": name, "namespace": namespace});
-    let rules =
-        json!([{"apiGroups": ["sparkoperator.k8s.io"], "resources": ["sparkapplications"], "verbs": verbs}]);
+    let rule = |(group, resources, verbs): &(&str, &[&str], &[&str])| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let rules: Vec<_> = rights.iter().map(rule).collect();
     let rbac = "rbac.authorization.k8s.io";
     for object in [
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}),
@@ -327,4 +341,133 @@ async fn bad_input_is_told_and_an_api_server_that_was_away_comes_back() {
         seen(is_back && !is_told(&of_list), of_list)
     })
     .await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn each_button_does_what_it_says_and_schedules_and_servers_have_pages() {
+    let namespace = Namespace::new("actions").await;
+    let mut pi = application("pi");
+    pi["metadata"]["labels"] = json!({label::SCHEDULED_APP_NAME: "nightly"});
+    namespace.create::<SparkApplication>(&pi).await;
+    let spec = json!({"schedule": "30 2 * * 1-5", "timeZone": "Europe/Berlin", "template": pi["spec"]});
+    let nightly = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "nightly"}, "spec": spec,
+    });
+    namespace.create::<ScheduledSparkApplication>(&nightly).await;
+    let notebook = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
+        "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
+    });
+    namespace.create::<SparkConnect>(&notebook).await;
+    account_with("ada", "actions", "actions", &[("sparkoperator.k8s.io", &["*"], &["*"])]);
+    let ada = token("ada", "actions");
+    let page = Page::start(&namespace).await;
+
+    let [pi, nightly, notebook] =
+        ["applications/actions/pi", "schedules/actions/nightly", "connects/actions/notebook"]
+            .map(|path| format!("/{path}"));
+    let lists =
+        [("/schedules?namespace=actions", ">nightly</a>"), ("/connects?namespace=actions", ">notebook</a>")];
+    let due = "Due at 02:30 on Monday to Friday: <code>30 2 * * 1-5</code>, Europe/Berlin";
+    for (path, words) in [
+        (&*nightly, due),
+        (&*nightly, "The last 1 applications, of which 0 have failed"),
+        (&*nightly, "?namespace=actions&amp;owner=nightly"),
+        (&*notebook, "notebook is <span"),
+    ]
+    .into_iter()
+    .chain(lists)
+    {
+        let shown = page.get(&ada, path).await;
+        assert!(shown.contains(words), "{path}: {shown}");
+    }
+
+    let act = async |path: &str, action: &str| {
+        let shown = page.get(&ada, path).await;
+        let (status, to, text) = page.ask(&ada, Method::POST, path, &form(&shown, action)).await;
+        assert_eq!(status, StatusCode::SEE_OTHER, "{action}: {text}");
+        to
+    };
+    for (action, is_suspended) in [("suspend", true), ("resume", false)] {
+        for path in [&pi, &nightly, &notebook] {
+            assert_eq!(act(path, action).await, *path);
+        }
+        let objects = [
+            namespace.application("pi").await,
+            namespace.there::<ScheduledSparkApplication>("nightly").await,
+            namespace.there::<SparkConnect>("notebook").await,
+        ];
+        for object in &objects {
+            assert_eq!(object["spec"]["suspend"], is_suspended, "{object:#}");
+        }
+        let shown = page.get(&ada, &nightly).await;
+        assert_eq!(shown.contains("suspended, so nothing is made"), is_suspended, "{shown}");
+    }
+    act(&pi, "rerun").await;
+    act(&nightly, "trigger").await;
+    let asked = namespace.application("pi").await;
+    assert!(asked["metadata"]["annotations"][annotation::RERUN].is_string(), "{asked:#}");
+    let asked = namespace.there::<ScheduledSparkApplication>("nightly").await;
+    assert!(asked["metadata"]["annotations"][annotation::TRIGGER].is_string(), "{asked:#}");
+    for (path, list) in [(&pi, "/applications"), (&nightly, "/schedules"), (&notebook, "/connects")] {
+        assert_eq!(act(path, "delete").await, list);
+    }
+    namespace.is_gone::<SparkApplication>("pi").await;
+    namespace.is_gone::<ScheduledSparkApplication>("nightly").await;
+    namespace.is_gone::<SparkConnect>("notebook").await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver: make test"]
+async fn the_overview_names_what_waits_and_a_driver_that_starts_or_is_gone_is_told() {
+    let namespace = Namespace::new("overview").await;
+    // One in each state that lasts: see there.
+    fleet::make(&namespace, 41).await;
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "cores"}, "spec": {"hard": {"requests.cpu": "10"}},
+    });
+    namespace.create::<ResourceQuota>(&quota).await;
+    let used = json!({"hard": {"requests.cpu": "10"}, "used": {"requests.cpu": "3"}});
+    namespace.patch_status::<ResourceQuota>("cores", &used).await;
+    let reads = &["get", "list", "watch"][..];
+    let rights = [
+        ("sparkoperator.k8s.io", &["sparkapplications"][..], reads),
+        ("", &["pods", "events", "resourcequotas"][..], reads),
+    ];
+    account_with("eve", "overview", "overview", &rights);
+    let eve = token("eve", "overview");
+    let page = Page::start(&namespace).await;
+
+    let shown = page.get(&eve, "/?namespace=overview").await;
+    for words in [
+        "<caption>Waiting longest</caption>",
+        r#"<a href="/applications/overview/app-30">app-30</a>"#,
+        "<strong>1</strong> <span class=\"state busy\">RUNNING</span>",
+        "<td>requests.cpu 3 of 10</td>",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    for (name, words) in [
+        ("app-30", "The driver of app-30 starts: its pod is Pending. Its UI appears here."),
+        ("app-0", "app-0 has no driver: it is COMPLETED"),
+    ] {
+        let shown = page.get(&eve, &format!("/ui/overview/{name}/")).await;
+        assert!(shown.contains(words), "{shown}");
+    }
+    let shown = page.get(&eve, "/applications/overview/app-20").await;
+    assert!(shown.contains("app-20-driver") && shown.contains("Driver and executors"), "{shown}");
+    // Whoever may look at a driver's UI may not kill its jobs.
+    let shown = page.get(&eve, "/ui/overview/app-20/").await;
+    let (_, frame) = shown.split_once(r#"src="/spark/"#).expect(&shown);
+    let (key, _) = frame.split_once("/jobs/").expect(frame);
+    for method in [Method::GET, Method::POST] {
+        let kill = format!("/spark/{key}/jobs/job/kill/?id=0");
+        let (status, _, text) = page.ask(&eve, method, &kill, "").await;
+        assert!(status == StatusCode::FORBIDDEN && text.contains("You lack the right to patch"), "{text}");
+    }
+    namespace.delete::<Pod>("app-20-driver").await;
+    let shown = page.get(&eve, "/ui/overview/app-20/").await;
+    assert!(shown.contains("app-20 has no driver: it is RUNNING"), "{shown}");
 }

@@ -12,7 +12,7 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser with one tab. The browser ends when this value is dropped.
-pub(super) struct Browser {
+pub(crate) struct Browser {
     _process: EndedOnDrop,
     commands: ChildStdin,
     messages: Receiver<Value>,
@@ -22,7 +22,7 @@ pub(super) struct Browser {
 
 impl Browser {
     /// Starts a browser that resolves every host `*.example.com` to `address` and accepts every certificate.
-    pub(super) fn start(address: &str) -> Self {
+    pub(crate) fn start(address: &str) -> Self {
         let profile = kept("browser");
         // A browser that was killed may have left its profile.
         fs::remove_dir_all(&profile).ok();
@@ -62,7 +62,7 @@ impl Browser {
     }
 
     /// Opens a page and waits until the page and its resources are loaded, or returns why the page cannot be loaded.
-    pub(super) fn open(&mut self, url: &str) -> Result<(), String> {
+    pub(crate) fn open(&mut self, url: &str) -> Result<(), String> {
         let opened = self.asks("Page.navigate", &json!({"url": url}));
         if let Some(error) = opened["errorText"].as_str() {
             return Err(error.to_owned());
@@ -72,7 +72,7 @@ impl Browser {
     }
 
     /// Returns the value of a JavaScript expression, which may be a promise, on the page.
-    pub(super) fn evaluate(&mut self, expression: &str) -> Value {
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let question = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.asks("Runtime.evaluate", &question);
         assert!(answer["exceptionDetails"].is_null(), "{answer:#}");
@@ -80,7 +80,7 @@ impl Browser {
     }
 
     /// Waits until a JavaScript expression is true on the page, or on one to which the page leads in the meantime.
-    pub(super) fn until(&mut self, expression: &str) {
+    pub(crate) fn until(&mut self, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
         let question = json!({"expression": expression, "returnByValue": true});
         // Between two pages there is nothing that could answer.
@@ -93,16 +93,45 @@ impl Browser {
     }
 
     /// Saves a picture of the page under this name, for people to look at.
-    pub(super) fn keeps_picture(&mut self, name: &str) {
+    pub(crate) fn keeps_picture(&mut self, name: &str) {
         let picture = self.asks("Page.captureScreenshot", &json!({"format": "png"}));
         let ByteString(png) = serde_json::from_value(picture["data"].clone()).unwrap();
         fs::write(kept(name), png).unwrap();
     }
 
     /// Makes the window so many pixels wide.
-    pub(super) fn is_wide(&mut self, width: u32) {
+    pub(crate) fn is_wide(&mut self, width: u32) {
         let metrics = json!({"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": false});
         self.asks("Emulation.setDeviceMetricsOverride", &metrics);
+    }
+
+    /// Shows pages as a user sees them who prefers this scheme of colours: `light` or `dark`.
+    pub(crate) fn prefers(&mut self, scheme: &str) {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.asks("Emulation.setEmulatedMedia", &json!({"features": features}));
+    }
+
+    /// Presses the Tab key until the focus is on what this selector finds, and then Enter.
+    pub(crate) fn reaches_by_keyboard(&mut self, what: &str) {
+        self.asks("Emulation.setFocusEmulationEnabled", &json!({"enabled": true}));
+        let is_there = format!("document.activeElement.matches({})", json!(what));
+        for _ in 0..100 {
+            self.presses("Tab", 9, "");
+            if self.evaluate(&is_there) == true {
+                self.presses("Enter", 13, "\r");
+                return;
+            }
+        }
+        panic!("no key leads to {what}");
+    }
+
+    fn presses(&mut self, key: &str, code: u32, text: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            let event =
+                json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
+            // A key that leads to another page comes up where nobody may hear it.
+            self.tries("Input.dispatchKeyEvent", &event).ok();
+        }
     }
 
     fn asks(&mut self, method: &str, parameters: &Value) -> Value {

@@ -48,11 +48,18 @@ fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_tra
     assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
     assert!(log("spark-pi-driver").contains("Pi is roughly 3."));
 
-    // Other values, and one Deployment.
-    let one = ["--set=webhook.inControllerPods=true,controller.workers=3", "--wait", "--timeout=120s"];
+    // Other values, one Deployment, and the page in its own.
+    let one = [
+        "--set=webhook.inControllerPods=true,controller.workers=3,page.enable=true",
+        "--wait",
+        "--timeout=120s",
+    ];
     let notes = helm(&[&upgrade[..], &one, &IMAGE].concat());
     assert!(notes.contains(only_warned), "{notes}");
-    assert_eq!(deployments(), "spark-operator-controller");
+    assert_eq!(deployments(), "spark-operator-controller spark-operator-page");
+    let login = "/api/v1/namespaces/spark-operator/services/spark-operator-page:http/proxy/login";
+    let login = kubectl(&["get", "--raw", login]);
+    assert!(login.contains("Your token for the cluster"), "{login}");
     let controller = ["-n", "spark-operator", "get", "deployment", "spark-operator-controller"];
     let arguments = kubectl(&[&controller[..], &["--output=jsonpath={..containers[0].args}"]].concat());
     assert!(arguments.contains("--controller-threads=3"), "{arguments}");

@@ -4,7 +4,7 @@
 /// A user id as OpenShift chooses it.
 mod any_user;
 /// A real browser.
-mod browser;
+pub(crate) mod browser;
 /// Strings with difficult characters.
 mod characters;
 /// The Helm chart, in the place of Kubeflow's.
@@ -26,13 +26,13 @@ mod monitoring;
 /// Drivers that the operator has created itself.
 pub(crate) mod native;
 /// The page, in a browser.
-mod page;
+pub(crate) mod page;
 /// A proxy between a browser and the cluster, which acts as an Ingress controller.
 mod reverse_proxy;
 /// Applications that are created on a schedule.
 mod schedules;
 /// The verbs of `sparkctl` that need pods.
-mod sparkctl;
+pub(crate) mod sparkctl;
 /// Applications that Spark's own client submits.
 mod submission_pods;
 /// The sums of requests, compared with the pods that a real Spark creates.
@@ -331,6 +331,6 @@ fn printed(driver: &str, beginning: &str) -> String {
     line.to_owned()
 }
 
-fn log(driver: &str) -> String {
+pub(crate) fn log(driver: &str) -> String {
     calls::text_at(&format!("/api/v1/namespaces/default/pods/{driver}/log?container=spark-kubernetes-driver"))
 }

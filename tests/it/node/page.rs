@@ -1,6 +1,8 @@
 //! Proves that the page leads a user from a failure to its cause and its cure, and shows the log and the UI of a driver.
 
-use super::{browser::Browser, install_alone, log, native::python_job, sparkctl::spawn, state_is, until};
+use super::{
+    apply, browser::Browser, install_alone, log, native::python_job, sparkctl::spawn, state_is, until,
+};
 use crate::apiserver::prelude::*;
 use std::{
     io::{Read, Write},
@@ -23,11 +25,8 @@ fn the_page_leads_from_a_failure_to_its_cure_and_shows_the_log_and_the_ui_of_a_d
     let mut fails: Value = yaml(&data("node/exit-3.yaml"));
     fails["metadata"]["name"] = json!("page-fails");
     kubectl_with(&fails, &["apply", "-f", "-"]);
-    let runs = python_job("page-runs", "page-job", "tests/data/node/page/job.py");
-    kubectl_with(&runs, &["apply", "-f", "-"]);
     state_is("page-fails", "FAILED");
-    state_is("page-runs", "RUNNING");
-    until("the job waits", || log(DRIVER).contains("waits to be killed"));
+    waits_to_be_killed();
 
     let (_serves, entrance) = spawn(&["page"]);
     let (address, _) = entrance.split_once("/enter/").expect(&entrance);
@@ -35,8 +34,11 @@ fn the_page_leads_from_a_failure_to_its_cure_and_shows_the_log_and_the_ui_of_a_d
     browser.open(&entrance).unwrap();
     shows(&mut browser, "FAILED");
     is_for_everybody(&mut browser, "page-overview.png");
-    clicks(&mut browser, "a[href='/applications?state=FAILED']", "page-fails");
+    browser.reaches_by_keyboard("a[href='/applications?state=FAILED']");
+    shows(&mut browser, "page-fails");
+    is_there_without_scripts(&mut browser, "page-fails");
     clicks(&mut browser, "a[href='/applications/default/page-fails']", "ExitCode: 3");
+    is_there_without_scripts(&mut browser, "ExitCode: 3");
     shows(&mut browser, "exiting with 3");
     is_for_everybody(&mut browser, "page-application.png");
     edit_is_told(&mut browser, address);
@@ -66,16 +68,31 @@ fn the_page_leads_from_a_failure_to_its_cure_and_shows_the_log_and_the_ui_of_a_d
     kubectl(&["delete", "sparkapp", "page-fails", "page-runs", "page-hostile"]);
 }
 
-/// Asserts that axe-core finds nothing, in a wide window and in one of 400 pixels, and keeps a picture of the wide one.
+/// Starts the application `page-runs`, which has a job that runs until somebody kills it.
+pub(crate) fn waits_to_be_killed() {
+    apply(&python_job("page-runs", "page-job", "tests/data/node/page/job.py"));
+    state_is("page-runs", "RUNNING");
+    until("the job waits", || log(DRIVER).contains("waits to be killed"));
+}
+
+/// Asserts that what the server sends has these words already, so that a browser without JavaScript shows them.
+fn is_there_without_scripts(browser: &mut Browser, words: &str) {
+    let sent = browser.evaluate("fetch(location.href).then(answer => answer.text())");
+    assert!(sent.as_str().unwrap().contains(words), "{words}: {sent}");
+}
+
+/// Asserts that axe-core finds nothing, in a wide window and in one of 400 pixels, with dark colours and with light ones, and
+/// keeps a picture of the wide one.
 fn is_for_everybody(browser: &mut Browser, picture: &str) {
     browser.keeps_picture(picture);
     let axe = fs::read_to_string(env::var("AXE").expect("the Makefile sets AXE")).unwrap();
     // A frame has a page of Spark's.
     let found = "axe.run(document, {iframes: false}).then(found => found.violations.map(
         rule => `${rule.id}: ${rule.nodes.map(node => node.html).join(' ')}`))";
-    for width in [400, 1280] {
+    for (width, scheme) in [(400, "dark"), (1280, "dark"), (400, "light"), (1280, "light")] {
         browser.is_wide(width);
-        assert_eq!(browser.evaluate(&format!("{axe}\n;{found}")), json!([]), "{picture}");
+        browser.prefers(scheme);
+        assert_eq!(browser.evaluate(&format!("{axe}\n;{found}")), json!([]), "{picture}, {scheme}");
         let overflows = "document.documentElement.scrollWidth > innerWidth";
         assert_eq!(browser.evaluate(overflows), false, "{picture} at {width} pixels");
     }
@@ -96,6 +113,7 @@ fn edit_is_told(browser: &mut Browser, address: &str) {
 fn log_follows(browser: &mut Browser, address: &str) {
     browser.open(&format!("{address}/logs/default/{DRIVER}")).unwrap();
     shows(browser, "waits to be killed");
+    is_there_without_scripts(browser, "waits to be killed");
     let container = ["-c", "spark-kubernetes-driver", "--"];
     let says = ["sh", "-c", "echo followed > /proc/1/fd/1"];
     kubectl(&[&["exec", DRIVER][..], &container, &says].concat());
@@ -116,18 +134,23 @@ fn logout_is_told(browser: &mut Browser) {
     assert!(!text.as_str().unwrap().contains("html"), "{text}");
 }
 
-/// Asserts that the tabs of Spark's UI work in a frame without an origin, from which nothing of the page can be read, and
-/// that a job is killed only after a question.
-fn ui_is_confined(browser: &mut Browser, address: &str) {
-    browser.open(&format!("{address}/ui/default/page-runs/")).unwrap();
+/// Opens the page with the UI of the application's driver. Returns the address with which all addresses in its frame begin.
+pub(crate) fn window(browser: &mut Browser, address: &str, name: &str) -> String {
+    browser.open(&format!("{address}/ui/default/{name}/")).unwrap();
     browser.until("document.querySelector('iframe') !== null");
     let frame = browser.evaluate("document.querySelector('iframe').src");
     let frame = frame.as_str().unwrap();
     assert!(frame.starts_with(&format!("{address}/spark/")), "{frame}");
+    frame.strip_suffix("/jobs/").expect(frame).to_owned()
+}
+
+/// Asserts that the tabs of Spark's UI work in a frame without an origin, from which nothing of the page can be read, and
+/// that a job is killed only after a question. The application runs `job.py`.
+pub(crate) fn ui_is_confined(browser: &mut Browser, address: &str) {
+    let window = window(browser, address, "page-runs");
     assert_eq!(browser.evaluate(LACKS), json!([]));
     browser.keeps_picture("page-ui.png");
 
-    let window = frame.strip_suffix("/jobs/").unwrap();
     // The page around the frame cannot have a script of the driver's. Those of the frame run: see the executors below.
     let loads = format!(
         "new Promise(done => document.head.append(Object.assign(document.createElement('script'), {{
@@ -175,10 +198,7 @@ fn ui_is_confined(browser: &mut Browser, address: &str) {
 fn hostile_driver_reaches_nothing(browser: &mut Browser, address: &str) {
     state_is("page-hostile", "RUNNING");
     until("the driver serves", || log("page-hostile-driver").contains("serves"));
-    browser.open(&format!("{address}/ui/default/page-hostile/")).unwrap();
-    browser.until("document.querySelector('iframe') !== null");
-    let frame = browser.evaluate("document.querySelector('iframe').src");
-    let window = frame.as_str().unwrap().strip_suffix("/jobs/").unwrap();
+    let window = window(browser, address, "page-hostile");
     let path = window.strip_prefix(address).unwrap();
 
     let answer = raw(address, &format!("{path}/jobs/"));

@@ -123,7 +123,7 @@ pub(super) fn ended(process: &mut EndedOnDrop) -> (Option<i32>, String) {
 }
 
 /// Starts `sparkctl`. Returns the process and the first line that it prints.
-pub(super) fn spawn(arguments: &[&str]) -> (EndedOnDrop, String) {
+pub(crate) fn spawn(arguments: &[&str]) -> (EndedOnDrop, String) {
     let mut child = Command::new(sparkctl_program())
         .args(arguments)
         .stdout(Stdio::piped())

@@ -33,6 +33,8 @@ mod placeholders;
 mod rotation;
 /// The real `spark-submit` of each Spark line.
 mod spark_lines;
+/// The web UI of another Spark line, behind the page.
+mod spark_ui;
 /// Many applications are listed and shown.
 mod sparkctl_cost;
 /// Kubeflow's chart is replaced by this one.

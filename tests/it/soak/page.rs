@@ -1,4 +1,4 @@
-//! Proves that the page shows ten thousand applications to many callers soon and with little memory.
+//! Proves that the page shows ten thousand applications, and each change of them, to many callers soon and with little memory.
 
 use crate::apiserver::{
     calls::token,
@@ -15,14 +15,20 @@ const CALLERS: [&str; 20] = [
     "soak-a", "soak-b", "soak-c", "soak-d", "soak-e", "soak-f", "soak-g", "soak-h", "soak-i", "soak-j",
     "soak-k", "soak-l", "soak-m", "soak-n", "soak-o", "soak-p", "soak-q", "soak-r", "soak-s", "soak-t",
 ];
-/// The longest time until a first caller sees the list. The page itself gives up after 10 s, and asks again.
-const FIRST: Duration = Duration::from_secs(10);
-/// The most memory of the process, in KiB: the chart's limit is 256 MiB.
-const MOST: u64 = 200 << 10;
+/// The goal for the first list and for a change is a second each. It is printed rather than asserted: the machine is shared.
+const SOON: Duration = Duration::from_secs(3);
+/// The most memory of the process, in MiB: half of the chart's limit.
+const MOST: u64 = 128;
+/// The pause after which an open list is asked for again, as `page.js` has it.
+const REST: u64 = 700;
+/// The changes of which the slowest counts.
+const CHANGES: usize = 10;
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
 async fn ten_thousand_applications_are_shown_soon_and_to_twenty_callers_with_little_memory() {
+    let script = fs::read_to_string("crates/page/assets/page.js").unwrap();
+    assert!(script.contains(&format!("? {REST} : ")), "the pause of the page is another one");
     let namespace = Namespace::new("soak-page").await;
     fleet::make(&namespace, MANY).await;
     let tokens = CALLERS.map(|name| {
@@ -32,29 +38,40 @@ async fn ten_thousand_applications_are_shown_soon_and_to_twenty_callers_with_lit
     });
     let page = Page::start(&namespace).await;
     let begun = Instant::now();
-    sees_all(&page, &tokens[0]).await;
+    sees(&page, &tokens[0], MANY).await;
     let first = begun.elapsed();
     let begun = Instant::now();
-    sees_all(&page, &tokens[0]).await;
+    sees(&page, &tokens[0], MANY).await;
     let again = begun.elapsed();
-    join_all(tokens.iter().map(|token| sees_all(&page, token))).await;
+    join_all(tokens.iter().map(|token| sees(&page, token, MANY))).await;
+
+    let mut change = Duration::ZERO;
+    for number in 1..=CHANGES {
+        namespace.create::<SparkApplication>(&application(&format!("new-{number}"))).await;
+        // The screen was made anew just before: nobody waits longer.
+        let begun = Instant::now();
+        sleep(Duration::from_millis(REST)).await;
+        sees(&page, &tokens[0], MANY + number).await;
+        change = change.max(begun.elapsed());
+    }
     let status = Process::new(i32::try_from(page.id()).unwrap()).unwrap().status().unwrap();
-    let peak = status.vmhwm.unwrap();
+    let peak = status.vmhwm.unwrap().div_ceil(1024);
+    let [first_list, change_seen] = [first, change].map(|time| time.as_secs_f64());
     println!(
-        "soak: {MANY} applications on the page: the first list after {first:?}, another after {again:?}, {} MiB at most for {} callers",
-        peak / 1024,
+        "soak: page: first list {first_list:.2} s (goal 1), change {change_seen:.2} s (goal 1), {peak} MiB (goal {MOST}); {MANY} \
+         applications, {} callers, the list again {again:?}",
         CALLERS.len()
     );
     namespace.clear::<SparkApplication>().await;
-    assert!(first < FIRST, "{first:?}");
-    assert!(peak < MOST, "{peak} KiB");
+    assert!(first < SOON && change < SOON, "{first:?} {change:?}");
+    assert!(peak <= MOST, "{peak} MiB");
 }
 
-/// Waits until the caller sees the list.
-async fn sees_all(page: &Page, token: &str) {
+/// Waits until the caller sees so many applications.
+async fn sees(page: &Page, token: &str, count: usize) {
     eventually("the list is shown", async || {
         let shown = page.get(token, "/applications?namespace=soak-page").await;
-        seen(shown.contains(&format!("{MANY} applications")), shown)
+        seen(shown.contains(&format!("{count} applications")), shown)
     })
     .await;
 }

@@ -1,10 +1,11 @@
 //! The content of the screen of `sparkctl top`: which rows, in which order, and which of them fit.
 
-use crate::show::{Style, batch_scheduler, columns, executors, or_none};
-use api::{Lenient, SparkApplication, State};
+use crate::show::{NONE, Style, batch_scheduler, columns, executors, or_none};
+use api::{Lenient, SparkApplication, State, excerpt::beginning};
 use clap::ValueEnum;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{ResourceExt, runtime::watcher::Event};
+use spark_operator_client::summary;
 use std::{
     cmp::{Ordering, Reverse},
     collections::BTreeMap,
@@ -39,6 +40,8 @@ struct Row {
     created: Option<Time>,
     submitted: Option<Time>,
     ended: Option<Time>,
+    /// The reason for its state: the sentence of `sparkctl status`, or the beginning of it.
+    why: Option<String>,
 }
 
 /// All rows, and which part of them is visible.
@@ -60,10 +63,16 @@ pub(super) struct Screen {
 const OTHER_LINES: usize = 4;
 const KEYS: &str = "q end   s sort   ↑ ↓ PgUp PgDn Home End";
 
-const HEADS: [&str; 8] = ["NAME", "STATE", "EXECUTORS", "RESTARTS", SCHEDULER, "SUBMITTED", "ENDED", "AGE"];
+const HEADS: [&str; 9] =
+    ["NAME", "STATE", "EXECUTORS", "RESTARTS", SCHEDULER, "SUBMITTED", "ENDED", "AGE", WHY];
 
 /// The column that is only there if some application is handed over to a batch scheduler.
 const SCHEDULER: &str = "SCHEDULER";
+
+/// The last column, which is only there if the state of some application has a reason.
+const WHY: &str = "WHY";
+/// The most bytes of a reason.
+const LONGEST_WHY: usize = 240;
 
 /// The columns that a narrow screen leaves out, in this order.
 const SPARED: [&str; 3] = [SCHEDULER, "ENDED", "SUBMITTED"];
@@ -121,13 +130,15 @@ impl Screen {
         self.first = self.first.min(self.rows.len().saturating_sub(self.room));
         let rows = self.sorted();
         let seen = &rows[self.first..rows.len().min(self.first + self.room)];
-        let mut table = self.table(seen, &[], style)?;
-        for spared in 1..=SPARED.len() {
-            if table.lines().all(|line| cut(line, width) == line) {
+        // Reasons take what is left of a line.
+        let mut spared = vec![WHY];
+        for next in SPARED {
+            if self.table(seen, &spared, style)?.lines().all(|line| cut(line, width) == line) {
                 break;
             }
-            table = self.table(seen, &SPARED[..spared], style)?;
+            spared.push(next);
         }
+        let table = self.table(seen, &spared[1..], style)?;
         let mut lines = vec![self.summary(style), String::new()];
         lines.extend(table.lines().map(str::to_owned));
         lines.resize(height.saturating_sub(1), String::new());
@@ -177,14 +188,18 @@ impl Screen {
 
     fn table(&self, rows: &[(&Key, &Row)], spared: &[&str], style: Style) -> anyhow::Result<String> {
         let has_schedulers = self.rows.values().any(|row| row.scheduler.is_some());
-        let is_shown = |head: &str| !spared.contains(&head) && (has_schedulers || head != SCHEDULER);
-        let row = |namespace: &str, cells: [String; 8]| {
+        let has_reasons = self.rows.values().any(|row| row.why.is_some());
+        let is_shown = |head: &str| {
+            !spared.contains(&head) && (has_schedulers || head != SCHEDULER) && (has_reasons || head != WHY)
+        };
+        let row = |namespace: &str, cells: [String; 9]| {
             let cells = HEADS.iter().zip(cells).filter(|(head, _)| is_shown(head)).map(|(_, cell)| cell);
             self.has_namespaces.then(|| namespace.to_owned()).into_iter().chain(cells).collect::<Vec<_>>()
         };
         let mut cells = vec![row("NAMESPACE", HEADS.map(str::to_owned))];
         cells.extend(rows.iter().map(|((namespace, name), application)| {
-            let Row { state, executors, restarts, scheduler, created, submitted, ended, .. } = application;
+            let Row { state, executors, restarts, scheduler, created, submitted, ended, why, .. } =
+                application;
             let cells = [
                 name.clone(),
                 state.map_or_else(|| UNREADABLE.to_owned(), |state| style.state(state)),
@@ -194,6 +209,7 @@ impl Screen {
                 style.age(submitted.as_ref()),
                 style.age(ended.as_ref()),
                 style.age(created.as_ref()),
+                or_none(why.as_ref()),
             ];
             row(namespace, cells)
         }));
@@ -206,6 +222,10 @@ const UNREADABLE: &str = "UNREADABLE";
 impl Row {
     fn of(guarded: &Lenient<SparkApplication>) -> Self {
         let application = guarded.0.as_ref().ok();
+        let why = match &guarded.0 {
+            Ok(application) => summary::why(application),
+            Err(invalid) => Some(invalid.error.clone()),
+        };
         let status = application.and_then(|application| application.status.as_ref());
         Self {
             state: application.map(SparkApplication::state),
@@ -216,6 +236,7 @@ impl Row {
             created: guarded.creation_timestamp(),
             submitted: status.and_then(|status| status.last_submission_attempt_time.clone()),
             ended: status.and_then(|status| status.termination_time.clone()),
+            why: why.map(|why| beginning(why, LONGEST_WHY)),
         }
     }
 }
@@ -268,8 +289,9 @@ mod tests {
     }
 
     fn in_state(name: &str, state: &str, submitted: &str) -> Lenient<SparkApplication> {
+        let why = if state == "FAILED" { "no luck" } else { "" };
         let status = json!({
-            "applicationState": {"state": state}, "driverInfo": {}, "executionAttempts": 3,
+            "applicationState": {"state": state, "errorMessage": why}, "driverInfo": {}, "executionAttempts": 3,
             "lastSubmissionAttemptTime": submitted, "executorState": {"a": "RUNNING", "b": "PENDING"},
         });
         application(name, "Scala", status)
@@ -297,15 +319,19 @@ mod tests {
 
     #[test]
     fn who_needs_attention_stands_first() {
+        let odd = application("odd", "Ruby", Value::Null).0.unwrap_err();
         assert_eq!(
             screen(false).whole(style(false)).unwrap(),
-            "5 applications in namespace team: 1 UNREADABLE, 2 RUNNING, 1 FAILED, 1 COMPLETED\n\n\
-             NAME    STATE        EXECUTORS              RESTARTS   SUBMITTED   ENDED    AGE\n\
-             odd     UNREADABLE   <none>                 0          <none>      <none>   2h\n\
-             newer   RUNNING      1 running, 1 pending   2          1m          <none>   2h\n\
-             older   RUNNING      1 running, 1 pending   2          1h          <none>   2h\n\
-             wrong   FAILED       1 running, 1 pending   2          1h          <none>   2h\n\
-             done    COMPLETED    1 running, 1 pending   2          1h          <none>   2h\n"
+            format!(
+                "5 applications in namespace team: 1 UNREADABLE, 2 RUNNING, 1 FAILED, 1 COMPLETED\n\n\
+                 NAME    STATE        EXECUTORS              RESTARTS   SUBMITTED   ENDED    AGE   WHY\n\
+                 odd     UNREADABLE   <none>                 0          <none>      <none>   2h    {}\n\
+                 newer   RUNNING      1 running, 1 pending   2          1m          <none>   2h    <none>\n\
+                 older   RUNNING      1 running, 1 pending   2          1h          <none>   2h    <none>\n\
+                 wrong   FAILED       1 running, 1 pending   2          1h          <none>   2h    no luck\n\
+                 done    COMPLETED    1 running, 1 pending   2          1h          <none>   2h    <none>\n",
+                odd.error
+            )
         );
     }
 
@@ -347,10 +373,10 @@ mod tests {
         let whole = "NAME    STATE        EXECUTORS              RESTARTS   SUBMITTED   ENDED    AGE";
         assert_eq!(head(&mut screen, whole.len()), whole);
         let narrow = "NAME    STATE        EXECUTORS              RESTARTS   SUBMITTED   AGE";
-        assert_eq!(head(&mut screen, whole.len() - 1), narrow);
+        assert_eq!(head(&mut screen, whole.len() - 1), format!("{narrow}   WHY"));
         assert_eq!(head(&mut screen, narrow.len()), narrow);
         let narrowest = "NAME    STATE        EXECUTORS              RESTARTS   AGE";
-        assert_eq!(head(&mut screen, narrow.len() - 1), narrowest);
+        assert_eq!(head(&mut screen, narrow.len() - 1), format!("{narrowest}   WHY"));
         assert_eq!(
             head(&mut screen, narrowest.len() - 1),
             "NAME    STATE        EXECUTORS              RESTARTS   AG"
@@ -367,13 +393,12 @@ mod tests {
         let whole = screen.lines(200, 20, style(false)).unwrap();
         let heads =
             "NAME    STATE        EXECUTORS              RESTARTS   SCHEDULER   SUBMITTED   ENDED    AGE";
-        assert_eq!(whole[2], heads);
+        assert_eq!(whole[2], format!("{heads}   WHY"));
         assert!(whole[3].contains(" 0          <none>      <none> "), "{}", whole[3]);
-        let gang =
-            "gang    SUBMITTED    1 running, 1 pending   2          volcano     1h          <none>   2h";
+        let gang = "gang    SUBMITTED    1 running, 1 pending   2          volcano     1h          <none>   2h    <none>";
         assert!(whole.contains(&gang.to_owned()), "{whole:?}");
         let narrow = screen.lines(heads.len() - 1, 20, style(false)).unwrap();
-        assert_eq!(narrow[2], heads.replace("SCHEDULER   ", ""));
+        assert_eq!(narrow[2], heads.replace("SCHEDULER   ", "") + "   WHY");
     }
 
     #[test]
