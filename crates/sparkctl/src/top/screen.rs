@@ -1,6 +1,6 @@
 //! The content of the screen of `sparkctl top`: which rows, in which order, and which of them fit.
 
-use crate::show::{NONE, Style, batch_scheduler, columns, executors, or_none};
+use crate::show::{Style, batch_scheduler, columns, executors, or_none};
 use api::{Lenient, SparkApplication, State, excerpt::beginning};
 use clap::ValueEnum;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
