@@ -25,6 +25,14 @@ pub(crate) fn hopeless(name: &str) -> Value {
     application
 }
 
+/// Returns a schedule of this application.
+pub(crate) fn scheduled(name: &str, schedule: &str, application: &Value) -> Value {
+    json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication", "metadata": {"name": name},
+        "spec": {"schedule": schedule, "template": application["spec"]},
+    })
+}
+
 /// Returns the owner reference of a driver to `application`, which must be an object that the API server has returned.
 pub(crate) fn owned_by(application: &Value) -> Value {
     json!([{

@@ -14,7 +14,7 @@ const ELSEWHERE: &str = "not-chosen";
 async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_label() {
     let namespace = Namespace::new("chosen").await;
     for name in [LABELLED, ELSEWHERE] {
-        calls::apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}), None);
+        calls::make_namespace(name);
     }
     let label = |team: Value| {
         let labels = json!({"metadata": {"labels": {"team": team}}});
@@ -84,13 +84,7 @@ async fn a_webhook_that_is_called_in_other_namespaces_is_told_of_and_left_as_it_
     let namespace = Namespace::new("chosen-otherwise").await;
     let _installed = installed(&["--namespaces=chosen-otherwise"]);
     let operator = Operator::with(&namespace).argument("--namespaces=chosen-otherwise").start().await;
-    let differ = async |number: f64| {
-        eventually(&format!("{number} differences are counted"), async || {
-            let found = operator.metric(DIFFERENCES).await?;
-            seen(found == number, found)
-        })
-        .await;
-    };
+    let differ = async |number: f64| operator.measures(DIFFERENCES, |found| found == number).await;
     differ(0.0).await;
     let everywhere = json!([
         {"op": "remove", "path": "/webhooks/0/namespaceSelector"},

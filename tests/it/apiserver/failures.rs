@@ -57,12 +57,9 @@ pub(super) async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone
     }));
     let foreign = namespace.pod("pi-driver").await;
     namespace.apply(&application("pi"));
-    let failed = namespace.reaches("pi", "FAILED").await;
-    assert_eq!(
-        failed["status"]["applicationState"]["errorMessage"],
-        "pod pi-driver already exists and belongs to ReplicaSet web: delete it or set spec.driver.podName to another name"
-    );
-    assert_eq!(failed["status"]["submissionAttempts"], 1);
+    let why = "pod pi-driver already exists and belongs to ReplicaSet web: delete it or set spec.driver.podName to another name";
+    assert_eq!(namespace.failure("pi").await, why);
+    assert_eq!(namespace.application("pi").await["status"]["submissionAttempts"], 1);
     assert_eq!(namespace.pod("pi-driver").await, foreign);
     assert_eq!(
         namespace.submission_pods_ever().await,

@@ -80,8 +80,7 @@ async fn metrics_count_what_was_done(namespace: &Namespace, operator: &Operator)
     taken["spec"]["driver"]["volumeMounts"] =
         json!([{"name": "spark-conf-volume-driver", "mountPath": "/x"}]);
     namespace.apply(&taken);
-    let failed = namespace.reaches("taken", "FAILED").await;
-    let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    let why = namespace.failure("taken").await;
     assert!(why.starts_with("failed to run spark-submit: ") && why.contains("denied the request"), "{why}");
 
     // The submission of `taken` succeeded too: its submission pod was created.

@@ -65,12 +65,7 @@ async fn an_application_is_refused_if_there_is_no_room_for_it(
     let refused = edited(json!({"suspend": false})).unwrap_err();
     assert!(refused.contains(&format!("{DENIED}{no_room}")), "{refused}");
     // The applications of a schedule are reviewed when they are created.
-    let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "nightly"},
-        "spec": {"schedule": "@daily", "template": of_executors(100)["spec"]},
-    });
-    calls::tried_in(namespace.name, &schedule).unwrap();
+    calls::tried_in(namespace.name, &scheduled("nightly", "@daily", &of_executors(100))).unwrap();
 
     quota.is_used(namespace, &json!({"pods": "1", "requests.memory": "1408Mi"})).await;
     edited(json!({"suspend": false, "executor": {"instances": 5}})).unwrap_err();

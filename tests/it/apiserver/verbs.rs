@@ -518,11 +518,9 @@ async fn what_may_have_made_something_is_not_sent_again() {
 }
 
 fn nightly() -> Value {
-    json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "nightly", "namespace": "verbs"},
-        "spec": {"schedule": "@yearly", "template": application("x")["spec"]},
-    })
+    let mut nightly = scheduled("nightly", "@yearly", &application("x"));
+    nightly["metadata"]["namespace"] = json!("verbs");
+    nightly
 }
 
 /// Runs `sparkctl` in the namespace `verbs`; returns what it prints, and panics if it fails.

@@ -16,8 +16,7 @@ const TRIES: usize = 5;
 async fn a_tenant_waits_at_most_ten_times_as_long_beside_another_one() {
     let namespace = Namespace::new(BUSY).await;
     let client = Client::try_default().await.unwrap();
-    let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OTHER}});
-    calls::applied(&client, &other, None).await;
+    calls::make_namespace(OTHER);
     let _operator = Operator::with(&namespace).argument("--submitter=native").start().await;
     longest(&client, "first").await;
     let alone = longest(&client, "alone").await;
@@ -124,14 +123,8 @@ fn applications() -> Vec<Value> {
 }
 
 fn schedules() -> Vec<Value> {
-    let schedule = |i: usize| {
-        json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-            "metadata": {"name": format!("busy-{i}")},
-            "spec": {"schedule": "@every 1s", "concurrencyPolicy": "Allow", "template": application("busy")["spec"]},
-        })
-    };
-    (0..60).map(schedule).collect()
+    // Their concurrencyPolicy is Allow by default.
+    (0..60).map(|i| scheduled(&format!("busy-{i}"), "@every 1s", &application("busy"))).collect()
 }
 
 /// Applications of which each wants a Service of its own and an Ingress.

@@ -112,8 +112,7 @@ pub(super) async fn a_status_that_was_written_without_an_answer_is_counted_once(
     namespace.apply(&application("pi"));
     submitted.caught().await.close();
     namespace.reaches("pi", "SUBMITTED").await;
-    kubelet::runs(namespace, "pi-driver").await;
-    namespace.reaches("pi", "RUNNING").await;
+    namespace.runs("pi").await;
     let succeeding = proxy.hold(WRITTEN, Moment::Before);
     kubelet::ends(namespace, "pi-driver", 0).await;
     let succeeding = succeeding.caught().await;
