@@ -194,36 +194,8 @@ mod tests {
     /// The arguments that Kubeflow's chart gives its controller by default.
     #[test]
     fn the_command_line_of_kubeflows_chart_is_taken_and_what_has_no_effect_is_named() {
-        let (settings, warnings) = started(&[
-            "--zap-log-level=info",
-            "--zap-encoder=console",
-            "--namespaces=default",
-            "--controller-threads=10",
-            "--enable-ui-service=true",
-            "--kube-api-qps=20",
-            "--kube-api-burst=30",
-            "--enable-metrics=true",
-            "--metrics-bind-address=:8080",
-            "--metrics-endpoint=/metrics",
-            "--metrics-prefix=",
-            "--metrics-labels=app_type",
-            "--metrics-job-submit-latency-buckets=0.5,1,2,4,8,16,32,64,128,256",
-            "--metrics-job-start-latency-buckets=30,60,90,120,150,180,210,240,270,300",
-            "--leader-election=true",
-            "--leader-election-lock-name=spark-operator-controller-lock",
-            "--leader-election-lock-namespace=spark-operator",
-            "--leader-election-lease-duration=15s",
-            "--leader-election-renew-deadline=10s",
-            "--leader-election-retry-period=2s",
-            "--workqueue-ratelimiter-bucket-qps=50",
-            "--workqueue-ratelimiter-bucket-size=500",
-            "--workqueue-ratelimiter-max-delay=6h",
-            "--driver-pod-creation-grace-period=10s",
-            "--max-tracked-executor-per-app=1000",
-            "--scheduled-spark-application-timestamp-precision=nanos",
-            "--feature-gates=PartialRestart=false,LoadSparkDefaults=false,RestSubmitter=false,DefaultTimeToLive=false",
-        ])
-        .unwrap();
+        let flags: Vec<_> = include_str!("../../tests/data/settings/kubeflow.txt").lines().collect();
+        let (settings, warnings) = started(&flags).unwrap();
         assert_eq!(settings.installation.half, Some(Half::Controller));
         let named: Vec<_> = warnings.iter().filter_map(|warning| warning.split(' ').next()).collect();
         assert_eq!(
