@@ -400,7 +400,7 @@ fn people_with_kubernetes_own_roles_may_view_and_edit_applications() {
 /// flags that name these namespaces.
 #[test]
 fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
-    let (named, labelled) = ("--namespaces=b,a", "--namespace-selector=team in (data, science),!old");
+    let (named, labelled) = ("--namespaces=b,a,b", "--namespace-selector=team in (data, science),!old");
     let names = json!({"matchExpressions": [
         {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]},
     ]});
@@ -412,6 +412,7 @@ fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
         (vec![], vec![]),
         (vec!["--namespaces=a,"], vec![]),
         (vec!["--namespaces=\"\"", "--namespace-selector="], vec![]),
+        (vec!["--namespaces=\"\"", "--namespace-selector=team=data"], vec![]),
         (vec![named], vec![("", &names)]),
         (vec![labelled], vec![("", &labels)]),
         (vec![named, labelled], vec![("", &names), ("labelled.", &labels)]),

@@ -157,23 +157,6 @@ mod tests {
     }
 
     #[test]
-    fn the_webhook_is_called_for_the_same_ones() {
-        let named = json!({"matchExpressions": [
-            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]},
-        ]});
-        let labelled = json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["data"]}]});
-        for (names, selector, expected) in [
-            (&[][..], "", json!([])),
-            (&[""], "team=data", json!([])),
-            (&["b", "a", "b"], "", json!([named])),
-            (&[], "team=data", json!([labelled])),
-            (&["a", "b"], "team=data", json!([named, labelled])),
-        ] {
-            assert_eq!(selectors(&namespaces(names, selector)), expected);
-        }
-    }
-
-    #[test]
     fn labels_are_written_as_for_kubectl() {
         let requirement = |key: &str, operator: &str, values: Value| {
             let mut requirement = json!({"key": key, "operator": operator});
