@@ -27,6 +27,9 @@ fn the_operator_submits_what_it_can_and_leaves_the_rest_to_spark_submit() {
 #[test]
 fn an_application_narrows_what_the_admin_allows_and_never_widens_it() {
     use Submitter::{Auto, Native, SparkSubmit};
+    let refused = |asked: &str, flag: &str| {
+        Err(format!("`{asked}` is not allowed: the operator runs with --submitter={flag}"))
+    };
     for (flag, annotation, is_native) in [
         (Auto, None, Ok(true)),
         (Auto, Some("auto"), Ok(true)),
@@ -35,19 +38,11 @@ fn an_application_narrows_what_the_admin_allows_and_never_widens_it() {
         (Native, None, Ok(true)),
         (Native, Some("auto"), Ok(true)),
         (Native, Some("native"), Ok(true)),
-        (
-            Native,
-            Some("spark-submit"),
-            Err("`spark-submit` is not allowed: the operator runs with --submitter=native"),
-        ),
+        (Native, Some("spark-submit"), refused("spark-submit", "native")),
         (SparkSubmit, None, Ok(false)),
         (SparkSubmit, Some("auto"), Ok(false)),
         (SparkSubmit, Some("spark-submit"), Ok(false)),
-        (
-            SparkSubmit,
-            Some("native"),
-            Err("`native` is not allowed: the operator runs with --submitter=spark-submit"),
-        ),
+        (SparkSubmit, Some("native"), refused("native", "spark-submit")),
     ] {
         let application = asking(program(json!({})), annotation);
         let policy = Policy { submitter: flag, ..policy() };

@@ -32,20 +32,16 @@ pub(super) async fn what_spark_submit_complains_of_is_told_in_its_own_words(name
     assert!(status["terminationTime"].is_string());
     assert_eq!(namespace.states_ever("pi").await, ["", "SUBMISSION_FAILED", "FAILED"]);
     let events = namespace.events_up_to("SparkApplicationFailed").await;
-    assert_eq!(
-        events[1..],
+    let told = json!([
         [
-            [
-                "Warning",
-                "SparkApplicationSubmissionFailed",
-                "Submit",
-                &format!("failed to submit SparkApplication pi: {why}")
-            ]
-            .map(str::to_owned),
-            ["Warning", "SparkApplicationFailed", "Fail", &format!("SparkApplication pi failed: {why}")]
-                .map(str::to_owned),
-        ]
-    );
+            "Warning",
+            "SparkApplicationSubmissionFailed",
+            "Submit",
+            format!("failed to submit SparkApplication pi: {why}")
+        ],
+        ["Warning", "SparkApplicationFailed", "Fail", format!("SparkApplication pi failed: {why}")],
+    ]);
+    assert_eq!(json!(events[1..]), told);
 }
 
 pub(super) async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(namespace: &Namespace) {
