@@ -54,16 +54,16 @@ pub fn kubeconfig(folder: &Path, server: &str, namespace: &str) -> PathBuf {
 
 /// Runs `program` to its end. `input` is the text on its standard input.
 pub fn run(program: &str, arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    begin(Command::new(program).args(arguments), input).wait_with_output().unwrap()
+}
+
+/// Starts `program`, whose output is kept. `input` is the text on its standard input.
+pub(crate) fn begin(program: &mut Command, input: &str) -> Child {
+    let piped = program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap_or_else(|error| panic!("{program:?}: {error}"));
     // A program that has not read all input has ended already, and its output contains the reason.
     child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
-    child.wait_with_output().unwrap()
+    child
 }
 
 /// A child process that is killed when this value is dropped.

@@ -44,11 +44,8 @@ impl Place {
         program.args(["create", "-"]).args(flags).current_dir(&self.folder).env_clear();
         program.env("KUBECONFIG", &self.api.kubeconfig).env("HOME", &self.folder);
         setup(&mut program);
-        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = program.spawn().unwrap();
         let input: String = objects.iter().map(|object| format!("---\n{object}\n")).collect();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        child
+        program::begin(&mut program, &input)
     }
 
     /// Creates `application`, with an upload to the bucket `jobs` of the store `bucket`.
