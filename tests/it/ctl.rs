@@ -34,9 +34,8 @@ fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_
     let manifest = examples.join("\n---\n");
     for submitter in ["native", "spark-submit"] {
         let output = sparkctl(&["render", "-f", "-", "--submitter", submitter], &manifest);
-        assert!(output.status.success(), "{output:?}");
         let mut rendered: Vec<String> = Vec::new();
-        for line in String::from_utf8(output.stdout).unwrap().lines() {
+        for line in program::printed(output).lines() {
             if line.starts_with("# SparkApplication default/") || line.starts_with("# SparkConnect default/")
             {
                 rendered.push(String::new());
@@ -270,9 +269,7 @@ fn render_reads_standard_input_and_every_application_and_schedule_in_it() {
     ];
     let input = objects.map(|object| object.to_string()).join("\n---\n");
     let headings = |flags: &[&str]| {
-        let output = sparkctl(&[&["render", "-f", "-"], flags].concat(), &input);
-        assert!(output.status.success(), "{output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = program::printed(sparkctl(&[&["render", "-f", "-"], flags].concat(), &input));
         let headings = text.lines().filter_map(|line| line.strip_prefix("# SparkApplication "));
         let names: Vec<_> = headings.map(|heading| heading.split(':').next().unwrap().to_owned()).collect();
         (names, text)

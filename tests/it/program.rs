@@ -57,6 +57,21 @@ pub fn run(program: &str, arguments: &[&str], input: &str) -> Output {
     begin(Command::new(program).args(arguments), input).wait_with_output().unwrap()
 }
 
+/// Returns what a program that has succeeded has printed.
+#[track_caller]
+pub(crate) fn printed(output: Output) -> String {
+    match said(output) {
+        Ok(printed) => printed,
+        Err(complaint) => panic!("{complaint}"),
+    }
+}
+
+/// Returns what a program has printed, or what it complains of if it has failed.
+pub(crate) fn said(output: Output) -> Result<String, String> {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
 /// Starts `program`, whose output is kept. `input` is the text on its standard input.
 pub(crate) fn begin(program: &mut Command, input: &str) -> Child {
     let piped = program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,7 +1,10 @@
 //! Proves that applications run, and their pods are customized, in the selected namespaces and in no others.
 
-use super::namespace::{beside, review_pods_only};
-use crate::{apiserver::prelude::*, program};
+use super::{
+    kubectl::kubectl_reads,
+    namespace::{beside, review_pods_only},
+};
+use crate::apiserver::prelude::*;
 
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
 const DIFFERENCES: &str = "spark_operator_webhook_registration_differences";
@@ -119,14 +122,11 @@ fn installed(flags: &[&str]) -> Finally {
 
 fn install(flags: &[&str]) {
     let arguments = [&["manifests", "webhook"], flags].concat();
-    let printed = program::run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, "");
-    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
-    let printed = String::from_utf8(printed.stdout).unwrap();
+    let printed = program::printed(run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, ""));
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
         calls::delete(&webhooks(kind, WEBHOOK));
     }
-    let applied = program::run("kubectl", &["apply", "-f", "-"], &printed);
-    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    kubectl_reads(&printed, &["apply", "-f", "-"]);
     beside("mutatingwebhookconfiguration", "/mutate");
     beside("validatingwebhookconfiguration", "/validate");
 }

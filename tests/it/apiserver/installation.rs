@@ -130,11 +130,10 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
     calls::patch(&applications, &add);
     let label = |team: Value| calls::merge(&applications, &json!({"metadata": {"labels": {"team": team}}}));
     label(json!("data"));
-    let applied = run(env!("CARGO_BIN_EXE_spark-operator"), &["crds", "--apply"], "");
-    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    let applied = program::printed(run(env!("CARGO_BIN_EXE_spark-operator"), &["crds", "--apply"], ""));
     let lines =
         [APPLICATIONS, SCHEDULES, CONNECTS].map(|name| format!("customresourcedefinition/{name} applied\n"));
-    assert_eq!(String::from_utf8_lossy(&applied.stdout), lines.concat());
+    assert_eq!(applied, lines.concat());
     let kept = calls::get(&applications).expect(APPLICATIONS);
     assert_eq!((kept.pointer(foreign), &kept["metadata"]["labels"]["team"]), (None, &json!("data")));
     label(Value::Null);

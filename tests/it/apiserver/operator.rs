@@ -375,6 +375,5 @@ pub(crate) fn spark_home() -> &'static Path {
 
 fn unpacked() -> PathBuf {
     let output = Command::new("tests/tools/cluster/cluster").arg("spark-home").output().unwrap();
-    assert!(output.status.success(), "cluster spark-home: {}", String::from_utf8_lossy(&output.stderr));
-    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+    PathBuf::from(program::printed(output).trim())
 }

@@ -358,9 +358,7 @@ impl Installation {
     fn manifests(&self, parts: &[&str]) -> String {
         let flags = self.arguments();
         let arguments = [&["manifests"], parts, &flags.each_ref().map(String::as_str)].concat();
-        let printed = run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, "");
-        assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
-        String::from_utf8(printed.stdout).unwrap()
+        program::printed(run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, ""))
     }
 
     /// Returns the settings of an operator of this installation, with the rights of the installation's service account.

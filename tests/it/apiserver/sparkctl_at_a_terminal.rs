@@ -115,9 +115,7 @@ async fn kubectl_runs_and_completes_it_as_its_plugin() {
     }
     let path = format!("{}:{}", namespace.folder.display(), env::var("PATH").unwrap());
     let kubectl = |arguments: &[&str]| {
-        let output = Command::new("kubectl").args(arguments).env("PATH", &path).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        program::printed(Command::new("kubectl").args(arguments).env("PATH", &path).output().unwrap())
     };
     let names = kubectl(&["spark", "-n", "screen", "list", "-o", "name"]);
     assert!(names.ends_with("/nightly-report\n"), "{names}");

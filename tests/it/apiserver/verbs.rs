@@ -498,7 +498,7 @@ async fn a_cluster_is_reached_by_the_proxy_that_its_kubeconfig_names_and_without
         .envs([("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", host)])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program::printed(output);
 }
 
 #[tokio::test]
@@ -525,10 +525,8 @@ fn nightly() -> Value {
 
 /// Runs `sparkctl` in the namespace `verbs`; returns what it prints, and panics if it fails.
 fn does(arguments: &[&str], input: &str) -> String {
-    let output = sparkctl(arguments, input);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "sparkctl {}: {stderr}", arguments.join(" "));
-    String::from_utf8(output.stdout).unwrap()
+    let said = program::said(sparkctl(arguments, input));
+    said.unwrap_or_else(|complaint| panic!("sparkctl {}: {complaint}", arguments.join(" ")))
 }
 
 /// Runs `sparkctl`, which must fail; returns the exit code and standard error.

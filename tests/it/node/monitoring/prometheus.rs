@@ -100,11 +100,9 @@ impl Prometheus {
     /// Returns the present value of a PromQL expression: each series with its value.
     pub(super) fn ask(&self, expression: &str) -> Result<Vec<Value>, String> {
         let url = format!("http://{}", self.address);
-        let output = run("promtool", &["query", "instant", "--format=json", &url, expression], "");
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-        }
-        serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+        let said =
+            program::said(run("promtool", &["query", "instant", "--format=json", &url, expression], ""));
+        said.and_then(|answer| serde_json::from_str(&answer).map_err(|error| error.to_string()))
     }
 
     /// Returns the names of all metrics of the present and past pods of `role` of the application `app`.
