@@ -15,11 +15,10 @@ use pods::Placement;
 use spark_client::read_properties;
 use validation::Invalid;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Case {
     case: String,
-    #[serde(default)]
     kube_schedulers: Vec<String>,
     default: Option<String>,
     spec: Value,
@@ -29,11 +28,8 @@ struct Case {
     group: Option<Value>,
     /// The labels and annotations of driver and executors, without those that every application has, by the end of the
     /// property that sets them.
-    #[serde(default)]
     both: BTreeMap<String, String>,
-    #[serde(default)]
     driver: BTreeMap<String, String>,
-    #[serde(default)]
     executor: BTreeMap<String, String>,
     refused: Option<String>,
 }
@@ -215,8 +211,7 @@ fn without_the_webhook_too_the_container_of_spark_may_have_any_name() {
     let mut policy = Policy { submitter: Submitter::SparkSubmit, ..with_kubernetes() };
     policy.submission.has_webhook = false;
     let application = application(&json!({"batchScheduler": "kubernetes", "executor": executor}));
-    let by = chosen(&application, &policy).unwrap().request.by;
-    let (By::Native(objects) | By::Pod { objects, .. }) = by;
+    let (By::Native(objects) | By::Pod { objects, .. }) = chosen(&application, &policy).unwrap().request.by;
     let spec = &template(&objects, "executor")["spec"];
     assert_eq!(spec["schedulingGates"], json!([{"name": "sparkoperator.k8s.io/gang"}]));
     assert_eq!(spec["containers"], containers);
@@ -244,8 +239,8 @@ fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_sch
         let application = application(&spec);
         let extensions = batch_schedulers.map(only).unwrap_or_default();
         let policy = Policy { submitter: Submitter::SparkSubmit, extensions, ..with_kubernetes() };
-        let by = chosen(&application, &policy).unwrap().request.by;
-        let (By::Native(objects) | By::Pod { objects, .. }) = by;
+        let (By::Native(objects) | By::Pod { objects, .. }) =
+            chosen(&application, &policy).unwrap().request.by;
         assert_eq!(objects.pod["spec"]["schedulerName"].as_str(), expected, "{spec}");
     }
 }
@@ -484,8 +479,7 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
     let mut why = |length: usize| {
         application.metadata.name = Some("x".repeat(length));
         let policy = with(BatchSchedulers::new(vec!["coscheduler".to_owned()], false, None));
-        let environment = SubmissionEnvironment::default();
-        choose(&application, &Run::next(&application), &environment, &policy, Timestamp::UNIX_EPOCH).err()
+        chosen(&application, &policy).err()
     };
     assert_eq!(why(60), None);
     let why = why(61).unwrap();
@@ -612,10 +606,7 @@ fn annotations_of_the_users_own_put_no_pod_into_a_group_or_behind_a_gate() {
     let mut application = application(&json!({}));
     application.metadata.annotations = Some(marks.map(|mark| (mark.to_owned(), "another".to_owned())).into());
     let policy = Policy { submitter: Submitter::Native, ..Policy::new("k8s://https://10.96.0.1:443") };
-    let run = Run::next(&application);
-    let environment = SubmissionEnvironment::default();
-    let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
-    let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
+    let (By::Native(objects) | By::Pod { objects, .. }) = chosen(&application, &policy).unwrap().request.by;
     let made = json!([objects.pod, objects.children]).to_string();
     assert!(marks.iter().all(|mark| !made.contains(mark)), "{made}");
 }

@@ -34,15 +34,12 @@ fn an_application_asks_for_what_its_pods_will_ask_for() {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Case {
     case: String,
-    #[serde(default)]
     spec: Map<String, Value>,
-    #[serde(default)]
     quotas: Vec<Value>,
-    #[serde(default)]
     exceeded: Vec<String>,
 }
 
