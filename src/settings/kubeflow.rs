@@ -221,18 +221,10 @@ mod tests {
     /// The gates PartialRestart, RestSubmitter and AllAlpha stopped the controller of whoever had them on in Kubeflow's.
     #[test]
     fn gates_mean_what_they_mean_in_kubernetes_and_those_without_effect_are_named() {
-        let all = ["LoadSparkDefaults", "RestSubmitter"];
-        for (flags, named, is_partial) in [
-            (&["--feature-gates=PartialRestart=true,RestSubmitter=t"][..], &[all[1]][..], true),
-            (&["--feature-gates= LoadSparkDefaults = 1 ,"], &[all[0]], false),
-            (&["--feature-gates=AllAlpha=true"], &all, true),
-            (&["--feature-gates=RestSubmitter=false,AllAlpha=true,PartialRestart=false"], &[all[0]], false),
-            (&["--feature-gates=AllAlpha=true", "--feature-gates=AllAlpha=false"], &[], false),
-            (&["--feature-gates=AllBeta=true"], &[], false),
-            (&["--feature-gates=PartialRestart=true", "--feature-gates=PartialRestart=false"], &[], false),
-            (&["--partial-restart"], &[], true),
-        ] {
-            let (settings, warnings) = started(flags).unwrap();
+        let cases = include_str!("../../tests/data/settings/gates.json");
+        let cases: Vec<(Vec<&str>, Vec<&str>, bool)> = serde_json::from_str(cases).unwrap();
+        for (flags, named, is_partial) in cases {
+            let (settings, warnings) = started(&flags).unwrap();
             assert_eq!(settings.partial_restart, is_partial, "{flags:?}");
             let expected: Vec<_> =
                 named.iter().map(|gate| format!("the gate {gate} has no effect: ")).collect();
