@@ -125,19 +125,7 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
 
     let (status, metrics) = running.get("/metrics");
     assert_eq!(status, 200);
-    for line in [
-        "# TYPE process_cpu_seconds_total counter",
-        "spark_operator_build_info{version=\"0.1.0\"} 1",
-        "controller_runtime_max_concurrent_reconciles{controller=\"sparkapplication\"} 10",
-        "workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"} 0.0",
-        "workqueue_work_duration_seconds_count{controller=\"sparkapplication\",name=\"sparkapplication\"} 0",
-        "spark_operator_submissions_in_flight 0",
-        "# TYPE spark_application_count counter",
-        "spark_application_count 0",
-        "spark_application_running_count 0",
-    ] {
-        assert!(metrics.lines().any(|found| found == line), "no `{line}` in\n{metrics}");
-    }
+    assert_eq!(lacks(&metrics, "start/metrics.txt"), None, "{metrics}");
     assert!(metrics.contains("rest_client_requests_total{code=\"<error>\",method=\"GET\","), "{metrics}");
 
     let log = running.stop();
