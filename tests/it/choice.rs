@@ -30,9 +30,7 @@ fn an_application_narrows_what_the_admin_allows_and_never_widens_it() {
     for (flag, asked, expected) in cases {
         let application = asking(program(json!({})), asked.as_deref());
         let policy = Policy { submitter: flag.parse().unwrap(), ..policy() };
-        let chosen =
-            choose(&application, &Run::next(&application), &submission_environment(), &policy, now());
-        let found = match chosen {
+        let found = match tried(&application, &policy) {
             Ok(chosen) if matches!(chosen.request.by, By::Native(_)) => "native".to_owned(),
             Ok(_) => "spark-submit".to_owned(),
             Err(why) => why,
@@ -76,8 +74,7 @@ fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
     });
     for submitter in [None, Some("native"), Some("spark-submit")] {
         let injected = asking(program(injected.clone()), submitter);
-        let why = choose(&injected, &Run::next(&injected), &submission_environment(), &policy(), now())
-            .unwrap_err();
+        let why = tried(&injected, &policy()).unwrap_err();
         assert!(why.starts_with("spec.mainApplicationFile: `--master` begins with `-`"), "{why}");
     }
     for (changes, reason) in yaml::<Vec<(Value, String)>>(&data("choice/tenants-code.yaml")) {
@@ -88,8 +85,7 @@ fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
         assert_eq!(objects.pod["metadata"]["labels"]["spark-role"], "submission");
         // With `--submitter=native`, the application is refused.
         let native = Policy { submitter: Submitter::Native, ..policy() };
-        choose(&application, &Run::next(&application), &submission_environment(), &native, now())
-            .unwrap_err();
+        tried(&application, &native).unwrap_err();
     }
 }
 
@@ -111,8 +107,7 @@ fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
         let application = asking(program(spec), asks.as_deref());
         let submitter = if is_native { Submitter::Native } else { policy().submitter };
         let policy = Policy { submitter, ..policy() };
-        let why = choose(&application, &Run::next(&application), &submission_environment(), &policy, now())
-            .unwrap_err();
+        let why = tried(&application, &policy).unwrap_err();
         assert!(why.starts_with(&begins) && why.ends_with(&ends), "{why}");
     }
 }
@@ -137,18 +132,9 @@ fn without_the_webhook_drivers_are_the_same_and_executors_have_a_template() {
         application.spec.image =
             application.spec.image.filter(|image| !image.is_empty()).or(Some("spark".to_owned()));
         application.spec.main_class.get_or_insert_with(|| "Main".to_owned());
-        let made = |policy| match choose(
-            &application,
-            &Run::next(&application),
-            &submission_environment(),
-            policy,
-            now(),
-        ) {
-            Ok(Chosen { request, .. }) => match request.by {
-                By::Native(objects) => Some(objects),
-                By::Pod { .. } => None,
-            },
-            Err(_) => None,
+        let made = |policy| match tried(&application, policy).ok()?.request.by {
+            By::Native(objects) => Some(objects),
+            By::Pod { .. } => None,
         };
         let (Some(with), Some(without)) = (made(&policy()), made(&without)) else { continue };
         assert_eq!(with.pod, without.pod, "{name}");
@@ -227,19 +213,16 @@ fn executors_have_a_template_that_can_be_written_anew_where_somebody_asks_for_it
 }
 
 fn chosen(application: &SparkApplication, policy: &Policy) -> Chosen {
-    choose(application, &Run::next(application), &submission_environment(), policy, now()).unwrap()
+    tried(application, policy).unwrap()
 }
 
-fn submission_environment() -> SubmissionEnvironment {
-    SubmissionEnvironment::default()
+fn tried(application: &SparkApplication, policy: &Policy) -> Result<Chosen, String> {
+    let (run, environment) = (Run::next(application), SubmissionEnvironment::default());
+    choose(application, &run, &environment, policy, Timestamp::UNIX_EPOCH)
 }
 
 fn policy() -> Policy {
     Policy::new("k8s://https://10.0.0.1:443")
-}
-
-fn now() -> Timestamp {
-    Timestamp::UNIX_EPOCH
 }
 
 /// Returns the application with this value of the annotation that chooses a submitter.
