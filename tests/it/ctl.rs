@@ -248,26 +248,7 @@ fn what_does_not_survive_a_command_line_is_a_difference() {
 
 #[test]
 fn render_reads_standard_input_and_every_application_and_schedule_in_it() {
-    let spec = json!({
-        "type": "Java", "sparkVersion": "4.0.1", "image": "spark", "mainClass": "Main",
-        "mainApplicationFile": "local:///a.jar", "driver": {}, "executor": {},
-    });
-    let object = |kind: &str, metadata: Value, spec: &Value| json!({"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec});
-    let objects = [
-        object("SparkApplication", json!({"name": "one"}), &spec),
-        json!({"kind": "ConfigMap"}),
-        json!({"kind": "List", "items": [
-            object("SparkApplication", json!({"name": "two", "namespace": "team"}), &spec),
-            object("SparkApplication", json!({"generateName": "three-", "namespace": "team"}), &spec),
-        ]}),
-        Value::Null,
-        object(
-            "ScheduledSparkApplication",
-            json!({"name": "four"}),
-            &json!({"schedule": "@daily", "template": spec}),
-        ),
-    ];
-    let input = objects.map(|object| object.to_string()).join("\n---\n");
+    let input = fs::read_to_string(data("ctl/several.yaml")).unwrap();
     let headings = |flags: &[&str]| {
         let text = program::printed(sparkctl(&[&["render", "-f", "-"], flags].concat(), &input));
         let headings = text.lines().filter_map(|line| line.strip_prefix("# SparkApplication "));

@@ -137,15 +137,7 @@ fn application(spec: &Value) -> SparkApplication {
 /// Kubernetes' own gangs: what is created before the driver, and what driver and executors get.
 #[test]
 fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
-    let spec = json!({
-        "batchScheduler": "kubernetes", "imagePullPolicy": "Always", "imagePullSecrets": ["pull"],
-        "driver": {"priorityClassName": "urgent"},
-        "executor": {
-            "instances": 2, "memory": "512m", "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "spot", "operator": "Exists"}],
-            "gpu": {"name": "nvidia.com/gpu", "quantity": 1}, "podSecurityContext": {"runAsNonRoot": true},
-            "securityContext": {"allowPrivilegeEscalation": false},
-        },
-    });
+    let spec: Value = yaml(&data("gang/kubernetes.yaml"));
     let application = application(&spec);
     let mut golden = Golden::default();
     for kind in KUBERNETES_VERSIONS {
@@ -297,20 +289,7 @@ fn placeholders_have_the_labels_that_the_user_gives_to_executors_in_any_way() {
 /// A policy that refuses or admits executors has to treat their placeholders in the same way.
 #[test]
 fn placeholders_have_image_account_annotations_and_limits_of_their_executors() {
-    let spec = json!({
-        "driver": {"serviceAccount": "spark"},
-        "executor": {
-            "annotations": {"sidecar.istio.io/inject": "false"}, "cores": 4, "coreRequest": "500m", "memory": "512m",
-            "template": {
-                "metadata": {"annotations": {"team": "data", "prometheus.io/scrape": "true"}},
-                "spec": {"containers": [
-                    {"name": "log", "image": "log", "resources": {"requests": {"cpu": "100m"}}},
-                    {"name": "spark-kubernetes-executor", "securityContext": {"runAsNonRoot": true}},
-                ]},
-            },
-        },
-        "sparkConf": {"spark.kubernetes.executor.annotation.by-property": "x"},
-    });
+    let spec: Value = yaml(&data("gang/placeholders.yaml"));
     let placeholder = |spec: &Value| {
         let chosen = chosen_by_kubernetes(spec, &json!({})).unwrap();
         chosen.request.copies.iter().next().unwrap()
