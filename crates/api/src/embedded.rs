@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_field_is_described_by_one_short_sentence() {
-        let cases = include_str!("../../../tests/data/api/sentences.json");
+        let cases = include_str!("../../../tests/data/sentences.json");
         for [field, written, expected] in &serde_json::from_str::<Vec<[String; 3]>>(cases).unwrap() {
             assert_eq!(first_sentence(field, written), *expected);
         }

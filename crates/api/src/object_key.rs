@@ -98,6 +98,6 @@ mod tests {
             ObjectKind::new("scheduling.volcano.sh/v1beta1", "PodGroup"),
         ];
         let told = kinds.map(|kind| format!("{kind} {}\n", kind.path("a")));
-        assert_eq!(told.concat(), include_str!("../../../tests/data/api/kinds.txt"));
+        assert_eq!(told.concat(), include_str!("../../../tests/data/kinds.txt"));
     }
 }
