@@ -1,6 +1,6 @@
 //! Tests the output of the commands of `sparkctl` that need no cluster.
 
-use crate::prelude::*;
+use crate::{native, prelude::*};
 use spark_client::read_properties;
 use submission::{DIRECTORY, Settings, SparkSubmit, spark_submit};
 
@@ -419,16 +419,10 @@ fn what_has_no_effect_is_a_warning_as_kubectl_would_show_it() {
 
 /// Returns an application whose program is in the image, with `changes` to its spec.
 pub(crate) fn application(changes: Value) -> SparkApplication {
-    let mut spec = json!({
-        "type": "Java", "mode": "cluster", "sparkVersion": "4.0.1", "image": "spark",
-        "mainClass": "Main", "mainApplicationFile": "local:///main.jar", "driver": {}, "executor": {},
-    });
-    spec.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-    serde_json::from_value(json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
-        "metadata": {"name": "pi", "namespace": "team", "uid": NO_UID}, "spec": spec,
-    }))
-    .unwrap()
+    let mut application = native::program(changes);
+    application.metadata.namespace = Some("team".to_owned());
+    application.metadata.uid = Some(NO_UID.to_owned());
+    application
 }
 
 /// Returns the arguments and files with which the operator would run `spark-submit`.
