@@ -33,6 +33,14 @@ pub(crate) fn scheduled(name: &str, schedule: &str, application: &Value) -> Valu
     })
 }
 
+/// Returns the smallest server of Spark Connect.
+pub(crate) fn connect(name: &str) -> Value {
+    json!({
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": name},
+        "spec": {"sparkVersion": "4.0.1", "image": "docker.io/apache/spark:4.0.1", "server": {}, "executor": {}},
+    })
+}
+
 /// Returns the owner reference of a driver to `application`, which must be an object that the API server has returned.
 pub(crate) fn owned_by(application: &Value) -> Value {
     json!([{

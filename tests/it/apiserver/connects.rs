@@ -286,11 +286,7 @@ async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
 
 /// Returns the smallest server, with these fields in its spec.
 fn notebook(spec: Value) -> Value {
-    let mut notebook = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
-        "metadata": {"name": "notebook"},
-        "spec": {"sparkVersion": "4.0.1", "image": "docker.io/apache/spark:4.0.1", "server": {}, "executor": {}},
-    });
+    let mut notebook = connect("notebook");
     json_patch::merge(&mut notebook["spec"], &spec);
     notebook
 }

@@ -71,10 +71,9 @@ async fn an_application_is_refused_if_there_is_no_room_for_it(
     edited(json!({"suspend": false})).unwrap();
 
     let server = |executors: u32| {
-        json!({
-            "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
-            "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {"instances": executors}},
-        })
+        let mut server = connect("notebook");
+        server["spec"]["executor"]["instances"] = json!(executors);
+        server
     };
     let refused = calls::tried_in(namespace.name, &server(4)).unwrap_err();
     let asked = "ResourceQuota team: pods: the SparkConnect asks for 5 (server 1, 4 executors 1 each); of 5, 1 are used and 4 left: ";

@@ -64,12 +64,8 @@ async fn a_server_of_spark_connect_is_made_in_the_named_namespaces_alone() {
         calls::delete(&format!("/{left}/notebook-server"));
     }
     calls::delete("/api/v1/namespaces/rights-b/configmaps/notebook-conf");
-    let connect = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
-        "spec": {"sparkVersion": "4.0.1", "image": "none", "server": {}, "executor": {}},
-    });
     for place in [OTHER, "rights-b"] {
-        kubectl_with(&connect, &["create", "--namespace", place, "-f", "-"]);
+        kubectl_with(&connect("notebook"), &["create", "--namespace", place, "-f", "-"]);
     }
     let server = |place: &str| calls::get(&format!("/api/v1/namespaces/{place}/pods/notebook-server"));
     eventually("the server is made", async || {

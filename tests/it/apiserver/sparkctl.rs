@@ -28,14 +28,10 @@ async fn list_shows_state_and_ages_and_diff_what_would_change() {
 
     let [mut edited, other] = ["pi", "other"].map(application);
     edited["spec"]["arguments"] = json!(["7"]);
-    let connect = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
-        "spec": {"sparkVersion": "4.0.1", "image": "none", "server": {}, "executor": {}},
-    });
     for (object, told) in [
         (edited, "spec.arguments   <none>   [\"7\"]"),
         (other, "other would be created"),
-        (connect, "SparkConnect notebook would be created"),
+        (connect("notebook"), "SparkConnect notebook would be created"),
     ] {
         let output = run(sparkctl_program(), &["-n", "sparkctl", "diff", "-"], &object.to_string());
         let text = printed(output);

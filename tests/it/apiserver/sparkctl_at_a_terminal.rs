@@ -68,12 +68,7 @@ async fn a_shell_completes_names_that_the_cluster_knows() {
     for name in ["nightly-import", "nightly-report", "pi"] {
         namespace.apply(&application(name));
     }
-    let notebook = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
-        "metadata": {"name": "notebook", "namespace": "screen"},
-        "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
-    });
-    namespace.apply(&notebook);
+    namespace.apply(&connect("notebook"));
     let terminal = Terminal::new(100, 20);
     terminal.types("source <(sparkctl completion bash); clear");
     terminal.until(|screen| screen.trim_end() == "$");

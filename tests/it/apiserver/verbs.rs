@@ -21,11 +21,8 @@ const UNREAD: i32 = 141;
 #[ignore = "needs kube-apiserver: make test"]
 async fn servers_of_spark_connect_have_the_verbs_of_applications() {
     let _namespace = Namespace::new("verbs").await;
-    let connect = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
-        "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
-    });
-    assert_eq!(does(&["create", "-"], &connect.to_string()), "SparkConnect \"notebook\" created\n");
+    let connect = connect("notebook").to_string();
+    assert_eq!(does(&["create", "-"], &connect), "SparkConnect \"notebook\" created\n");
     let reference = "sparkconnect.sparkoperator.k8s.io/notebook";
     assert_eq!(does(&["connect", "list", "-o", "name"], ""), format!("{reference}\n"));
     let list = does(&["connect", "list"], "");

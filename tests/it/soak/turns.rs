@@ -139,14 +139,7 @@ fn exposed() -> Vec<Value> {
 }
 
 fn connects() -> Vec<Value> {
-    let connect = |i: usize| {
-        json!({
-            "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
-            "metadata": {"name": format!("busy-{i}")},
-            "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
-        })
-    };
-    (0..300).map(connect).collect()
+    (0..300).map(|i| connect(&format!("busy-{i}"))).collect()
 }
 
 /// Pods that look like the operator's and have more values than it reads.
