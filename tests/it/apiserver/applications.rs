@@ -41,6 +41,14 @@ pub(crate) fn connect(name: &str) -> Value {
     })
 }
 
+/// Returns a pod with this metadata, whose image nobody pulls.
+pub(crate) fn plain_pod(metadata: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+        "spec": {"containers": [{"name": "none", "image": "none"}]},
+    })
+}
+
 /// Returns the owner reference of a driver to `application`, which must be an object that the API server has returned.
 pub(crate) fn owned_by(application: &Value) -> Value {
     json!([{

@@ -47,10 +47,7 @@ pub(super) async fn what_spark_submit_complains_of_is_told_in_its_own_words(name
 pub(super) async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(namespace: &Namespace) {
     let owner =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
-    namespace.apply(&json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pi-driver", "ownerReferences": [owner]},
-        "spec": {"containers": [{"name": "web", "image": "none"}]},
-    }));
+    namespace.apply(&plain_pod(&json!({"name": "pi-driver", "ownerReferences": [owner]})));
     let foreign = namespace.pod("pi-driver").await;
     namespace.apply(&application("pi"));
     let why = "pod pi-driver already exists and belongs to ReplicaSet web: delete it or set spec.driver.podName to another name";

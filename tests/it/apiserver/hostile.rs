@@ -76,14 +76,10 @@ fn poison(namespace: &Namespace, when: &str) {
             "spec": {"defaultBackend": {"service": {"name": "none", "port": {"number": 1}}}},
         });
         create_unchecked::<Ingress>(name, &ingress);
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": metadata(json!({
-                "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-                "sparkoperator.k8s.io/app-name": "none",
-            })),
-            "spec": {"containers": [{"name": "none", "image": "none"}]},
-        });
+        let pod = plain_pod(&metadata(json!({
+            "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+            "sparkoperator.k8s.io/app-name": "none",
+        })));
         create_unchecked::<Pod>(name, &pod);
         let mut odd = hopeless(&format!("{when}-{how}"));
         odd["metadata"] = metadata(json!({}));
@@ -117,11 +113,8 @@ fn poison(namespace: &Namespace, when: &str) {
     let labels = json!({"hostile": "yes", "sparkoperator.k8s.io/launched-by-spark-operator": "true"});
     let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 200_000]}});
     for i in 0..2 {
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": format!("{when}-broad-{i}"), "labels": labels},
-            "spec": {"containers": [{"name": "none", "image": "none"}], "volumes": [sources]},
-        });
+        let mut pod = plain_pod(&json!({"name": format!("{when}-broad-{i}"), "labels": labels}));
+        pod["spec"]["volumes"] = json!([sources]);
         create_unchecked::<Pod>(name, &pod);
     }
 }

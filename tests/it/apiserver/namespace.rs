@@ -279,10 +279,8 @@ impl Namespace {
             labels.iter().all(|(label, value)| found[label] == *value)
         };
         // The pod that ends the history has no labels, so that neither operators nor webhooks see it.
-        let now = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "now-"},
-            "spec": {"schedulerName": "none", "containers": [{"name": "none", "image": "none"}]},
-        });
+        let mut now = plain_pod(&json!({"generateName": "now-"}));
+        now["spec"]["schedulerName"] = json!("none");
         let now = self.create::<Pod>(&now).await;
         let now = now["metadata"]["name"].as_str().unwrap();
         let history = self.history::<Pod>(|pod| pod.metadata.name.as_deref() == Some(now)).await;

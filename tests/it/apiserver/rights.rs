@@ -245,10 +245,7 @@ async fn the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_a
     let namespace = Namespace::new("rights-restricted").await;
     let level = "pod-security.kubernetes.io/enforce=restricted";
     kubectl(&["label", "namespace", namespace.name, level]);
-    let privileged = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"},
-        "spec": {"containers": [{"name": "any", "image": "none"}]},
-    });
+    let privileged = plain_pod(&json!({"name": "any"}));
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
     assert!(kubectl_refuses(&privileged, &create).contains("violates PodSecurity"));
 

@@ -146,14 +146,12 @@ fn connects() -> Vec<Value> {
 fn poison() -> Vec<Value> {
     let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 100_000]}});
     let pod = |i: usize| {
-        json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": format!("busy-{i}"), "labels": {
-                "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-                "sparkoperator.k8s.io/app-name": format!("busy-{i}"),
-            }},
-            "spec": {"containers": [{"name": "none", "image": "none"}], "volumes": [sources]},
-        })
+        let name = format!("busy-{i}");
+        let mut pod = plain_pod(&json!({"name": name, "labels": {
+            "sparkoperator.k8s.io/launched-by-spark-operator": "true", "sparkoperator.k8s.io/app-name": name,
+        }}));
+        pod["spec"]["volumes"] = json!([sources]);
+        pod
     };
     (0..50).map(pod).collect()
 }
