@@ -194,36 +194,8 @@ mod tests {
     /// The arguments that Kubeflow's chart gives its controller by default.
     #[test]
     fn the_command_line_of_kubeflows_chart_is_taken_and_what_has_no_effect_is_named() {
-        let (settings, warnings) = started(&[
-            "--zap-log-level=info",
-            "--zap-encoder=console",
-            "--namespaces=default",
-            "--controller-threads=10",
-            "--enable-ui-service=true",
-            "--kube-api-qps=20",
-            "--kube-api-burst=30",
-            "--enable-metrics=true",
-            "--metrics-bind-address=:8080",
-            "--metrics-endpoint=/metrics",
-            "--metrics-prefix=",
-            "--metrics-labels=app_type",
-            "--metrics-job-submit-latency-buckets=0.5,1,2,4,8,16,32,64,128,256",
-            "--metrics-job-start-latency-buckets=30,60,90,120,150,180,210,240,270,300",
-            "--leader-election=true",
-            "--leader-election-lock-name=spark-operator-controller-lock",
-            "--leader-election-lock-namespace=spark-operator",
-            "--leader-election-lease-duration=15s",
-            "--leader-election-renew-deadline=10s",
-            "--leader-election-retry-period=2s",
-            "--workqueue-ratelimiter-bucket-qps=50",
-            "--workqueue-ratelimiter-bucket-size=500",
-            "--workqueue-ratelimiter-max-delay=6h",
-            "--driver-pod-creation-grace-period=10s",
-            "--max-tracked-executor-per-app=1000",
-            "--scheduled-spark-application-timestamp-precision=nanos",
-            "--feature-gates=PartialRestart=false,LoadSparkDefaults=false,RestSubmitter=false,DefaultTimeToLive=false",
-        ])
-        .unwrap();
+        let flags: Vec<_> = include_str!("../../tests/data/settings/kubeflow.txt").lines().collect();
+        let (settings, warnings) = started(&flags).unwrap();
         assert_eq!(settings.installation.half, Some(Half::Controller));
         let named: Vec<_> = warnings.iter().filter_map(|warning| warning.split(' ').next()).collect();
         assert_eq!(
@@ -249,18 +221,10 @@ mod tests {
     /// The gates PartialRestart, RestSubmitter and AllAlpha stopped the controller of whoever had them on in Kubeflow's.
     #[test]
     fn gates_mean_what_they_mean_in_kubernetes_and_those_without_effect_are_named() {
-        let all = ["LoadSparkDefaults", "RestSubmitter"];
-        for (flags, named, is_partial) in [
-            (&["--feature-gates=PartialRestart=true,RestSubmitter=t"][..], &[all[1]][..], true),
-            (&["--feature-gates= LoadSparkDefaults = 1 ,"], &[all[0]], false),
-            (&["--feature-gates=AllAlpha=true"], &all, true),
-            (&["--feature-gates=RestSubmitter=false,AllAlpha=true,PartialRestart=false"], &[all[0]], false),
-            (&["--feature-gates=AllAlpha=true", "--feature-gates=AllAlpha=false"], &[], false),
-            (&["--feature-gates=AllBeta=true"], &[], false),
-            (&["--feature-gates=PartialRestart=true", "--feature-gates=PartialRestart=false"], &[], false),
-            (&["--partial-restart"], &[], true),
-        ] {
-            let (settings, warnings) = started(flags).unwrap();
+        let cases = include_str!("../../tests/data/settings/gates.json");
+        let cases: Vec<(Vec<&str>, Vec<&str>, bool)> = serde_json::from_str(cases).unwrap();
+        for (flags, named, is_partial) in cases {
+            let (settings, warnings) = started(&flags).unwrap();
             assert_eq!(settings.partial_restart, is_partial, "{flags:?}");
             let expected: Vec<_> =
                 named.iter().map(|gate| format!("the gate {gate} has no effect: ")).collect();

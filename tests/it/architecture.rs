@@ -1,6 +1,7 @@
 //! Proves that decisions are pure, that other programs can use the client without the operator's dependencies, and that
 //! code and names are in the right place. The Cargo.toml files of the crates say which crate may use which.
 
+use crate::program::printed;
 use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command};
 
 const WAITS: &str =
@@ -139,9 +140,7 @@ fn tree(arguments: &[&str]) -> BTreeSet<String> {
 /// Returns the output of cargo for this package, without use of the network.
 fn cargo(arguments: &[&str]) -> String {
     let cargo = env::var_os("CARGO").expect("tests are run by cargo");
-    let output = Command::new(cargo).args(arguments).args(["--locked", "--offline"]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    printed(Command::new(cargo).args(arguments).args(["--locked", "--offline"]).output().unwrap())
 }
 
 #[test]

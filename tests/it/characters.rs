@@ -100,45 +100,9 @@ pub(crate) const LARGEST: usize = 256 << 10;
 /// properties, Spark's and Kubernetes' own substitutions, shells, Go's templates or HTML. Only NUL is missing, because
 /// no argument of a process can contain NUL.
 pub(crate) fn hard_to_carry() -> Vec<String> {
-    let words = [
-        // YAML
-        &[
-            "", " ", "  both ends  ", ": #", "a: b # c", "---", "...", "- a", "? a", "| a", "> a", "*a",
-            "&a b", "!!str a", "%TAG", "@a", "`a`", "[a", "{a", "a]", "a}", "yes", "No", "null", "~", "0777",
-            "0o17", "1e3", "12:30:45", "2001-01-01", ".inf", "<<", "=", "'", "''", "\u{feff}", "\u{feff}a",
-        ][..],
-        // JSON and Java
-        &[
-            "\"", "\\", "\\\\", "\\\"", "\\n", "\\u0041", "\\u000", "a\\", "{\"a\": [1]}", "#a", "!a", "a=b",
-            "a:b",
-        ],
-        // Spark
-        &[
-            "{{APP_ID}}", "{{EXECUTOR_ID}}", "{{APP_NAME}}", "${spark.app.name}", "${env:HOME}",
-            "${system:user.dir}",
-        ],
-        // Kubernetes
-        &["$(NOT_SET)", "$$(SPARK_USER)", "$$", "$$$", "$(", "$()", "$", "a$", "$(a$$b)"],
-        // Shells, templates, HTML
-        &[
-            "$HOME ${HOME} `id` $(id -u); && | * ? ~",
-            "{{ .Values.a }}",
-            "{{- end }}",
-            "<a href='b'>&amp;</a>",
-            "%s %d %n %%",
-        ],
-        // White space and line ends
-        &[
-            "\n", "\n\n", "a\n", "\na", "a\r\nb", "a\rb", "\r", "\t", "\ta\t", "a\u{85}b", "a\u{2028}b",
-            "a\u{2029}b", "a\u{a0}b", "\u{3000}", "\u{200b}", "\u{b}\u{c}",
-        ],
-        // Everything else
-        &[
-            "ü", "u\u{308}", "\u{df}\u{130}", "漢字", "\u{202e}abc", "👩\u{200d}🚀", "🇪🇺", "𝄞",
-            "\u{d7ff}\u{e000}", "\u{fffd}", "\u{fffe}\u{ffff}", "\u{10ffff}",
-        ],
-    ]
-    .concat();
+    let words: BTreeMap<String, Vec<String>> =
+        serde_json::from_str(&fs::read_to_string(data("characters.json")).unwrap()).unwrap();
+    let words: Vec<_> = words.values().flatten().map(String::as_str).collect();
     let controls = ('\u{1}'..'\u{20}').chain('\u{7f}'..='\u{a0}');
     let alone = controls.clone().map(String::from);
     let together = [controls.collect(), (' '..='~').collect::<String>(), words.join("")];

@@ -26,43 +26,16 @@ fn the_operator_submits_what_it_can_and_leaves_the_rest_to_spark_submit() {
 
 #[test]
 fn an_application_narrows_what_the_admin_allows_and_never_widens_it() {
-    use Submitter::{Auto, Native, SparkSubmit};
-    for (flag, annotation, is_native) in [
-        (Auto, None, Ok(true)),
-        (Auto, Some("auto"), Ok(true)),
-        (Auto, Some("native"), Ok(true)),
-        (Auto, Some(" spark-submit "), Ok(false)),
-        (Native, None, Ok(true)),
-        (Native, Some("auto"), Ok(true)),
-        (Native, Some("native"), Ok(true)),
-        (
-            Native,
-            Some("spark-submit"),
-            Err("`spark-submit` is not allowed: the operator runs with --submitter=native"),
-        ),
-        (SparkSubmit, None, Ok(false)),
-        (SparkSubmit, Some("auto"), Ok(false)),
-        (SparkSubmit, Some("spark-submit"), Ok(false)),
-        (
-            SparkSubmit,
-            Some("native"),
-            Err("`native` is not allowed: the operator runs with --submitter=spark-submit"),
-        ),
-    ] {
-        let application = asking(program(json!({})), annotation);
-        let policy = Policy { submitter: flag, ..policy() };
-        let chosen =
-            choose(&application, &Run::next(&application), &submission_environment(), &policy, now());
-        match (chosen, is_native) {
-            (Ok(chosen), Ok(is_native)) => {
-                assert_eq!(matches!(chosen.request.by, By::Native(_)), is_native, "{flag} {annotation:?}");
-            }
-            (Err(why), Err(expected)) => {
-                let field = "metadata.annotations[sparkoperator.k8s.io/submitter]: ";
-                assert!(why.starts_with(&format!("{field}{expected}")), "{why}");
-            }
-            (chosen, expected) => panic!("{flag} {annotation:?}: {chosen:?}, not {expected:?}"),
-        }
+    let cases: Vec<(String, Option<String>, String)> = yaml(&data("choice/submitters.yaml"));
+    for (flag, asked, expected) in cases {
+        let application = asking(program(json!({})), asked.as_deref());
+        let policy = Policy { submitter: flag.parse().unwrap(), ..policy() };
+        let found = match tried(&application, &policy) {
+            Ok(chosen) if matches!(chosen.request.by, By::Native(_)) => "native".to_owned(),
+            Ok(_) => "spark-submit".to_owned(),
+            Err(why) => why,
+        };
+        assert!(found.starts_with(&expected), "{flag} {asked:?}: {found}");
     }
 }
 
@@ -101,34 +74,18 @@ fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
     });
     for submitter in [None, Some("native"), Some("spark-submit")] {
         let injected = asking(program(injected.clone()), submitter);
-        let why = choose(&injected, &Run::next(&injected), &submission_environment(), &policy(), now())
-            .unwrap_err();
+        let why = tried(&injected, &policy()).unwrap_err();
         assert!(why.starts_with("spec.mainApplicationFile: `--master` begins with `-`"), "{why}");
     }
-    let token = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-    let template = "spark.kubernetes.executor.podTemplateFile";
-    for (changes, reason) in [
-        (
-            json!({"deps": {"packages": ["evil:evil:1"]}, "sparkConf": {"spark.kubernetes.driver.pod.featureSteps": "Evil"}}),
-            Reason::FeatureSteps,
-        ),
-        (json!({"sparkConf": {"spark.kubernetes.kerberos.krb5.path": token}}), Reason::SubmitterFile),
-        (json!({"sparkVersion": "2.4.8", "sparkConf": {template: token}}), Reason::SubmitterFile),
-        (
-            json!({"sparkConf": {"spark.files": format!("file://{token}"),
-            "spark.kubernetes.file.upload.path": "webhdfs://evil.team-a.svc/x"}}),
-            Reason::Upload,
-        ),
-    ] {
+    for (changes, reason) in yaml::<Vec<(Value, String)>>(&data("choice/tenants-code.yaml")) {
         let application = program(changes);
         let Chosen { request, .. } = chosen(&application, &policy());
         let By::Pod { objects, fallback } = request.by else { panic!("{application:?}") };
-        assert_eq!(fallback, Some(reason));
+        assert_eq!(fallback.map(|reason| reason.to_string()), Some(reason));
         assert_eq!(objects.pod["metadata"]["labels"]["spark-role"], "submission");
         // With `--submitter=native`, the application is refused.
         let native = Policy { submitter: Submitter::Native, ..policy() };
-        choose(&application, &Run::next(&application), &submission_environment(), &native, now())
-            .unwrap_err();
+        tried(&application, &native).unwrap_err();
     }
 }
 
@@ -150,8 +107,7 @@ fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
         let application = asking(program(spec), asks.as_deref());
         let submitter = if is_native { Submitter::Native } else { policy().submitter };
         let policy = Policy { submitter, ..policy() };
-        let why = choose(&application, &Run::next(&application), &submission_environment(), &policy, now())
-            .unwrap_err();
+        let why = tried(&application, &policy).unwrap_err();
         assert!(why.starts_with(&begins) && why.ends_with(&ends), "{why}");
     }
 }
@@ -176,18 +132,9 @@ fn without_the_webhook_drivers_are_the_same_and_executors_have_a_template() {
         application.spec.image =
             application.spec.image.filter(|image| !image.is_empty()).or(Some("spark".to_owned()));
         application.spec.main_class.get_or_insert_with(|| "Main".to_owned());
-        let made = |policy| match choose(
-            &application,
-            &Run::next(&application),
-            &submission_environment(),
-            policy,
-            now(),
-        ) {
-            Ok(Chosen { request, .. }) => match request.by {
-                By::Native(objects) => Some(objects),
-                By::Pod { .. } => None,
-            },
-            Err(_) => None,
+        let made = |policy| match tried(&application, policy).ok()?.request.by {
+            By::Native(objects) => Some(objects),
+            By::Pod { .. } => None,
         };
         let (Some(with), Some(without)) = (made(&policy()), made(&without)) else { continue };
         assert_eq!(with.pod, without.pod, "{name}");
@@ -235,23 +182,12 @@ fn what_spark_overwrites_in_the_executors_template_is_said() {
 
 #[test]
 fn executors_have_a_template_that_can_be_written_anew_where_somebody_asks_for_it() {
-    for (gate, annotation, differs, is_renewable) in [
-        (false, None, json!({}), false),
-        (true, None, json!({}), true),
-        (false, Some("true"), json!({}), true),
-        (true, Some("false"), json!({}), false),
-        (true, None, json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "a"}}}), false),
-        (
-            true,
-            None,
-            json!({"spec": {"sparkConf": {"spark.kubernetes.allocation.pods.allocator": "statefulset"}}}),
-            false,
-        ),
-    ] {
+    let cases: Vec<(bool, Option<String>, Value, bool)> = yaml(&data("choice/renewable.yaml"));
+    for (gate, annotation, differs, is_renewable) in cases {
         let policy = Policy { partial_restart: gate, ..policy() };
         let mut application = json!(program(json!({"executor": {"nodeSelector": {"pool": "old"}}})));
         application["metadata"]["annotations"] =
-            annotation.map_or(Value::Null, |is| json!({"sparkoperator.k8s.io/partial-restart": is}));
+            annotation.as_ref().map_or(Value::Null, |is| json!({"sparkoperator.k8s.io/partial-restart": is}));
         json_patch::merge(&mut application, &differs);
         let application: SparkApplication = serde_json::from_value(application).unwrap();
         let Chosen { request, .. } = chosen(&application, &policy);
@@ -277,19 +213,16 @@ fn executors_have_a_template_that_can_be_written_anew_where_somebody_asks_for_it
 }
 
 fn chosen(application: &SparkApplication, policy: &Policy) -> Chosen {
-    choose(application, &Run::next(application), &submission_environment(), policy, now()).unwrap()
+    tried(application, policy).unwrap()
 }
 
-fn submission_environment() -> SubmissionEnvironment {
-    SubmissionEnvironment::default()
+fn tried(application: &SparkApplication, policy: &Policy) -> Result<Chosen, String> {
+    let (run, environment) = (Run::next(application), SubmissionEnvironment::default());
+    choose(application, &run, &environment, policy, Timestamp::UNIX_EPOCH)
 }
 
 fn policy() -> Policy {
     Policy::new("k8s://https://10.0.0.1:443")
-}
-
-fn now() -> Timestamp {
-    Timestamp::UNIX_EPOCH
 }
 
 /// Returns the application with this value of the annotation that chooses a submitter.

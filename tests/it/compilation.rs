@@ -1,6 +1,9 @@
 //! Compares what is compiled for the operator with its budget, and for its demonstration with what is compiled for tests.
 
-use crate::budget::{Measured, keep};
+use crate::{
+    budget::{Measured, keep},
+    program::printed,
+};
 use std::{collections::BTreeSet, path::Path, process::Command};
 
 /// Returns the crates that `cargo tree` lists, each with its version and features, for the packages and kinds of
@@ -11,8 +14,7 @@ fn compiled(arguments: &[&str]) -> BTreeSet<String> {
         .args(arguments)
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = printed(output);
     text.lines().map(|line| line.trim_end_matches(" (*)").replace(" (proc-macro)", "")).collect()
 }
 

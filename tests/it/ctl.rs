@@ -1,6 +1,6 @@
 //! Tests the output of the commands of `sparkctl` that need no cluster.
 
-use crate::prelude::*;
+use crate::{native, prelude::*};
 use spark_client::read_properties;
 use submission::{DIRECTORY, Settings, SparkSubmit, spark_submit};
 
@@ -34,9 +34,8 @@ fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_
     let manifest = examples.join("\n---\n");
     for submitter in ["native", "spark-submit"] {
         let output = sparkctl(&["render", "-f", "-", "--submitter", submitter], &manifest);
-        assert!(output.status.success(), "{output:?}");
         let mut rendered: Vec<String> = Vec::new();
-        for line in String::from_utf8(output.stdout).unwrap().lines() {
+        for line in program::printed(output).lines() {
             if line.starts_with("# SparkApplication default/") || line.starts_with("# SparkConnect default/")
             {
                 rendered.push(String::new());
@@ -249,30 +248,9 @@ fn what_does_not_survive_a_command_line_is_a_difference() {
 
 #[test]
 fn render_reads_standard_input_and_every_application_and_schedule_in_it() {
-    let spec = json!({
-        "type": "Java", "sparkVersion": "4.0.1", "image": "spark", "mainClass": "Main",
-        "mainApplicationFile": "local:///a.jar", "driver": {}, "executor": {},
-    });
-    let object = |kind: &str, metadata: Value, spec: &Value| json!({"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec});
-    let objects = [
-        object("SparkApplication", json!({"name": "one"}), &spec),
-        json!({"kind": "ConfigMap"}),
-        json!({"kind": "List", "items": [
-            object("SparkApplication", json!({"name": "two", "namespace": "team"}), &spec),
-            object("SparkApplication", json!({"generateName": "three-", "namespace": "team"}), &spec),
-        ]}),
-        Value::Null,
-        object(
-            "ScheduledSparkApplication",
-            json!({"name": "four"}),
-            &json!({"schedule": "@daily", "template": spec}),
-        ),
-    ];
-    let input = objects.map(|object| object.to_string()).join("\n---\n");
+    let input = fs::read_to_string(data("ctl/several.yaml")).unwrap();
     let headings = |flags: &[&str]| {
-        let output = sparkctl(&[&["render", "-f", "-"], flags].concat(), &input);
-        assert!(output.status.success(), "{output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = program::printed(sparkctl(&[&["render", "-f", "-"], flags].concat(), &input));
         let headings = text.lines().filter_map(|line| line.strip_prefix("# SparkApplication "));
         let names: Vec<_> = headings.map(|heading| heading.split(':').next().unwrap().to_owned()).collect();
         (names, text)
@@ -441,16 +419,10 @@ fn what_has_no_effect_is_a_warning_as_kubectl_would_show_it() {
 
 /// Returns an application whose program is in the image, with `changes` to its spec.
 pub(crate) fn application(changes: Value) -> SparkApplication {
-    let mut spec = json!({
-        "type": "Java", "mode": "cluster", "sparkVersion": "4.0.1", "image": "spark",
-        "mainClass": "Main", "mainApplicationFile": "local:///main.jar", "driver": {}, "executor": {},
-    });
-    spec.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-    serde_json::from_value(json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
-        "metadata": {"name": "pi", "namespace": "team", "uid": NO_UID}, "spec": spec,
-    }))
-    .unwrap()
+    let mut application = native::program(changes);
+    application.metadata.namespace = Some("team".to_owned());
+    application.metadata.uid = Some(NO_UID.to_owned());
+    application
 }
 
 /// Returns the arguments and files with which the operator would run `spark-submit`.

@@ -15,11 +15,10 @@ use pods::Placement;
 use spark_client::read_properties;
 use validation::Invalid;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Case {
     case: String,
-    #[serde(default)]
     kube_schedulers: Vec<String>,
     default: Option<String>,
     spec: Value,
@@ -29,11 +28,8 @@ struct Case {
     group: Option<Value>,
     /// The labels and annotations of driver and executors, without those that every application has, by the end of the
     /// property that sets them.
-    #[serde(default)]
     both: BTreeMap<String, String>,
-    #[serde(default)]
     driver: BTreeMap<String, String>,
-    #[serde(default)]
     executor: BTreeMap<String, String>,
     refused: Option<String>,
 }
@@ -141,15 +137,7 @@ fn application(spec: &Value) -> SparkApplication {
 /// Kubernetes' own gangs: what is created before the driver, and what driver and executors get.
 #[test]
 fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
-    let spec = json!({
-        "batchScheduler": "kubernetes", "imagePullPolicy": "Always", "imagePullSecrets": ["pull"],
-        "driver": {"priorityClassName": "urgent"},
-        "executor": {
-            "instances": 2, "memory": "512m", "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "spot", "operator": "Exists"}],
-            "gpu": {"name": "nvidia.com/gpu", "quantity": 1}, "podSecurityContext": {"runAsNonRoot": true},
-            "securityContext": {"allowPrivilegeEscalation": false},
-        },
-    });
+    let spec: Value = yaml(&data("gang/kubernetes.yaml"));
     let application = application(&spec);
     let mut golden = Golden::default();
     for kind in KUBERNETES_VERSIONS {
@@ -215,8 +203,7 @@ fn without_the_webhook_too_the_container_of_spark_may_have_any_name() {
     let mut policy = Policy { submitter: Submitter::SparkSubmit, ..with_kubernetes() };
     policy.submission.has_webhook = false;
     let application = application(&json!({"batchScheduler": "kubernetes", "executor": executor}));
-    let by = chosen(&application, &policy).unwrap().request.by;
-    let (By::Native(objects) | By::Pod { objects, .. }) = by;
+    let (By::Native(objects) | By::Pod { objects, .. }) = chosen(&application, &policy).unwrap().request.by;
     let spec = &template(&objects, "executor")["spec"];
     assert_eq!(spec["schedulingGates"], json!([{"name": "sparkoperator.k8s.io/gang"}]));
     assert_eq!(spec["containers"], containers);
@@ -244,8 +231,8 @@ fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_sch
         let application = application(&spec);
         let extensions = batch_schedulers.map(only).unwrap_or_default();
         let policy = Policy { submitter: Submitter::SparkSubmit, extensions, ..with_kubernetes() };
-        let by = chosen(&application, &policy).unwrap().request.by;
-        let (By::Native(objects) | By::Pod { objects, .. }) = by;
+        let (By::Native(objects) | By::Pod { objects, .. }) =
+            chosen(&application, &policy).unwrap().request.by;
         assert_eq!(objects.pod["spec"]["schedulerName"].as_str(), expected, "{spec}");
     }
 }
@@ -302,20 +289,7 @@ fn placeholders_have_the_labels_that_the_user_gives_to_executors_in_any_way() {
 /// A policy that refuses or admits executors has to treat their placeholders in the same way.
 #[test]
 fn placeholders_have_image_account_annotations_and_limits_of_their_executors() {
-    let spec = json!({
-        "driver": {"serviceAccount": "spark"},
-        "executor": {
-            "annotations": {"sidecar.istio.io/inject": "false"}, "cores": 4, "coreRequest": "500m", "memory": "512m",
-            "template": {
-                "metadata": {"annotations": {"team": "data", "prometheus.io/scrape": "true"}},
-                "spec": {"containers": [
-                    {"name": "log", "image": "log", "resources": {"requests": {"cpu": "100m"}}},
-                    {"name": "spark-kubernetes-executor", "securityContext": {"runAsNonRoot": true}},
-                ]},
-            },
-        },
-        "sparkConf": {"spark.kubernetes.executor.annotation.by-property": "x"},
-    });
+    let spec: Value = yaml(&data("gang/placeholders.yaml"));
     let placeholder = |spec: &Value| {
         let chosen = chosen_by_kubernetes(spec, &json!({})).unwrap();
         chosen.request.copies.iter().next().unwrap()
@@ -484,8 +458,7 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
     let mut why = |length: usize| {
         application.metadata.name = Some("x".repeat(length));
         let policy = with(BatchSchedulers::new(vec!["coscheduler".to_owned()], false, None));
-        let environment = SubmissionEnvironment::default();
-        choose(&application, &Run::next(&application), &environment, &policy, Timestamp::UNIX_EPOCH).err()
+        chosen(&application, &policy).err()
     };
     assert_eq!(why(60), None);
     let why = why(61).unwrap();
@@ -612,10 +585,7 @@ fn annotations_of_the_users_own_put_no_pod_into_a_group_or_behind_a_gate() {
     let mut application = application(&json!({}));
     application.metadata.annotations = Some(marks.map(|mark| (mark.to_owned(), "another".to_owned())).into());
     let policy = Policy { submitter: Submitter::Native, ..Policy::new("k8s://https://10.96.0.1:443") };
-    let run = Run::next(&application);
-    let environment = SubmissionEnvironment::default();
-    let chosen = choose(&application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
-    let (By::Native(objects) | By::Pod { objects, .. }) = chosen.request.by;
+    let (By::Native(objects) | By::Pod { objects, .. }) = chosen(&application, &policy).unwrap().request.by;
     let made = json!([objects.pod, objects.children]).to_string();
     assert!(marks.iter().all(|mark| !made.contains(mark)), "{made}");
 }

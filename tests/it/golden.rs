@@ -35,6 +35,12 @@ pub fn documents(file: impl AsRef<Path>) -> Vec<Value> {
     serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
+/// Returns the first line of a file of test data that `text` lacks.
+pub(crate) fn lacks(text: &str, file: &str) -> Option<String> {
+    let lines = fs::read_to_string(data(file)).unwrap();
+    lines.lines().find(|line| !text.lines().any(|found| found == *line)).map(str::to_owned)
+}
+
 /// The comparisons of one test. All of them are made before the test fails.
 #[derive(Default)]
 pub struct Golden(Vec<String>);

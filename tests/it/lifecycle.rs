@@ -61,35 +61,27 @@ struct Step {
 }
 
 /// The observation of a step. A pod is written as the fields in which it differs from the usual pod of this run.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Seen {
     /// `gone`, `unseen` or a pod.
     driver: Value,
     /// Whether the driver belongs to the run in the status, and not to the next run.
-    #[serde(default)]
     of_recorded_run: bool,
     #[serde(default = "yes")]
     complete: bool,
-    #[serde(default)]
     executors: BTreeMap<String, Value>,
     /// Other pods of the application. By default they are executors of the recorded run.
-    #[serde(default)]
     strays: BTreeMap<String, Value>,
     /// The submission pods, by their names.
-    #[serde(default)]
     submission_pods: BTreeMap<String, Value>,
     /// The pods that hold room for executors, by their names.
-    #[serde(default)]
     placeholders: BTreeMap<String, Value>,
     /// Placeholders and executors of another application, by their names.
-    #[serde(default)]
     elsewhere: BTreeMap<String, Value>,
     /// The nodes to which executors were nominated, which the watch has not reported yet.
-    #[serde(default)]
     nominations: BTreeMap<String, String>,
     /// When the operator first saw executors with their gates, if not at their creation.
-    #[serde(default)]
     waiting_since: BTreeMap<String, Timestamp>,
     /// The last observation of a driver that is gone.
     departed: Option<Value>,
@@ -98,7 +90,6 @@ struct Seen {
     executor_trial: Option<String>,
     /// The time since the status was last written.
     recorded: Option<SignedDuration>,
-    #[serde(default)]
     made: bool,
     submission: Option<Progress>,
     /// The run that was submitted, if it is not the current run.
@@ -559,10 +550,19 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
             Driver::Pod { pod: Box::new(record(pod, &seen.driver, run)), complete: seen.complete }
         }
     };
-    let executors = seen.executors.iter().map(|(name, differs)| {
-        let owner = json!({"kind": "Pod", "name": "pi-driver", "uid": "d1"});
-        record(json!({"name": name, "uid": name, "role": "executor", "controller": owner}), differs, &id)
-    });
+    let pods = |pods: &BTreeMap<String, Value>, fields: &Value, id: &SubmissionId| -> Vec<PodSummary> {
+        let pod = |(name, differs): (&String, &Value)| {
+            let mut pod = json!({"name": name, "uid": name});
+            json_patch::merge(&mut pod, fields);
+            record(pod, differs, id)
+        };
+        pods.iter().map(pod).collect()
+    };
+    let executor =
+        json!({"role": "executor", "controller": {"kind": "Pod", "name": "pi-driver", "uid": "d1"}});
+    let executors = pods(&seen.executors, &executor, &id);
+    let owned = json!({"controller": {"kind": "SparkApplication", "name": "pi", "uid": UID}});
+    let submits = json!({"submits": true, "controller": owned["controller"]});
     let submission = seen.submission.clone().map(|progress| Submission {
         id: seen.submission_of.clone().unwrap_or_else(|| id.clone()),
         progress: match progress {
@@ -573,32 +573,10 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
             Progress::Failed(why) => SubmissionProgress::Failed(why),
         },
     });
-    let strays = seen.strays.iter().map(|(name, differs)| {
-        let owner = json!({"kind": "Pod", "name": "pi-driver", "uid": "d1"});
-        record(
-            json!({"name": name, "uid": name, "role": "executor", "controller": owner}),
-            differs,
-            &recorded,
-        )
-    });
-    let submission_pods = seen.submission_pods.iter().map(|(name, differs)| {
-        let owner = json!({"kind": "SparkApplication", "name": "pi", "uid": UID});
-        record(json!({"name": name, "uid": name, "submits": true, "controller": owner}), differs, &id)
-    });
-    let placeholders = seen.placeholders.iter().map(|(name, differs)| {
-        let owner = json!({"kind": "SparkApplication", "name": "pi", "uid": UID});
-        record(json!({"name": name, "uid": name, "controller": owner}), differs, &id)
-    });
-    let elsewhere: Vec<_> = seen
-        .elsewhere
-        .iter()
-        .map(|(name, differs)| record(json!({"name": name, "uid": name}), differs, &id))
-        .collect();
     let departed = seen.departed.as_ref().map(|differs| {
         let pod = json!({"name": "pi-driver", "uid": "d1", "role": "driver"});
         Box::new(record(pod, differs, &id))
     });
-    let executors: Vec<_> = executors.collect();
     let gated = executors.iter().filter(|pod| pod.placement().is_some_and(|own| own.gate.is_some()));
     let waits = gated.map(|pod| {
         let since = seen.waiting_since.get(&pod.name).copied().or(pod.created).unwrap_or(now);
@@ -607,10 +585,10 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
     Observed {
         driver,
         executors: executors.clone(),
-        strays: strays.collect(),
-        submission_pods: submission_pods.collect(),
-        others: placeholders.collect(),
-        recalled: recalled(&elsewhere, waits),
+        strays: pods(&seen.strays, &executor, &recorded),
+        submission_pods: pods(&seen.submission_pods, &submits, &id),
+        others: pods(&seen.placeholders, &owned, &id),
+        recalled: recalled(&pods(&seen.elsewhere, &json!({}), &id), waits),
         departed,
         mount_failure: seen.mount_failure.clone(),
         executor_trial: seen.executor_trial.as_ref().map(|answer| match answer.split_once(": ") {

@@ -64,9 +64,8 @@ fn cert_managers_certificate_is_for_the_service_and_goes_into_the_secret() {
 #[test]
 fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens() {
     let deployment = &documents("deployment/operator.yaml")[0];
-    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let arguments: Vec<_> =
-        container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()).collect();
+    let container = program(deployment);
+    let arguments = texts(&container["args"]);
     assert_eq!(arguments[0], "run");
     let settings = settings(&arguments[1..]);
     let ports: Vec<_> =
@@ -100,10 +99,9 @@ fn the_documented_patches_fit_the_deployment() {
     for patch in &patches {
         let mut deployment = documents("deployment/operator.yaml").remove(0);
         json_patch::patch(&mut deployment, patch).unwrap();
-        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-        let arguments = container["args"].as_array().unwrap().iter().skip(1);
-        let arguments: Vec<_> = arguments.map(|argument| argument.as_str().unwrap()).collect();
-        let webhook = settings(&arguments).webhook;
+        let container = program(&deployment);
+        let arguments = texts(&container["args"]);
+        let webhook = settings(&arguments[1..]).webhook;
         let mounted = container["volumeMounts"][0]["mountPath"].as_str().map(PathBuf::from);
         assert!(webhook.enable_cert_manager != mounted.is_some(), "{arguments:?}");
         assert_eq!(webhook.webhook_cert_dir, mounted);
@@ -130,7 +128,7 @@ fn the_deployment_has_no_spark_and_nowhere_to_write() {
 #[test]
 fn a_drivers_account_may_make_what_spark_submit_makes() {
     let rules = documents("rbac/spark.yaml").into_iter().find(|object| object["kind"] == "Role").unwrap();
-    let granted: Vec<_> = rules["rules"].as_array().unwrap().iter().flat_map(grants).collect();
+    let granted = grants(&rules);
     // spark-submit creates everything except the pod by server-side apply, which needs the verbs `create` and `patch`.
     for kind in
         ["/pods", "/configmaps", "/services", "/persistentvolumeclaims", "networking.k8s.io/networkpolicies"]
@@ -142,14 +140,9 @@ fn a_drivers_account_may_make_what_spark_submit_makes() {
 
 #[test]
 fn the_binary_prints_all_that_is_applied_in_order() {
-    let committed: Vec<Value> = documents("kustomization.yaml")[0]["resources"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|file| file.as_str().unwrap())
-        .filter(|file| !file.starts_with("crds/"))
-        .flat_map(documents)
-        .collect();
+    let parts = documents("kustomization.yaml").remove(0);
+    let files = texts(&parts["resources"]).into_iter().filter(|file| !file.starts_with("crds/"));
+    let committed: Vec<Value> = files.flat_map(documents).collect();
     let mut printed = printed(&[]);
     assert_eq!(printed.len(), committed.len());
     assert_eq!(printed[0]["kind"], "Namespace");
@@ -163,7 +156,7 @@ fn an_installation_goes_into_the_namespace_and_has_the_image_that_is_asked_for()
         printed(&["rbac", "webhook", "deployment", "--namespace", "ours", "--image", "registry.example/x:1"]);
     let text = json!(objects).to_string();
     assert!(!text.contains(r#""namespace":"spark-operator""#), "{text}");
-    let of = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
+    let of = |kind: &str| one(&objects, kind);
     assert_eq!(of("Namespace")["metadata"]["name"], "ours");
     assert_eq!(
         of("MutatingWebhookConfiguration")["webhooks"][0]["clientConfig"]["service"]["namespace"],
@@ -172,7 +165,7 @@ fn an_installation_goes_into_the_namespace_and_has_the_image_that_is_asked_for()
     assert_eq!(of("ClusterRoleBinding")["subjects"][0]["namespace"], "ours");
     let deployment = of("Deployment");
     assert_eq!(deployment["metadata"]["namespace"], "ours");
-    assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["image"], "registry.example/x:1");
+    assert_eq!(program(deployment)["image"], "registry.example/x:1");
     assert!(!objects.iter().any(|object| object["kind"] == "CustomResourceDefinition"));
 }
 
@@ -189,15 +182,12 @@ fn an_installation_that_enforces_quotas_may_list_them_and_is_told_to() {
         of(&enforcing, kind).iter().find(is_new).unwrap().clone()
     };
     let (quotas, binding) = (added("ClusterRole"), added("ClusterRoleBinding"));
-    assert_eq!(grants(&quotas["rules"][0]), ["/resourcequotas: list"]);
-    assert_eq!(quotas["rules"].as_array().unwrap().len(), 1);
+    assert_eq!(grants(&quotas), ["/resourcequotas: list"]);
     assert_eq!(binding["roleRef"]["name"], quotas["metadata"]["name"]);
     assert_eq!(binding["subjects"][0]["namespace"], "ours");
     assert_eq!(enforcing.len(), plain.len() + 2);
-    let arguments = |objects: &[Value]| {
-        of(objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["args"].clone()
-    };
-    assert_eq!((arguments(&plain), arguments(&enforcing)), (json!(["run"]), json!(["run", flag])));
+    assert_eq!(program(one(&plain, "Deployment"))["args"], json!(["run"]));
+    assert_eq!(program(one(&enforcing, "Deployment"))["args"], json!(["run", flag]));
     assert!(settings(&[flag]).installation.enable_resource_quota_enforcement);
 }
 
@@ -210,8 +200,7 @@ fn a_check_of_exposure_that_only_warns_asks_the_api_server_too() {
     ] {
         let objects = printed(&["rbac", "deployment", flag]);
         assert_eq!(json!(objects).to_string().contains("localsubjectaccessreviews"), asks, "{flag}");
-        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
-        assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["args"], arguments);
+        assert_eq!(program(one(&objects, "Deployment"))["args"], arguments);
     }
 }
 
@@ -245,7 +234,7 @@ fn rights_follow_the_named_namespaces() {
     let in_cluster: BTreeSet<String> = objects
         .iter()
         .filter(|object| object["kind"] == "ClusterRole" && object["metadata"]["labels"].is_null())
-        .flat_map(|role| role["rules"].as_array().unwrap().iter().flat_map(grants))
+        .flat_map(grants)
         .collect();
     let by_name = |line: &String| {
         line.contains("[spark-operator-webhook]") || line.contains("customresourcedefinitions[")
@@ -258,7 +247,7 @@ fn rights_follow_the_named_namespaces() {
                 && object["metadata"]["namespace"] == *namespace
                 && object["metadata"]["name"] != "spark"
         });
-        roles.flat_map(|role| role["rules"].as_array().unwrap().iter().flat_map(grants)).collect()
+        roles.flat_map(grants).collect()
     };
     let everywhere = rights(&printed(&["rbac", flags[1], flags[2]]), "ClusterRole", &Value::Null);
     for namespace in ["a", "b"] {
@@ -310,19 +299,14 @@ fn an_installation_with_a_name_shares_no_object_with_another_one() {
     assert_eq!(shared, [("Namespace".to_owned(), String::new(), "ours".to_owned())]);
 
     // Every object that another object refers to is in the output, and the operator expects these names.
-    let one = |kind: &str| team.iter().find(|object| object["kind"] == kind).unwrap();
+    let one = |kind: &str| one(&team, kind);
     let deployment = one("Deployment");
     let pod = &deployment["spec"]["template"];
-    assert_eq!(pod["spec"]["containers"][0]["name"], "spark-operator", "the program");
+    assert_eq!(program(deployment)["name"], "spark-operator", "the program");
     assert_eq!(pod["spec"]["serviceAccountName"], one("ServiceAccount")["metadata"]["name"]);
     assert_eq!(pod["metadata"]["labels"], deployment["spec"]["selector"]["matchLabels"]);
     assert_eq!(pod["metadata"]["labels"], one("Service")["spec"]["selector"]);
-    let arguments: Vec<_> = pod["spec"]["containers"][0]["args"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|word| word.as_str().unwrap())
-        .collect();
+    let arguments = texts(&program(deployment)["args"]);
     assert_eq!(arguments, ["run", "--installation=spark-operator-x", "--namespaces=x"]);
     let settings = settings(&arguments[1..]);
     let places = settings.webhook.places(&settings.installation.name);
@@ -384,7 +368,7 @@ fn people_with_kubernetes_own_roles_may_view_and_edit_applications() {
     let of = |role: &str| -> BTreeSet<String> {
         let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}");
         let roles = roles.iter().filter(|object| object["metadata"]["labels"][&label] == "true");
-        roles.flat_map(|role| role["rules"].as_array().unwrap().iter().flat_map(grants)).collect()
+        roles.flat_map(grants).collect()
     };
     let resources = ["sparkapplications", "scheduledsparkapplications", "sparkconnects"];
     let lines = |suffix: &str| resources.map(|resource| format!("sparkoperator.k8s.io/{resource}{suffix}"));
@@ -400,7 +384,7 @@ fn people_with_kubernetes_own_roles_may_view_and_edit_applications() {
 /// flags that name these namespaces.
 #[test]
 fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
-    let (named, labelled) = ("--namespaces=b,a", "--namespace-selector=team in (data, science),!old");
+    let (named, labelled) = ("--namespaces=b,a,b", "--namespace-selector=team in (data, science),!old");
     let names = json!({"matchExpressions": [
         {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]},
     ]});
@@ -412,6 +396,7 @@ fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
         (vec![], vec![]),
         (vec!["--namespaces=a,"], vec![]),
         (vec!["--namespaces=\"\"", "--namespace-selector="], vec![]),
+        (vec!["--namespaces=\"\"", "--namespace-selector=team=data"], vec![]),
         (vec![named], vec![("", &names)]),
         (vec![labelled], vec![("", &labels)]),
         (vec![named, labelled], vec![("", &names), ("labelled.", &labels)]),
@@ -420,7 +405,7 @@ fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
         let mut calls = 0;
         for file in ["webhook/pods.yaml", "webhook/applications.yaml"] {
             let committed = &documents(file)[0];
-            let printed = objects.iter().find(|object| object["kind"] == committed["kind"]).unwrap();
+            let printed = one(&objects, committed["kind"].as_str().unwrap());
             let mut expected = committed.clone();
             if !selectors.is_empty() {
                 let webhooks = expected["webhooks"].as_array_mut().unwrap();
@@ -440,10 +425,8 @@ fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
         }
         assert_eq!(calls, 5 * selectors.len().max(1), "{flags:?}");
 
-        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
-        let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
-        let arguments: Vec<_> = arguments.iter().skip(1).map(|argument| argument.as_str().unwrap()).collect();
-        let (run, asked) = (settings(&arguments).installation, settings(&flags).installation);
+        let arguments = texts(&program(one(&objects, "Deployment"))["args"]);
+        let (run, asked) = (settings(&arguments[1..]).installation, settings(&flags).installation);
         assert_eq!(run.namespaces(), asked.namespaces());
         assert_eq!(run.namespaces().selectors().len(), selectors.len(), "{flags:?}");
     }
@@ -505,8 +488,7 @@ fn the_gateway_is_printed_where_it_is_asked_for_and_may_read_and_annotate_alone(
     ];
     assert_eq!(added.iter().map(|object| name(object)).collect::<Vec<_>>(), expected);
     for object in &added[2..4] {
-        let rules: Vec<_> = object["rules"].as_array().unwrap().iter().flat_map(grants).collect();
-        assert_eq!(rules, ["sparkoperator.k8s.io/sparkconnects: get list patch watch"]);
+        assert_eq!(grants(object), ["sparkoperator.k8s.io/sparkconnects: get list patch watch"]);
     }
     assert_eq!(added[4]["subjects"][0], json!({"kind": "ServiceAccount", "name": role, "namespace": ours}));
 
@@ -556,27 +538,39 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
             .into_iter()
             .flat_map(|file| documents(&format!("rbac/{file}.yaml")))
             .filter(|document| matches!(document["kind"].as_str(), Some("ClusterRole" | "Role")))
-            .flat_map(|role| role["rules"].as_array().unwrap().clone())
-            .flat_map(|rule| grants(&rule))
+            .flat_map(|role| grants(&role))
             .collect();
     let needed: BTreeSet<String> = yaml(&data("rights.yaml"));
     assert_eq!(granted, needed);
 }
 
-/// Returns a rule as lines: group, resource, names, sorted verbs.
-fn grants(rule: &Value) -> Vec<String> {
-    let words = |field: &str| -> Vec<&str> {
-        rule[field].as_array().into_iter().flatten().map(|word| word.as_str().unwrap()).collect()
-    };
-    let verbs: BTreeSet<_> = words("verbs").into_iter().collect();
-    let verbs = verbs.into_iter().collect::<Vec<_>>().join(" ");
-    let names = words("resourceNames").join(",");
-    let names = if names.is_empty() { names } else { format!("[{names}]") };
-    let resources = words("resources");
-    let line = |group: &str| {
-        resources.iter().map(|resource| format!("{group}/{resource}{names}: {verbs}")).collect::<Vec<_>>()
-    };
-    words("apiGroups").into_iter().flat_map(line).collect()
+/// Returns the rules of a role as lines: group, resource, names, sorted verbs.
+fn grants(role: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    for rule in role["rules"].as_array().unwrap() {
+        let verbs: BTreeSet<_> = texts(&rule["verbs"]).into_iter().collect();
+        let verbs = verbs.into_iter().collect::<Vec<_>>().join(" ");
+        let names = texts(&rule["resourceNames"]).join(",");
+        let names = if names.is_empty() { names } else { format!("[{names}]") };
+        for group in texts(&rule["apiGroups"]) {
+            let resources = texts(&rule["resources"]).into_iter();
+            lines.extend(resources.map(|resource| format!("{group}/{resource}{names}: {verbs}")));
+        }
+    }
+    lines
+}
+
+fn texts(list: &Value) -> Vec<&str> {
+    list.as_array().into_iter().flatten().map(|text| text.as_str().unwrap()).collect()
+}
+
+/// Returns the first object of a kind.
+fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+    objects.iter().find(|object| object["kind"] == kind).unwrap()
+}
+
+fn program(deployment: &Value) -> &Value {
+    &deployment["spec"]["template"]["spec"]["containers"][0]
 }
 
 fn settings(flags: &[&str]) -> Settings {

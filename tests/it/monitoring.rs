@@ -1,6 +1,6 @@
 //! Tests the effect of `spec.monitoring` on an application, with each submitter.
 
-use crate::{prelude::*, submission::pi};
+use crate::{native::program, prelude::*};
 use api::{ObjectKind, names::conf};
 use plan::{By, Observed, extension::View, submission_plan::choose};
 use spark_client::read_properties;
@@ -159,30 +159,18 @@ fn both_ways(
             Some([(annotation::SUBMITTER.to_owned(), submitter.to_owned())].into());
         let run = Run::next(&application);
         let chosen = choose(&application, &run, submission_environment, &policy(), Timestamp::UNIX_EPOCH);
-        let text = match chosen.unwrap().request.by {
-            By::Native(objects) => {
-                let config_map = objects.children.last().unwrap();
-                config_map["data"]["spark.properties"].as_str().unwrap().to_owned()
-            }
-            By::Pod { objects, .. } => {
-                let config_map = objects.children.last().unwrap();
-                config_map["data"]["spark.properties"].as_str().unwrap().to_owned()
-            }
-        };
-        (submitter, read_properties(&text).unwrap())
+        let (By::Native(objects) | By::Pod { objects, .. }) = chosen.unwrap().request.by;
+        let text = objects.children.last().unwrap()["data"]["spark.properties"].as_str().unwrap();
+        (submitter, read_properties(text).unwrap())
     })
 }
 
 /// Returns an application with this `spec.monitoring`, which exposes the metrics of both roles.
-fn monitored(mut monitoring: Value, mut changes: Value) -> SparkApplication {
+fn monitored(mut monitoring: Value, mut spec: Value) -> SparkApplication {
     monitoring["exposeDriverMetrics"] = json!(true);
     monitoring["exposeExecutorMetrics"] = json!(true);
-    let mut spec = json!({
-        "type": "Java", "sparkVersion": "4.0.1", "image": "spark", "mainClass": "Main",
-        "mainApplicationFile": "local:///main.jar", "driver": {}, "executor": {}, "monitoring": monitoring,
-    });
-    spec.as_object_mut().unwrap().append(changes.as_object_mut().unwrap());
-    pi(spec)
+    spec["monitoring"] = monitoring;
+    program(spec)
 }
 
 fn policy() -> Policy {

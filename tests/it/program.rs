@@ -54,16 +54,31 @@ pub fn kubeconfig(folder: &Path, server: &str, namespace: &str) -> PathBuf {
 
 /// Runs `program` to its end. `input` is the text on its standard input.
 pub fn run(program: &str, arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    begin(Command::new(program).args(arguments), input).wait_with_output().unwrap()
+}
+
+/// Returns what a program that has succeeded has printed.
+#[track_caller]
+pub(crate) fn printed(output: Output) -> String {
+    match said(output) {
+        Ok(printed) => printed,
+        Err(complaint) => panic!("{complaint}"),
+    }
+}
+
+/// Returns what a program has printed, or what it complains of if it has failed.
+pub(crate) fn said(output: Output) -> Result<String, String> {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+/// Starts `program`, whose output is kept. `input` is the text on its standard input.
+pub(crate) fn begin(program: &mut Command, input: &str) -> Child {
+    let piped = program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap_or_else(|error| panic!("{program:?}: {error}"));
     // A program that has not read all input has ended already, and its output contains the reason.
     child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
-    child.wait_with_output().unwrap()
+    child
 }
 
 /// A child process that is killed when this value is dropped.

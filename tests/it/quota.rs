@@ -34,15 +34,12 @@ fn an_application_asks_for_what_its_pods_will_ask_for() {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Case {
     case: String,
-    #[serde(default)]
     spec: Map<String, Value>,
-    #[serde(default)]
     quotas: Vec<Value>,
-    #[serde(default)]
     exceeded: Vec<String>,
 }
 
@@ -103,12 +100,7 @@ fn what_makes_no_pods_needs_no_room() {
         ("a new one", None, plain(), true),
         ("one that stays as it is", Some(plain()), plain(), false),
         ("an edit", Some(plain()), with(json!({"driver": {"cores": 2}})), true),
-        (
-            "an edit that changes nothing of the run",
-            Some(plain()),
-            with(json!({"timeToLiveSeconds": 5})),
-            false,
-        ),
+        ("an edit of nothing of the run", Some(plain()), with(json!({"timeToLiveSeconds": 5})), false),
         ("one that is suspended from the start", None, suspended(), false),
         ("one that is suspended now", Some(plain()), suspended(), false),
         ("one that is resumed", Some(suspended()), plain(), true),

@@ -7,7 +7,7 @@ use pod_customization::{STEPS, customized};
 use proptest::{
     collection::{btree_map, vec},
     option,
-    prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest},
+    prelude::{Just, Strategy, any, prop_assert_eq, proptest},
     sample::{select, subsequence},
     strategy::{BoxedStrategy, ValueTree},
     test_runner::{Config, RngSeed, TestRunner},
@@ -138,8 +138,9 @@ fn pod() -> impl Strategy<Value = Value> {
         ("executor", "spark-kubernetes-executor"),
         ("executor", "executor"),
     ];
-    let asked = subsequence(ASKED.to_vec(), 1..8).prop_flat_map(|asked| {
-        asked.into_iter().map(|(key, value)| value().prop_map(move |value| (key, value))).collect::<Vec<_>>()
+    let asked = subsequence(asked(), 1..8).prop_flat_map(|asked| {
+        let each = asked.into_iter();
+        each.map(|(key, value)| value.prop_map(move |value| (key.clone(), value))).collect::<Vec<_>>()
     });
     (select(roles.to_vec()), spec(), container(), option::of(containers()), any::<bool>(), asked).prop_map(
         |((role, name), mut spec, mut spark, others, is_last, asked)| {
@@ -162,58 +163,47 @@ fn pod() -> impl Strategy<Value = Value> {
 
 type Drawn = BoxedStrategy<Value>;
 
-/// The name of an annotation, and a generator of its values.
-type Asked = (&'static str, fn() -> Drawn);
+/// By annotation, the parts of its values: each value has one of the alternatives of each part.
+type Parts = BTreeMap<String, Vec<Vec<Value>>>;
 
-/// The values that each annotation may have.
-const ASKED: [Asked; 29] = [
-    ("owner-reference", || {
-        name().prop_map(|name| json!({"apiVersion": "v1", "kind": "K", "name": name, "uid": name})).boxed()
-    }),
-    ("env", || list(env())),
-    ("env-from", || list(env_from())),
-    ("hadoop-config-map", || name().prop_map(Value::from).boxed()),
-    ("spark-config-map", || name().prop_map(Value::from).boxed()),
-    ("config-maps", || list((name(), path()).prop_map(|(name, path)| json!({"name": name, "path": path})))),
-    ("volumes", || list(volume())),
-    ("volume-mounts", || list(mount())),
-    ("ports", || list(port())),
-    ("host-network", || any::<bool>().prop_map(Value::from).boxed()),
-    ("host-aliases", || list(alias())),
-    ("init-containers", || containers().prop_map(Value::from).boxed()),
-    ("sidecars", || containers().prop_map(Value::from).boxed()),
-    ("dns-config", || dns()),
-    ("priority-class-name", || name().prop_map(Value::from).boxed()),
-    ("scheduler-name", || name().prop_map(Value::from).boxed()),
-    ("pod-group", || name().prop_map(Value::from).boxed()),
-    ("scheduling-gate", || name().prop_map(Value::from).boxed()),
-    ("node-selector", || btree_map(name(), name(), 0..3).prop_map(|map| json!(map)).boxed()),
-    ("affinity", || affinity()),
-    ("tolerations", || list(toleration())),
-    ("memory-limit", || quantity()),
-    ("gpu", || (0..3).prop_map(|n| json!({"name": "nvidia.com/gpu", "quantity": n})).boxed()),
-    ("prometheus", || {
-        (name(), 1..3)
-            .prop_map(|(name, port)| json!({"configMap": name, "port": port, "portName": name}))
-            .boxed()
-    }),
-    ("security-context", || security()),
-    ("pod-security-context", || security()),
-    ("termination-grace-period-seconds", || (0..3).prop_map(Value::from).boxed()),
-    ("lifecycle", || lifecycle()),
-    ("share-process-namespace", || any::<bool>().prop_map(Value::from).boxed()),
-];
+/// The values that each annotation may have, without those that are containers.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Random {
+    lists: Parts,
+    values: Parts,
+    /// In half of the cases these objects have a field that is unknown.
+    odd_lists: Parts,
+    odd: Parts,
+}
+
+static RANDOM: LazyLock<Random> = LazyLock::new(|| yaml(&data("annotations/random.yaml")));
+
+/// Returns the generators of the values of all annotations.
+fn asked() -> Vec<(String, Drawn)> {
+    let Random { lists, values, odd_lists, odd } = &*RANDOM;
+    let lists = lists.iter().map(|(key, parts)| (key.clone(), list(one_of(parts))));
+    let values = values.iter().map(|(key, parts)| (key.clone(), one_of(parts)));
+    let odd_lists = odd_lists.keys().map(|key| (key.clone(), list(odd_of(key))));
+    let odd = odd.keys().map(|key| (key.clone(), odd_of(key)));
+    let of_containers = ["init-containers", "sidecars"]
+        .map(|key| (key.to_owned(), containers().prop_map(Value::from).boxed()));
+    lists.chain(values).chain(odd_lists).chain(odd).chain(of_containers).collect()
+}
+
+fn one_of(parts: &[Vec<Value>]) -> Drawn {
+    let parts: Vec<_> = parts.iter().map(|alternatives| select(alternatives.clone())).collect();
+    parts.prop_map(|chosen| chosen.iter().fold(Value::Null, with)).boxed()
+}
+
+/// Generates an object as it is in the value of this annotation.
+fn odd_of(key: &str) -> Drawn {
+    let parts = RANDOM.odd_lists.get(key).or_else(|| RANDOM.odd.get(key));
+    odd(one_of(parts.expect(key)))
+}
 
 fn name() -> impl Strategy<Value = &'static str> {
     select(&["a", "b"][..])
-}
-
-fn path() -> impl Strategy<Value = &'static str> {
-    select(&["/a", "/b", "/etc/hadoop/conf", "/etc/metrics/conf"][..])
-}
-
-fn quantity() -> Drawn {
-    select(&["1Gi", "1024Mi", "1.5Gi", "2000M", "0"][..]).prop_map(Value::from).boxed()
 }
 
 fn list(entry: impl Strategy<Value = Value> + 'static) -> Drawn {
@@ -233,89 +223,6 @@ fn odd(object: impl Strategy<Value = Value> + 'static) -> Drawn {
         .boxed()
 }
 
-fn env() -> Drawn {
-    let value = select(vec![
-        json!({}),
-        json!({"value": ""}),
-        json!({"value": "1"}),
-        json!({"value": "$(A) \"{{APP_ID}}\n"}),
-        json!({"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}),
-        json!({"valueFrom": {"resourceFieldRef": {"resource": "limits.memory"}}}),
-    ]);
-    let name = prop_oneof![name(), select(&["HADOOP_CONF_DIR", "SPARK_CONF_DIR"][..])];
-    odd((name, value).prop_map(|(name, value)| with(json!({"name": name}), &value)))
-}
-
-fn env_from() -> Drawn {
-    let kind = select(&["secretRef", "configMapRef"][..]);
-    let prefix = select(vec![json!({}), json!({"prefix": ""}), json!({"prefix": "P"})]);
-    odd((kind, name(), prefix).prop_map(|(kind, name, prefix)| with(json!({kind: {"name": name}}), &prefix)))
-}
-
-fn volume() -> Drawn {
-    let what = select(vec![
-        json!({}),
-        json!({"emptyDir": {}}),
-        json!({"emptyDir": {"sizeLimit": "1024Mi"}}),
-        json!({"configMap": {"name": "a"}}),
-        json!({"hostPath": {"path": "/a"}}),
-    ]);
-    odd((name(), what).prop_map(|(name, what)| with(json!({"name": name}), &what)))
-}
-
-fn mount() -> Drawn {
-    let more = select(vec![json!({}), json!({"readOnly": false}), json!({"readOnly": true, "subPath": "s"})]);
-    let volume = select(&["a", "b", "b", "there"][..]);
-    odd((volume, path(), more)
-        .prop_map(|(name, path, more)| with(json!({"name": name, "mountPath": path}), &more)))
-}
-
-fn port() -> Drawn {
-    let more =
-        select(vec![json!({}), json!({"protocol": "TCP"}), json!({"protocol": "UDP"}), json!({"name": "p"})]);
-    odd((1..3, more).prop_map(|(port, more)| with(json!({"containerPort": port}), &more)))
-}
-
-fn alias() -> Drawn {
-    odd((select(&["10.0.0.1", "10.0.0.2"][..]), vec(name(), 1..3))
-        .prop_map(|(ip, names)| json!({"ip": ip, "hostnames": names})))
-}
-
-fn dns() -> Drawn {
-    let searches = option::of(vec(name(), 0..2));
-    odd(searches.prop_map(|searches| searches.map_or(json!({}), |searches| json!({"searches": searches}))))
-}
-
-fn affinity() -> Drawn {
-    odd(select(vec![
-        json!({}),
-        json!({"nodeAffinity": {}}),
-        json!({"podAntiAffinity": {"x": [{"weight": 1}]}}),
-    ]))
-}
-
-fn toleration() -> Drawn {
-    let key = select(vec![json!({}), json!({"key": ""}), json!({"key": "k"})]);
-    let more = select(vec![
-        json!({"operator": "Exists"}),
-        json!({"operator": "Exists", "effect": ""}),
-        json!({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}),
-    ]);
-    odd((key, more).prop_map(|(key, more)| with(key, &more)))
-}
-
-fn security() -> Drawn {
-    odd(select(vec![json!({}), json!({"runAsUser": 0}), json!({"runAsNonRoot": true, "runAsUser": 185})]))
-}
-
-fn lifecycle() -> Drawn {
-    odd(select(vec![
-        json!({}),
-        json!({"preStop": {"exec": {"command": ["sync"]}}}),
-        json!({"preStop": {"httpGet": {"port": 80}}}),
-    ]))
-}
-
 fn containers() -> impl Strategy<Value = Vec<Value>> {
     let one = (select(&["a", "b", "c"][..]), select(&["i:1", "i:2"][..]));
     let one = odd(one.prop_map(|(name, image)| json!({"name": name, "image": image})));
@@ -329,40 +236,41 @@ fn containers() -> impl Strategy<Value = Vec<Value>> {
 
 /// Generates Spark's container, in which each field that annotations can change may already have entries.
 fn container() -> Drawn {
-    let resources =
-        odd((option::of(quantity()), any::<bool>()).prop_map(|(memory, is_empty)| match memory {
+    let resources = odd((option::of(one_of(&RANDOM.values["memory-limit"])), any::<bool>()).prop_map(
+        |(memory, is_empty)| match memory {
             Some(memory) => json!({"limits": {"memory": memory, "cpu": "1"}}),
             None if is_empty => json!({"limits": {}}),
             None => json!({}),
-        }));
+        },
+    ));
     let fields: Vec<(&str, Drawn)> = vec![
-        ("env", list(env())),
-        ("envFrom", list(env_from())),
-        ("volumeMounts", unique(list(mount()), "mountPath")),
-        ("ports", list(port())),
+        ("env", list(odd_of("env"))),
+        ("envFrom", list(odd_of("env-from"))),
+        ("volumeMounts", unique(list(odd_of("volume-mounts")), "mountPath")),
+        ("ports", list(odd_of("ports"))),
         ("resources", resources),
-        ("securityContext", security()),
-        ("lifecycle", lifecycle()),
+        ("securityContext", odd_of("security-context")),
+        ("lifecycle", odd_of("lifecycle")),
     ];
     odd(some(fields))
 }
 
 fn spec() -> Drawn {
     let there = json!({"name": "there", "emptyDir": {}});
-    let volumes = unique(list(volume()), "name").prop_map(move |mut volumes| {
+    let volumes = unique(list(odd_of("volumes")), "name").prop_map(move |mut volumes| {
         volumes.as_array_mut().unwrap().push(there.clone());
         volumes
     });
     let fields: Vec<(&str, Drawn)> = vec![
         ("volumes", volumes.boxed()),
         ("initContainers", containers().prop_map(Value::from).boxed()),
-        ("hostAliases", list(alias())),
-        ("tolerations", list(toleration())),
+        ("hostAliases", list(odd_of("host-aliases"))),
+        ("tolerations", list(odd_of("tolerations"))),
         ("nodeSelector", btree_map(select(&["a", "c"][..]), name(), 0..3).prop_map(|map| json!(map)).boxed()),
         ("dnsPolicy", Just(json!("ClusterFirst")).boxed()),
-        ("dnsConfig", dns()),
-        ("affinity", affinity()),
-        ("securityContext", security()),
+        ("dnsConfig", odd_of("dns-config")),
+        ("affinity", odd_of("affinity")),
+        ("securityContext", odd_of("security-context")),
         ("priorityClassName", name().prop_map(Value::from).boxed()),
         ("priority", Just(json!(10)).boxed()),
         ("schedulerName", name().prop_map(Value::from).boxed()),

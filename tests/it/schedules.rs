@@ -51,7 +51,6 @@ struct Step {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Made {
-    #[serde(default)]
     name: Option<String>,
     slot: Option<Timestamp>,
     trigger: Option<String>,
@@ -61,14 +60,11 @@ struct Made {
 }
 
 /// The expected plan: all actions and events, and the fields of the status that the file names.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Expected {
-    #[serde(default)]
     actions: Vec<String>,
-    #[serde(default)]
     events: Vec<String>,
-    #[serde(default)]
     status: BTreeMap<String, Value>,
     /// The time until the next reconcile, in whole seconds.
     wake: Option<u64>,

@@ -92,9 +92,8 @@ impl Terminal {
             .env("LC_ALL", "C.UTF-8")
             .output()
             .expect("tmux is installed by tests/tools/cluster");
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "tmux {}: {complaint}", arguments.join(" "));
-        String::from_utf8(output.stdout).unwrap()
+        let said = program::said(output);
+        said.unwrap_or_else(|complaint| panic!("tmux {}: {complaint}", arguments.join(" ")))
     }
 }
 

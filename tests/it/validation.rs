@@ -6,20 +6,16 @@ use api::excerpt::LONGEST_EXPLANATION;
 use serde::{Deserialize, de::DeserializeOwned};
 use validation::{self, Files, Findings, Invalid, Precision, Refusal};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Case {
     case: String,
     /// The name of the object: `pi` by default.
     name: Option<String>,
-    #[serde(default)]
     labels: BTreeMap<String, String>,
     /// The spec of a schedule if it has the field `schedule`, otherwise the spec of an application.
-    #[serde(default)]
     spec: Map<String, Value>,
-    #[serde(default)]
     invalid: Vec<String>,
-    #[serde(default)]
     warnings: Vec<String>,
 }
 

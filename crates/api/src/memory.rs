@@ -74,84 +74,41 @@ fn unit_bytes(name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Cases {
+        bytes: Vec<(String, Option<u64>)>,
+        /// Since 4.2 (SPARK-55051).
+        with_i: Vec<(String, Option<u64>)>,
+        factors: Vec<(String, Option<f64>)>,
+        quantities: Vec<[String; 2]>,
+    }
+
     /// The expected values are those of `JavaUtils.byteStringAsBytes` of Spark 4.0.1, where a number without a unit
-    /// counts bytes.
+    /// counts bytes, and of Java for factors.
     #[test]
-    fn what_spark_accepts_is_accepted() {
-        for (text, expected) in [
-            ("1g", 1 << 30),
-            ("1G", 1 << 30),
-            (" 1gb ", 1 << 30),
-            ("1b", 1),
-            ("512", 512 << 20),
-            ("0", 0),
-            ("1tb", 1 << 40),
-            ("1p", 1 << 50),
-            ("007k", 7 << 10),
-            ("8388607t", 9_223_370_937_343_148_032),
-        ] {
-            assert_eq!(bytes(text, false), Some(expected), "{text}");
+    fn sizes_and_factors_are_what_spark_takes_for_them_and_sizes_become_quantities() {
+        let cases = include_str!("../../../tests/data/quantities/memory.json");
+        let cases: Cases = serde_json::from_str(cases).unwrap();
+        for (all, is_with_i) in [(cases.bytes, false), (cases.with_i, true)] {
+            for (text, expected) in all {
+                assert_eq!(bytes(&text, is_with_i), expected, "{text}");
+            }
         }
-    }
-
-    #[test]
-    fn what_spark_refuses_is_refused() {
-        for text in [
-            "", "g", "1kib", "1Gi", "1.5g", "-1g", "+1g", "1 g", "1e", "1bb", "8388608t",
-            "99999999999999999999", "\u{661}g",
-        ] {
-            assert_eq!(bytes(text, false), None, "{text}");
+        for (text, expected) in cases.factors {
+            assert_eq!(factor(&text), expected, "{text}");
         }
-        // Since 4.2 (SPARK-55051).
-        for (text, expected) in
-            [("2Gi", Some(2 << 30)), ("1KiB", Some(1 << 10)), ("1bi", None), ("1kibb", None)]
-        {
-            assert_eq!(bytes(text, true), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_factor_is_what_java_takes_for_a_number() {
-        for (text, expected) in
-            [("0", 0.0), ("0.1", 0.1), (" .5 ", 0.5), ("1e-1", 0.1), ("0.1f", 0.1), ("2d", 2.0), ("5.", 5.0)]
-        {
-            assert_eq!(factor(text), Some(expected), "{text}");
-        }
-        for text in ["", "10%", "-0.1", "NaN", "inf", "0,1", "f"] {
-            assert_eq!(factor(text), None, "{text}");
+        for [java, kubernetes] in cases.quantities {
+            assert_eq!(quantity(&java), kubernetes);
         }
     }
 
     #[test]
     fn a_suggestion_is_what_was_meant_and_can_be_used() {
-        for (text, meant) in [
-            ("1gg", "1g"),
-            ("2Gi", "2g"),
-            ("512MiB", "512m"),
-            ("1 g", "1g"),
-            ("1.5g", "1536m"),
-            ("0g", "1g"),
-            ("lots", "1g"),
-            ("1.5", "1g"),
-            ("0.5b", "1g"),
-            ("", "1g"),
-        ] {
+        let cases = include_str!("../../../tests/data/quantities/suggestions.json");
+        for [text, meant] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
             assert_eq!(suggestion(text), meant, "{text}");
             assert!(bytes(&suggestion(text), false).is_some_and(|bytes| bytes > 0), "{text}");
-        }
-    }
-
-    #[test]
-    fn java_memory_becomes_a_quantity() {
-        for (java, kubernetes) in [
-            ("2g", "2Gi"),
-            ("100m", "100Mi"),
-            ("1.5gb", "1.5Gi"),
-            (" 1T ", "1Ti"),
-            ("2Gi", "2Gi"),
-            ("1024", "1024"),
-        ] {
-            assert_eq!(quantity(java), kubernetes);
         }
     }
 }

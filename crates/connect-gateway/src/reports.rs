@@ -116,30 +116,16 @@ fn now() -> Timestamp {
 mod tests {
     use super::*;
 
+    type Case = (Option<u64>, bool, bool, Option<u64>, u64, Option<u64>, String);
+
     #[test]
     fn a_report_is_due_once_a_period_and_at_once_for_a_client_that_waits() {
         let begin = Instant::now();
         let at = |time: u64| begin + Duration::from_secs(time);
-        let now = |is_open, is_held, used: Option<u64>, moved| {
-            let times = Times { used: used.map(at), moved: at(moved) };
-            Use { is_open, is_held, times }
-        };
-        for (sent, now, expected, why) in [
-            (None, now(false, false, None, 0), None, "never used"),
-            (None, now(true, false, Some(5), 0), Some(5), "the first connection"),
-            (None, now(false, false, Some(6), 0), Some(6), "it has closed before it was reported"),
-            (Some(5), now(true, false, Some(5), 0), Some(35), "it is open"),
-            (Some(5), now(true, true, Some(5), 0), Some(35), "it waits, and that was reported"),
-            (Some(5), now(false, false, Some(7), 0), Some(35), "the last one has closed"),
-            (Some(35), now(false, false, Some(7), 0), None, "that was reported"),
-            (
-                Some(35),
-                now(true, true, Some(50), 40),
-                Some(40),
-                "it waits for a server that sleeps since then",
-            ),
-            (Some(35), now(true, false, Some(50), 40), Some(65), "the server has moved, and answers"),
-        ] {
+        let cases = include_str!("../../../tests/data/reports.json");
+        for case in serde_json::from_str::<Vec<Case>>(cases).unwrap() {
+            let (sent, is_open, is_held, used, moved, expected, why) = case;
+            let now = Use { is_open, is_held, times: Times { used: used.map(at), moved: at(moved) } };
             let due = now.due(sent.map(at), Duration::from_secs(30));
             assert_eq!(due.map(|due| (due - begin).as_secs()), expected, "{why}");
         }

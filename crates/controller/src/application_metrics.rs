@@ -148,13 +148,10 @@ mod tests {
     use serde_json::{Value, from_value};
 
     fn application(version: &str, status: &Value) -> SparkApplication {
-        from_value(json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
-            "metadata": {"name": "pi", "uid": "u", "resourceVersion": version},
-            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
-            "status": status,
-        }))
-        .unwrap()
+        let metadata = json!({"name": "pi", "uid": "u", "resourceVersion": version});
+        let mut application = crate::tests::application(&metadata);
+        application["status"] = status.clone();
+        from_value(application).unwrap()
     }
 
     #[test]

@@ -255,14 +255,13 @@ impl Applications {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cluster, Setup, namespaces::OurNamespaces};
-    use api::ObjectKind;
-    use http::{Request as HttpRequest, Response};
-    use kube::{
-        Client,
-        client::Body,
-        runtime::{reflector, watcher::Event},
+    use crate::{
+        Cluster, Setup,
+        namespaces::OurNamespaces,
+        tests::{api_server, application},
     };
+    use api::ObjectKind;
+    use kube::runtime::{reflector, watcher::Event};
     use plan::namespaces::Namespaces;
     use serde_json::{from_value, json};
     use std::future::pending;
@@ -272,16 +271,11 @@ mod tests {
     /// Returns a worker of an operator that drives the namespaces `ours` and `theirs` and knows these applications, each
     /// with its namespace, name and uid.
     fn driven(applications: &[(&str, &str, &str)]) -> Applications {
-        let service = tower::service_fn(|_: HttpRequest<Body>| pending::<kube::Result<Response<Body>>>());
-        let setup = Setup::of_tests(Client::new(service, "default"), "ours");
+        let setup = Setup::of_tests(api_server(|_| pending()), "ours");
         let (store, mut writer) = reflector::store();
         for (namespace, name, uid) in applications {
-            let application: Watched = from_value(json!({
-                "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
-                "metadata": {"name": name, "namespace": namespace, "uid": uid},
-                "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
-            }))
-            .unwrap();
+            let metadata = json!({"name": name, "namespace": namespace, "uid": uid});
+            let application: Watched = from_value(application(&metadata)).unwrap();
             writer.apply_watcher_event(&Event::Apply(application));
         }
         let chosen = Namespaces::new(["ours", "theirs"].map(str::to_owned), None);

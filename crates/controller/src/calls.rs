@@ -204,8 +204,7 @@ fn named(name: &str) -> kube::Result<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::Response;
-    use kube::client::Body;
+    use crate::tests::api_server;
     use parking_lot::Mutex;
     use std::{sync::Arc, time::Duration};
     use tokio::time::{Instant, sleep};
@@ -215,15 +214,14 @@ mod tests {
     async fn pages_of_lists_come_one_after_the_other_and_namespaces_take_turns() {
         let asked = Arc::<Mutex<Vec<String>>>::default();
         let noted = Arc::clone(&asked);
-        let service = tower::service_fn(move |request: http::Request<Body>| {
+        let client = api_server(move |request| {
             noted.lock().extend(request.uri().path().split('/').nth(4).map(str::to_owned));
             async {
                 sleep(Duration::from_secs(1)).await;
-                let list = r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#;
-                Ok::<_, kube::Error>(Response::new(Body::from(list.as_bytes().to_vec())))
+                (200, json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}))
             }
         });
-        let (client, turns, begun) = (Client::new(service, "default"), Turns::new(1), Instant::now());
+        let (turns, begun) = (Turns::new(1), Instant::now());
         let list = async |namespace: &str| {
             let found = |_: Metadata| ControlFlow::Continue(());
             let pods = Calls::of::<Pod>(&client, namespace);

@@ -103,14 +103,11 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::{super::*, *};
-    use crate::pods::KeptPod;
+    use crate::{pods::KeptPod, tests::api_server};
     use api::ObjectKind;
-    use http::{Request, Response};
-    use kube::{
-        client::{Body, ClientBuilder},
-        runtime::watcher,
-    };
+    use kube::runtime::watcher;
     use serde_json::{Value, from_value, json};
+    use std::future::ready;
 
     /// Method and path of each request.
     type Asked = Arc<Mutex<Vec<String>>>;
@@ -120,10 +117,10 @@ mod tests {
     fn context(there: Option<Value>) -> (Context, Asked) {
         let asked = Asked::default();
         let asking = Arc::clone(&asked);
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let client = api_server(move |request| {
             let path = request.uri().path().to_owned();
             asking.lock().push(format!("{} {path}", request.method()));
-            let (code, answer) = match &there {
+            let answer = match &there {
                 _ if path.ends_with("/no-owner") => {
                     (200, json!({"metadata": {"name": "no-owner", "uid": "d1"}}))
                 }
@@ -133,10 +130,8 @@ mod tests {
                     (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}))
                 }
             };
-            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
-            async move { answer }
+            ready(answer)
         });
-        let client = ClientBuilder::new(service, "default").build();
         let setup = Setup::of_tests(client, "ours");
         let cluster = Cluster::new(&setup, reflector::store().0);
         let context = Context::new(cluster, setup);
@@ -144,11 +139,7 @@ mod tests {
     }
 
     fn application() -> Value {
-        json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
-            "metadata": {"name": "pi", "namespace": "theirs", "uid": "u"},
-            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
-        })
+        crate::tests::application(&json!({"name": "pi", "namespace": "theirs", "uid": "u"}))
     }
 
     /// Returns a driver of the application with the uid `u`; the driver has the operator's finalizer.

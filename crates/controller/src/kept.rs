@@ -299,14 +299,13 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Setup;
+    use crate::{Setup, tests::api_server};
     use api::names::annotation;
-    use http::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
-    use kube::{Client, client::Body, runtime::reflector};
+    use kube::runtime::reflector;
     use serde_json::json;
     use std::{
-        convert::Infallible,
+        future::ready,
         sync::atomic::{AtomicUsize, Ordering},
     };
 
@@ -364,18 +363,14 @@ mod tests {
         };
         let fetched = Arc::new(AtomicUsize::new(0));
         let large = application(&"x".repeat(LONGEST_TEXT / 3));
-        let (counted, there) = (Arc::clone(&fetched), large.to_string());
-        let service = tower::service_fn(move |request: Request<Body>| {
-            assert!(
-                request.uri().path().ends_with("/namespaces/team-a/sparkapplications/pi"),
-                "{}",
-                request.uri()
-            );
+        let (counted, there) = (Arc::clone(&fetched), large.clone());
+        let client = api_server(move |request| {
+            let path = request.uri().path();
+            assert!(path.ends_with("/namespaces/team-a/sparkapplications/pi"), "{path}");
             counted.fetch_add(1, Ordering::Relaxed);
-            let there = there.clone();
-            async move { Ok::<_, Infallible>(Response::new(Body::from(there.into_bytes()))) }
+            ready((200, there.clone()))
         });
-        let setup = Setup::of_tests(Client::new(service, "default"), "team-a");
+        let setup = Setup::of_tests(client, "team-a");
         let cluster = Cluster::new(&setup, reflector::store().0);
         for (object, fetches) in [(application("x"), 0), (large, 1)] {
             let kept: Kept<SparkApplication, KeptApplication> =

@@ -282,10 +282,36 @@ fn now() -> Timestamp {
 mod tests {
     use super::*;
     use ::application_metrics::Options;
+    use http::{Request, Response};
     use jiff::tz::TimeZone;
+    use kube::client::Body;
     use plan::namespaces::Namespaces;
     use prometheus_client::registry::Registry;
+    use serde_json::{Value, json};
     use watches::Watches;
+
+    /// Returns a client of an API server that answers each request with the code and the object that `answer` makes of it.
+    pub(crate) fn api_server<F>(answer: impl Fn(Request<Body>) -> F + Send + 'static) -> Client
+    where
+        F: Future<Output = (u16, Value)> + Send + 'static,
+    {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let answer = answer(request);
+            async move {
+                let (code, object) = answer.await;
+                Response::builder().status(code).body(Body::from(object.to_string().into_bytes()))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Returns the smallest application with this metadata.
+    pub(crate) fn application(metadata: &Value) -> Value {
+        json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "metadata": metadata,
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+        })
+    }
 
     impl Setup {
         /// Returns the setup of an operator that drives only `namespace`.

@@ -106,9 +106,8 @@ impl Keep<Event> for Option<(String, Failure)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Setup;
-    use http::{Request, Response};
-    use kube::{Client, client::Body, runtime::reflector};
+    use crate::{Setup, tests::api_server};
+    use kube::runtime::reflector;
     use serde_json::{Value, json};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -126,15 +125,15 @@ mod tests {
     ) -> (Cluster, Arc<AtomicUsize>) {
         let lists = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&lists);
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let client = api_server(move |request| {
             let answer =
                 answer(counted.fetch_add(1, Ordering::Relaxed), request.uri().query().unwrap_or_default());
             async move {
                 let Some(answer) = answer else { return std::future::pending().await };
-                Ok::<_, kube::Error>(Response::new(Body::from(answer.to_string().into_bytes())))
+                (200, answer)
             }
         });
-        let setup = Setup::of_tests(Client::new(service, "default"), "team-a");
+        let setup = Setup::of_tests(client, "team-a");
         (Cluster::new(&setup, reflector::store().0), lists)
     }
 

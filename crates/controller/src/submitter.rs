@@ -219,18 +219,11 @@ impl Submitter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Cluster;
-    use http::{Request, Response};
-    use kube::{
-        client::{Body, ClientBuilder},
-        runtime::reflector,
-    };
+    use crate::{Cluster, tests::api_server};
+    use kube::runtime::reflector;
     use serde_json::{from_value, json};
     use spark_client::Objects;
-    use std::{
-        convert::Infallible,
-        sync::atomic::{AtomicUsize, Ordering},
-    };
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use submission::run::Run;
     use tokio::{sync::Notify, task::yield_now};
 
@@ -241,28 +234,24 @@ mod tests {
         let (sent, arrived, answered) =
             (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (counted, arriving, answering) = (Arc::clone(&sent), Arc::clone(&arrived), Arc::clone(&answered));
-        let service = tower::service_fn(move |_: Request<Body>| {
+        let client = api_server(move |_| {
             counted.fetch_add(1, Ordering::Relaxed);
             arriving.notify_one();
             let answering = Arc::clone(&answering);
             async move {
                 answering.notified().await;
-                Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
+                (200, json!({}))
             }
         });
-        let mut setup = Setup::of_tests(ClientBuilder::new(service, "default").build(), "default");
+        let mut setup = Setup::of_tests(client, "default");
         setup.policy.submission.has_webhook = false;
         let cache = reflector::store().0;
         let applications =
             Source::new(Cluster::new(&setup, cache.clone()), &setup.workloads.applications, cache);
         let queue = Arc::clone(&applications.queue);
         let (submitter, background) = (Submitter::new(applications, setup), Background::default());
-        let application: SparkApplication = from_value(json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
-            "metadata": {"name": "pi", "namespace": "default", "uid": "of-pi"},
-            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
-        }))
-        .unwrap();
+        let metadata = json!({"name": "pi", "namespace": "default", "uid": "of-pi"});
+        let application: SparkApplication = from_value(crate::tests::application(&metadata)).unwrap();
         let object = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "pi"}});
         let objects = Objects { pod: object("Pod"), children: vec![object("ConfigMap")] };
         let request = SubmitRequest {

@@ -97,20 +97,15 @@ fn driver() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{Request, Response};
-    use kube::client::{Body, ClientBuilder};
-    use std::convert::Infallible;
+    use crate::tests::api_server;
+    use std::future::ready;
 
     #[tokio::test(start_paused = true)]
     async fn a_namespace_whose_own_webhook_is_down_keeps_no_other_waiting() {
-        let service = tower::service_fn(|request: Request<Body>| async move {
+        let webhook_probe = WebhookProbe::new(api_server(|request| {
             let is_broken = request.uri().path().contains("/broken/");
-            let code = if is_broken { 500 } else { 201 };
-            let answer = if is_broken { json!({"kind": "Status", "code": code}) } else { driver() };
-            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
-            Ok::<_, Infallible>(answer.unwrap())
-        });
-        let webhook_probe = WebhookProbe::new(ClientBuilder::new(service, "default").build());
+            ready(if is_broken { (500, json!({"kind": "Status", "code": 500})) } else { (201, driver()) })
+        }));
         let begun = Instant::now();
         let broken = async {
             webhook_probe.reached("broken").await;

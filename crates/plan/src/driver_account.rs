@@ -86,22 +86,9 @@ mod tests {
             let application: SparkApplication = from_value(json!({"metadata": {}, "spec": spec})).unwrap();
             policy.with_default_account(&application).spec.driver.pod.service_account.clone()
         };
-        let in_template =
-            |field: &str| json!({"driver": {"template": {"spec": {field: "own", "containers": []}}}});
-        let default = Some("spark");
-        for (spec, expected) in [
-            (json!({}), default),
-            (json!({"driver": {"serviceAccount": ""}, "executor": {"serviceAccount": "executors"}}), default),
-            (
-                json!({"driver": {"template": {"spec": {"serviceAccountName": "", "containers": []}}}}),
-                default,
-            ),
-            (json!({"driver": {"serviceAccount": "own"}}), Some("own")),
-            (in_template("serviceAccountName"), None),
-            (in_template("serviceAccount"), None),
-            (json!({"sparkConf": {"spark.kubernetes.authenticate.driver.serviceAccountName": "own"}}), None),
-        ] {
-            assert_eq!(account(default, spec.clone()).as_deref(), expected, "{spec}");
+        let cases = include_str!("../../../tests/data/accounts/driver.json");
+        for (spec, expected) in serde_json::from_str::<Vec<(Value, Option<String>)>>(cases).unwrap() {
+            assert_eq!(account(Some("spark"), spec.clone()), expected, "{spec}");
         }
         assert_eq!(account(None, json!({})), None);
     }
@@ -110,24 +97,11 @@ mod tests {
     #[test]
     fn executors_keep_the_account_of_their_template() {
         let policy = Policy { default_service_account: Some("spark".to_owned()), ..Policy::new("k8s://x") };
-        let template = json!({"spec": {"serviceAccountName": "own", "containers": []}});
-        for (spec, expected) in [
-            (json!({"executor": {"template": template}}), Some("own")),
-            (json!({"executor": {"template": template, "serviceAccount": ""}}), Some("own")),
-            (json!({"executor": {"template": template, "serviceAccount": "field"}}), Some("field")),
-            (
-                json!({
-                    "executor": {"template": template},
-                    "sparkConf": {"spark.kubernetes.authenticate.executor.serviceAccountName": "configured"},
-                }),
-                None,
-            ),
-            (json!({"executor": {"template": template}, "driver": {"serviceAccount": "driver"}}), None),
-            (json!({}), None),
-        ] {
+        let cases = include_str!("../../../tests/data/accounts/executor.json");
+        for (spec, expected) in serde_json::from_str::<Vec<(Value, Option<String>)>>(cases).unwrap() {
             let application: SparkApplication = from_value(json!({"metadata": {}, "spec": spec})).unwrap();
             let account = policy.with_default_account(&application).spec.executor.pod.service_account.clone();
-            assert_eq!(account.as_deref(), expected, "{spec}");
+            assert_eq!(account, expected, "{spec}");
         }
     }
 }

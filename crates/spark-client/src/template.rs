@@ -193,49 +193,15 @@ fn write_numbers_out(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
-    use serde_json::json;
+    use super::*;
 
     #[test]
-    fn a_template_is_read_into_the_types_of_a_pod() {
-        let template = json!({
-            "metadata": {"creationTimestamp": null, "labels": {"a/b": null, "n": 1}, "annotations": {}},
-            "spec": {
-                "hostAliases": [], "terminationGracePeriodSeconds": 5.0,
-                "containers": [{
-                    "name": "c", "tty": "True", "resources": {"limits": {"cpu": 1}, "requests": {}},
-                    "env": [{"name": "A", "value": 1.5}, {"name": "B", "value": null}, null], "someUnknownField": {"a": [], "b": null},
-                }],
-                "volumes": [{"name": "v", "emptyDir": {}}],
-            },
-            "status": {},
-        });
-        assert_eq!(
-            read(&template),
-            Ok(json!({
-                "apiVersion": "v1", "metadata": {"labels": {"a/b": null, "n": "1"}},
-                "spec": {
-                    "terminationGracePeriodSeconds": 5,
-                    "containers": [{
-                        "name": "c", "tty": true, "resources": {"limits": {"cpu": "1"}},
-                        "env": [{"name": "A", "value": "1.5"}, {"name": "B"}, {}], "someUnknownField": {"a": [], "b": null},
-                    }],
-                    "volumes": [{"name": "v", "emptyDir": {}}],
-                },
-                "status": {},
-            }))
-        );
-    }
-
-    #[test]
-    fn what_is_no_pod_is_refused_with_the_place() {
-        for (template, place) in [
-            (json!({"spec": {"containers": [{"tty": "yes"}]}}), "spec.containers[0].tty"),
-            (json!({"spec": {"containers": {}}}), "spec.containers"),
-            (json!({"spec": []}), "spec"),
-            (json!({"kind": "Deployment"}), "the template"),
-        ] {
-            let refused = read(&template).unwrap_err();
+    fn a_template_is_read_into_the_types_of_a_pod_and_what_is_no_pod_is_refused_with_the_place() {
+        let cases = include_str!("../../../tests/data/spark-client/templates.json");
+        let cases: Value = serde_json::from_str(cases).unwrap();
+        assert_eq!(read(&cases["read"]).as_ref(), Ok(&cases["as"]));
+        for (place, template) in cases["refused"].as_object().unwrap() {
+            let refused = read(template).unwrap_err();
             assert!(refused.starts_with(place), "{refused}");
         }
     }

@@ -227,29 +227,16 @@ const fn schedule_state(state: ScheduleState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::from_value;
+
+    fn listed<T: DeserializeOwned>(kind: &str) -> Vec<T> {
+        let all = include_str!("../../../tests/data/ctl/list.json");
+        let mut all: serde_json::Value = serde_json::from_str(all).unwrap();
+        serde_json::from_value(all[kind].take()).unwrap()
+    }
 
     #[test]
     fn schedules_have_a_last_and_a_next_time() {
-        let schedule = |name: &str, suspend: bool, schedule: serde_json::Value| {
-            from_value(json!({
-                "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},
-                "spec": {
-                    "schedule": schedule, "suspend": suspend, "timeZone": "Europe/Berlin",
-                    "template": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
-                },
-                "status": {
-                    "scheduleState": "Scheduled", "lastRun": "2026-11-21T11:30:00Z", "nextRun": "2026-11-21T12:30:00Z",
-                    "lastRunName": "nightly-1",
-                },
-            }))
-            .unwrap()
-        };
-        let found = [
-            schedule("nightly", false, json!("@hourly")),
-            schedule("stopped", true, json!("@hourly")),
-            schedule("odd", false, json!(1)),
-        ];
+        let found = listed("schedules");
         let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
         assert_eq!(
             schedules(&found, &Selection::default(), style).unwrap(),
@@ -265,27 +252,7 @@ mod tests {
 
     #[test]
     fn an_application_that_cannot_be_read_is_listed_too() {
-        let application = |name: &str, kind: &str, state: &str| {
-            from_value(json!({
-                "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-11-21T10:00:00Z"},
-                "spec": {
-                    "type": kind, "sparkVersion": "4.0.1", "mainApplicationFile": "x", "driver": {}, "executor": {},
-                    "batchScheduler": "volcano", "batchSchedulerOptions": {"queue": "data\u{1b}[8m"},
-                },
-                "status": {
-                    "applicationState": {"state": state},
-                    "driverInfo": {"podName": "pi-driver", "webUIAddress": "10.0.0.7:4040"},
-                    "lastSubmissionAttemptTime": "2026-11-21T11:58:30Z",
-                    "executorState": {"e-1": "RUNNING", "e-2": "FAILED", "e-3": "RUNNING"}, "runOrdinal": 3,
-                },
-            }))
-            .unwrap()
-        };
-        let applications = [
-            application("pi", "Scala", "RUNNING"),
-            application("new", "Java", ""),
-            application("odd", "Ruby", ""),
-        ];
+        let applications = listed("applications");
         let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
         assert_eq!(
             table(&applications, &Flags::default(), style).unwrap(),

@@ -105,18 +105,8 @@ mod tests {
     #[test]
     fn what_a_file_would_cut_is_an_argument() {
         let mut properties = Properties::default();
-        for (key, value) in [
-            ("spark.after", "x\t"),
-            ("spark.before", " a=b"),
-            ("spark.crlf", " x\r"),
-            ("spark.lines", "\nx\n"),
-            ("spark.letters", " ü"),
-            ("spark.nul", " \0"),
-            ("spark.only", " "),
-            ("spark.with=sign", " x"),
-            ("spark.within", "x y"),
-            ("unknown", " x"),
-        ] {
+        let cases = include_str!("../../../tests/data/spark-client/blanks.json");
+        for [key, value] in serde_json::from_str::<Vec<[String; 2]>>(cases).unwrap() {
             properties.set(key, value);
         }
         properties.set("spark.large", format!(" {}", "x".repeat(200_000)));

@@ -55,18 +55,8 @@ mod tests {
     /// The expected paths are the results of Go's `filepath.Join`.
     #[test]
     fn the_path_of_a_file_is_the_shortest() {
-        for (directory, expected) in [
-            ("/mnt/a", "/mnt/a/f"),
-            ("/mnt/a/", "/mnt/a/f"),
-            ("/", "/f"),
-            ("//", "/f"),
-            ("", "f"),
-            ("./a", "a/f"),
-            ("/a//b/../c/.", "/a/c/f"),
-            ("/..//x", "/x/f"),
-            ("../x", "../x/f"),
-            ("a/../..", "../f"),
-        ] {
+        let cases = include_str!("../../../tests/data/submission-paths.json");
+        for [directory, expected] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
             assert_eq!(file_in(directory, "f"), expected, "{directory}");
         }
     }

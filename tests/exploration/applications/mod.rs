@@ -41,13 +41,13 @@ use transitions::{TRANSITIONS, Transition, interruptions};
 
 #[test]
 fn every_world_within_reach_is_as_it_should_be() {
-    explore_all(&configs(0));
+    explore_all(&configs(false));
 }
 
 #[test]
 #[ignore = "takes long: make explore"]
 fn every_world_within_wider_reach_is_as_it_should_be() {
-    explore_all(&configs(1));
+    explore_all(&configs(true));
 }
 
 fn explore_all(configs: &[Config]) {
@@ -82,7 +82,7 @@ fn explore_all(configs: &[Config]) {
 
 #[test]
 fn a_bug_that_is_made_on_purpose_is_found() {
-    let configs = configs(0);
+    let configs = configs(false);
     let missed = on_all_processors(&Mutation::ALL, |mutation| {
         let config = configs.iter().find(|config| config.name == mutation.shows_in()).unwrap();
         let found = explore(&mut Model::new(config, Some(*mutation)));

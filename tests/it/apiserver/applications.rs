@@ -25,6 +25,30 @@ pub(crate) fn hopeless(name: &str) -> Value {
     application
 }
 
+/// Returns a schedule of this application.
+pub(crate) fn scheduled(name: &str, schedule: &str, application: &Value) -> Value {
+    json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication", "metadata": {"name": name},
+        "spec": {"schedule": schedule, "template": application["spec"]},
+    })
+}
+
+/// Returns the smallest server of Spark Connect.
+pub(crate) fn connect(name: &str) -> Value {
+    json!({
+        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": name},
+        "spec": {"sparkVersion": "4.0.1", "image": "docker.io/apache/spark:4.0.1", "server": {}, "executor": {}},
+    })
+}
+
+/// Returns a pod with this metadata, whose image nobody pulls.
+pub(crate) fn plain_pod(metadata: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+        "spec": {"containers": [{"name": "none", "image": "none"}]},
+    })
+}
+
 /// Returns the owner reference of a driver to `application`, which must be an object that the API server has returned.
 pub(crate) fn owned_by(application: &Value) -> Value {
     json!([{

@@ -38,11 +38,7 @@ async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
         kubectl_with(&object, &create);
     }
     // Pods of other users, and Spark's that ask for nothing, do not depend on the webhook either.
-    let plain = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"},
-        "spec": {"containers": [{"name": "a", "image": "none"}]},
-    });
-    create(&plain, namespace.name);
+    create(&plain_pod(&json!({"name": "plain"})), namespace.name);
     for file in ["driver-pod", "executor-pod"] {
         for annotations in [json!({"team": "data"}), Value::Null] {
             let mut of_spark = pod(file);

@@ -1,6 +1,7 @@
 //! Sends requests to the API server as the cluster's administrator, also from functions that cannot await. A request
 //! takes a tenth of the time of a `kubectl` process; only tests that check the output of `kubectl` need one.
 
+use super::{eventually, seen};
 use crate::prelude::*;
 use api::Lenient;
 use axum::http::{self, header::CONTENT_TYPE};
@@ -142,6 +143,20 @@ pub(crate) fn may_create(user: &str, resource: &str, namespace: &str) -> bool {
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
     let request = http::Request::post(path).header(CONTENT_TYPE, "application/json");
     send(request, review.to_string().into_bytes()).expect(path)["status"]["allowed"] == true
+}
+
+/// Waits until the API server lets `user` create objects of a resource, or does not let `user`, as in [`may_create`]: it
+/// hears of rights a moment after they are written.
+pub(crate) async fn is_known(may: bool, user: &str, resource: &str, namespace: &str) {
+    eventually(&format!("{user} may create {resource}: {may}"), async || {
+        seen(may_create(user, resource, namespace) == may, !may)
+    })
+    .await;
+}
+
+/// Creates a namespace, if there is none of this name.
+pub(crate) fn make_namespace(name: &str) {
+    apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}), None);
 }
 
 /// Sends a request; panics if it fails, but for an object that does not exist.

@@ -35,15 +35,8 @@ fn template_of(chart: &str, release: &str, arguments: &[&str]) -> Result<String,
     let apis = apis.map(|api| format!("--api-versions={api}"));
     let command = ["template", release, chart, "--namespace", NAMESPACE];
     let apis: Vec<_> = apis.iter().map(String::as_str).collect();
-    let output = run("helm", &[&command, &apis[..], arguments].concat(), "");
-    if output.status.success() {
-        Ok(String::from_utf8(output.stdout).unwrap())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr)
-            .lines()
-            .filter(|line| !line.starts_with("walk.go"))
-            .collect())
-    }
+    let said = program::said(run("helm", &[&command, &apis[..], arguments].concat(), ""));
+    said.map_err(|complaint| complaint.lines().filter(|line| !line.starts_with("walk.go")).collect())
 }
 
 /// Returns what Helm says after an installation.

@@ -1,7 +1,10 @@
 //! Proves that applications run, and their pods are customized, in the selected namespaces and in no others.
 
-use super::namespace::{beside, review_pods_only};
-use crate::{apiserver::prelude::*, program};
+use super::{
+    kubectl::kubectl_reads,
+    namespace::{beside, review_pods_only},
+};
+use crate::apiserver::prelude::*;
 
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
 const DIFFERENCES: &str = "spark_operator_webhook_registration_differences";
@@ -14,7 +17,7 @@ const ELSEWHERE: &str = "not-chosen";
 async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_label() {
     let namespace = Namespace::new("chosen").await;
     for name in [LABELLED, ELSEWHERE] {
-        calls::apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}), None);
+        calls::make_namespace(name);
     }
     let label = |team: Value| {
         let labels = json!({"metadata": {"labels": {"team": team}}});
@@ -84,13 +87,7 @@ async fn a_webhook_that_is_called_in_other_namespaces_is_told_of_and_left_as_it_
     let namespace = Namespace::new("chosen-otherwise").await;
     let _installed = installed(&["--namespaces=chosen-otherwise"]);
     let operator = Operator::with(&namespace).argument("--namespaces=chosen-otherwise").start().await;
-    let differ = async |number: f64| {
-        eventually(&format!("{number} differences are counted"), async || {
-            let found = operator.metric(DIFFERENCES).await?;
-            seen(found == number, found)
-        })
-        .await;
-    };
+    let differ = async |number: f64| operator.measures(DIFFERENCES, |found| found == number).await;
     differ(0.0).await;
     let everywhere = json!([
         {"op": "remove", "path": "/webhooks/0/namespaceSelector"},
@@ -125,14 +122,11 @@ fn installed(flags: &[&str]) -> Finally {
 
 fn install(flags: &[&str]) {
     let arguments = [&["manifests", "webhook"], flags].concat();
-    let printed = program::run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, "");
-    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
-    let printed = String::from_utf8(printed.stdout).unwrap();
+    let printed = program::printed(run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, ""));
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
         calls::delete(&webhooks(kind, WEBHOOK));
     }
-    let applied = program::run("kubectl", &["apply", "-f", "-"], &printed);
-    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    kubectl_reads(&printed, &["apply", "-f", "-"]);
     beside("mutatingwebhookconfiguration", "/mutate");
     beside("validatingwebhookconfiguration", "/validate");
 }

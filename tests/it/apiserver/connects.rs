@@ -2,11 +2,7 @@
 //! `tests/it/connect.rs`.
 
 use crate::apiserver::prelude::*;
-use k8s_openapi::{
-    NamespaceResourceScope,
-    api::{discovery::v1::EndpointSlice, networking::v1::NetworkPolicy},
-};
-use kube::Resource;
+use k8s_openapi::api::{discovery::v1::EndpointSlice, networking::v1::NetworkPolicy};
 
 /// The most requests by which a server becomes ready that change something: three objects, a pod, three statuses and two events,
 /// and room for what a watch reports late.
@@ -53,11 +49,8 @@ async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_an
     namespace.delete::<Service>("notebook-server").await;
     namespace.there::<Service>("notebook-server").await;
     namespace.merge::<ConfigMap>("notebook-conf", &json!({"data": {"executor-pod-template.yaml": "none"}}));
-    eventually("the ConfigMap is restored", async || {
-        let there = namespace.get::<ConfigMap>("notebook-conf").await.unwrap();
-        seen(there["data"]["executor-pod-template.yaml"] != "none", there)
-    })
-    .await;
+    let is_restored = |there: &Value| there["data"]["executor-pod-template.yaml"] != "none";
+    namespace.until::<ConfigMap>("notebook-conf", "is restored", is_restored).await;
 
     namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"server": {"cores": 2}}}));
     let second = another(&namespace, &first).await;
@@ -70,7 +63,7 @@ async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_an
         "it is not made anew for that"
     );
     for reason in ["SparkConnectProvisioning", "SparkConnectReady", "SparkConnectEdited"] {
-        is_told(&namespace, reason).await;
+        namespace.has_event(reason, |_| true).await;
     }
 }
 
@@ -85,12 +78,11 @@ async fn a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not()
         json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     kubelet::cannot_mount(&namespace, "notebook-server").await;
     kubelet::says(&namespace, "notebook-server", &json!({"conditions": scheduled})).await;
-    eventually("it says why volumes are not mounted", async || {
-        let status = namespace.get::<SparkConnect>("notebook").await.unwrap()["status"].take();
-        let condition = &status["conditions"][0];
-        seen(condition["reason"] == "FailedMount" && status["state"] == "Provisioning", &status)
-    })
-    .await;
+    let says = |there: &Value| {
+        let status = &there["status"];
+        status["conditions"][0]["reason"] == "FailedMount" && status["state"] == "Provisioning"
+    };
+    namespace.until::<SparkConnect>("notebook", "says why volumes are not mounted", says).await;
     is_ready(&namespace, "10.0.0.7").await;
     becomes(&namespace, "Ready").await;
     kubelet::ends(&namespace, "notebook-server", 137).await;
@@ -113,7 +105,7 @@ async fn a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not()
     for reason in
         ["SparkConnectFailed", "SparkConnectRestarted", "SparkConnectSuspended", "SparkConnectResumed"]
     {
-        is_told(&namespace, reason).await;
+        namespace.has_event(reason, |_| true).await;
     }
 }
 
@@ -178,17 +170,15 @@ async fn a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited() {
     namespace.patch_status::<SparkConnect>("notebook", &json!({"state": "Ready"})).await;
 
     let _operator = Operator::start(&namespace).await;
-    eventually("its Service finds pods of every version", async || {
-        let there = namespace.get::<Service>("notebook-server").await.unwrap();
+    let finds = |there: &Value| {
         let selector = &there["spec"]["selector"];
-        seen(selector.get("spark-version").is_none() && selector["spark-role"] == "connect-server", &there)
-    })
-    .await;
-    eventually("it is recorded", async || {
-        let status = namespace.get::<SparkConnect>("notebook").await.unwrap()["status"].take();
-        seen(status["server"]["podIp"] == "10.0.0.7" && status["state"] == "Ready", status)
-    })
-    .await;
+        selector.get("spark-version").is_none() && selector["spark-role"] == "connect-server"
+    };
+    namespace.until::<Service>("notebook-server", "finds pods of every version", finds).await;
+    let is_recorded = |there: &Value| {
+        there["status"]["server"]["podIp"] == "10.0.0.7" && there["status"]["state"] == "Ready"
+    };
+    namespace.until::<SparkConnect>("notebook", "is recorded", is_recorded).await;
     sleep(A_WHILE).await;
     assert_eq!(uid(&namespace.pod("notebook-server").await.unwrap()), kubeflows);
     namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"sparkConf": {"spark.a": "b"}}}));
@@ -277,11 +267,8 @@ async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
     let awake = json!({"spec": {"sleepAfterIdleSeconds": null, "ttlSecondsAfterIdle": null}});
     namespace.merge::<SparkConnect>("notebook", &awake);
     namespace.is_gone::<EndpointSlice>("notebook-server-gateway").await;
-    eventually("the Service leads to the server", async || {
-        let there = namespace.get::<Service>("notebook-server").await.unwrap_or_default();
-        seen(there["spec"]["selector"]["spark-role"] == "connect-server", there)
-    })
-    .await;
+    let leads = |there: &Value| there["spec"]["selector"]["spark-role"] == "connect-server";
+    namespace.until::<Service>("notebook-server", "leads to the server", leads).await;
 
     // Nobody has connected for years.
     let long_ago = "2020-01-01T00:00:00Z";
@@ -293,17 +280,13 @@ async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
     namespace.patch_status::<SparkConnect>("notebook", &idle).await;
     namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"ttlSecondsAfterIdle": 3600}}));
     namespace.is_gone::<SparkConnect>("notebook").await;
-    is_told(&namespace, "SparkConnectDeleted").await;
+    namespace.has_event("SparkConnectDeleted", |_| true).await;
     calls::delete(GATEWAY);
 }
 
 /// Returns the smallest server, with these fields in its spec.
 fn notebook(spec: Value) -> Value {
-    let mut notebook = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
-        "metadata": {"name": "notebook"},
-        "spec": {"sparkVersion": "4.0.1", "image": "docker.io/apache/spark:4.0.1", "server": {}, "executor": {}},
-    });
+    let mut notebook = connect("notebook");
     json_patch::merge(&mut notebook["spec"], &spec);
     notebook
 }
@@ -322,43 +305,23 @@ async fn is_ready(namespace: &Namespace, address: &str) {
 
 /// Waits until the server is in this state, and returns the status.
 async fn becomes(namespace: &Namespace, state: &str) -> Value {
-    eventually(&format!("it is {state}"), async || {
-        let status = namespace.get::<SparkConnect>("notebook").await.unwrap_or_default()["status"].take();
-        seen(status["state"] == state, &status).map(|()| status)
-    })
-    .await
+    let is_it = |there: &Value| there["status"]["state"] == state;
+    namespace.until::<SparkConnect>("notebook", &format!("is {state}"), is_it).await["status"].take()
 }
 
 /// Waits for a server's pod that is not the one with this uid, and returns it.
 async fn another(namespace: &Namespace, before: &str) -> Value {
-    eventually("there is another server", async || {
-        let pod = namespace.pod("notebook-server").await.ok_or_else(|| "there is none".to_owned())?;
-        seen(uid(&pod) != before, &pod).map(|()| pod)
-    })
-    .await
+    let is_another = |pod: &Value| pod.is_object() && pod["metadata"]["uid"] != before;
+    namespace.until::<Pod>("notebook-server", "is another server", is_another).await
 }
 
 /// Waits until there is an object that `connect` controls, and returns it.
-async fn is_owned<K>(namespace: &Namespace, name: &str, connect: &Value) -> Value
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    eventually(&format!("{name} belongs to the SparkConnect"), async || {
-        let there = namespace.get::<K>(name).await.unwrap_or_default();
+async fn is_owned<K: Ours>(namespace: &Namespace, name: &str, connect: &Value) -> Value {
+    let is_owned = |there: &Value| {
         let owner = &there["metadata"]["ownerReferences"][0];
-        seen(owner["uid"] == connect["metadata"]["uid"] && owner["controller"] == true, &there)
-            .map(|()| there)
-    })
-    .await
-}
-
-/// Waits until there is an event with this reason: events are sent after the status is written.
-async fn is_told(namespace: &Namespace, reason: &str) {
-    eventually(&format!("there is an event {reason}"), async || {
-        let events = namespace.events().await;
-        seen(events.iter().any(|[_, found, ..]| found == reason), &events)
-    })
-    .await;
+        owner["uid"] == connect["metadata"]["uid"] && owner["controller"] == true
+    };
+    namespace.until::<K>(name, "belongs to the SparkConnect", is_owned).await
 }
 
 fn uid(object: &Value) -> String {

@@ -79,12 +79,9 @@ async fn a_half_made_driver_goes_after_a_lost_pod_a_closed_connection_and_a_lost
         },
     );
 
-    let failed = scene.namespace.reaches("closed", "FAILED").await;
-    assert_eq!(
-        failed["status"]["applicationState"]["errorMessage"],
-        "failed to run spark-submit: Connection was closed"
-    );
-    assert_eq!(failed["status"]["submissionAttempts"], 1);
+    let why = scene.namespace.failure("closed").await;
+    assert_eq!(why, "failed to run spark-submit: Connection was closed");
+    assert_eq!(scene.namespace.application("closed").await["status"]["submissionAttempts"], 1);
     assert_eq!(scene.namespace.pod("closed-driver").await, None);
     for (name, half_made) in [("lost", lost), ("reset", reset)] {
         let driver = scene.is_submitted_once(name).await;
@@ -170,11 +167,8 @@ impl Scene {
             seen(pods.is_empty(), pods)
         })
         .await;
-        let driver = format!("{name}-driver");
-        kubelet::runs(namespace, &driver).await;
-        namespace.reaches(name, "RUNNING").await;
-        kubelet::ends(namespace, &driver, 0).await;
-        let completed = namespace.reaches(name, "COMPLETED").await;
+        namespace.runs(name).await;
+        let completed = namespace.completes(name).await;
         let status = &completed["status"];
         for field in ["executionAttempts", "submissionAttempts", "runOrdinal"] {
             assert_eq!(status[field], 1, "{name}: {field}: {status}");

@@ -12,8 +12,7 @@ async fn executors_that_are_made_after_an_edit_follow_it_and_the_driver_goes_on(
     pi["spec"]["executor"] = json!({"nodeSelector": {"pool": "old"}});
     namespace.apply(&pi);
     namespace.reaches("pi", "SUBMITTED").await;
-    kubelet::runs(&namespace, "pi-driver").await;
-    namespace.reaches("pi", "RUNNING").await;
+    namespace.runs("pi").await;
     let driver = namespace.pod("pi-driver").await.unwrap();
     let mut executors = vec![spark::make_executor(&namespace, &driver, 1).await];
 
@@ -21,17 +20,10 @@ async fn executors_that_are_made_after_an_edit_follow_it_and_the_driver_goes_on(
     pi["spec"]["executor"] = json!({"nodeSelector": {"pool": "new"}, "tolerations": [toleration]});
     namespace.apply(&pi);
     let mark = |driver: &Value| driver["metadata"]["annotations"][annotation::TEMPLATE].clone();
-    eventually("the driver is marked with another template", async || {
-        let there = namespace.pod("pi-driver").await.unwrap();
-        seen(mark(&there) != mark(&driver), there)
-    })
-    .await;
+    let is_marked = |there: &Value| mark(there) != mark(&driver);
+    namespace.until::<Pod>("pi-driver", "is marked with another template", is_marked).await;
     executors.push(spark::make_executor(&namespace, &driver, 2).await);
-    eventually("the edit is told", async || {
-        let events = namespace.events().await;
-        seen(events.iter().any(|[_, reason, ..]| reason == "SparkApplicationWebhookFieldsUpdated"), events)
-    })
-    .await;
+    namespace.has_event("SparkApplicationWebhookFieldsUpdated", |_| true).await;
     let mut made = Vec::new();
     for executor in &executors {
         let pod = namespace.pod(executor).await.unwrap();
@@ -67,17 +59,14 @@ pub(super) async fn a_manifest_that_comes_again_starts_no_run_and_nothing_drifts
         let first = if again[0] == "replace" { &["create", "-f", "-"][..] } else { again };
         kubectl_with(&manifest, first);
         namespace.reaches(name, "SUBMITTED").await;
-        let driver = format!("{name}-driver");
-        kubelet::runs(namespace, &driver).await;
-        namespace.reaches(name, "RUNNING").await;
+        namespace.runs(name).await;
         // A manifest that replaces an application takes the defaults away that the webhook has added.
         kubectl_with(&manifest, again);
         let known = namespace.application(name).await["metadata"]["generation"].take();
         for _ in 0..2 {
             kubectl_with(&manifest, again);
         }
-        kubelet::ends(namespace, &driver, 0).await;
-        let ended = namespace.reaches(name, "COMPLETED").await;
+        let ended = namespace.completes(name).await;
         assert_eq!(ended["metadata"]["generation"], known, "{ended}");
         assert_eq!(ended["status"]["observedGeneration"], known, "{ended}");
         assert_eq!(three_way_patch(&manifest, &manifest, &ended), None, "Argo CD sees no drift: {ended}");

@@ -32,37 +32,27 @@ pub(super) async fn what_spark_submit_complains_of_is_told_in_its_own_words(name
     assert!(status["terminationTime"].is_string());
     assert_eq!(namespace.states_ever("pi").await, ["", "SUBMISSION_FAILED", "FAILED"]);
     let events = namespace.events_up_to("SparkApplicationFailed").await;
-    assert_eq!(
-        events[1..],
+    let told = json!([
         [
-            [
-                "Warning",
-                "SparkApplicationSubmissionFailed",
-                "Submit",
-                &format!("failed to submit SparkApplication pi: {why}")
-            ]
-            .map(str::to_owned),
-            ["Warning", "SparkApplicationFailed", "Fail", &format!("SparkApplication pi failed: {why}")]
-                .map(str::to_owned),
-        ]
-    );
+            "Warning",
+            "SparkApplicationSubmissionFailed",
+            "Submit",
+            format!("failed to submit SparkApplication pi: {why}")
+        ],
+        ["Warning", "SparkApplicationFailed", "Fail", format!("SparkApplication pi failed: {why}")],
+    ]);
+    assert_eq!(json!(events[1..]), told);
 }
 
 pub(super) async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(namespace: &Namespace) {
     let owner =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
-    namespace.apply(&json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pi-driver", "ownerReferences": [owner]},
-        "spec": {"containers": [{"name": "web", "image": "none"}]},
-    }));
+    namespace.apply(&plain_pod(&json!({"name": "pi-driver", "ownerReferences": [owner]})));
     let foreign = namespace.pod("pi-driver").await;
     namespace.apply(&application("pi"));
-    let failed = namespace.reaches("pi", "FAILED").await;
-    assert_eq!(
-        failed["status"]["applicationState"]["errorMessage"],
-        "pod pi-driver already exists and belongs to ReplicaSet web: delete it or set spec.driver.podName to another name"
-    );
-    assert_eq!(failed["status"]["submissionAttempts"], 1);
+    let why = "pod pi-driver already exists and belongs to ReplicaSet web: delete it or set spec.driver.podName to another name";
+    assert_eq!(namespace.failure("pi").await, why);
+    assert_eq!(namespace.application("pi").await["status"]["submissionAttempts"], 1);
     assert_eq!(namespace.pod("pi-driver").await, foreign);
     assert_eq!(
         namespace.submission_pods_ever().await,

@@ -16,10 +16,5 @@ pub(crate) fn helm(arguments: &[&str]) -> String {
 
 /// Returns what a command of Helm prints, or its error.
 pub(crate) fn try_helm(arguments: &[&str]) -> Result<String, String> {
-    let output = program::run("helm", &[arguments, &["--namespace", NAMESPACE]].concat(), "");
-    if output.status.success() {
-        Ok(String::from_utf8(output.stdout).unwrap())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
-    }
+    program::said(program::run("helm", &[arguments, &["--namespace", NAMESPACE]].concat(), ""))
 }

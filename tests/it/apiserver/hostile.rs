@@ -76,23 +76,16 @@ fn poison(namespace: &Namespace, when: &str) {
             "spec": {"defaultBackend": {"service": {"name": "none", "port": {"number": 1}}}},
         });
         create_unchecked::<Ingress>(name, &ingress);
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": metadata(json!({
-                "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-                "sparkoperator.k8s.io/app-name": "none",
-            })),
-            "spec": {"containers": [{"name": "none", "image": "none"}]},
-        });
+        let pod = plain_pod(&metadata(json!({
+            "sparkoperator.k8s.io/launched-by-spark-operator": "true",
+            "sparkoperator.k8s.io/app-name": "none",
+        })));
         create_unchecked::<Pod>(name, &pod);
         let mut odd = hopeless(&format!("{when}-{how}"));
         odd["metadata"] = metadata(json!({}));
         create_unchecked::<SparkApplication>(name, &odd);
-        let schedule = json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-            "metadata": metadata(json!({})),
-            "spec": {"schedule": "@yearly", "template": application("none")["spec"]},
-        });
+        let mut schedule = scheduled("", "@yearly", &application("none"));
+        schedule["metadata"] = metadata(json!({}));
         create_unchecked::<ScheduledSparkApplication>(name, &schedule);
         manage_all(name, &managed);
     }
@@ -120,11 +113,8 @@ fn poison(namespace: &Namespace, when: &str) {
     let labels = json!({"hostile": "yes", "sparkoperator.k8s.io/launched-by-spark-operator": "true"});
     let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 200_000]}});
     for i in 0..2 {
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": format!("{when}-broad-{i}"), "labels": labels},
-            "spec": {"containers": [{"name": "none", "image": "none"}], "volumes": [sources]},
-        });
+        let mut pod = plain_pod(&json!({"name": format!("{when}-broad-{i}"), "labels": labels}));
+        pod["spec"]["volumes"] = json!([sources]);
         create_unchecked::<Pod>(name, &pod);
     }
 }
@@ -164,32 +154,22 @@ fn nested() -> Value {
 async fn told_of(namespace: &Namespace, operator: &Operator, when: &str, rounds: f64) {
     for (kind, each) in [("SparkApplication", 3.0), ("Pod", 2.0)] {
         let name = format!("spark_operator_unreadable_objects_total{{kind=\"{kind}\"}}");
-        eventually(&format!("{name} says so"), async || {
-            let count = operator.metric(&name).await?;
-            seen(count >= each * rounds, count)
-        })
-        .await;
+        operator.measures(&name, |count| count >= each * rounds).await;
     }
-    for (kind, name, why) in [
-        ("SparkApplication", format!("{when}-spec"), "recursion limit exceeded"),
-        ("SparkApplication", format!("{when}-long"), "longer than 1048576 bytes of JSON"),
+    for (name, why) in [
+        (format!("{when}-spec"), "recursion limit exceeded"),
+        (format!("{when}-long"), "longer than 1048576 bytes of JSON"),
         (
-            "SparkApplication",
             format!("{when}-broad"),
             "is beyond the 5000 lists and maps that an object may have: move what is so long into ConfigMaps or files",
         ),
     ] {
-        eventually(&format!("an event says what is wrong with {kind} {name}"), async || {
-            let events = namespace.told().await;
-            let found = events.iter().any(|event| {
-                event["regarding"]["kind"] == kind
-                    && event["regarding"]["name"] == *name
-                    && event["reason"] == "InvalidObject"
-                    && event["note"].as_str().is_some_and(|note| note.ends_with(why))
-            });
-            seen(found, events)
-        })
-        .await;
+        let is_it = |event: &Value| {
+            let regarding = &event["regarding"];
+            let says = event["note"].as_str().is_some_and(|note| note.ends_with(why));
+            regarding["kind"] == "SparkApplication" && regarding["name"] == *name && says
+        };
+        namespace.has_event("InvalidObject", is_it).await;
     }
 }
 

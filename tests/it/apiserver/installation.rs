@@ -46,10 +46,7 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
         all[0].1.clone().into_iter().partition(|rule| rule["apiGroups"] == json!(["events.k8s.io"]));
     assert_eq!(events.len(), 1);
     patch(&all[0].0, &rest);
-    eventually("the API server has heard of it", async || {
-        seen(!calls::may_create(USER, "events.events.k8s.io", "default"), "it may")
-    })
-    .await;
+    calls::is_known(false, USER, "events.events.k8s.io", "default").await;
     let operator = Operator::with(&namespace).candidate(4).spawn();
     let said = "the operator's account may not create events of API group events.k8s.io";
     is_not_ready(&operator, "permissions", &[said]).await;
@@ -124,13 +121,8 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
     is_not_ready(&operator, "caches", &["not yet"]).await;
 
     calls::delete(&definition(SCHEDULES));
-    kubectl(&[
-        "apply",
-        "--server-side",
-        "--force-conflicts",
-        "--filename",
-        "manifests/crds/sparkoperator.k8s.io_sparkapplications.yaml",
-    ]);
+    let file = "manifests/crds/sparkoperator.k8s.io_sparkapplications.yaml";
+    kubectl(&["apply", "--server-side", "--force-conflicts", "--filename", file]);
     is_not_ready(&operator, "definitions", &[SCHEDULES, "is not installed; run: ", command]).await;
     // What another operator's definition had goes, and what the admin has noted on it stays.
     let foreign = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/foreign";
@@ -138,11 +130,10 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
     calls::patch(&applications, &add);
     let label = |team: Value| calls::merge(&applications, &json!({"metadata": {"labels": {"team": team}}}));
     label(json!("data"));
-    let applied = run(env!("CARGO_BIN_EXE_spark-operator"), &["crds", "--apply"], "");
-    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    let applied = program::printed(run(env!("CARGO_BIN_EXE_spark-operator"), &["crds", "--apply"], ""));
     let lines =
         [APPLICATIONS, SCHEDULES, CONNECTS].map(|name| format!("customresourcedefinition/{name} applied\n"));
-    assert_eq!(String::from_utf8_lossy(&applied.stdout), lines.concat());
+    assert_eq!(applied, lines.concat());
     let kept = calls::get(&applications).expect(APPLICATIONS);
     assert_eq!((kept.pointer(foreign), &kept["metadata"]["labels"]["team"]), (None, &json!("data")));
     label(Value::Null);

@@ -32,10 +32,6 @@ pub(crate) fn try_kubectl_with(object: &Value, arguments: &[&str]) -> Result<Str
 }
 
 fn run(arguments: &[&str], input: &str) -> Result<String, String> {
-    let output = program::run("kubectl", arguments, input);
-    if output.status.success() {
-        Ok(String::from_utf8(output.stdout).unwrap())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
-    }
+    let said = program::said(program::run("kubectl", arguments, input));
+    said.map_err(|complaint| complaint.trim().to_owned())
 }

@@ -106,8 +106,7 @@ async fn an_application_is_submitted_followed_and_completed() {
     is_customized(&driver, "driver");
 
     // The application runs, with two executors as Spark creates them.
-    kubelet::runs(&namespace, "spark-pi-configmap-driver").await;
-    namespace.reaches("spark-pi-configmap", "RUNNING").await;
+    namespace.runs("spark-pi-configmap").await;
     let first = spark::make_executor(&namespace, &driver, 1).await;
     namespace.events_up_to("SparkExecutorPending").await;
     is_customized(&namespace.pod(&first).await.unwrap(), "executor");
@@ -129,8 +128,7 @@ async fn an_application_is_submitted_followed_and_completed() {
     // driver.
     kubelet::ends(&namespace, &first, 0).await;
     namespace.events_up_to("SparkExecutorCompleted").await;
-    kubelet::ends(&namespace, "spark-pi-configmap-driver", 0).await;
-    namespace.reaches("spark-pi-configmap", "COMPLETED").await;
+    namespace.completes("spark-pi-configmap").await;
     namespace.delete::<Pod>(&second).await;
     let completed = namespace
         .becomes("spark-pi-configmap", "both executors have completed", |application| {

@@ -103,9 +103,7 @@ impl Tenants {
     async fn begin() -> Self {
         let client = Client::try_default().await.unwrap();
         for tenant in 0..TENANTS {
-            let namespace =
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(tenant)}});
-            calls::applied(&client, &namespace, None).await;
+            calls::make_namespace(&name(tenant));
         }
         // No server listens at this URL.
         let webhook = json!({

@@ -98,11 +98,7 @@ impl Namespace {
     pub(crate) async fn delete<K: Ours>(&self, name: &str) {
         let uid = self.get::<K>(name).await.expect(name)["metadata"]["uid"].take();
         self.api::<K>().delete(name, &DeleteParams::default()).await.unwrap();
-        eventually(&format!("{name} is gone"), async || {
-            let there = self.get::<K>(name).await;
-            seen(there.as_ref().is_none_or(|there| there["metadata"]["uid"] != uid), there)
-        })
-        .await;
+        self.until::<K>(name, "is gone", |there| there["metadata"]["uid"] != uid).await;
     }
 
     /// Deletes all objects of a kind in this namespace by one request.
@@ -121,19 +117,27 @@ impl Namespace {
 
     /// Waits until there is an object of this name, and returns it.
     pub(crate) async fn there<K: Ours>(&self, name: &str) -> Value {
-        eventually(&format!("there is {name}"), async || {
-            self.get::<K>(name).await.ok_or_else(|| "there is none".to_owned())
-        })
-        .await
+        self.until::<K>(name, "is there", Value::is_object).await
     }
 
     /// Waits until there is no object of this name.
     pub(crate) async fn is_gone<K: Ours>(&self, name: &str) {
-        eventually(&format!("{name} is gone"), async || {
-            let there = self.get::<K>(name).await;
-            seen(there.is_none(), there)
+        self.until::<K>(name, "is gone", Value::is_null).await;
+    }
+
+    /// Waits until an object fulfils `condition`, and returns the object; one that does not exist is null. `what` describes
+    /// the condition in the message after the deadline.
+    pub(crate) async fn until<K: Ours>(
+        &self,
+        name: &str,
+        what: &str,
+        condition: impl Fn(&Value) -> bool,
+    ) -> Value {
+        eventually(&format!("{} {name} {what}", K::kind(&())), async || {
+            let there = self.get::<K>(name).await.unwrap_or_default();
+            seen(condition(&there), &there).map(|()| there)
         })
-        .await;
+        .await
     }
 
     pub(crate) async fn list<K: Ours>(&self) -> Vec<Value> {
@@ -182,6 +186,24 @@ impl Namespace {
         .await
     }
 
+    /// Reports that the driver of an application runs; waits until the application is RUNNING, and returns it.
+    pub(crate) async fn runs(&self, name: &str) -> Value {
+        kubelet::runs(self, &format!("{name}-driver")).await;
+        self.reaches(name, "RUNNING").await
+    }
+
+    /// Reports that the driver of an application has ended well; waits until the application is COMPLETED, and returns it.
+    pub(crate) async fn completes(&self, name: &str) -> Value {
+        kubelet::ends(self, &format!("{name}-driver"), 0).await;
+        self.reaches(name, "COMPLETED").await
+    }
+
+    /// Waits until the application is FAILED, and returns the reason.
+    pub(crate) async fn failure(&self, name: &str) -> String {
+        let failed = self.reaches(name, "FAILED").await;
+        failed["status"]["applicationState"]["errorMessage"].as_str().unwrap().to_owned()
+    }
+
     /// Waits until the application fulfils `condition`, and returns the application. `what` describes the condition in
     /// the message after the deadline.
     pub(crate) async fn becomes(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
@@ -212,6 +234,15 @@ impl Namespace {
             .iter()
             .map(|event| ["type", "reason", "action", "note"].map(|field| text(event, field)))
             .collect()
+    }
+
+    /// Waits until there is an event with this reason for which `is_it` holds: an event is sent after the status is written.
+    pub(crate) async fn has_event(&self, reason: &str, is_it: impl Fn(&Value) -> bool) {
+        eventually(&format!("there is an event {reason}"), async || {
+            let events = self.told().await;
+            seen(events.iter().any(|event| event["reason"] == reason && is_it(event)), events)
+        })
+        .await;
     }
 
     /// Waits until the last event has `reason`, because an event is sent after the status that it describes is written.
@@ -248,10 +279,8 @@ impl Namespace {
             labels.iter().all(|(label, value)| found[label] == *value)
         };
         // The pod that ends the history has no labels, so that neither operators nor webhooks see it.
-        let now = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "now-"},
-            "spec": {"schedulerName": "none", "containers": [{"name": "none", "image": "none"}]},
-        });
+        let mut now = plain_pod(&json!({"generateName": "now-"}));
+        now["spec"]["schedulerName"] = json!("none");
         let now = self.create::<Pod>(&now).await;
         let now = now["metadata"]["name"].as_str().unwrap();
         let history = self.history::<Pod>(|pod| pod.metadata.name.as_deref() == Some(now)).await;

@@ -161,8 +161,7 @@ async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name(na
     large["spec"]["sparkConf"] = json!({"spark.a": colons, "spark.b": colons, "spark.c": colons});
     // `kubectl apply` would store a copy in an annotation, for which there is no room.
     namespace.create::<SparkApplication>(&large).await;
-    let failed = namespace.reaches("pi", "FAILED").await;
-    let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    let message = namespace.failure("pi").await;
     assert!(
         message.starts_with("failed to create ConfigMap spark-drv-") && message.contains("1048576"),
         "{message}"
@@ -172,8 +171,7 @@ async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name(na
 }
 
 async fn in_a_namespace_that_is_being_deleted_nothing_is_begun(namespace: &Namespace) {
-    let failed = namespace.reaches("pi", "FAILED").await;
-    let message = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    let message = namespace.failure("pi").await;
     assert!(message.contains("because it is being terminated"), "{message}");
 }
 
@@ -197,10 +195,8 @@ async fn no_longer_ours(namespace: &Namespace) -> String {
 }
 
 async fn somebody_elses_object_of_a_childs_name_is_left_alone(namespace: &Namespace, name: &str) {
-    let failed = namespace.reaches("pi", "FAILED").await;
-    let message = &failed["status"]["applicationState"]["errorMessage"];
     let expected = format!("Service {name} already exists and is not this application's: delete it");
-    assert_eq!(message, &expected);
+    assert_eq!(namespace.failure("pi").await, expected);
     assert_eq!(namespace.pod("pi-driver").await, None);
     let services = namespace.list::<Service>().await;
     assert_eq!(services.iter().map(|service| &service["metadata"]["name"]).collect::<Vec<_>>(), [name]);
@@ -227,11 +223,7 @@ async fn what_only_spark_submit_can_do_is_left_to_it_and_said(namespace: &Namesp
     assert_eq!(operator.metric(fallbacks).await, Ok(1.0));
     let note = "submitted by spark-submit in a pod, since only that can do this: \
                 spec.sparkConf[spark.kubernetes.driver.pod.featureSteps]: `com.example.Step` is code that is to change the driver's pod";
-    let events = namespace.events().await;
-    assert!(
-        events.iter().any(|[_, reason, _, said]| reason == "SparkApplicationSubmissionNote" && said == note),
-        "{events:?}"
-    );
+    namespace.has_event("SparkApplicationSubmissionNote", |event| event["note"] == note).await;
 }
 
 /// Asserts that each object of the run exists once, and is owned by the application.
@@ -260,10 +252,8 @@ async fn is_whole(namespace: &Namespace, submitted: &Value, driver: &Value) {
 /// Plays a driver that runs and ends with exit code 0. Asserts that the application is COMPLETED, and that the
 /// ConfigMaps and the Service of the run are deleted.
 async fn completes(namespace: &Namespace) {
-    kubelet::runs(namespace, "pi-driver").await;
-    namespace.reaches("pi", "RUNNING").await;
-    kubelet::ends(namespace, "pi-driver", 0).await;
-    namespace.reaches("pi", "COMPLETED").await;
+    namespace.runs("pi").await;
+    namespace.completes("pi").await;
     assert_eq!(namespace.states_ever("pi").await, ["", "SUBMITTED", "RUNNING", "SUCCEEDING", "COMPLETED"]);
     assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
     assert_eq!(namespace.driver_services().await, Vec::<Value>::new());

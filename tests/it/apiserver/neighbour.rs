@@ -82,10 +82,7 @@ impl Neighbour {
             configure(kind, name, namespace.name, &reviewer);
         }
         let neighbour = Self { configurations, reviewer };
-        let probe = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"},
-            "spec": {"containers": [{"name": "probe", "image": "none"}]},
-        });
+        let probe = plain_pod(&json!({"name": "probe"}));
         eventually("the API server has heard of it", async || {
             let before = neighbour.asked();
             calls::tried_in(namespace.name, &probe)?;

@@ -229,6 +229,15 @@ impl Operator {
         value.and_then(|value| value.parse().ok()).ok_or_else(|| format!("no {name} in\n{text}"))
     }
 
+    /// Waits until a metric fulfils `condition`.
+    pub(crate) async fn measures(&self, name: &str, condition: impl Fn(f64) -> bool) {
+        eventually(&format!("{name} is as it should be"), async || {
+            let value = self.metric(name).await?;
+            seen(condition(value), value)
+        })
+        .await;
+    }
+
     /// Waits until the operator has taken this many applications from its queue, and its queue is empty.
     pub(crate) async fn has_looked_at(&self, applications: usize) {
         eventually(&format!("it has looked at {applications} applications"), async || {
@@ -366,6 +375,5 @@ pub(crate) fn spark_home() -> &'static Path {
 
 fn unpacked() -> PathBuf {
     let output = Command::new("tests/tools/cluster/cluster").arg("spark-home").output().unwrap();
-    assert!(output.status.success(), "cluster spark-home: {}", String::from_utf8_lossy(&output.stderr));
-    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+    PathBuf::from(program::printed(output).trim())
 }

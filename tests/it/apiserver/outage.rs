@@ -49,8 +49,7 @@ async fn goes_on(
 ) -> (usize, Duration) {
     namespace.apply(&application("ended"));
     namespace.reaches("ended", "SUBMITTED").await;
-    kubelet::runs(namespace, "ended-driver").await;
-    namespace.reaches("ended", "RUNNING").await;
+    namespace.runs("ended").await;
     let record = proxy.hold(RECORD, Moment::Before);
     namespace.apply(&application("recorded"));
     let held = record.caught().await;

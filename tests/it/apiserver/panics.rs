@@ -54,11 +54,7 @@ async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_ser
     submitted["spec"]["sparkConf"] = json!({"spark.x": "submitted-bug"});
     namespace.apply(&submitted);
     for name in ["nightly-bug", "nightly"] {
-        namespace.apply(&json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-            "metadata": {"name": name},
-            "spec": {"schedule": "@yearly", "template": application(name)["spec"]},
-        }));
+        namespace.apply(&scheduled(name, "@yearly", &application(name)));
     }
 
     for (name, reason) in [
@@ -67,18 +63,12 @@ async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_ser
         ("submitted", "SparkApplicationSubmissionFailed"),
         ("beside-bug", "SparkApplicationAuxiliaryFailed"),
     ] {
-        eventually(&format!("{reason} is told of {name}"), async || {
-            let events = namespace.told().await;
-            let is_told = |event: &Value| {
-                event["regarding"]["name"] == name
-                    && event["reason"] == reason
-                    && event["note"]
-                        .as_str()
-                        .is_some_and(|note| note.contains("a bug of the operator: as the test wants it"))
-            };
-            seen(events.iter().any(is_told), events)
-        })
-        .await;
+        let words = "a bug of the operator: as the test wants it";
+        let is_it = |event: &Value| {
+            event["regarding"]["name"] == name
+                && event["note"].as_str().is_some_and(|note| note.contains(words))
+        };
+        namespace.has_event(reason, is_it).await;
     }
     eventually("reconciles that met it are counted, and tried again", async || {
         let text = metrics::text(&registry);
@@ -96,13 +86,9 @@ async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_ser
     namespace.apply(&application("served"));
     namespace.reaches("served", "SUBMITTED").await;
     namespace.reaches("beside-bug", "SUBMITTED").await;
-    eventually("the next run of the other schedule is known, and the other's UI has a Service", async || {
-        let schedule = namespace.get::<ScheduledSparkApplication>("nightly").await.unwrap();
-        seen(schedule["status"]["nextRun"].is_string(), schedule)?;
-        let service = namespace.get::<v1::Service>("served-ui-svc").await;
-        seen(service.is_some(), service)
-    })
-    .await;
+    let is_known = |schedule: &Value| schedule["status"]["nextRun"].is_string();
+    namespace.until::<ScheduledSparkApplication>("nightly", "has a next run", is_known).await;
+    namespace.there::<v1::Service>("served-ui-svc").await;
     stop.cancel();
     running.await.unwrap();
 }

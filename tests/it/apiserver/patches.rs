@@ -2,7 +2,6 @@
 
 use crate::{prelude::*, random_pods::drawn};
 use pod_customization::customized;
-use std::io::Write;
 
 const DRAWN: u32 = 3000;
 
@@ -19,14 +18,8 @@ fn the_api_servers_json_patch_makes_the_same_pods() {
     let patchings: Vec<_> = golden.chain(drawn(DRAWN)).filter_map(patching).collect();
     assert!(patchings.len() > 1000, "only {} of the pods are admitted", patchings.len());
 
-    // The program in tests/tools/json-patch.
-    let mut program = Command::new("json-patch")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("`tests/tools/cluster/cluster exec` has it on its PATH");
-    program.stdin.take().unwrap().write_all(json!(patchings).to_string().as_bytes()).unwrap();
-    let output = program.wait_with_output().unwrap();
+    // The program in tests/tools/json-patch, which `tests/tools/cluster/cluster exec` has on its PATH.
+    let output = run("json-patch", &[], &json!(patchings).to_string());
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(said, format!("{} patches applied\n", patchings.len()));
 }

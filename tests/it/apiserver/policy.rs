@@ -65,9 +65,6 @@ pub(super) async fn no_pods(namespace: &Namespace, role: &str, why: &str) -> Adm
     let labels = "object.metadata.labels";
     let is_none =
         format!("!has({labels}) || !('spark-role' in {labels}) || {labels}['spark-role'] != '{role}'");
-    let refused = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "refused", "labels": {"spark-role": role}},
-        "spec": {"containers": [{"name": "spark", "image": "none"}]},
-    });
+    let refused = plain_pod(&json!({"name": "refused", "labels": {"spark-role": role}}));
     AdmissionPolicy::refusing(namespace, "no-pods", &created_pods(), &is_none, why, &refused).await
 }

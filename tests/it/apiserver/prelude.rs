@@ -2,7 +2,7 @@
 
 pub(crate) use super::{
     A_WHILE,
-    applications::{application, hopeless, owned_by},
+    applications::{application, connect, hopeless, owned_by, plain_pod, scheduled},
     arrivals::Arrivals,
     calls, eventually,
     kubectl::{kubectl, kubectl_with, try_kubectl_with},

@@ -4,9 +4,8 @@
 use super::{certificates::bundle, kubectl::kubectl_refuses};
 use crate::{
     apiserver::prelude::*,
-    webhook::{Client, connector, handshake},
+    webhook::{Client, handshake, trusting},
 };
-use rustls::time_provider::DefaultTimeProvider;
 
 const ENFORCED: &str = "--enable-resource-quota-enforcement";
 const RBAC: &str = "manifests/rbac/quota.yaml";
@@ -65,22 +64,16 @@ async fn an_application_is_refused_if_there_is_no_room_for_it(
     let refused = edited(json!({"suspend": false})).unwrap_err();
     assert!(refused.contains(&format!("{DENIED}{no_room}")), "{refused}");
     // The applications of a schedule are reviewed when they are created.
-    let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "nightly"},
-        "spec": {"schedule": "@daily", "template": of_executors(100)["spec"]},
-    });
-    calls::tried_in(namespace.name, &schedule).unwrap();
+    calls::tried_in(namespace.name, &scheduled("nightly", "@daily", &of_executors(100))).unwrap();
 
     quota.is_used(namespace, &json!({"pods": "1", "requests.memory": "1408Mi"})).await;
     edited(json!({"suspend": false, "executor": {"instances": 5}})).unwrap_err();
     edited(json!({"suspend": false})).unwrap();
 
     let server = |executors: u32| {
-        json!({
-            "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
-            "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {"instances": executors}},
-        })
+        let mut server = connect("notebook");
+        server["spec"]["executor"]["instances"] = json!(executors);
+        server
     };
     let refused = calls::tried_in(namespace.name, &server(4)).unwrap_err();
     let asked = "ResourceQuota team: pods: the SparkConnect asks for 5 (server 1, 4 executors 1 each); of 5, 1 are used and 4 left: ";
@@ -186,8 +179,7 @@ async fn answer_to_a_stranger(namespace: &Namespace, application: &Value) -> Str
     }});
     let ByteString(cas) = serde_json::from_value(json!(bundle())).unwrap();
     let cas = String::from_utf8(cas).unwrap();
-    let connector = connector(&cas, Arc::new(DefaultTimeProvider), rustls::DEFAULT_VERSIONS, &["http/1.1"]);
-    let stream = handshake(([127, 0, 0, 1], WEBHOOK_PORT).into(), &connector).await.unwrap();
+    let stream = handshake(([127, 0, 0, 1], WEBHOOK_PORT).into(), &trusting(&cas)).await.unwrap();
     let answer = Client::http1(stream).await.review_at("/validate", &review).await;
     answer["response"]["status"]["message"].as_str().unwrap().to_owned()
 }

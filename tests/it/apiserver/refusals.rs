@@ -40,11 +40,8 @@ async fn what_can_never_work_is_refused_with_everything_that_is_wrong(namespace:
     }
     assert_eq!(namespace.list::<api::SparkApplication>().await, Vec::<Value>::new());
 
-    let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "never"},
-        "spec": {"schedule": "61 * * * *", "timeZone": "Mars/Olympus", "template": application("never")["spec"]},
-    });
+    let mut schedule = scheduled("never", "61 * * * *", &application("never"));
+    schedule["spec"]["timeZone"] = json!("Mars/Olympus");
     let (status, _, stderr) = applied(namespace, &schedule);
     assert!(!status && stderr.contains("spec.schedule: ") && stderr.contains("spec.timeZone: "), "{stderr}");
 }

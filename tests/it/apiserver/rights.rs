@@ -16,7 +16,9 @@ const OTHER: &str = "rights-other";
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_nothing_there() {
     let namespace = Namespace::new("rights").await;
-    exists(&["rights-b", OTHER]);
+    for name in ["rights-b", OTHER] {
+        calls::make_namespace(name);
+    }
     let _no_other = no_other_installation();
     let team = Installation::begin("team-a", "rights,rights-b", WEBHOOK_PORT);
     let proxy = Proxy::start().await;
@@ -62,12 +64,8 @@ async fn a_server_of_spark_connect_is_made_in_the_named_namespaces_alone() {
         calls::delete(&format!("/{left}/notebook-server"));
     }
     calls::delete("/api/v1/namespaces/rights-b/configmaps/notebook-conf");
-    let connect = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
-        "spec": {"sparkVersion": "4.0.1", "image": "none", "server": {}, "executor": {}},
-    });
     for place in [OTHER, "rights-b"] {
-        kubectl_with(&connect, &["create", "--namespace", place, "-f", "-"]);
+        kubectl_with(&connect("notebook"), &["create", "--namespace", place, "-f", "-"]);
     }
     let server = |place: &str| calls::get(&format!("/api/v1/namespaces/{place}/pods/notebook-server"));
     eventually("the server is made", async || {
@@ -83,7 +81,7 @@ async fn a_server_of_spark_connect_is_made_in_the_named_namespaces_alone() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
     let namespace = Namespace::new("rights").await;
-    exists(&["rights-b"]);
+    calls::make_namespace("rights-b");
     let _no_other = no_other_installation();
     let team = Installation::begin("team-a", "rights,rights-b", WEBHOOK_PORT);
     let withdraw = ["delete", "rolebinding", "team-a-applications", "--namespace"];
@@ -114,7 +112,7 @@ async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn two_installations_start_each_run_once_report_each_other_and_one_goes_without_the_other() {
     let namespace = Namespace::new("rights").await;
-    exists(&["rights-b"]);
+    calls::make_namespace("rights-b");
     let _no_other = no_other_installation();
     let a = Installation::begin("team-a", "rights", WEBHOOK_PORT);
     let first = a.operator(&namespace).elected().start().await;
@@ -143,18 +141,11 @@ async fn two_installations_start_each_run_once_report_each_other_and_one_goes_wi
     is_submitted("rights-b", "ypsilon").await;
     let (status, body) = second.get(HEALTH, "/readyz").await.unwrap();
     assert_eq!(status, 200, "{body}");
-    kubelet::runs(&namespace, "pi-driver").await;
-    let running = namespace.reaches("pi", "RUNNING").await;
+    let running = namespace.runs("pi").await;
     assert_eq!(running["status"]["runs"][0]["operator"], "spark-operator/team-a");
     let says = "SparkApplication pi was submitted by the operator spark-operator/team-a, and spark-operator/team-b goes on with it: ";
-    eventually("an event about the other operator", async || {
-        let events = namespace.events().await;
-        let is_it = |[_, found, _, note]: &[String; 4]| {
-            found == "SubmittedByAnotherOperator" && note.starts_with(says)
-        };
-        seen(events.iter().any(is_it), &events)
-    })
-    .await;
+    let is_it = |event: &Value| event["note"].as_str().is_some_and(|note| note.starts_with(says));
+    namespace.has_event("SubmittedByAnotherOperator", is_it).await;
     assert_eq!(namespace.drivers_ever().await.len(), 6);
 }
 
@@ -194,10 +185,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
     eventually("alice may create applications", async || try_kubectl_with(&inside(), &create)).await;
     // An earlier run of this test may have given alice the right (see below).
     namespace.kubectl(&["delete", "rolebinding", "alice-ingresses", "--ignore-not-found"]);
-    eventually("alice may not create Ingresses", async || {
-        seen(!calls::may_create("alice", "ingresses.networking.k8s.io", namespace.name), "she may")
-    })
-    .await;
+    calls::is_known(false, "alice", "ingresses.networking.k8s.io", namespace.name).await;
     for (application, field, resource, kind) in [
         (
             at("outside", "login.example.com"),
@@ -216,12 +204,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
         );
         assert!(refused.trim_end().ends_with(&why), "{refused}");
     }
-    let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "nightly"},
-        "spec": {"schedule": "@every 1h", "template": at("x", "login.example.com")["spec"]},
-    });
-    let refused = kubectl_refuses(&schedule, &create);
+    let refused = kubectl_refuses(&scheduled("nightly", "@every 1h", &at("x", "login.example.com")), &create);
     assert!(
         refused.contains("spec.template.driverIngressOptions[0].ingressURLFormat: user `alice`"),
         "{refused}"
@@ -262,10 +245,7 @@ async fn the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_a
     let namespace = Namespace::new("rights-restricted").await;
     let level = "pod-security.kubernetes.io/enforce=restricted";
     kubectl(&["label", "namespace", namespace.name, level]);
-    let privileged = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"},
-        "spec": {"containers": [{"name": "any", "image": "none"}]},
-    });
+    let privileged = plain_pod(&json!({"name": "any"}));
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
     assert!(kubectl_refuses(&privileged, &create).contains("violates PodSecurity"));
 
@@ -314,13 +294,12 @@ async fn the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_a
     example["metadata"]["name"] = json!("plain");
     example["spec"]["server"].as_object_mut().unwrap().remove("template");
     namespace.apply(&example);
-    eventually("the status says why there is no server", async || {
-        let status = namespace.get::<SparkConnect>("plain").await.unwrap()["status"].take();
-        let ready = &status["conditions"][0];
+    let says = |there: &Value| {
+        let ready = &there["status"]["conditions"][0];
         let is_told = ready["message"].as_str().is_some_and(|why| why.contains("violates PodSecurity"));
-        seen(ready["reason"] == "PodRefused" && is_told, &status)
-    })
-    .await;
+        ready["reason"] == "PodRefused" && is_told
+    };
+    namespace.until::<SparkConnect>("plain", "says why there is no server", says).await;
 }
 
 async fn every_port_is_open_for_both_families() {
@@ -372,9 +351,7 @@ impl Installation {
     fn manifests(&self, parts: &[&str]) -> String {
         let flags = self.arguments();
         let arguments = [&["manifests"], parts, &flags.each_ref().map(String::as_str)].concat();
-        let printed = run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, "");
-        assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
-        String::from_utf8(printed.stdout).unwrap()
+        program::printed(run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, ""))
     }
 
     /// Returns the settings of an operator of this installation, with the rights of the installation's service account.
@@ -391,13 +368,6 @@ impl Drop for Installation {
         let own = objects.iter().filter(|object| object["kind"] != "Namespace");
         let list = json!({"apiVersion": "v1", "kind": "List", "items": own.collect::<Vec<_>>()});
         kubectl_with(&list, &["delete", "--ignore-not-found", "-f", "-"]);
-    }
-}
-
-fn exists(namespaces: &[&str]) {
-    for name in namespaces {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        calls::apply(&namespace, None);
     }
 }
 

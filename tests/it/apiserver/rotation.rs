@@ -138,10 +138,8 @@ fn version(kind: &str) -> String {
 
 /// Returns what `spark-operator certs` prints; panics if it fails.
 pub(crate) fn certs(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "certs {}: {complaint}", arguments.join(" "));
-    String::from_utf8(output.stdout).unwrap()
+    let said = program::said(run(arguments));
+    said.unwrap_or_else(|complaint| panic!("certs {}: {complaint}", arguments.join(" ")))
 }
 
 fn run(arguments: &[&str]) -> Output {

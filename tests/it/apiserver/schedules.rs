@@ -234,11 +234,7 @@ pub(crate) async fn crowd(namespace: &'static str, many: usize, spec: &Value) ->
 
 /// Waits until the metric of started runs is `count`. The operator counts a start when the status records it.
 async fn has_started(operator: &Operator, count: f64) {
-    eventually(&format!("it has started {count}"), async || {
-        let started = operator.metric(STARTED).await?;
-        seen(started == count, started)
-    })
-    .await;
+    operator.measures(STARTED, |started| started == count).await;
 }
 
 /// Returns the number of reconciles of schedules; failed ones, which are retried, are not counted.
@@ -253,13 +249,10 @@ async fn looks(operator: &Operator) -> usize {
 
 /// Returns the smallest schedule with this name, with these fields in its spec.
 fn schedule(name: &str, spec: &Value) -> Value {
-    let mut template = application(name)["spec"].take();
+    let mut smallest = application(name);
     // A driver that does not exist is not waited for.
-    template["restartPolicy"] = json!({"type": "Never"});
-    let mut schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-        "metadata": {"name": name}, "spec": {"schedule": format!("@every {PERIOD}s"), "template": template},
-    });
+    smallest["spec"]["restartPolicy"] = json!({"type": "Never"});
+    let mut schedule = scheduled(name, &format!("@every {PERIOD}s"), &smallest);
     json_patch::merge(&mut schedule["spec"], spec);
     schedule
 }
@@ -288,37 +281,22 @@ async fn becomes(
     what: &str,
     condition: impl Fn(&Value) -> bool,
 ) -> Value {
-    eventually(what, async || {
-        let mut found = namespace.get::<ScheduledSparkApplication>(schedule).await.unwrap_or_default();
-        let status = found["status"].take();
-        seen(condition(&status), &status).map(|()| status)
-    })
-    .await
+    let condition = |found: &Value| condition(&found["status"]);
+    namespace.until::<ScheduledSparkApplication>(schedule, what, condition).await["status"].take()
 }
 
 /// Waits until there is an event with this reason about a schedule; events are sent after the status is written.
 async fn is_told(namespace: &Namespace, schedule: &str, reason: &str) {
-    eventually(&format!("{schedule} has an event {reason}"), async || {
-        let events = namespace.told().await;
-        let about = events.iter().filter(|event| event["regarding"]["name"] == schedule);
-        let reasons: BTreeSet<_> = about.map(|event| event["reason"].as_str().unwrap()).collect();
-        seen(reasons.contains(reason), &reasons)
-    })
-    .await;
+    namespace.has_event(reason, |event| event["regarding"]["name"] == schedule).await;
 }
 
 fn suspend(namespace: &Namespace, schedule: &str) {
     namespace.merge::<ScheduledSparkApplication>(schedule, &json!({"spec": {"suspend": true}}));
 }
 
-async fn runs_now(namespace: &Namespace, application: &str) {
-    namespace.reaches(application, "SUBMITTED").await;
-    kubelet::runs(namespace, &format!("{application}-driver")).await;
-    namespace.reaches(application, "RUNNING").await;
-}
-
 async fn completes(namespace: &Namespace, application: &str) {
-    runs_now(namespace, application).await;
+    namespace.reaches(application, "SUBMITTED").await;
+    namespace.runs(application).await;
     kubelet::ends(namespace, &format!("{application}-driver"), 0).await;
 }
 

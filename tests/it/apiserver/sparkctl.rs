@@ -1,7 +1,7 @@
 //! Tests the output of `sparkctl list`, `sparkctl diff` and `sparkctl render`.
 
 use super::kubectl;
-use crate::{apiserver::prelude::*, program::run};
+use crate::{apiserver::prelude::*, program::printed};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -28,18 +28,14 @@ async fn list_shows_state_and_ages_and_diff_what_would_change() {
 
     let [mut edited, other] = ["pi", "other"].map(application);
     edited["spec"]["arguments"] = json!(["7"]);
-    let connect = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
-        "spec": {"sparkVersion": "4.0.1", "image": "none", "server": {}, "executor": {}},
-    });
     for (object, told) in [
         (edited, "spec.arguments   <none>   [\"7\"]"),
         (other, "other would be created"),
-        (connect, "SparkConnect notebook would be created"),
+        (connect("notebook"), "SparkConnect notebook would be created"),
     ] {
         let output = run(sparkctl_program(), &["-n", "sparkctl", "diff", "-"], &object.to_string());
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains(told), "{output:?}");
+        let text = printed(output);
+        assert!(text.contains(told), "{text}");
     }
 
     let (table, _) = sparkctl(&["list", "--all-namespaces"]);
@@ -69,9 +65,7 @@ async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant() {
 
     for submitter in ["native", "spark-submit"] {
         let flags = ["render", "-f", "-", "--namespace", "rendered", "--submitter", submitter];
-        let output = run(sparkctl_program(), &flags, &application.to_string());
-        assert!(output.status.success(), "{output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = printed(run(sparkctl_program(), &flags, &application.to_string()));
         let dry =
             kubectl::kubectl_reads(&text, &["create", "--dry-run=server", "--validate=strict", "-f", "-"]);
         assert_eq!(dry.lines().count(), 4, "{dry}");
@@ -112,9 +106,7 @@ fn what_is_rendered_of_the_examples_can_be_created() {
         let manifests = manifests.collect::<Vec<_>>().join("\n---\n");
         let flag = format!("--enable-batch-scheduler={has_groups}");
         let line = ["render", "-f", "-", "--submitter", "spark-submit", &flag];
-        let output = run(sparkctl_program(), &line, &manifests);
-        assert!(output.status.success(), "{output:?}");
-        text += &String::from_utf8(output.stdout).unwrap();
+        text += &printed(run(sparkctl_program(), &line, &manifests));
     }
     let dry = kubectl::kubectl_reads(&text, &["create", "--dry-run=server", "--validate=strict", "-f", "-"]);
     // One of the examples has a ConfigMap for its exporter.

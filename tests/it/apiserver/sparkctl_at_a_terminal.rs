@@ -68,12 +68,7 @@ async fn a_shell_completes_names_that_the_cluster_knows() {
     for name in ["nightly-import", "nightly-report", "pi"] {
         namespace.apply(&application(name));
     }
-    let notebook = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
-        "metadata": {"name": "notebook", "namespace": "screen"},
-        "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
-    });
-    namespace.apply(&notebook);
+    namespace.apply(&connect("notebook"));
     let terminal = Terminal::new(100, 20);
     terminal.types("source <(sparkctl completion bash); clear");
     terminal.until(|screen| screen.trim_end() == "$");
@@ -115,9 +110,7 @@ async fn kubectl_runs_and_completes_it_as_its_plugin() {
     }
     let path = format!("{}:{}", namespace.folder.display(), env::var("PATH").unwrap());
     let kubectl = |arguments: &[&str]| {
-        let output = Command::new("kubectl").args(arguments).env("PATH", &path).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        program::printed(Command::new("kubectl").args(arguments).env("PATH", &path).output().unwrap())
     };
     let names = kubectl(&["spark", "-n", "screen", "list", "-o", "name"]);
     assert!(names.ends_with("/nightly-report\n"), "{names}");

@@ -114,14 +114,10 @@ async fn a_driver_that_runs_is_followed_though_its_spark_submit_goes_on(namespac
     let name = pod["metadata"]["name"].as_str().unwrap();
     // The deleted pod stays, so that the test can read how its container has ended.
     kubelet::takes_its_time(namespace, name);
-    kubelet::runs(namespace, "pi-driver").await;
-    namespace.reaches("pi", "RUNNING").await;
-    eventually("its spark-submit was ended from outside", async || {
-        let pod = namespace.pod(name).await.unwrap();
-        let state = &pod["status"]["containerStatuses"][0]["state"];
-        seen(state["terminated"]["exitCode"] == KILLED, state)
-    })
-    .await;
+    namespace.runs("pi").await;
+    let is_ended =
+        |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == KILLED;
+    namespace.until::<Pod>(name, "was ended from outside", is_ended).await;
     held.close();
     kubelet::is_done(namespace, name);
     namespace.has_no_submission().await;
@@ -140,8 +136,7 @@ async fn a_submission_that_takes_too_long_is_ended_and_leaves_no_half_made_drive
     namespace.apply(&application("pi"));
     // The driver is half made.
     namespace.there::<Pod>("pi-driver").await;
-    let failed = namespace.reaches("pi", "FAILED").await;
-    let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    let why = namespace.failure("pi").await;
     assert!(
         why.starts_with("failed to run spark-submit: it took longer than ")
             && why.contains("--spark-submit-timeout")
@@ -176,8 +171,7 @@ async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_se
 /// Applies `pi`, asserts that `pi` fails because its submission pod is refused for `reason`, and deletes `pi`.
 async fn is_not_let_in(namespace: &Namespace, reason: &str) {
     namespace.apply(&application("pi"));
-    let failed = namespace.reaches("pi", "FAILED").await;
-    let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+    let why = namespace.failure("pi").await;
     assert!(why.starts_with("failed to create Pod pi-") && why.contains(reason), "{why}");
     assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
     namespace.delete::<SparkApplication>("pi").await;
@@ -198,11 +192,8 @@ async fn somebody_elses_pod_or_config_map_of_the_name_is_left_alone(namespace: &
         namespace.apply(&foreign);
         pi["spec"]["suspend"] = json!(false);
         namespace.apply(&pi);
-        let failed = namespace.reaches(own, "FAILED").await;
-        assert_eq!(
-            failed["status"]["applicationState"]["errorMessage"],
-            format!("{kind} {name} already exists and is not this application's: delete it")
-        );
+        let expected = format!("{kind} {name} already exists and is not this application's: delete it");
+        assert_eq!(namespace.failure(own).await, expected);
     }
     let left = [namespace.list::<Pod>().await.len(), namespace.list::<ConfigMap>().await.len()];
     assert_eq!(left, [1, 1], "those that were there");

@@ -113,10 +113,7 @@ async fn account(namespace: &str) {
         calls::apply(&object, Some(namespace));
     }
     let account = format!("system:serviceaccount:{namespace}:spark");
-    eventually("the API server knows the rights of drivers", async || {
-        seen(calls::may_create(&account, "pods", namespace), &account)
-    })
-    .await;
+    calls::is_known(true, &account, "pods", namespace).await;
 }
 
 /// Returns the service account `spark` of `namespace` and its rights, as in the manifests.

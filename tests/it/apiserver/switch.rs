@@ -209,8 +209,7 @@ struct Running {
 
 impl Running {
     fn begin(name: &str, namespace: &str) -> Self {
-        let itself = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        calls::apply(&itself, None);
+        calls::make_namespace(namespace);
         calls::apply(&application(name), Some(namespace));
         let path = format!("{}/{name}", SparkApplication::url_path(&(), Some(namespace)));
         let status = takeover::status_in("RUNNING", name);

@@ -19,9 +19,9 @@ async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are
     let operator = Operator::with(&namespace).by_spark_submit().start().await;
     for (object, field, value) in [
         (injecting(), "spec.mainApplicationFile", "--master"),
-        (scheduled(&injecting()), "spec.template.mainApplicationFile", "--master"),
+        (scheduled("scheduled", "@every 1s", &injecting()), "spec.template.mainApplicationFile", "--master"),
         (mixing(), "spec.arguments[1]", "--conf"),
-        (scheduled(&mixing()), "spec.template.arguments[1]", "--conf"),
+        (scheduled("scheduled", "@every 1s", &mixing()), "spec.template.arguments[1]", "--conf"),
     ] {
         let refused =
             try_kubectl_with(&object, &["apply", "--namespace", namespace.name, "-f", "-"]).unwrap_err();
@@ -40,8 +40,7 @@ async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are
         [(injecting(), "spec.mainApplicationFile: `--master`"), (mixing(), "spec.arguments[1]: `--conf`")]
     {
         namespace.apply(&application);
-        let failed = namespace.reaches(application["metadata"]["name"].as_str().unwrap(), "FAILED").await;
-        let why = failed["status"]["applicationState"]["errorMessage"].as_str().unwrap();
+        let why = namespace.failure(application["metadata"]["name"].as_str().unwrap()).await;
         assert!(why.starts_with(field), "{why}");
     }
     assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
@@ -204,11 +203,4 @@ fn mixing() -> Value {
     evil["spec"]["arguments"] =
         json!(["a", "--conf", "spark.driver.extraJavaOptions=-javaagent:/tmp/evil.jar"]);
     evil
-}
-
-fn scheduled(application: &Value) -> Value {
-    json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "scheduled"}, "spec": {"schedule": "@every 1s", "template": application["spec"]},
-    })
 }

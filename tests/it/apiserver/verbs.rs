@@ -21,11 +21,8 @@ const UNREAD: i32 = 141;
 #[ignore = "needs kube-apiserver: make test"]
 async fn servers_of_spark_connect_have_the_verbs_of_applications() {
     let _namespace = Namespace::new("verbs").await;
-    let connect = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
-        "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
-    });
-    assert_eq!(does(&["create", "-"], &connect.to_string()), "SparkConnect \"notebook\" created\n");
+    let connect = connect("notebook").to_string();
+    assert_eq!(does(&["create", "-"], &connect), "SparkConnect \"notebook\" created\n");
     let reference = "sparkconnect.sparkoperator.k8s.io/notebook";
     assert_eq!(does(&["connect", "list", "-o", "name"], ""), format!("{reference}\n"));
     let list = does(&["connect", "list"], "");
@@ -498,7 +495,7 @@ async fn a_cluster_is_reached_by_the_proxy_that_its_kubeconfig_names_and_without
         .envs([("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", host)])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program::printed(output);
 }
 
 #[tokio::test]
@@ -518,19 +515,15 @@ async fn what_may_have_made_something_is_not_sent_again() {
 }
 
 fn nightly() -> Value {
-    json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "nightly", "namespace": "verbs"},
-        "spec": {"schedule": "@yearly", "template": application("x")["spec"]},
-    })
+    let mut nightly = scheduled("nightly", "@yearly", &application("x"));
+    nightly["metadata"]["namespace"] = json!("verbs");
+    nightly
 }
 
 /// Runs `sparkctl` in the namespace `verbs`; returns what it prints, and panics if it fails.
 fn does(arguments: &[&str], input: &str) -> String {
-    let output = sparkctl(arguments, input);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "sparkctl {}: {stderr}", arguments.join(" "));
-    String::from_utf8(output.stdout).unwrap()
+    let said = program::said(sparkctl(arguments, input));
+    said.unwrap_or_else(|complaint| panic!("sparkctl {}: {complaint}", arguments.join(" ")))
 }
 
 /// Runs `sparkctl`, which must fail; returns the exit code and standard error.

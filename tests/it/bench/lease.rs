@@ -1,10 +1,10 @@
 //! Measures how late a leader renews its lease while its webhook reviews applications that are crafted to take long.
 
-use super::{
-    Results,
-    webhook::{connector, hostile_load},
+use super::{Results, webhook::hostile_load};
+use crate::{
+    apiserver::{operator::WEBHOOK_PORT, prelude::*},
+    webhook::trusting,
 };
-use crate::apiserver::{operator::WEBHOOK_PORT, prelude::*};
 use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, coordination::v1::Lease};
 
 /// How long renewals of the lease are watched: the time of ten renewals.
@@ -23,7 +23,8 @@ async fn renewals() {
     let configurations = Api::<MutatingWebhookConfiguration>::all(client);
     let webhooks = configurations.get(WEBHOOK).await.unwrap().webhooks.unwrap();
     let ca = webhooks[0].client_config.ca_bundle.as_ref().unwrap();
-    let hostile = hostile_load(&connector(&ca.0), ("127.0.0.1", WEBHOOK_PORT), MEASURED);
+    let ca = str::from_utf8(&ca.0).unwrap();
+    let hostile = hostile_load(&trusting(ca), ("127.0.0.1", WEBHOOK_PORT), MEASURED);
     results.put("lease.renewal_s.hostile", longest_pause(&leases).await);
     results.put("lease.hostile_answered", hostile.await as f64);
     operator.stop().await;

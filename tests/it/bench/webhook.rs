@@ -8,17 +8,13 @@ use super::{Results, Usage, milliseconds};
 use crate::{
     fuzzed,
     prelude::*,
-    webhook::{Client, review, spark_pod},
+    webhook::{Client, review, spark_pod, trusting},
 };
 use axum::routing::post;
-
 use certificates::{Certificates, ServingCertificate};
 use hyper::{Request, header};
 use prometheus_client::registry::Registry;
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
+use rustls::pki_types::ServerName;
 use spark_operator::process;
 use std::io::{BufRead, BufReader};
 use tokio_rustls::TlsConnector;
@@ -243,24 +239,12 @@ impl Server {
     }
 
     fn connector(&self) -> TlsConnector {
-        connector(self.ca.as_bytes())
+        trusting(&self.ca)
     }
 
     fn usage(&self) -> Usage {
         Usage::of(self.process.0.id())
     }
-}
-
-/// Returns a connector for TLS connections to a server whose certificate is signed by `ca`, a CA certificate in PEM.
-pub(super) fn connector(ca: &[u8]) -> TlsConnector {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(ca).unwrap()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    TlsConnector::from(Arc::new(config))
 }
 
 /// Keeps a process and all its threads on one core.

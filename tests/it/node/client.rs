@@ -10,9 +10,7 @@ fn the_example_submits_an_application_and_sees_its_end() {
     let example = Path::new(sparkctl_program()).with_file_name("examples").join("submit_and_wait");
     // The example waits for as long as the application takes; a run that takes longer than this counts as never ending.
     let submit = || run("timeout", &["240", example.to_str().unwrap(), "by-a-program"], "");
-    let output = submit();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout).unwrap();
+    let said = program::printed(submit());
     let end = "by-a-program is Running\nby-a-program is Succeeding\nby-a-program is Completed\n\
                the result is in the log of by-a-program-driver\n";
     assert!(said.ends_with(end), "{said}");

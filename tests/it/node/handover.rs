@@ -62,8 +62,8 @@ pub(crate) fn does(page: &str, heading: &str) {
     let programs = Path::new(env!("CARGO_BIN_EXE_spark-operator")).parent().unwrap().display();
     for command in commands {
         let line = format!("set -o pipefail; PATH={programs}:$PATH; {command}");
-        let output = program::run("bash", &["-c", &line], "");
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        let said = program::said(program::run("bash", &["-c", &line], ""));
+        said.unwrap_or_else(|complaint| panic!("{command}: {complaint}"));
     }
 }
 

@@ -212,10 +212,7 @@ pub(crate) fn refusing(role: &str, name: &str) -> AdmissionPolicy {
         &spec,
         json!({"validationActions": ["Deny"]}),
     );
-    let refused = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
-        "spec": {"containers": [{"name": "a", "image": "a"}]},
-    });
+    let refused = plain_pod(&json!({"name": name, "labels": labels}));
     until("the policy holds", || {
         let tried = try_kubectl_with(&refused, &["create", "--dry-run=server", "-f", "-"]);
         tried.is_err_and(|why| why.contains("none today"))

@@ -74,9 +74,9 @@ fn verdict(case: &Case) -> Verdict {
         Ok(objects) => made(case, &submission, &objects),
         Err(refusal @ NotNative::Refused { .. }) => refused(case, Some(&submission), &refusal.to_string()),
         Err(fallback @ NotNative::Fallback { reason, .. }) => {
-            let Some(what) = rules::handed(case, &submission, reason) else {
+            if !rules::may_be_handed(case, &submission, reason) {
                 return Verdict::Failed(format!("handed to spark-submit by no rule: {fallback}"));
-            };
+            }
             if reason == Reason::Identity {
                 // These properties change nothing in the objects, except that the properties file contains them.
                 let mut submission = submission;
@@ -88,7 +88,7 @@ fn verdict(case: &Case) -> Verdict {
                     Err(error) => return Verdict::Failed(error.to_string()),
                 }
             }
-            Verdict::NotApplicable(format!("handed to spark-submit, since {what}: {fallback}"))
+            Verdict::NotApplicable(format!("handed to spark-submit: {fallback}"))
         }
     }
 }

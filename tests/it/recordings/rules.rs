@@ -8,80 +8,6 @@ use crate::prelude::*;
 use spark_client::{Reason, Submission};
 use std::sync::LazyLock;
 
-/// A kind of case that native submission leaves to `spark-submit`: a description, the test for such a case, and the
-/// reason that native submission must report.
-type Handed = (&'static str, fn(&Case, &Submission) -> bool, Reason);
-
-const HANDED: [Handed; 10] = [
-    (
-        "code of the user's changes the pod, or a step of Spark's is left out",
-        |_, submission| {
-            let steps = ["featureSteps", "excludedFeatureSteps"];
-            steps.iter().any(|steps| has(submission, &format!("spark.kubernetes.driver.pod.{steps}")))
-        },
-        Reason::FeatureSteps,
-    ),
-    (
-        "local files are uploaded",
-        |_, submission| has(submission, "spark.kubernetes.file.upload.path"),
-        Reason::Upload,
-    ),
-    (
-        "a program is named relative to where spark-submit runs",
-        |_, submission| !submission.primary_resource.contains(':'),
-        Reason::Upload,
-    ),
-    (
-        "a pattern of remote files is resolved",
-        |case, _| {
-            case.command.iter().any(|token| token.contains("://") && token.contains(['*', '?', '[', '{']))
-        },
-        Reason::Glob,
-    ),
-    ("the main class stands in the jar", |_, submission| submission.main_class.is_none(), Reason::MainClass),
-    (
-        "somebody else than the operator creates the objects",
-        |_, submission| submission.properties.keys().any(|key| says_who_submits(key)),
-        Reason::Identity,
-    ),
-    (
-        "Hadoop's security is on",
-        |_, submission| {
-            submission.environment.hadoop_token_file.is_some()
-                || submission.environment.hadoop_conf.is_some()
-                || has(submission, "spark.hadoop.hadoop.security.authentication")
-        },
-        Reason::Kerberos,
-    ),
-    (
-        "a value refers to the environment, to the JVM or to a default of Spark's",
-        |_, submission| {
-            submission.environment.spark_submit_opts.is_some()
-                || submission.properties.values().any(|value| value.contains("${"))
-        },
-        Reason::Substitution,
-    ),
-    (
-        "the master is no API server, or the driver runs where it is submitted",
-        |_, submission| {
-            let property = |key: &str| submission.properties.get(key).map_or("", String::as_str);
-            !property("spark.master").starts_with("k8s://")
-                || property("spark.submit.deployMode") != "cluster"
-        },
-        Reason::Destination,
-    ),
-    (
-        "a file is fetched from a remote file system",
-        |_, submission| {
-            let files =
-                ["podTemplateFile", "caCertFile", "clientKeyFile", "clientCertFile", "krb5.path", "keytab"];
-            let mut properties = submission.properties.iter();
-            properties.any(|(key, value)| files.iter().any(|file| key.ends_with(file)) && value.contains(':'))
-        },
-        Reason::SubmitterFile,
-    ),
-];
-
 /// Whether a property configures the client that creates the objects.
 pub fn says_who_submits(key: &str) -> bool {
     ["spark.kubernetes.authenticate.submission.", "spark.kubernetes.context", "spark.kubernetes.trust"]
@@ -89,12 +15,46 @@ pub fn says_who_submits(key: &str) -> bool {
         .any(|prefix| key.starts_with(prefix))
 }
 
-/// Returns the rule by which a case may be left to `spark-submit` for `reason`, or `None` if no rule allows it.
-pub fn handed(case: &Case, submission: &Submission, reason: Reason) -> Option<&'static str> {
-    let mut rules = HANDED.iter().filter(|(_, is_in, of)| *of == reason && is_in(case, submission));
-    let unknown = (reason == Reason::UnknownSetting)
-        .then_some("a setting that no version of Spark has, or none that is known here");
-    rules.next().map(|(what, ..)| *what).or(unknown)
+/// Whether a case may be left to `spark-submit` for `reason`.
+pub fn may_be_handed(case: &Case, submission: &Submission, reason: Reason) -> bool {
+    let Submission { properties, environment, .. } = submission;
+    let has = |key: &str| properties.contains_key(key);
+    match reason {
+        Reason::FeatureSteps => ["featureSteps", "excludedFeatureSteps"]
+            .iter()
+            .any(|steps| has(&format!("spark.kubernetes.driver.pod.{steps}"))),
+        // A program without a scheme is named relative to where spark-submit runs.
+        Reason::Upload => {
+            has("spark.kubernetes.file.upload.path") || !submission.primary_resource.contains(':')
+        }
+        Reason::Glob => {
+            case.command.iter().any(|token| token.contains("://") && token.contains(['*', '?', '[', '{']))
+        }
+        Reason::MainClass => submission.main_class.is_none(),
+        Reason::Identity => properties.keys().any(|key| says_who_submits(key)),
+        Reason::Kerberos => {
+            environment.hadoop_token_file.is_some()
+                || environment.hadoop_conf.is_some()
+                || has("spark.hadoop.hadoop.security.authentication")
+        }
+        Reason::Substitution => {
+            environment.spark_submit_opts.is_some() || properties.values().any(|value| value.contains("${"))
+        }
+        Reason::Destination => {
+            let property = |key: &str| properties.get(key).map_or("", String::as_str);
+            !property("spark.master").starts_with("k8s://")
+                || property("spark.submit.deployMode") != "cluster"
+        }
+        Reason::SubmitterFile => {
+            let files =
+                ["podTemplateFile", "caCertFile", "clientKeyFile", "clientCertFile", "krb5.path", "keytab"];
+            properties
+                .iter()
+                .any(|(key, value)| files.iter().any(|file| key.ends_with(file)) && value.contains(':'))
+        }
+        // No version of Spark has the setting, or none that is known here.
+        Reason::UnknownSetting => true,
+    }
 }
 
 /// Returns why native submission accepts a case that `spark-submit` refuses, if the difference is intended; the module
@@ -162,8 +122,4 @@ fn keys_in(line: &str) -> Vec<&str> {
     let ends =
         |rest: &str| rest.find(|c: char| !(c.is_alphanumeric() || "._-".contains(c))).unwrap_or(rest.len());
     begins.map(|at| line[at..at + ends(&line[at..])].trim_end_matches('.')).collect()
-}
-
-fn has(submission: &Submission, key: &str) -> bool {
-    submission.properties.contains_key(key)
 }

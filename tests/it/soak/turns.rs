@@ -16,8 +16,7 @@ const TRIES: usize = 5;
 async fn a_tenant_waits_at_most_ten_times_as_long_beside_another_one() {
     let namespace = Namespace::new(BUSY).await;
     let client = Client::try_default().await.unwrap();
-    let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OTHER}});
-    calls::applied(&client, &other, None).await;
+    calls::make_namespace(OTHER);
     let _operator = Operator::with(&namespace).argument("--submitter=native").start().await;
     longest(&client, "first").await;
     let alone = longest(&client, "alone").await;
@@ -124,14 +123,8 @@ fn applications() -> Vec<Value> {
 }
 
 fn schedules() -> Vec<Value> {
-    let schedule = |i: usize| {
-        json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-            "metadata": {"name": format!("busy-{i}")},
-            "spec": {"schedule": "@every 1s", "concurrencyPolicy": "Allow", "template": application("busy")["spec"]},
-        })
-    };
-    (0..60).map(schedule).collect()
+    // Their concurrencyPolicy is Allow by default.
+    (0..60).map(|i| scheduled(&format!("busy-{i}"), "@every 1s", &application("busy"))).collect()
 }
 
 /// Applications of which each wants a Service of its own and an Ingress.
@@ -146,28 +139,19 @@ fn exposed() -> Vec<Value> {
 }
 
 fn connects() -> Vec<Value> {
-    let connect = |i: usize| {
-        json!({
-            "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect",
-            "metadata": {"name": format!("busy-{i}")},
-            "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
-        })
-    };
-    (0..300).map(connect).collect()
+    (0..300).map(|i| connect(&format!("busy-{i}"))).collect()
 }
 
 /// Pods that look like the operator's and have more values than it reads.
 fn poison() -> Vec<Value> {
     let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 100_000]}});
     let pod = |i: usize| {
-        json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": format!("busy-{i}"), "labels": {
-                "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-                "sparkoperator.k8s.io/app-name": format!("busy-{i}"),
-            }},
-            "spec": {"containers": [{"name": "none", "image": "none"}], "volumes": [sources]},
-        })
+        let name = format!("busy-{i}");
+        let mut pod = plain_pod(&json!({"name": name, "labels": {
+            "sparkoperator.k8s.io/launched-by-spark-operator": "true", "sparkoperator.k8s.io/app-name": name,
+        }}));
+        pod["spec"]["volumes"] = json!([sources]);
+        pod
     };
     (0..50).map(pod).collect()
 }

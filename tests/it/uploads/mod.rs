@@ -44,11 +44,8 @@ impl Place {
         program.args(["create", "-"]).args(flags).current_dir(&self.folder).env_clear();
         program.env("KUBECONFIG", &self.api.kubeconfig).env("HOME", &self.folder);
         setup(&mut program);
-        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = program.spawn().unwrap();
         let input: String = objects.iter().map(|object| format!("---\n{object}\n")).collect();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        child
+        program::begin(&mut program, &input)
     }
 
     /// Creates `application`, with an upload to the bucket `jobs` of the store `bucket`.
@@ -222,19 +219,8 @@ async fn what_cannot_be_uploaded_is_told_before_anything_is_made() {
     place.write("below/a.jar", b"other");
     place.write("other.txt", b"");
     let named = |deps: Value| application("main.py", &deps);
-    for (application, complaint) in [
-        (named(json!({"jars": ["none.jar"]})), "spec.deps.jars[0]: none.jar: there is no such file\n"),
-        (named(json!({"files": ["https://a/b", "below"]})), "spec.deps.files[1]: below: is a folder: "),
-        (
-            named(json!({"files": ["file://host/x"]})),
-            "spec.deps.files[0]: `file://host/x` is a file of the machine `host`: ",
-        ),
-        (
-            named(json!({"jars": ["a.jar", "below/a.jar"]})),
-            "spec.deps.jars[1]: below/a.jar: would become the same object as SparkApplication pi: spec.deps.jars[0]: a.jar: ",
-        ),
-    ] {
-        let (code, said) = place.upload(&bucket, &[], &application);
+    for (deps, complaint) in yaml::<Vec<(Value, String)>>(&data("ctl/not-uploaded.yaml")) {
+        let (code, said) = place.upload(&bucket, &[], &named(deps));
         assert!(said.starts_with(&format!("sparkctl: SparkApplication pi: {complaint}")), "{said}");
         assert_eq!((code, said.lines().count()), (1, 1), "{said}");
     }

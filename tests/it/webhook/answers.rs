@@ -1,9 +1,11 @@
 //! Tests the webhook's answers to reviews, and to requests that are not reviews.
 
 use super::{BOTH, Server, review, spark_pod};
+use crate::golden::{data, lacks, yaml};
 use axum::http::{Request, StatusCode};
 use http_body_util::Full;
 use pod_customization::customized;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use spark_operator::metrics;
 
@@ -171,6 +173,16 @@ async fn an_object_of_another_kind_is_denied_and_the_rules_are_named() {
     );
 }
 
+/// What is sent instead of a review, each with how the answer begins.
+#[derive(Deserialize)]
+struct NoReviews {
+    whole: Vec<[String; 2]>,
+    /// Reviews with another value at a place.
+    changed: Vec<(String, Value, String)>,
+    /// Reviews in which a field has another name.
+    renamed: Vec<[String; 3]>,
+}
+
 #[tokio::test]
 async fn what_is_not_a_review_is_refused_with_a_sentence() {
     let server = Server::start().await;
@@ -181,38 +193,15 @@ async fn what_is_not_a_review_is_refused_with_a_sentence() {
         review.to_string()
     };
     let json = "application/json";
-    let other = "not an AdmissionReview of admission.k8s.io/v1 or admission.k8s.io/v1beta1 but";
-    let cases = [
-        ("text/plain", plain.clone(), "content type `text/plain`: must be application/json"),
-        ("", plain.clone(), "content type ``: must be application/json"),
-        (json, "\u{1}\u{2}\u{3}".to_owned(), "not an AdmissionReview: expected value at line 1 column 1"),
-        (json, String::new(), "not an AdmissionReview: EOF while parsing a value at line 1 column 0"),
-        (json, "[]".to_owned(), "not an AdmissionReview: invalid length 0"),
-        (json, "{}".to_owned(), "not an AdmissionReview: missing field `apiVersion`"),
-        (
-            json,
-            with("/request/uid", json!(5)),
-            "not an AdmissionReview: invalid type: integer `5`, expected a string",
-        ),
-        (json, with("/kind", json!("Pod")), &format!("{other} Pod of admission.k8s.io/v1")),
-        (json, with("/apiVersion", json!("v1")), &format!("{other} AdmissionReview of v1")),
-        (
-            json,
-            with("/apiVersion", json!("admission.k8s.io/v2")),
-            &format!("{other} AdmissionReview of admission.k8s.io/v2"),
-        ),
-        (json, plain.replace("\"uid\":", "\"id\":"), "not an AdmissionReview: missing field `uid`"),
-        (
-            json,
-            plain.replace("\"operation\":", "\"op\":"),
-            "not an AdmissionReview: missing field `operation`",
-        ),
-        (
-            json,
-            with("/request", json!(null)),
-            "not an AdmissionReview: invalid type: null, expected struct Request",
-        ),
-    ];
+    let NoReviews { whole, changed, renamed } = yaml(&data("webhook/no-reviews.yaml"));
+    let of_type =
+        |of: &'static str| (of, plain.clone(), format!("content type `{of}`: must be application/json"));
+    let whole = whole.into_iter().map(|[body, why]| (json, body, why));
+    let changed = changed.into_iter().map(|(pointer, value, why)| (json, with(&pointer, value), why));
+    let renamed = renamed.into_iter().map(|[field, name, why]| {
+        (json, plain.replace(&format!("\"{field}\":"), &format!("\"{name}\":")), why)
+    });
+    let cases = ["text/plain", ""].map(of_type).into_iter().chain(whole).chain(changed).chain(renamed);
     for (content_type, body, why) in cases {
         let (code, said) = server.connect("h2").await.post(content_type, body.clone()).await.unwrap();
         assert_eq!(code, StatusCode::BAD_REQUEST, "{body}");
@@ -237,24 +226,5 @@ async fn reviews_are_counted_by_what_is_known_of_them() {
     client.review(&odd).await;
     client.post("application/json", "{".to_owned()).await.unwrap();
     let text = metrics::text(&server.registry);
-    let reviews = |kind: &str, operation: &str, result: &str| {
-        format!(
-            "spark_operator_webhook_reviews_total{{path=\"/mutate\",kind=\"{kind}\",operation=\"{operation}\",result=\"{result}\"}} 1"
-        )
-    };
-    for line in [
-        &*reviews("Pod", "CREATE", "allowed"),
-        &reviews("Pod", "CREATE", "patched"),
-        &reviews("Pod", "CREATE", "denied"),
-        &reviews("other", "other", "denied"),
-        &reviews("other", "other", "unreadable"),
-        "spark_operator_webhook_denials_total{kind=\"Pod\",reason=\"sparkoperator.k8s.io/tolerations\"} 1",
-        "spark_operator_webhook_review_duration_seconds_count{path=\"/mutate\"} 5",
-        "controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/mutate\"} 4",
-        "controller_runtime_webhook_requests_total{code=\"400\",webhook=\"/mutate\"} 1",
-        "controller_runtime_webhook_latency_seconds_count{webhook=\"/mutate\"} 5",
-        "controller_runtime_webhook_requests_in_flight{webhook=\"/mutate\"} 0",
-    ] {
-        assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
-    }
+    assert_eq!(lacks(&text, "webhook/metrics.txt"), None, "{text}");
 }

@@ -18,7 +18,7 @@ use k8s_openapi::api::{core::v1::Event, discovery::v1::EndpointSlice, networking
 use parking_lot::Mutex;
 use pod_customization::STEPS;
 use schemars::{JsonSchema, schema_for};
-use sparkctl::crds;
+use sparkctl::crds::{self, schema};
 use std::iter;
 
 /// The most memory that the operator may ever take, in KiB. Its Deployment allows 1 GiB.
@@ -145,7 +145,9 @@ impl Place {
 /// The lists of the API server: for each kind, the objects of each page.
 type Lists = HashMap<&'static str, Vec<String>>;
 
-fn objects(api_version: &str, kind: &str, schema: &Value) -> Vec<String> {
+fn objects(path: &str, kind: &str, schema: &Value) -> Vec<String> {
+    let (api_version, _) =
+        path.trim_start_matches("/apis/").trim_start_matches("/api/").rsplit_once('/').unwrap();
     let labels = json!({
         "sparkoperator.k8s.io/launched-by-spark-operator": "true",
         "sparkoperator.k8s.io/created-by-spark-operator": "true", "sparkoperator.k8s.io/app-name": "pi",
@@ -178,56 +180,31 @@ fn schema_of<K: JsonSchema>() -> Value {
     schema_for!(K).to_value()
 }
 
-fn kinds() -> Vec<(&'static str, &'static str, &'static str, Value)> {
-    let ours: BTreeMap<String, Value> = crds::custom_resource_definitions()
-        .into_iter()
-        .map(|crd| {
-            let schema = crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
-            (crd.spec.names.kind.clone(), json!(schema))
-        })
-        .collect();
-    let group = "sparkoperator.k8s.io/v1beta2";
-    let (slices, policies) = ("discovery.k8s.io/v1", "networking.k8s.io/v1");
-    vec![
-        ("/api/v1/configmaps", "v1", "ConfigMap", schema_of::<ConfigMap>()),
-        ("/apis/discovery.k8s.io/v1/endpointslices", slices, "EndpointSlice", schema_of::<EndpointSlice>()),
-        (
-            "/apis/networking.k8s.io/v1/networkpolicies",
-            policies,
-            "NetworkPolicy",
-            schema_of::<NetworkPolicy>(),
-        ),
-        (
-            "/apis/sparkoperator.k8s.io/v1alpha1/sparkconnects",
-            "sparkoperator.k8s.io/v1alpha1",
-            "SparkConnect",
-            ours["SparkConnect"].clone(),
-        ),
-        ("/api/v1/pods", "v1", "Pod", schema_of::<Pod>()),
-        ("/api/v1/services", "v1", "Service", schema_of::<Service>()),
-        ("/api/v1/events", "v1", "Event", schema_of::<Event>()),
-        ("/apis/networking.k8s.io/v1/ingresses", policies, "Ingress", schema_of::<Ingress>()),
+/// Returns the kinds, each with the path of its list and the schema of its objects.
+fn kinds() -> [(&'static str, &'static str, Value); 10] {
+    let scheduled = "/apis/sparkoperator.k8s.io/v1beta2/scheduledsparkapplications";
+    [
+        ("/api/v1/configmaps", "ConfigMap", schema_of::<ConfigMap>()),
+        ("/apis/discovery.k8s.io/v1/endpointslices", "EndpointSlice", schema_of::<EndpointSlice>()),
+        ("/apis/networking.k8s.io/v1/networkpolicies", "NetworkPolicy", schema_of::<NetworkPolicy>()),
+        ("/apis/sparkoperator.k8s.io/v1alpha1/sparkconnects", "SparkConnect", schema::<SparkConnect>()),
+        ("/api/v1/pods", "Pod", schema_of::<Pod>()),
+        ("/api/v1/services", "Service", schema_of::<Service>()),
+        ("/api/v1/events", "Event", schema_of::<Event>()),
+        ("/apis/networking.k8s.io/v1/ingresses", "Ingress", schema_of::<Ingress>()),
         (
             "/apis/sparkoperator.k8s.io/v1beta2/sparkapplications",
-            group,
             "SparkApplication",
-            ours["SparkApplication"].clone(),
+            schema::<SparkApplication>(),
         ),
-        (
-            "/apis/sparkoperator.k8s.io/v1beta2/scheduledsparkapplications",
-            group,
-            "ScheduledSparkApplication",
-            ours["ScheduledSparkApplication"].clone(),
-        ),
+        (scheduled, "ScheduledSparkApplication", schema::<ScheduledSparkApplication>()),
     ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_stored_object_takes_much_memory() {
-    let lists: Lists = kinds()
-        .into_iter()
-        .map(|(path, version, kind, schema)| (path, objects(version, kind, &schema)))
-        .collect();
+    let lists: Lists =
+        kinds().into_iter().map(|(path, kind, schema)| (path, objects(path, kind, &schema))).collect();
     let stored: usize = lists.values().map(Vec::len).sum();
     let paths: BTreeSet<_> = lists.keys().copied().filter(|path| !path.ends_with("events")).collect();
     let (lists, watched) = (Arc::new(lists), Arc::new(Mutex::new(BTreeSet::new())));
@@ -282,13 +259,12 @@ fn page(all: &[String], query: &str) -> String {
 async fn no_review_takes_much_memory() {
     let operator = Operator::start("reviewed").await;
     let mut reviews = Vec::new();
-    for (_, version, kind, schema) in kinds() {
+    for (list, kind, schema) in kinds() {
+        let ours = "sparkoperator.k8s.io";
         let (group, asked): (_, &[_]) = match kind {
             "Pod" => ("", &["/mutate"]),
-            "SparkApplication" => (version.split('/').next().unwrap(), &["/mutate", "/validate"]),
-            "ScheduledSparkApplication" | "SparkConnect" => {
-                (version.split('/').next().unwrap(), &["/validate"])
-            }
+            "SparkApplication" => (ours, &["/mutate", "/validate"]),
+            "ScheduledSparkApplication" | "SparkConnect" => (ours, &["/validate"]),
             _ => continue,
         };
         let mut empty = review(&json!("OBJECT"));
@@ -297,7 +273,7 @@ async fn no_review_takes_much_memory() {
         // The template of a schedule is read as an application is.
         let is_read = |object: &String| !object.contains(r#""spec":{"template":{"#);
         let annotated = (kind == "Pod").then(annotated).into_iter().flatten();
-        let objects = objects(version, kind, &schema).into_iter().filter(is_read);
+        let objects = objects(list, kind, &schema).into_iter().filter(is_read);
         let objects = objects.chain(crafted()).chain(annotated);
         let all = objects.flat_map(|object| asked.iter().map(move |path| (*path, object.clone())));
         reviews.extend(all.map(|(path, object)| (path, text(&object))));

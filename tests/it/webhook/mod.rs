@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use rustls::{
     ClientConfig, RootCertStore, SupportedProtocolVersion,
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
-    time_provider::TimeProvider,
+    time_provider::{DefaultTimeProvider, TimeProvider},
 };
 use tokio::task::JoinHandle;
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -132,6 +132,11 @@ pub(crate) fn connector(
     let mut config = builder.unwrap().with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     TlsConnector::from(Arc::new(config))
+}
+
+/// Returns a connector for a client of HTTP/1.1 that trusts `ca` and has the clock of this machine.
+pub(crate) fn trusting(ca: &str) -> TlsConnector {
+    connector(ca, Arc::new(DefaultTimeProvider), rustls::DEFAULT_VERSIONS, &["http/1.1"])
 }
 
 pub(crate) async fn handshake(

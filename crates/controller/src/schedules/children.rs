@@ -224,20 +224,14 @@ mod tests {
     /// owner.
     fn watched(namespace: &str, owner: (&str, &str)) -> Watched {
         let (name, uid) = owner;
-        from_value(json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
-            "metadata": {
-                "name": format!("{name}-1"), "namespace": namespace,
-                "uid": format!("application-in-{namespace}"),
-                "annotations": {"sparkoperator.k8s.io/scheduled-time": "2026-01-01T00:00:00Z"},
-                "ownerReferences": [{
-                    "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-                    "name": name, "uid": uid,
-                }],
-            },
-            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
-        }))
-        .unwrap()
+        let metadata = json!({
+            "name": format!("{name}-1"), "namespace": namespace, "uid": format!("application-in-{namespace}"),
+            "annotations": {"sparkoperator.k8s.io/scheduled-time": "2026-01-01T00:00:00Z"},
+            "ownerReferences": [{
+                "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication", "name": name, "uid": uid,
+            }],
+        });
+        from_value(crate::tests::application(&metadata)).unwrap()
     }
 
     fn children() -> Children {

@@ -90,24 +90,18 @@ mod tests {
 
     #[test]
     fn only_paths_and_file_urls_are_files_of_this_machine() {
-        for elsewhere in [
-            "local:///opt/a.jar", "s3a://bucket/a.jar", "gs://bucket/a.jar", "hdfs://name/a.jar",
-            "https://example.com/a.jar", "spark-internal", "",
-        ] {
-            assert_eq!(file(elsewhere), None, "{elsewhere}");
+        #[derive(serde::Deserialize)]
+        struct Cases {
+            elsewhere: Vec<String>,
+            here: Vec<(String, PathBuf, Option<String>)>,
         }
-        for (entry, path, fragment) in [
-            ("a.jar", "a.jar", None),
-            ("../a b%20.jar", "../a b%20.jar", None),
-            ("/home/me/env.tar.gz#env", "/home/me/env.tar.gz", Some("env")),
-            ("dir/with:colon.jar", "dir/with:colon.jar", None),
-            ("file:/opt/a.jar", "/opt/a.jar", None),
-            ("file:///opt/a%20b.jar", "/opt/a b.jar", None),
-            ("FILE://localhost/opt/a.jar#b", "/opt/a.jar", Some("b")),
-            ("file:a.jar", "a.jar", None),
-        ] {
-            let expected = (PathBuf::from(path), fragment.map(str::to_owned));
-            assert_eq!(file(entry), Some(Ok(expected)), "{entry}");
+        let cases = include_str!("../../../../tests/data/ctl/files.json");
+        let Cases { elsewhere, here } = serde_json::from_str(cases).unwrap();
+        for elsewhere in elsewhere {
+            assert_eq!(file(&elsewhere), None, "{elsewhere}");
+        }
+        for (entry, path, fragment) in here {
+            assert_eq!(file(&entry), Some(Ok((path, fragment))), "{entry}");
         }
         let complaint = file("file://opt/a.jar").unwrap().unwrap_err();
         assert!(complaint.contains("a file of the machine `opt`"), "{complaint}");

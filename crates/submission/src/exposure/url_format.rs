@@ -178,27 +178,21 @@ mod tests {
 
     const PI: Variables = Variables { name: "pi", namespace: "data", id: Some("spark-1") };
 
-    #[test]
-    fn an_address_has_what_the_format_says() {
-        for (format, address) in [
-            ("{{$appName}}.example.com", "http://pi.example.com"),
-            ("{{ $appName }}.example.com/", "http://pi.example.com"),
-            ("https://ui.example.com/{{$appNamespace}}/{{$appName}}/", "https://ui.example.com/data/pi"),
-            ("example.com:8080/{{$appId}}", "http://example.com:8080/spark-1"),
-            ("localhost:30080", "http://localhost:30080"),
-            ("HTTP://{{$appName}}:80/x{{$appName}}y", "http://pi:80/xpiy"),
-        ] {
-            let url = UrlFormat::parse(format).unwrap().url(PI).unwrap().unwrap();
-            assert_eq!(url.address("http"), address, "{format}");
-        }
+    fn cases<T: serde::de::DeserializeOwned>(what: &str) -> Vec<(String, T)> {
+        let cases = include_str!("../../../../tests/data/exposure-formats.json");
+        let mut cases: serde_json::Value = serde_json::from_str(cases).unwrap();
+        serde_json::from_value(cases[what].take()).unwrap()
     }
 
     #[test]
-    fn what_can_be_no_address_is_told_with_what_is_wrong() {
-        let cases = include_str!("../../../../tests/data/exposure-formats.json");
-        for [format, complaint] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
-            let refused = UrlFormat::parse(format).unwrap_err();
-            assert!(refused.contains(complaint), "{format}: {refused}");
+    fn an_address_has_what_the_format_says_or_is_refused_with_what_is_wrong() {
+        for (format, address) in cases::<String>("addresses") {
+            let url = UrlFormat::parse(&format).unwrap().url(PI).unwrap().unwrap();
+            assert_eq!(url.address("http"), address, "{format}");
+        }
+        for (format, complaint) in cases::<String>("refused") {
+            let refused = UrlFormat::parse(&format).unwrap_err();
+            assert!(refused.contains(&complaint), "{format}: {refused}");
         }
     }
 
@@ -215,15 +209,8 @@ mod tests {
     /// Once, the web UI of a SparkConnect could have the address of an application of another namespace.
     #[test]
     fn an_address_is_that_of_one_namespace_where_nothing_else_can_be_taken_for_it() {
-        for (format, expected) in [
-            ("{{$appName}}.{{$appNamespace}}.example.com", true),
-            ("spark-{{$appNamespace}}.example.com/{{$appName}}", true),
-            ("example.com/{{$appNamespace}}/{{$appName}}", true),
-            ("{{$appName}}.example.com", false),
-            ("{{$appName}}-{{$appNamespace}}.example.com", false),
-            ("example.com/{{$appNamespace}}-{{$appName}}", false),
-        ] {
-            assert_eq!(UrlFormat::parse(format).unwrap().has_namespace(), expected, "{format}");
+        for (format, expected) in cases::<bool>("ofOneNamespace") {
+            assert_eq!(UrlFormat::parse(&format).unwrap().has_namespace(), expected, "{format}");
         }
     }
 }

@@ -262,26 +262,11 @@ fn text<'v>(object: &'v Value, field: &str) -> &'v str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn what_kubernetes_refuses_is_found_with_its_place() {
-        let good = json!({
-            "kind": "Pod",
-            "metadata": {
-                "name": "pi-driver", "labels": {"a.example.com/b": "", "x": "A_1.b"}, "annotations": {"a/B": "any: thing"},
-            },
-            "spec": {
-                "volumes": [{"name": "a"}], "imagePullSecrets": [{}], "nodeSelector": {"kubernetes.io/os": "linux"}, "serviceAccountName": "spark",
-                "tolerations": [{"operator": "Exists"}, {"key": "a", "effect": "NoExecute", "tolerationSeconds": 1}],
-                "dnsConfig": {"nameservers": ["10.0.0.1", "::1"]}, "hostAliases": [{"ip": "10.0.0.010"}],
-                "affinity": {"podAffinity": {"labelSelector": {"matchLabels": {"key": "a", "operator": "me"}}}, "nodeAffinity": {"a": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}]}}},
-                "containers": [{
-                    "name": "c", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}, "volumeMounts": [{"name": "a", "mountPath": "/a", "subPath": "b"}], "env": [{"name": "A.b-c"}], "envFrom": [{"secretRef": {"name": "s"}}],
-                    "ports": [{"containerPort": 1, "name": "a", "protocol": "UDP"}], "resources": {"limits": {"memory": "1Gi"}},
-                }],
-            },
-        });
+        let good: Value =
+            serde_json::from_str(include_str!("../../../../tests/data/kubernetes/good.json")).unwrap();
         assert_eq!(mistakes(&good), []);
         let cases = include_str!("../../../../tests/data/kubernetes/refused.json");
         for (pointer, value, expected) in serde_json::from_str::<Vec<(String, Value, String)>>(cases).unwrap()

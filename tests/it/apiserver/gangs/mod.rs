@@ -87,11 +87,9 @@ async fn the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler() {
     let _operator = setup.argument(default).start().await;
     for_kubernetes_own_gangs_the_reason_says_what_the_cluster_needs(&namespace.beside("gang-too-old").await)
         .await;
-    let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication", "metadata": {"name": "often"},
-        "spec": {"schedule": "@every 2s", "concurrencyPolicy": "Forbid", "template": application("pi")["spec"]},
-    });
-    namespace.apply(&schedule);
+    let mut often = scheduled("often", "@every 2s", &application("pi"));
+    often["spec"]["concurrencyPolicy"] = json!("Forbid");
+    namespace.apply(&often);
     let run = eventually("a run is submitted", async || {
         let runs = namespace.list::<SparkApplication>().await;
         let submitted = |run: &&Value| run["status"]["applicationState"]["state"] == "SUBMITTED";
@@ -159,10 +157,8 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
         // A file that cannot be read any more keeps no run from going on.
         fs::remove_file(&defaults).unwrap();
         fs::create_dir(&defaults).unwrap();
-        kubelet::runs(namespace, "pi-driver").await;
-        namespace.reaches("pi", "RUNNING").await;
-        kubelet::ends(namespace, "pi-driver", 0).await;
-        namespace.reaches("pi", "COMPLETED").await;
+        namespace.runs("pi").await;
+        namespace.completes("pi").await;
         eventually("nothing is left", async || {
             let groups = groups(namespace, kind);
             seen(groups.is_empty(), groups)
@@ -190,7 +186,7 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
         ),
     ] {
         namespace.apply(&of_scheduler(scheduler));
-        let why = failure(&namespace).await;
+        let why = namespace.failure("pi").await;
         assert!(why.starts_with(&format!("failed to create {kind} ")) && why.contains(help), "{why}");
         namespace.delete::<SparkApplication>("pi").await;
     }
@@ -236,7 +232,7 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
     })
     .await;
     namespace.apply(&of_scheduler("volcano"));
-    let why = failure(&namespace).await;
+    let why = namespace.failure("pi").await;
     let taken =
         "PodGroup.scheduling.volcano.sh spark-pi-pg already exists and is not this application's: delete it";
     assert_eq!(why, taken);
@@ -252,18 +248,14 @@ fn a_scheduler_that_the_operator_does_not_know_is_refused_at_once(namespace: &Na
                the administrator add the name to --kube-scheduler-names";
     assert!(refused.contains(why), "{refused}");
     tried(&of_scheduler("coscheduler")).unwrap();
-    let schedule = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication", "metadata": {"name": "pi"},
-        "spec": {"schedule": "@daily", "template": of_scheduler("volcno")["spec"]},
-    });
-    let refused = tried(&schedule).unwrap_err();
+    let refused = tried(&scheduled("pi", "@daily", &of_scheduler("volcno"))).unwrap_err();
     assert!(refused.contains(&why.replace("spec.", "spec.template.")), "{refused}");
 }
 
 /// This cluster is too old for them: `soak::placeholders` has one that is not.
 async fn for_kubernetes_own_gangs_the_reason_says_what_the_cluster_needs(namespace: &Namespace) {
     namespace.apply(&of_scheduler("kubernetes"));
-    let why = failure(namespace).await;
+    let why = namespace.failure("pi").await;
     let needed = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or later";
     assert!(why.starts_with(needed), "{why}");
     assert_eq!(namespace.list::<Pod>().await, Vec::<Value>::new());
@@ -392,10 +384,4 @@ fn path(namespace: &Namespace, kind: &str) -> String {
     };
     let version = versions.find(has_resource).expect(kind);
     format!("/apis/{version}/namespaces/{}/{resource}", namespace.name)
-}
-
-/// Returns the reason why the application `pi` has failed.
-async fn failure(namespace: &Namespace) -> String {
-    let failed = namespace.reaches("pi", "FAILED").await;
-    failed["status"]["applicationState"]["errorMessage"].as_str().unwrap().to_owned()
 }

@@ -139,11 +139,8 @@ pub(super) async fn who_wants_to_keep_the_pods_does(namespace: &Namespace, opera
     kubelet::runs(namespace, &executor).await;
     namespace.events_up_to("SparkExecutorRunning").await;
     namespace.api::<SparkApplication>().delete("pi", &DeleteParams::orphan()).await.unwrap();
-    eventually("the driver is let go", async || {
-        let driver = namespace.pod("pi-driver").await.ok_or("there is no driver")?;
-        seen(driver["metadata"]["finalizers"].is_null(), driver)
-    })
-    .await;
+    let is_free = |driver: &Value| driver.is_object() && driver["metadata"]["finalizers"].is_null();
+    namespace.until::<Pod>("pi-driver", "is let go", is_free).await;
     namespace.merge::<Pod>("pi-driver", &json!({"metadata": {"ownerReferences": null}}));
     super::edit(namespace, "pi", &json!({"metadata": {"finalizers": null}}));
     // Once another application runs, the operator has also reconciled the deletion.

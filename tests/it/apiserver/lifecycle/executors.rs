@@ -39,13 +39,8 @@ async fn hundreds_of_executors_take_a_handful_of_events_and_a_status_a_second() 
         .await;
     namespace.clear::<Pod>().await;
     namespace.reaches("pi", "FAILED").await;
-    eventually("it has nothing left to do", async || {
-        let waiting = operator
-            .metric("workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"}")
-            .await?;
-        seen(waiting == 0.0, waiting)
-    })
-    .await;
+    let waiting = "workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"}";
+    operator.measures(waiting, |waiting| waiting == 0.0).await;
     let seconds = begun.elapsed().as_secs() as usize;
     let writes = proxy.writes_in(namespace.name).split_off(before);
     let of = |part: &str| writes.iter().filter(|(_, path, _)| path.contains(part)).count();

@@ -66,8 +66,7 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
 
     // The objects stay when the run has ended, are reused by the next run, and are deleted when the spec does not need
     // them.
-    kubelet::ends(&namespace, "pi-driver", 0).await;
-    let completed = namespace.reaches("pi", "COMPLETED").await;
+    let completed = namespace.completes("pi").await;
     assert!(is_told(&completed), "{completed}");
     edit_spec(&namespace, "pi", &json!({"driverIngressOptions": null}));
     let second = running(&namespace, "pi", 2).await;
@@ -115,8 +114,7 @@ async fn what_cannot_be_made_is_told_once(namespace: &Namespace) {
     told(namespace, "Service pi-ui-svc already exists and is not this application's: delete it; ").await;
     told(namespace, "failed to create Ingress pi-ui-ingress: ").await;
     told(namespace, "no ingresses today").await;
-    kubelet::ends(namespace, "pi-driver", 0).await;
-    namespace.reaches("pi", "COMPLETED").await;
+    namespace.completes("pi").await;
     assert_eq!(namespace.get::<Service>("pi-ui-svc").await, before, "it is left alone");
 
     // Once the name is free, the Service is created.
@@ -152,8 +150,7 @@ async fn what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_c
     let setup = Operator::with(namespace).argument(BY_PATH).argument("--delete-ui-service-on-end");
     let _operator = setup.start().await;
     let policy = no_ingresses(namespace).await;
-    kubelet::ends(namespace, "pi-driver", 0).await;
-    namespace.reaches("pi", "COMPLETED").await;
+    namespace.completes("pi").await;
     told(namespace, "failed to delete Ingress pi-ui-ingress: ").await;
     namespace.is_gone::<Service>("pi-ui-svc").await;
     drop(policy);
@@ -171,8 +168,7 @@ pub(super) async fn nobody_waits_for_a_service_that_is_slow_to_be_made(namespace
     namespace.apply(&application("other", &json!({})));
     ended(namespace, "other", 1, 0).await;
     namespace.reaches("other", "COMPLETED").await;
-    kubelet::ends(namespace, "pi-driver", 0).await;
-    namespace.reaches("pi", "COMPLETED").await;
+    namespace.completes("pi").await;
     held.close();
 }
 
@@ -261,10 +257,7 @@ async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it
     let rules = role["rules"].as_array().unwrap().iter();
     let rules: Vec<_> = rules.filter(|rule| rule["resources"] != json!(["ingresses"])).collect();
     calls::merge(path, &json!({"rules": rules}));
-    eventually("the API server has heard of it", async || {
-        seen(!calls::may_create(USER, "ingresses.networking.k8s.io", "default"), "it may")
-    })
-    .await;
+    calls::is_known(false, USER, "ingresses.networking.k8s.io", "default").await;
     let operator = Operator::with(&namespace).argument(BY_PATH).spawn();
     is_not_ready(&operator, "permissions", &["the operator's account may not ", "watch ingresses"]).await;
     namespace.apply(&application("forbidden", &json!({})));
@@ -299,13 +292,13 @@ async fn is_not_exposed(namespace: &Namespace) {
 
 /// Waits until all fields of the Service that the operator sets are as in `expected`.
 async fn is(namespace: &Namespace, name: &str, expected: &Value) -> Value {
-    eventually(&format!("{name} is as it should be"), async || {
-        let there = namespace.get::<Service>(name).await.unwrap_or_default();
+    let is_it = |there: &Value| {
         let same = |path: &str| there.pointer(path) == expected.pointer(path);
-        let all = ["/metadata/labels", "/metadata/annotations", "/metadata/ownerReferences", "/spec"];
-        seen(all.into_iter().all(same), &there).map(|()| there)
-    })
-    .await
+        ["/metadata/labels", "/metadata/annotations", "/metadata/ownerReferences", "/spec"]
+            .into_iter()
+            .all(same)
+    };
+    namespace.until::<Service>(name, "is as it should be", is_it).await
 }
 
 /// Refuses to create and delete Ingresses in `namespace`.

@@ -45,8 +45,7 @@ async fn submitted(namespace: &Namespace, name: &str, run: i64) -> Value {
 /// Waits until the run with this number has a driver, reports the driver as running, and returns the application.
 async fn running(namespace: &Namespace, name: &str, run: i64) -> Value {
     submitted(namespace, name, run).await;
-    kubelet::runs(namespace, &format!("{name}-driver")).await;
-    namespace.reaches(name, "RUNNING").await
+    namespace.runs(name).await
 }
 
 /// Reports that the driver of the run with this number has started, and then that it has ended with this exit code.
@@ -81,12 +80,7 @@ fn complaints(log: &str) -> Vec<&str> {
 
 /// Waits until an event says that an object beside the driver could not be made or deleted, with these words.
 async fn told(namespace: &Namespace, note: &str) {
-    eventually(note, async || {
-        let events = namespace.events().await;
-        let is_told = |[kind, reason, _, said]: &[String; 4]| {
-            kind == "Warning" && reason == "SparkApplicationAuxiliaryFailed" && said.contains(note)
-        };
-        seen(events.iter().any(is_told), events)
-    })
-    .await;
+    let says = |event: &Value| event["note"].as_str().is_some_and(|said| said.contains(note));
+    let is_it = |event: &Value| event["type"] == "Warning" && says(event);
+    namespace.has_event("SparkApplicationAuxiliaryFailed", is_it).await;
 }

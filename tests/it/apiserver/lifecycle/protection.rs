@@ -22,8 +22,7 @@ async fn a_driver_is_kept_until_its_outcome_is_recorded_and_not_longer() {
     assert_eq!(namespace.pod("suspended-driver").await, None);
     edit_spec(&namespace, "edited", &json!({"arguments": ["edited"]}));
     running(&namespace, "edited", 2).await;
-    kubelet::ends(&namespace, "completed-driver", 0).await;
-    namespace.reaches("completed", "COMPLETED").await;
+    namespace.completes("completed").await;
     is_free(&namespace, "completed").await;
     namespace.delete::<SparkApplication>("watched").await;
     namespace.is_gone::<Pod>("watched-driver").await;
@@ -79,11 +78,9 @@ async fn is_free(namespace: &Namespace, name: &str) {
 }
 
 async fn has_finalizer(namespace: &Namespace, name: &str, expected: bool) {
-    eventually(&format!("{name} has our finalizer: {expected}"), async || {
-        let pod = namespace.pod(&format!("{name}-driver")).await.ok_or("there is no driver")?;
-        let finalizers = &pod["metadata"]["finalizers"];
-        let has = finalizers.as_array().is_some_and(|all| all.contains(&Value::from(FINALIZER)));
-        seen(has == expected, finalizers)
-    })
-    .await;
+    let is_it = |pod: &Value| {
+        let finalizers = pod["metadata"]["finalizers"].as_array();
+        pod.is_object() && finalizers.is_some_and(|all| all.contains(&Value::from(FINALIZER))) == expected
+    };
+    namespace.until::<Pod>(&format!("{name}-driver"), &format!("has our finalizer: {expected}"), is_it).await;
 }

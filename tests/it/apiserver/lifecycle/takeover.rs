@@ -93,8 +93,7 @@ async fn nothing_is_run_again_and_what_runs_is_followed_to_its_end(
     kubelet::runs(namespace, "submitted-driver").await;
     for name in ["submitted", "running", "unknown"] {
         namespace.reaches(name, "RUNNING").await;
-        kubelet::ends(namespace, &format!("{name}-driver"), 0).await;
-        let completed = namespace.reaches(name, "COMPLETED").await;
+        let completed = namespace.completes(name).await;
         assert_eq!(completed["status"]["submissionID"], ID);
         assert_eq!(runs(&completed), [json!([0, null, "COMPLETED", "Completed", 0])]);
     }
@@ -162,11 +161,9 @@ async fn what_executors_lack_is_told_once(namespace: &Namespace) {
             .await;
     }
     // The event is sent only once, whatever happens later.
-    kubelet::runs(namespace, "starting-driver").await;
-    namespace.reaches("starting", "RUNNING").await;
+    namespace.runs("starting").await;
     for name in ["customized", "starting", "plain"] {
-        kubelet::ends(namespace, &format!("{name}-driver"), 0).await;
-        namespace.reaches(name, "COMPLETED").await;
+        namespace.completes(name).await;
     }
     let told: Vec<_> = namespace
         .events()

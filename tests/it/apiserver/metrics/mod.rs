@@ -20,10 +20,10 @@ use kube::{
         watcher,
     },
 };
-use stories::{Actor, Part, STORIES};
+use stories::{Actor, STORIES, Step, Story};
 
 /// The number of applications: each story is played with each kind.
-const CROWD: usize = 2 * STORIES.len();
+const CROWD: usize = 2 * STORIES;
 /// The number of applications that the test handles at once.
 const AT_ONCE: usize = 24;
 
@@ -39,6 +39,7 @@ async fn after_a_day_of_twenty_eight_applications_and_two_restarts_all_numbers_a
     let _watching = AbortOnDropHandle::new(tokio::spawn(watch.for_each(async |_| {})));
     let day = Day {
         namespace: &namespace,
+        stories: yaml(&data("day.yaml")),
         applications,
         kind,
         happened: Mutex::default(),
@@ -47,21 +48,21 @@ async fn after_a_day_of_twenty_eight_applications_and_two_restarts_all_numbers_a
     let setup = || Operator::with(&namespace).argument("--metrics-labels=app-type,namespace");
 
     let operator = setup().start().await;
-    day.all_do(Part::Morning).await;
+    day.all_do(|story| &story.morning).await;
     let morning = day.compared(&operator, &BTreeMap::new()).await;
     operator.stop().await;
-    day.all_do(Part::FirstBreak).await;
+    day.all_do(|story| &story.first_break).await;
 
     let operator = setup().start().await;
-    day.all_do(Part::Noon).await;
+    day.all_do(|story| &story.noon).await;
     let noon = day.compared(&operator, &morning).await;
     operator.kill();
-    day.all_do(Part::SecondBreak).await;
+    day.all_do(|story| &story.second_break).await;
 
     // With leader election, so that the metrics of the lease exist as well.
     let operator = setup().candidate(2).start().await;
     operator.leads().await;
-    day.all_do(Part::Evening).await;
+    day.all_do(|story| &story.evening).await;
     let all = day.compared(&operator, &noon).await;
     let text = metrics_of(&operator).await;
     // Further reconciles count nothing again.
@@ -111,8 +112,7 @@ pub(super) async fn a_status_that_was_written_without_an_answer_is_counted_once(
     namespace.apply(&application("pi"));
     submitted.caught().await.close();
     namespace.reaches("pi", "SUBMITTED").await;
-    kubelet::runs(namespace, "pi-driver").await;
-    namespace.reaches("pi", "RUNNING").await;
+    namespace.runs("pi").await;
     let succeeding = proxy.hold(WRITTEN, Moment::Before);
     kubelet::ends(namespace, "pi-driver", 0).await;
     let succeeding = succeeding.caught().await;
@@ -132,22 +132,7 @@ pub(super) async fn a_status_that_was_written_without_an_answer_is_counted_once(
 }
 
 /// The counters that are compared with what has happened.
-const COUNTERS: [&str; 14] = [
-    "spark_application_count",
-    "spark_application_submit_count",
-    "spark_application_failed_submission_count",
-    "spark_application_success_count",
-    "spark_application_failure_count",
-    "spark_application_retries_total",
-    "spark_application_success_execution_time_seconds_count",
-    "spark_application_failure_execution_time_seconds_count",
-    "spark_application_submit_latency_seconds_count",
-    "spark_application_submit_latency_seconds_histogram_count",
-    "spark_application_start_latency_seconds_count",
-    "spark_application_start_latency_seconds_histogram_count",
-    "spark_executor_success_count",
-    "spark_executor_failure_count",
-];
+const COUNTERS: &str = include_str!("../../../data/day-counters.txt");
 /// The gauges that are compared with what exists.
 const GAUGES: [&str; 3] =
     ["spark_applications", "spark_application_running_count", "spark_executor_running_count"];
@@ -155,6 +140,7 @@ const GAUGES: [&str; 3] =
 /// The day, with the expected values.
 struct Day<'a> {
     namespace: &'a Namespace,
+    stories: [Story; STORIES],
     /// The applications as a watch reports them: repeated requests would take more CPU time than all operators.
     applications: Store<DynamicObject>,
     kind: ApiResource,
@@ -182,15 +168,17 @@ impl Day<'_> {
         .await;
     }
 
-    async fn all_do(&self, part: Part) {
+    async fn all_do(&self, steps: fn(&Story) -> &[Step]) {
         let begun = Instant::now();
         let done = stream::iter(0..CROWD).map(|i| async move {
-            let kind = if i < STORIES.len() { "etl" } else { "report" };
+            let kind = if i < STORIES { "etl" } else { "report" };
             let actor = Actor { day: self, name: format!("app-{i}"), kind };
-            actor.does(STORIES[i % STORIES.len()], part).await;
+            for step in steps(&self.stories[i % STORIES]) {
+                actor.does(step).await;
+            }
         });
         done.buffer_unordered(AT_ONCE).collect::<()>().await;
-        eprintln!("{part:?} took {:.1} s", begun.elapsed().as_secs_f64());
+        eprintln!("this part of the day took {:.1} s", begun.elapsed().as_secs_f64());
     }
 
     /// Waits until the operator's gauges match what exists, and its counters plus `before`, the counters of the earlier
@@ -207,7 +195,7 @@ impl Day<'_> {
                 let value = || value.parse::<f64>().unwrap() as u64;
                 if GAUGES.contains(&metric(series)) {
                     gauges.insert(series.to_owned(), value());
-                } else if COUNTERS.contains(&metric(series)) {
+                } else if COUNTERS.lines().any(|counter| counter == metric(series)) {
                     *told.entry(series.to_owned()).or_default() += value();
                 }
             }

@@ -4,61 +4,49 @@ use super::{Day, There};
 use crate::apiserver::{applications::hopeless, prelude::*, spark};
 use api::State;
 
-/// Parts of the day. No operator runs in the breaks.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Part {
-    Morning,
-    FirstBreak,
-    Noon,
-    SecondBreak,
-    Evening,
+/// How many stories there are.
+pub(super) const STORIES: usize = 14;
+
+/// The fate of an application, in `tests/data/day.yaml`: its steps in each part of the day. No operator runs in the breaks.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(super) struct Story {
+    pub morning: Vec<Step>,
+    pub first_break: Vec<Step>,
+    pub noon: Vec<Step>,
+    pub second_break: Vec<Step>,
+    pub evening: Vec<Step>,
 }
 
-/// The fate of an application.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Story {
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Step {
+    /// The application is created, with these fields in its spec.
+    Made(Value),
+    /// An application is created that cannot be submitted.
+    MadeHopeless(Value),
+    /// The run with this ordinal is submitted.
+    Submitted(i64),
+    /// The driver starts.
+    Starts,
+    /// The first run is submitted, and its driver starts.
+    Runs,
+    Executors(u32),
+    /// The executor with this number ends, with this exit code.
+    ExecutorEnds((u32, i32)),
+    DriverEnds(i32),
+    Completed,
+    /// The driver ends well, and the application is COMPLETED.
     Completes,
-    Fails,
-    /// The submission is refused, and not retried.
-    IsRefused,
-    /// The submission is retried, and fails again.
-    IsRefusedTwice,
-    /// The application is suspended from the start.
-    Waits,
-    /// The application is suspended while it runs.
-    Pauses,
-    IsEdited,
-    /// The application is run again after its end.
-    RunsAgain,
-    IsDeleted,
-    /// The application fails once.
-    IsRetried,
-    /// The application still runs at the end of the day.
-    Lasts,
-    /// The application is still SUBMITTED at the end of the day.
-    IsStuck,
-    /// The application ends while no operator runs.
-    EndsUnseen,
-    /// The application is created while no operator runs.
-    BeginsUnseen,
+    Failed,
+    /// The application has failed after so many refused submissions.
+    Refused(usize),
+    /// A retry with this cause is counted.
+    Retried(String),
+    Suspended,
+    Edited(Value),
+    Deleted,
 }
-
-pub(super) const STORIES: [Story; 14] = [
-    Story::Completes,
-    Story::Fails,
-    Story::IsRefused,
-    Story::IsRefusedTwice,
-    Story::Waits,
-    Story::Pauses,
-    Story::IsEdited,
-    Story::RunsAgain,
-    Story::IsDeleted,
-    Story::IsRetried,
-    Story::Lasts,
-    Story::IsStuck,
-    Story::EndsUnseen,
-    Story::BeginsUnseen,
-];
 
 /// One application and its actions.
 pub(super) struct Actor<'a> {
@@ -69,129 +57,35 @@ pub(super) struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// Plays this part of the story.
-    pub(super) async fn does(&self, story: Story, part: Part) {
-        match (story, part) {
-            (Story::BeginsUnseen, Part::FirstBreak) => self.make(json!({})).await,
-            (Story::BeginsUnseen, Part::Noon) => self.runs().await,
-            (Story::BeginsUnseen, Part::Evening) => self.completes().await,
-            (Story::Completes, Part::Morning) => {
-                self.makes_and_runs(json!({})).await;
-                self.has_executors(2).await;
-            }
-            (Story::Completes, Part::Noon) => {
-                self.executor_ends(1, 0).await;
-                self.executor_ends(2, 0).await;
-                self.completes().await;
-            }
-            (Story::Fails, Part::Morning) => {
-                self.makes_and_runs(json!({})).await;
-                self.has_executors(1).await;
-            }
-            (Story::Fails, Part::Noon) => {
-                self.executor_ends(1, 1).await;
-                self.driver_ends(1).await;
-                self.has_failed().await;
-            }
-            (Story::IsRefused, Part::Morning) => {
-                self.make_hopeless(json!({})).await;
-                self.was_refused(1).await;
-            }
-            (Story::IsRefusedTwice, Part::Noon) => {
-                let restart = json!({
-                    "type": "OnFailure", "onSubmissionFailureRetries": 1,
-                    "onSubmissionFailureRetryInterval": 1,
-                });
-                self.make_hopeless(json!({"restartPolicy": restart})).await;
-                self.was_refused(2).await;
-                self.counts_retry("SubmissionRetry");
-            }
-            (Story::Waits, Part::Morning) => {
-                self.make(json!({"suspend": true})).await;
-                self.reaches(State::Suspended).await;
-            }
-            (Story::Waits, Part::Noon) => {
-                self.edit(json!({"spec": {"suspend": false}})).await;
+    pub(super) async fn does(&self, step: &Step) {
+        match step {
+            Step::Made(spec) => self.make(application(&self.name), spec).await,
+            Step::MadeHopeless(spec) => self.make(hopeless(&self.name), spec).await,
+            Step::Submitted(run) => self.is_submitted(*run).await,
+            Step::Starts => self.starts().await,
+            Step::Runs => {
                 self.is_submitted(1).await;
                 self.starts().await;
                 self.counts_latency("start");
             }
-            (Story::Waits, Part::Evening) => self.completes().await,
-            (Story::Pauses, Part::Morning) => self.makes_and_runs(json!({})).await,
-            (Story::Pauses, Part::Noon) => {
-                self.edit(json!({"spec": {"suspend": true}})).await;
-                self.reaches(State::Suspended).await;
+            Step::Executors(count) => self.has_executors(*count).await,
+            Step::ExecutorEnds((id, exit_code)) => self.executor_ends(*id, *exit_code).await,
+            Step::DriverEnds(exit_code) => self.driver_ends(*exit_code).await,
+            Step::Completed => self.has_completed().await,
+            Step::Completes => {
+                self.driver_ends(0).await;
+                self.has_completed().await;
             }
-            (Story::Pauses, Part::Evening) => {
-                self.edit(json!({"spec": {"suspend": false}})).await;
-                self.is_submitted(2).await;
-                self.starts().await;
-            }
-            (Story::IsEdited, Part::Morning) => self.makes_and_runs(json!({})).await,
-            (Story::IsEdited, Part::Noon) => {
-                self.edit(json!({"spec": {"arguments": ["10"]}})).await;
-                self.is_submitted(2).await;
-                self.starts().await;
-            }
-            (Story::IsEdited, Part::Evening) => self.completes().await,
-            (Story::RunsAgain, Part::Morning) => {
-                self.makes_and_runs(json!({})).await;
-                self.completes().await;
-            }
-            (Story::RunsAgain, Part::Noon) => {
-                let again = json!({"metadata": {"annotations": {"sparkoperator.k8s.io/rerun": "noon"}}});
-                self.edit(again).await;
-                self.is_submitted(2).await;
-            }
-            (Story::RunsAgain, Part::Evening) => {
-                self.starts().await;
-                self.completes().await;
-            }
-            (Story::IsDeleted, Part::Morning) => {
-                self.makes_and_runs(json!({})).await;
-                self.has_executors(1).await;
-            }
-            (Story::IsDeleted, Part::Noon) => self.delete().await,
-            (Story::IsRetried, Part::Morning) => {
-                let restart = json!({
-                    "type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 1,
-                });
-                self.makes_and_runs(json!({"restartPolicy": restart})).await;
-            }
-            (Story::IsRetried, Part::Noon) => {
-                self.driver_ends(1).await;
-                self.is_submitted(2).await;
-                self.counts_retry("FailureRetry");
-                self.starts().await;
-            }
-            (Story::IsRetried, Part::Evening) => self.completes().await,
-            (Story::Lasts, Part::Morning) => {
-                self.makes_and_runs(json!({})).await;
-                self.has_executors(2).await;
-            }
-            (Story::Lasts, Part::Evening) => self.executor_ends(1, 1).await,
-            (Story::IsStuck, Part::Noon) => {
-                self.make(json!({})).await;
-                self.is_submitted(1).await;
-            }
-            (Story::EndsUnseen, Part::Morning) => self.makes_and_runs(json!({})).await,
-            (Story::EndsUnseen, Part::SecondBreak) => self.driver_ends(0).await,
-            (Story::EndsUnseen, Part::Evening) => self.has_completed().await,
-            // The story has no action in this part of the day.
-            _ => {}
+            Step::Failed => self.has_failed().await,
+            Step::Refused(times) => self.was_refused(*times).await,
+            Step::Retried(cause) => self.counts_retry(cause),
+            Step::Suspended => self.reaches(State::Suspended).await,
+            Step::Edited(patch) => self.edit(patch).await,
+            Step::Deleted => self.delete().await,
         }
     }
 
-    async fn make(&self, spec: Value) {
-        self.create(application(&self.name), spec).await;
-    }
-
-    /// Creates an application that cannot be submitted.
-    async fn make_hopeless(&self, spec: Value) {
-        self.create(hopeless(&self.name), spec).await;
-    }
-
-    async fn create(&self, mut application: Value, spec: Value) {
+    async fn make(&self, mut application: Value, spec: &Value) {
         application["metadata"]["labels"] = json!({"app-type": self.kind});
         for (key, value) in spec.as_object().unwrap() {
             application["spec"][key] = value.clone();
@@ -203,18 +97,6 @@ impl Actor<'_> {
             .unwrap()
             .insert(self.name.clone(), There { kind: self.kind, state: State::New, executors: 0 });
         self.counts("spark_application_count");
-    }
-
-    async fn makes_and_runs(&self, spec: Value) {
-        self.make(spec).await;
-        self.runs().await;
-    }
-
-    /// Waits until the first run is submitted, and starts its driver.
-    async fn runs(&self) {
-        self.is_submitted(1).await;
-        self.starts().await;
-        self.counts_latency("start");
     }
 
     async fn is_submitted(&self, run: i64) {
@@ -237,11 +119,6 @@ impl Actor<'_> {
 
     async fn driver_ends(&self, exit_code: i32) {
         kubelet::ends(self.day.namespace, &self.driver(), exit_code).await;
-    }
-
-    async fn completes(&self) {
-        self.driver_ends(0).await;
-        self.has_completed().await;
     }
 
     async fn has_completed(&self) {
@@ -280,7 +157,7 @@ impl Actor<'_> {
         self.counts(&format!("spark_executor_{outcome}_count"));
     }
 
-    async fn edit(&self, patch: Value) {
+    async fn edit(&self, patch: &Value) {
         let applications = self.day.namespace.api::<SparkApplication>();
         applications.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }

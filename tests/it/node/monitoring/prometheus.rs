@@ -29,23 +29,10 @@ impl Prometheus {
     /// Starts a Prometheus that reads those pods of the application `app` in the namespace `default` whose annotations
     /// ask for it.
     pub(super) fn start(app: &str) -> Self {
-        let label = |name: &str| format!("__meta_kubernetes_pod_{name}");
-        let annotation = |name: &str| label(&format!("annotation_prometheus_io_{name}"));
-        let relabelings = json!([
-            {"action": "keep", "source_labels": [annotation("scrape")], "regex": "true"},
-            {"source_labels": [annotation("path")], "regex": "(.+)", "target_label": "__metrics_path__"},
-            {
-                "source_labels": [label("ip"), annotation("port")], "separator": ":",
-                "target_label": "__address__",
-            },
-            {"source_labels": [label("name")], "target_label": "pod"},
-            {"source_labels": [label("label_sparkoperator_k8s_io_app_name")], "target_label": "app"},
-            {"source_labels": [label("label_spark_role")], "target_label": "role"},
-            // Other tests read the pods of their own applications.
-            {"action": "keep", "source_labels": ["app"], "regex": app},
-            // Pods that have ended do not answer any more.
-            {"action": "drop", "source_labels": [label("phase")], "regex": "Succeeded|Failed"},
-        ]);
+        let mut relabelings: Value = yaml(&data("node/relabelings.yaml"));
+        // Other tests read the pods of their own applications.
+        let own = json!({"action": "keep", "source_labels": ["app"], "regex": app});
+        relabelings.as_array_mut().unwrap().push(own);
         let mut job = json!({"job_name": "pods", "relabel_configs": relabelings});
         let configuration =
             |job: &Value| json!({"global": {"scrape_interval": "1s"}, "scrape_configs": [job]});
@@ -100,11 +87,9 @@ impl Prometheus {
     /// Returns the present value of a PromQL expression: each series with its value.
     pub(super) fn ask(&self, expression: &str) -> Result<Vec<Value>, String> {
         let url = format!("http://{}", self.address);
-        let output = run("promtool", &["query", "instant", "--format=json", &url, expression], "");
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-        }
-        serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+        let said =
+            program::said(run("promtool", &["query", "instant", "--format=json", &url, expression], ""));
+        said.and_then(|answer| serde_json::from_str(&answer).map_err(|error| error.to_string()))
     }
 
     /// Returns the names of all metrics of the present and past pods of `role` of the application `app`.
