@@ -19,7 +19,7 @@ use pods::{PodSummary, Waiting};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use submission::owned::owned;
-use validation::{Findings, Refusal};
+use validation::Findings;
 
 /// Why no application can be in a gang of Kubernetes' own.
 const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or \
@@ -56,8 +56,8 @@ impl Extension for BatchSchedulers {
             prepared.application = Cow::Owned(grouped);
             return Ok(());
         }
-        let requests = PodRequests::of(&grouped, run.defaults)
-            .map_err(|error| Refusal(error.findings("the sums of the batch scheduler")).brief())?;
+        let requests = PodRequests::of(&grouped, run.defaults, "the sums of the batch scheduler");
+        let requests = requests.map_err(|refusal| refusal.brief())?;
         let own = |object| owned(object, application, Some(run.submission_id), label::CREATED_BY);
         let objects = match scheduler {
             BatchScheduler::Volcano => vec![pod_groups::volcano(&mut grouped, &requests)],

@@ -66,7 +66,7 @@ pub fn executor(
 ) -> Option<Value> {
     let application = &policy.with_default_account(application);
     let run = Run::recorded(application)?;
-    let requests = PodRequests::of(application, defaults).ok()?;
+    let requests = PodRequests::of(application, defaults, "trials").ok()?;
     if requests.initial == 0 || requests.allocator != conf::DIRECT {
         return None;
     }

@@ -56,33 +56,23 @@ pub struct PlannedPod {
     pub sparks_container: usize,
 }
 
-/// Why the resources that an application asks for cannot be determined.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
-    /// The application cannot be run at all.
-    Refused(Refusal),
-    /// The value of a property is not a number, or contains a reference that only Spark replaces when it runs.
-    Unknown { field: String, why: String },
-    /// The pods of this role would be invalid for Kubernetes, or the webhook would deny them.
-    NoPod { role: Role, why: String },
-}
-
 impl PodRequests {
     /// Returns the pods of the next run of `application`. `defaults` is the text of the admin's `spark-defaults.conf`,
-    /// which all other properties override.
+    /// which all other properties override. `asker` is who needs to know what the application asks for, for the words of an
+    /// error.
     ///
     /// # Errors
     ///
-    /// When the pods cannot be determined: see [`Error`].
-    pub fn of(application: &SparkApplication, defaults: &str) -> Result<Self, Error> {
-        validate(application).map_err(Error::Refused)?;
-        let malformed = |problem| {
-            Error::Refused(Refusal(vec![Invalid { field: "spark-defaults.conf".to_owned(), why: problem }]))
-        };
+    /// When the application cannot be run at all; when the value of a property is not a number, or contains a reference that
+    /// only Spark replaces when it runs; and when pods would be invalid for Kubernetes, or the webhook would deny them.
+    pub fn of(application: &SparkApplication, defaults: &str, asker: &str) -> Result<Self, Refusal> {
+        validate(application)?;
+        let malformed = |why| refusal("spark-defaults.conf".to_owned(), why);
         let defaults = read_properties(defaults).map_err(malformed)?;
         let (properties, [driver, executor]) = starting_point(application, defaults);
         let spec = &application.spec;
-        let spark = Spark { spec, conf: Conf(properties.into_map(), Line::nearest(&spec.spark_version).0) };
+        let conf = Conf(properties.into_map(), Line::nearest(&spec.spark_version).0);
+        let spark = Spark { spec, conf, asker };
         let driver = planned(&spark, Role::Driver, driver)?;
         let executor = planned(&spark, Role::Executor, executor)?;
         let number = |number: i32| u32::try_from(number).unwrap_or(0);
@@ -129,8 +119,8 @@ impl PodRequests {
 }
 
 /// Returns a pod of `role` that Spark creates from `template` and that the webhook customizes.
-fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod, Error> {
-    let failed = |why: String| Error::NoPod { role, why };
+fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod, Refusal> {
+    let failed = |why: String| no_pod(role, why);
     if let Some(annotations) = template["metadata"]["annotations"].as_object_mut() {
         // The operator sets this annotation, not the user, and its value is incomplete before the application is
         // stored: the uid is missing.
@@ -174,19 +164,13 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     })
 }
 
-impl Error {
-    /// Returns the mistakes of the application. `asker` is who needs to know what the application asks for.
-    pub fn findings(self, asker: &str) -> Vec<Invalid> {
-        let (field, why) = match self {
-            Self::Refused(Refusal(invalid)) => return invalid,
-            Self::Unknown { field, why } => {
-                let why = excerpt::explanation(why);
-                (field, format!("{why}, and {asker} ask for it before Spark runs: write it out"))
-            }
-            Self::NoPod { role, why } => (format!("spec.{}", role.as_str()), excerpt::explanation(why)),
-        };
-        vec![Invalid { field, why }]
-    }
+/// Returns the refusal of an application whose pods of this role cannot exist.
+pub fn no_pod(role: Role, why: String) -> Refusal {
+    refusal(format!("spec.{role}"), excerpt::explanation(why))
+}
+
+fn refusal(field: String, why: String) -> Refusal {
+    Refusal(vec![Invalid { field, why }])
 }
 
 /// Spark's default for the number of executors.
@@ -197,19 +181,22 @@ const INSTANCES: i32 = 2;
 struct Spark<'a> {
     spec: &'a SparkApplicationSpec,
     conf: Conf,
+    asker: &'a str,
 }
 
 impl Spark<'_> {
-    fn count(&self, key: &str) -> Result<Option<i32>, Error> {
+    fn count(&self, key: &str) -> Result<Option<i32>, Refusal> {
         self.conf.int(key).map_err(|problem| self.unknown(problem))
     }
 
-    /// Returns the error for a property that Spark would refuse, or whose value only Spark knows.
-    fn unknown(&self, problem: NotNative) -> Error {
+    /// Returns the refusal for a property that Spark would refuse, or whose value only Spark knows.
+    fn unknown(&self, problem: NotNative) -> Refusal {
         let (NotNative::Refused { field: key, why } | NotNative::Fallback { field: key, why, .. }) = problem;
         let field = field_of(self.spec, "spec", &key);
         let is_of_admin = field == key && self.conf.raw(&key).is_some();
         let place = if is_of_admin { " in the administrator's spark-defaults.conf" } else { "" };
-        Error::Unknown { field: format!("{field}{place}"), why }
+        let (why, asker) = (excerpt::explanation(why), self.asker);
+        let why = format!("{why}, and {asker} ask for it before Spark runs: write it out");
+        refusal(format!("{field}{place}"), why)
     }
 }
