@@ -63,7 +63,7 @@ impl Extension for BatchSchedulers {
             BatchScheduler::Volcano => vec![pod_groups::volcano(&mut grouped, &requests)],
             BatchScheduler::Coscheduling => vec![pod_groups::coscheduling(&mut grouped, &requests)?],
             BatchScheduler::YuniKorn => {
-                yunikorn::group(&mut grouped, &requests)?;
+                yunikorn::group(&mut grouped, &requests);
                 Vec::new()
             }
             BatchScheduler::Kubernetes => {
