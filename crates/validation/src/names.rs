@@ -1,9 +1,8 @@
 //! Checks that the names of objects, ports and driver pods are valid.
 
 use super::{Findings, Subject};
-pub(crate) use api::LONGEST_LABEL;
 pub use api::is_object_name;
-use api::{LONGEST_NAME, is_segment, names::conf};
+use api::{LONGEST_LABEL, LONGEST_NAME, is_segment, names::conf};
 use submission::driver_pod_name;
 
 /// Checks that the name of an object of this kind is a DNS-1035 label, as Kubernetes requires for the Services that are called

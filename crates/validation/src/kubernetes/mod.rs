@@ -7,9 +7,9 @@ mod volume;
 
 use super::{
     monitoring::LONGEST_PORT_NAME,
-    names::{LONGEST_LABEL, is_label_value, is_object_name, is_port_name},
+    names::{is_label_value, is_object_name, is_port_name},
 };
-use api::quantity;
+use api::{LONGEST_LABEL, quantity};
 use core::net::IpAddr;
 use serde_json::{Map, Value};
 use std::{
