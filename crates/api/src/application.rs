@@ -13,8 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Embedded,
-    names::annotation,
+    Embedded, annotation,
     nulls::reads_null_as_absent,
     pod::{DriverSpec, ExecutorSpec},
     status::{SparkApplicationStatus, State},

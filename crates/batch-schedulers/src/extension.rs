@@ -6,10 +6,7 @@ use super::{
     kubernetes::{self, Gang, ungate},
     pod_groups, wanted_group, yunikorn,
 };
-use api::{
-    ObjectKey, ObjectKind, Role, SparkApplication, excerpt,
-    names::{batch_scheduler, label},
-};
+use api::{ObjectKey, ObjectKind, Role, SparkApplication, batch_scheduler, excerpt, label};
 use plan::{
     Action, Observed, Plan,
     extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},

@@ -12,9 +12,8 @@ mod pod_groups;
 mod yunikorn;
 
 use api::{
-    ObjectKey, ObjectKind, Role, SparkApplication, SparkApplicationStatus, SparkPodSpec,
-    names::{annotation, batch_scheduler},
-    quantity, stated,
+    ObjectKey, ObjectKind, Role, SparkApplication, SparkApplicationStatus, SparkPodSpec, annotation,
+    batch_scheduler, quantity, stated,
 };
 pub use kubernetes::{
     Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits, excess, is_gated, is_placeholder,

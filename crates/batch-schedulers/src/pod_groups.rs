@@ -5,7 +5,7 @@
 //! and the queue of Volcano, have room for `minResources`, which includes the executors.
 
 use super::{COSCHEDULING, VOLCANO, canonical, for_roles, quantities};
-use api::{LONGEST_LABEL, ObjectKind, SparkApplication, names::batch_scheduler, stated};
+use api::{LONGEST_LABEL, ObjectKind, SparkApplication, batch_scheduler, stated};
 use plan::pod_requests::PodRequests;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! driver, and replaces those pods by driver and executors as they come.
 
 use super::{for_roles, quantities};
-use api::{Role, SparkApplication, names::batch_scheduler, quantity, stated};
+use api::{Role, SparkApplication, batch_scheduler, quantity, stated};
 use plan::pod_requests::PodRequests;
 use serde::Serialize;
 use serde_json::{Value, json};

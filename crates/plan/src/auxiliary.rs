@@ -11,10 +11,7 @@ use crate::{
     extension::{Extensions, View},
     merge_patch,
 };
-use api::{
-    DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State,
-    names::{label, role},
-};
+use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State, label, role};
 use jiff::Timestamp;
 use k8s_openapi::{api::networking::v1::IngressTLS, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube_core::Resource;

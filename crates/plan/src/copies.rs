@@ -1,6 +1,6 @@
 //! Pods of a run that differ only in their numbers.
 
-use api::names::label;
+use api::label;
 use serde_json::Value;
 
 /// The copies of one pod. There may be many of them, so each is built when it is needed. Their number is the value of the

@@ -6,11 +6,7 @@ use crate::{
     copies::Copies,
     extension::{ComingRun, Prepared},
 };
-use api::{
-    Role, SparkApplication,
-    names::{annotation, conf},
-    stated,
-};
+use api::{Role, SparkApplication, annotation, conf, stated};
 use kube_core::ResourceExt;
 use std::borrow::Cow;
 

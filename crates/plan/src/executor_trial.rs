@@ -3,7 +3,7 @@
 //! nothing but the driver's log would tell.
 
 use crate::{Policy, driver, pod_requests::PodRequests};
-use api::{ExecutorState, Role, SparkApplication, excerpt, names::conf};
+use api::{ExecutorState, Role, SparkApplication, conf, excerpt};
 use jiff::Timestamp;
 use pods::PodSummary;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@
 //! before it calls the webhook. Both use the same choice, so that no application is driven whose pods the webhook does
 //! not customize.
 
-use api::names::label;
+use api::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 pub use kube_core::Selector;
 use kube_core::{Expression, SelectorExt};

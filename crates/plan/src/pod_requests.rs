@@ -4,10 +4,7 @@
 //! The pods are built by the same code that submits the application and customizes its pods, so that they equal the pods
 //! that Spark will create.
 
-use api::{
-    Role, SparkApplication, SparkApplicationSpec, excerpt,
-    names::{annotation, conf},
-};
+use api::{Role, SparkApplication, SparkApplicationSpec, annotation, conf, excerpt};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::api::resource::Quantity};
 use pods::{Amounts, PodClaim};
 use serde::Deserialize;

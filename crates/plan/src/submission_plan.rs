@@ -5,10 +5,7 @@ use crate::{
     By, Policy, SubmitRequest, events,
     extension::{ComingRun, Prepared, View},
 };
-use api::{
-    ObjectKey, ObjectKind, SparkApplication,
-    names::{annotation, conf, label},
-};
+use api::{ObjectKey, ObjectKind, SparkApplication, annotation, conf, label};
 use jiff::Timestamp;
 use kube_core::ResourceExt;
 use pods::PodSummary;

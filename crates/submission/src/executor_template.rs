@@ -9,7 +9,7 @@ use crate::{
     run::Run,
     template,
 };
-use api::{Role, SparkApplication, names::annotation};
+use api::{Role, SparkApplication, annotation};
 use serde_json::{Value, json};
 use spark_client::{Objects, TEMPLATE_KEY, template_config_map};
 

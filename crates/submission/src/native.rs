@@ -10,11 +10,7 @@ use crate::{
     owned::owned,
     run::Run,
 };
-use api::{
-    Role, SparkApplication,
-    names::{conf, label, submit_conf},
-    stated, with_defaults,
-};
+use api::{Role, SparkApplication, conf, label, stated, submit_conf, with_defaults};
 use jiff::Timestamp;
 use serde_json::Value;
 use spark_client::{self, Environment, Line, NotNative, Objects, Submission, flag_list, read_properties};

@@ -3,10 +3,7 @@
 //! changes for which the annotations ask.
 
 use api::{
-    Role, SparkApplication,
-    monitoring::Monitoring,
-    names::{annotation, conf, label},
-    owner_reference, spark_container,
+    Role, SparkApplication, annotation, conf, label, monitoring::Monitoring, owner_reference, spark_container,
 };
 use pod_customization::Denial;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Contains the map of Spark's properties, and writes it as a file that Spark reads.
 
-use api::names::conf;
+use api::conf;
 use spark_client::{SYNTAX, escaped, trimmed};
 use std::collections::BTreeMap;
 

@@ -2,10 +2,7 @@
 //! field `env` is applied by the webhook instead.
 
 use super::{Context, Properties};
-use api::{
-    SecretType,
-    names::{conf, env},
-};
+use api::{SecretType, conf, env};
 use pod_customization::volume_name;
 
 pub(super) fn of_roles(context: &Context, properties: &mut Properties) {

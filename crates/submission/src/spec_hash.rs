@@ -1,11 +1,7 @@
 //! Computes the hash of a spec. Two specs with equal hashes ask for the same run.
 
 use crate::digest::sha256_hex;
-use api::{
-    SparkApplication, SparkApplicationSpec,
-    names::{annotation, volume::is_scratch},
-    with_defaults,
-};
+use api::{SparkApplication, SparkApplicationSpec, annotation, volume::is_scratch, with_defaults};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 

@@ -1,11 +1,7 @@
 //! Warns of what is valid and hardly ever meant.
 
 use super::{Subject, property};
-use api::{
-    Role, SparkPodSpec,
-    names::{conf, submit_conf},
-    stated,
-};
+use api::{Role, SparkPodSpec, conf, stated, submit_conf};
 use std::collections::BTreeMap;
 use submission::pod_templates::sparks_container;
 

@@ -3,10 +3,9 @@
 
 use super::{Subject, property};
 use api::{
-    MonitoringSpec, PrometheusSpec, Role, is_segment,
+    MonitoringSpec, PrometheusSpec, Role, conf, is_segment,
     monitoring::{self, is_exposed},
-    names::{conf, submit_conf},
-    stated,
+    stated, submit_conf,
 };
 use serde_json::{Value, json};
 use serde_saphyr::options::DuplicateKeyPolicy;

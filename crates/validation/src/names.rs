@@ -2,7 +2,7 @@
 
 use super::{Findings, Subject};
 pub use api::is_object_name;
-use api::{LONGEST_LABEL, LONGEST_NAME, is_segment, names::conf};
+use api::{LONGEST_LABEL, LONGEST_NAME, conf, is_segment};
 use submission::driver_pod_name;
 
 /// Checks that the name of an object of this kind is a DNS-1035 label, as Kubernetes requires for the Services that are called

@@ -1,7 +1,7 @@
 //! Checks that cores and memory are written in the notation that Spark and Kubernetes accept.
 
 use super::{Given, Subject};
-use api::{Role, SparkPodSpec, defaults, memory, names::conf, quantity};
+use api::{Role, SparkPodSpec, conf, defaults, memory, quantity};
 use spark_client::Line;
 use submission::RoleField;
 

@@ -1,10 +1,7 @@
 //! Checks that sparkConf does not set properties that belong to the operator.
 
 use super::{Subject, customization, nearest, property};
-use api::{
-    Role, SparkPodSpec,
-    names::{batch_scheduler, conf, label, submit_conf},
-};
+use api::{Role, SparkPodSpec, batch_scheduler, conf, label, submit_conf};
 use spark_client::Line;
 use submission::{RoleField, driver_pod_name};
 

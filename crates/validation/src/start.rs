@@ -5,10 +5,7 @@
 //! said of it. What submission itself refuses is refused by the plan.
 
 use super::Subject;
-use api::{
-    Role,
-    names::{conf, volume::ON_DEMAND},
-};
+use api::{Role, conf, volume::ON_DEMAND};
 use spark_client::{Line, list_elements};
 use std::{
     collections::{BTreeMap, BTreeSet},

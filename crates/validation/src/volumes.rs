@@ -3,11 +3,8 @@
 
 use super::Subject;
 use api::{
-    Role, SparkPodSpec,
-    names::{
-        conf,
-        volume::{self, ON_DEMAND, is_scratch},
-    },
+    Role, SparkPodSpec, conf,
+    volume::{self, ON_DEMAND, is_scratch},
 };
 use pod_customization::volume_name;
 use serde_json::Value;

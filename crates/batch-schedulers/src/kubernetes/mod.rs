@@ -13,11 +13,7 @@ mod exchanges;
 mod placeholders;
 
 use crate::canonical;
-use api::{
-    SparkApplication,
-    names::{annotation, batch_scheduler, conf, label, role},
-    quantity,
-};
+use api::{SparkApplication, annotation, batch_scheduler, conf, label, quantity, role};
 pub(crate) use exchanges::Gang;
 pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 use k8s_openapi::api::core::v1::PodSpec;

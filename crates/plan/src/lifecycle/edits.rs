@@ -11,7 +11,7 @@
 
 use super::Pass;
 use crate::{Action, Plan, events};
-use api::{Role, SparkApplication, SparkApplicationStatus, names::annotation};
+use api::{Role, SparkApplication, SparkApplicationStatus, annotation};
 use submission::{
     executor_template::ExecutorTemplate,
     run::Run,

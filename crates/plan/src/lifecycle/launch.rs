@@ -15,8 +15,7 @@ use crate::{
     submission_plan::{self, Chosen},
 };
 use api::{
-    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State, excerpt,
-    names::annotation,
+    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State, annotation, excerpt,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;

@@ -6,7 +6,7 @@ mod service_and_ingress;
 mod url_format;
 
 use crate::{Context, Properties, digest::md5_hex};
-use api::{LONGEST_LABEL, PortExposure, SparkApplication, names::conf};
+use api::{LONGEST_LABEL, PortExposure, SparkApplication, conf};
 pub use rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
 pub use service_and_ingress::{addresses, ingress, wanted};

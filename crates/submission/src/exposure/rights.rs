@@ -5,7 +5,7 @@
 //! external-dns obeys: the Service by which executors find their driver has annotations of the spec, too.
 
 use super::SERVICE_TYPE;
-use api::{SparkApplicationSpec, names::conf::DRIVER_SERVICE_ANNOTATION_PREFIX};
+use api::{SparkApplicationSpec, conf::DRIVER_SERVICE_ANNOTATION_PREFIX};
 
 /// A right to create objects of one kind in the namespace of the application.
 #[derive(Clone, Debug, PartialEq, Eq)]

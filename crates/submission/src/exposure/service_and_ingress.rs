@@ -3,11 +3,7 @@
 
 use super::{ExposedPort, Exposure, SERVICE_TYPE, all};
 use crate::owned::owned;
-use api::{
-    SparkApplication, SparkApplicationStatus,
-    names::{annotation, label, role},
-    stated,
-};
+use api::{SparkApplication, SparkApplicationStatus, annotation, label, role, stated};
 use serde_json::{Value, json};
 
 /// The regular expression that is appended to the path of an Ingress, so that it matches the path and everything below

@@ -5,9 +5,8 @@ mod java_agent_failure;
 
 use crate::{Context, Properties, owned::owned, run::Run};
 use api::{
-    ObjectKey, ObjectKind, SparkApplication,
+    ObjectKey, ObjectKind, SparkApplication, conf, label,
     monitoring::{EXPORTER_CONFIGURATION, METRICS_PROPERTIES, Monitoring, config_map_name},
-    names::{conf, label},
     stated,
 };
 pub use java_agent_failure::explained;

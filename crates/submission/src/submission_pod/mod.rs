@@ -14,10 +14,7 @@ mod state;
 use crate::{
     DIRECTORY, SparkSubmit, SubmissionEnvironment, findings::Validated, owned::owned, run::Run, spark_submit,
 };
-use api::{
-    ObjectKey, ObjectKind, SparkApplication,
-    names::{annotation, label, role},
-};
+use api::{ObjectKey, ObjectKind, SparkApplication, annotation, label, role};
 use serde_json::{Map, Value, json};
 use spark_client::{Environment, Objects};
 pub use state::{State, state};

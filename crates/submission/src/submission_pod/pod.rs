@@ -6,11 +6,7 @@ use crate::{
     pod_templates::{customized, sparks_container},
     properties::behind,
 };
-use api::{
-    Role, SparkApplication,
-    names::{conf, container, env, volume},
-    quantity, stated,
-};
+use api::{Role, SparkApplication, conf, container, env, quantity, stated, volume};
 use serde_json::{Value, json};
 use spark_client::{Environment, existing_volumes};
 use std::collections::{BTreeMap, BTreeSet};
