@@ -30,7 +30,7 @@ pub(super) fn volcano(application: &mut SparkApplication, requests: &PodRequests
     let given = options.resources.iter().map(|(name, quantity)| (name.clone(), canonical(&quantity.0)));
     let mut resources: BTreeMap<_, _> = given.collect();
     if resources.is_empty() {
-        resources = quantities(&requests.initial_sum());
+        resources = quantities(&requests.sum(requests.initial));
     }
     let mut spec = json!({"minMember": 1, "minResources": resources});
     for (field, value) in [("queue", &options.queue), ("priorityClassName", &options.priority_class_name)] {
@@ -61,7 +61,7 @@ pub(super) fn coscheduling(
     for_roles(application, |_, pod| {
         pod.labels.insert(batch_scheduler::COSCHEDULING_GROUP.to_owned(), name.clone());
     });
-    let resources = quantities(&requests.initial_sum());
+    let resources = quantities(&requests.sum(requests.initial));
     Ok(group(&COSCHEDULING, &name, &json!({"minMember": 1, "minResources": resources})))
 }
 

@@ -98,11 +98,6 @@ impl PodRequests {
         })
     }
 
-    /// Returns what the driver and the executors that it creates at first ask for together.
-    pub fn initial_sum(&self) -> Amounts {
-        self.sum(self.initial)
-    }
-
     /// Returns what the driver and this number of executors ask for together.
     pub fn sum(&self, executors: u32) -> Amounts {
         let mut sum = self.driver.claim.requests().clone();

@@ -29,7 +29,7 @@ use api::{
     SparkPodSpec, with_defaults,
 };
 pub use edits::{Edit, Effect, differences, edits_of, effect_on_run};
-pub use names::{check_name, is_label, is_label_value, is_object_name};
+pub use names::{check_name, is_label, is_label_key, is_label_value, is_object_name};
 pub use planned::Files;
 pub use schedule::{Precision, shortest_named_run};
 use std::{borrow::Cow, cell::RefCell, fmt::Display, time::Duration};

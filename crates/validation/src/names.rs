@@ -59,6 +59,12 @@ pub fn is_label_value(text: &str) -> bool {
         && text.chars().all(|c| is_alphanumeric(c) || "-_.".contains(c))
 }
 
+/// Whether Kubernetes accepts `text` as the key of a label or an annotation.
+pub fn is_label_key(text: &str) -> bool {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_object_name) && is_label_value(name)
+}
+
 /// Returns a valid label that is similar to `name`; none if there is none.
 fn label_like(name: &str) -> Option<String> {
     let dashed: String =
