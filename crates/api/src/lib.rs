@@ -59,6 +59,7 @@ pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
 pub use lenient::Lenient;
 pub use names::{role::Role, *};
+pub use nulls::without_nulls;
 pub use object_key::{ObjectKey, ObjectKind};
 pub use object_name::{LONGEST_LABEL, LONGEST_NAME, is_object_name, is_segment};
 pub use pod::*;

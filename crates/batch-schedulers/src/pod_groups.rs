@@ -5,7 +5,7 @@
 //! and the queue of Volcano, have room for `minResources`, which includes the executors.
 
 use super::{COSCHEDULING, VOLCANO, canonical, for_roles, quantities};
-use api::{LONGEST_LABEL, ObjectKind, SparkApplication, batch_scheduler, stated};
+use api::{LONGEST_LABEL, ObjectKind, SparkApplication, batch_scheduler, stated, without_nulls};
 use plan::pod_requests::PodRequests;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -32,13 +32,9 @@ pub(super) fn volcano(application: &mut SparkApplication, requests: &PodRequests
     if resources.is_empty() {
         resources = quantities(&requests.sum(requests.initial));
     }
-    let mut spec = json!({"minMember": 1, "minResources": resources});
-    for (field, value) in [("queue", &options.queue), ("priorityClassName", &options.priority_class_name)] {
-        if let Some(value) = stated(value) {
-            spec[field] = value.as_str().into();
-        }
-    }
-    group(&VOLCANO, &name, &spec)
+    let (queue, class) = (stated(&options.queue), stated(&options.priority_class_name));
+    let spec = json!({"minMember": 1, "minResources": resources, "queue": queue, "priorityClassName": class});
+    group(&VOLCANO, &name, &without_nulls(spec))
 }
 
 /// Puts the pods of `application` into their PodGroup of the plugin, and returns the PodGroup.

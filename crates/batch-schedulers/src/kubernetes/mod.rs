@@ -13,7 +13,7 @@ mod exchanges;
 mod placeholders;
 
 use crate::canonical;
-use api::{SparkApplication, annotation, batch_scheduler, conf, label, quantity, role};
+use api::{SparkApplication, annotation, batch_scheduler, conf, label, quantity, role, without_nulls};
 pub(crate) use exchanges::Gang;
 pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 use k8s_openapi::api::core::v1::PodSpec;
@@ -73,14 +73,12 @@ pub(super) fn objects(
     annotations.insert(annotation::POD_GROUP.to_owned(), name.clone());
     annotations.insert(annotation::SCHEDULING_GATE.to_owned(), batch_scheduler::GATE.to_owned());
 
-    let class = &requests.driver.spec["priorityClassName"];
-    let mut template = json!({"schedulingPolicy": {"gang": {"minCount": count + 1}}});
     // The scheduler of 1.37 places no pods whose priority differs from that of their group; 1.36 does not know the field
     // unless another feature gate is on.
     let is_beta = version == batch_scheduler::KUBERNETES_BETA_API;
-    if is_beta && !class.is_null() {
-        template["priorityClassName"] = class.clone();
-    }
+    let class = is_beta.then(|| &requests.driver.spec["priorityClassName"]);
+    let policy = json!({"gang": {"minCount": count + 1}});
+    let mut template = without_nulls(json!({"schedulingPolicy": policy, "priorityClassName": class}));
     let mut group = template.clone();
     let (field, reference) = if is_beta {
         ("workloadRef", json!({"workloadName": name, "templateName": TEMPLATE}))
