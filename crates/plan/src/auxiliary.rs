@@ -21,6 +21,7 @@ use std::{
     time::Duration,
 };
 use submission::{
+    copy_fields,
     exposure::{ExposedPort, Exposure, addresses, ingress, others, ui, wanted},
     owned::owned,
 };
@@ -183,9 +184,7 @@ pub fn mend(wanted: &Value, there: &AuxiliaryObject, extensions: &Extensions) ->
         return None;
     }
     let mut patch = merge_patch(&is, &should);
-    for field in ["apiVersion", "kind"] {
-        patch[field] = wanted[field].clone();
-    }
+    copy_fields(&mut patch, wanted, &["apiVersion", "kind"]);
     patch["metadata"]["name"] = there.child.name.as_str().into();
     patch["metadata"]["uid"] = there.uid.as_str().into();
     Some(patch)

@@ -25,6 +25,7 @@ use plan::{
 use pods::{Amounts, Placement, PodClaim, PodSummary};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use submission::copy_fields;
 
 /// The greatest number of placeholders of one run.
 const MOST: u32 = 1000;
@@ -125,7 +126,7 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
         "activeDeadlineSeconds": LONGEST_LIFE,
         "enableServiceLinks": false,
     });
-    let mut take = |from: &Value, fields: &[&str]| take(&mut spec, from, fields);
+    let mut take = |from: &Value, fields: &[&str]| copy_fields(&mut spec, from, fields);
     take(executor, &["nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"]);
     take(executor, &["runtimeClassName", "overhead", "resources"]);
     take(executor, &["securityContext", "imagePullSecrets", "hostNetwork"]);
@@ -135,10 +136,8 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
     take(driver, &["schedulerName", "priorityClassName"]);
     spec["containers"] = containers(&requests.executor).into();
     hold_as_much(&mut spec, requests.executor.claim.requests());
-    let mut metadata = json!({"labels": labels});
-    if !annotations.is_empty() {
-        metadata["annotations"] = json!(annotations);
-    }
+    let annotations = Some(annotations).filter(|annotations| !annotations.is_empty());
+    let metadata = without_nulls(json!({"labels": labels, "annotations": annotations}));
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 
@@ -157,8 +156,8 @@ fn containers(PlannedPod { spec: executor, sparks_container, .. }: &PlannedPod) 
         };
         // The node needs Spark's image anyway, and the images of sidecars may have no `sleep`.
         let mut container = json!({"name": name, "image": spark["image"], "command": ["sleep", "infinity"]});
-        take(&mut container, spark, &["imagePullPolicy", "securityContext"]);
-        take(&mut container, of, &["resources"]);
+        copy_fields(&mut container, spark, &["imagePullPolicy", "securityContext"]);
+        copy_fields(&mut container, of, &["resources"]);
         container
     };
     [spark].into_iter().chain(others).enumerate().map(container).collect()
@@ -183,13 +182,6 @@ fn hold_as_much(spec: &mut Value, requests: &Amounts) {
         if limit.is_some() || name.starts_with("hugepages-") || name.contains('/') {
             resources["limits"][name] = text(limit.unwrap_or(0).max(asked));
         }
-    }
-}
-
-/// Copies those of `fields` that `from` has.
-fn take(to: &mut Value, from: &Value, fields: &[&str]) {
-    for field in fields.iter().filter(|field| !from[**field].is_null()) {
-        to[*field] = from[*field].clone();
     }
 }
 

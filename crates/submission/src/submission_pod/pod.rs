@@ -2,7 +2,7 @@
 
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
 use crate::{
-    SparkSubmit, place,
+    SparkSubmit, copy_fields, place,
     pod_templates::{customized, sparks_container},
     properties::behind,
 };
@@ -70,14 +70,10 @@ pub(super) fn spec(
         "resources": resources(settings, properties),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     });
-    for field in ["envFrom", "securityContext"].into_iter().filter(|field| !sparks[*field].is_null()) {
-        submit[field] = sparks[field].clone();
-    }
+    copy_fields(&mut submit, sparks, &["envFrom", "securityContext"]);
 
     let mut pod = json!({});
-    for field in SHARED.into_iter().filter(|field| !driver["spec"][*field].is_null()) {
-        pod[field] = driver["spec"][field].clone();
-    }
+    copy_fields(&mut pod, &driver["spec"], &SHARED);
     place(&mut pod, Role::Driver, properties);
     // The submission pod has neither the group nor the queue of the driver. For such a pod a batch scheduler creates a group
     // in its default queue. Where that queue is full or closed, the driver would never be created.
