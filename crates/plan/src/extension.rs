@@ -1,7 +1,7 @@
 //! The points at which extensions take part in the runs of applications. An extension is a feature that most clusters do not
 //! use. The core knows none by its name: it calls those in [`Policy::extensions`](crate::Policy::extensions).
 
-use crate::{Action, Driver, Observed, Plan, Policy, copies::Copies};
+use crate::{Action, Observed, Plan, Policy, copies::Copies};
 use api::{ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
 use pods::PodSummary;
@@ -128,10 +128,7 @@ impl<'a> View<'a> {
 
     /// Returns the pod with the driver's name, if it belongs to the application.
     pub fn driver(&self) -> Option<&'a PodSummary> {
-        match &self.seen.driver {
-            Driver::Pod { pod, .. } if pod.is_controlled_by(self.uid()) => Some(pod),
-            Driver::Pod { .. } | Driver::Unseen | Driver::Gone => None,
-        }
+        self.seen.driver.pod().filter(|pod| pod.is_controlled_by(self.uid()))
     }
 }
 

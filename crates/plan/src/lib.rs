@@ -92,6 +92,14 @@ pub enum Driver {
     },
 }
 
+impl Driver {
+    /// Returns the pod, if it exists.
+    pub fn pod(&self) -> Option<&PodSummary> {
+        let Self::Pod { pod, .. } = self else { return None };
+        Some(pod)
+    }
+}
+
 /// A submission that this process has started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {

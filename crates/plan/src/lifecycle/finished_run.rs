@@ -150,11 +150,8 @@ impl Pass<'_> {
     fn leftovers(&self) -> Option<Action> {
         let run = Run::recorded(self.application)?;
         let monitoring = monitoring::possible_child(self.application);
-        let driver = match &self.seen.driver {
-            Driver::Pod { pod, .. } => Some(pod),
-            Driver::Unseen | Driver::Gone => self.seen.departed.as_ref(),
-        };
-        let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str())).map(|pod| &**pod);
+        let driver = self.seen.driver.pod().or(self.seen.departed.as_deref());
+        let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str()));
         let of_extensions = |driver| self.of_extensions(run.id.as_str(), driver);
         let files = || submission_pod::config_map(&submission_pod::name(self.application, &run));
         let mut children = self.children(&run, driver);
@@ -171,8 +168,7 @@ impl Pass<'_> {
         }
         // Objects that `spark-submit` created are owned by the driver's pod and are deleted together with it. In that
         // case, the operator deletes only what it created before the driver's pod existed.
-        if let Driver::Pod { pod, .. } = &self.seen.driver
-            && let Some(config_map) = &pod.driver_config_map
+        if let Some(config_map) = self.seen.driver.pod().and_then(|pod| pod.driver_config_map.as_ref())
             && !children.iter().any(|child| child.name == *config_map)
         {
             children.retain(|child| before.contains(child));

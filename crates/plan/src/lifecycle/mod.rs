@@ -82,8 +82,7 @@ pub fn questions(application: &SparkApplication) -> Questions {
 
 /// Returns the driver of the recorded run, if `driver` shows that this driver has ended.
 pub fn ended_driver<'a>(application: &SparkApplication, driver: &'a Driver) -> Option<&'a PodSummary> {
-    let Driver::Pod { pod, .. } = driver else { return None };
-    Some(&**pod).filter(|pod| has_ended(application, pod))
+    driver.pod().filter(|pod| has_ended(application, pod))
 }
 
 /// Whether the watch of pods has reported all pods that `application` still has. `departed` is the last driver whose
