@@ -7,7 +7,6 @@ use k8s_openapi::{
     api::{core::v1::Volume, networking::v1::IngressTLS},
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::OwnerReference},
 };
-use kube_core::Resource;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -202,7 +201,7 @@ impl SparkApplication {
 
 /// Returns the owner reference to `owner`, an application for instance. The objects that are created for it contain the
 /// reference, so that Kubernetes deletes them together with the owner.
-pub fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
+pub fn owner_reference<K: kube_core::Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),

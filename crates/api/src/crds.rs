@@ -2,7 +2,6 @@
 
 use kube_core::{CustomResourceExt, Resource, schema::StructuralSchemaRewriter};
 use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
@@ -64,7 +63,7 @@ pub fn status_schemas() -> [StatusSchema; 3] {
 }
 
 /// A definition without its metadata: managedFields may be nested deeper than any parser of values goes.
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct Definition<'t> {
     #[serde(borrow)]
     spec: &'t RawValue,

@@ -23,7 +23,6 @@ use plan::{
     extension::{ComingRun, Prepared, View},
 };
 use pods::{Amounts, PodSummary};
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The admin's settings: the batch schedulers that applications may name.
@@ -133,7 +132,7 @@ impl BatchSchedulers {
 /// Returns the PodGroup that the run in `status` should have while its driver exists; none if the driver is in no group,
 /// or in one that the operator has not made, or if its size is not known. The `spark-defaults.conf` of the time when the
 /// run was submitted is not known any more.
-fn wanted_group(view: &View<'_>, status: &SparkApplicationStatus) -> Option<Value> {
+fn wanted_group(view: &View<'_>, status: &SparkApplicationStatus) -> Option<serde_json::Value> {
     let submission_id = status.submission_id.as_deref()?;
     let named = group_of(view.driver()?)?;
     // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.

@@ -3,13 +3,11 @@
 
 use super::{for_roles, quantities};
 use api::{Role, SparkApplication, batch_scheduler, quantity, stated};
-use plan::pod_requests::PodRequests;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A task group, with the fields and in the order of Kubeflow's operator.
-#[derive(Serialize)]
+#[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskGroup<'a> {
     name: String,
@@ -26,7 +24,7 @@ struct TaskGroup<'a> {
 }
 
 /// Writes the task groups and the queue into the annotations and labels of the pods of `application`.
-pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) {
+pub(super) fn group(application: &mut SparkApplication, requests: &plan::pod_requests::PodRequests) {
     const MIB: i128 = 1000 << 20;
     let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
     let labelled = Role::ALL.map(|role| !role.pod(&application.spec).labels.is_empty());

@@ -7,7 +7,6 @@ use api::{ExecutorState, Role, SparkApplication, conf, excerpt};
 use jiff::Timestamp;
 use pods::PodSummary;
 use serde_json::{Value, json};
-use spark_client::Environment;
 use std::time::Duration;
 use submission::{native, run::Run};
 use validation::validate;
@@ -70,7 +69,7 @@ pub fn executor(
     if requests.initial == 0 || requests.allocator != conf::DIRECT {
         return None;
     }
-    let (valid, environment) = (validate(application).ok()?, Environment::default());
+    let (valid, environment) = (validate(application).ok()?, spark_client::Environment::default());
     let submission =
         native(valid, &run, &policy.submission, defaults, environment, Timestamp::UNIX_EPOCH).ok()?;
     let mut executor = spark_client::executor(&submission).ok()?;

@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use pods::PodSummary;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
-use submission::findings::Findings;
 
 /// The greatest number of actions about executors and about the pods of an extension in one plan, and of pods that one plan
 /// makes. Applications with a thousand of them must not keep others waiting.
@@ -69,7 +68,7 @@ pub trait Extension: fmt::Debug + Send + Sync {
 
     /// Returns what is wrong with a spec. `fields` is an object with [`fields`](Self::fields), as the user has written them,
     /// and `root` is the path of the spec.
-    fn check(&self, root: &str, fields: &Value) -> Findings;
+    fn check(&self, root: &str, fields: &Value) -> submission::findings::Findings;
 }
 
 /// The reason why an object cannot be created.

@@ -18,7 +18,6 @@ use submission::{
     pod_templates::{as_by_the_webhook, sparks_container},
     starting_point,
 };
-use validation::validate;
 
 /// The pods that an application will have, and how many of them.
 #[derive(Clone, Debug)]
@@ -63,7 +62,7 @@ impl PodRequests {
     /// When the application cannot be run at all; when the value of a property is not a number, or contains a reference that
     /// only Spark replaces when it runs; and when pods would be invalid for Kubernetes, or the webhook would deny them.
     pub fn of(application: &SparkApplication, defaults: &str, asker: &str) -> Result<Self, Refusal> {
-        validate(application)?;
+        validation::validate(application)?;
         let malformed = |why| refusal("spark-defaults.conf".to_owned(), why);
         let defaults = read_properties(defaults).map_err(malformed)?;
         let (properties, [driver, executor]) = starting_point(application, defaults);

@@ -6,7 +6,6 @@
 
 use super::{By, Policy, pod_requests::PodRequests, submission_plan::choose};
 use api::{ExecutorState, SparkApplication, State, quantity};
-use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::ResourceQuota, apimachinery::pkg::api::resource::Quantity};
 use pods::{Amounts, PodClaim, is_counted};
 use submission::{SubmissionEnvironment, run::Run};
@@ -63,7 +62,7 @@ pub fn exceeded(
         let mut application = new.clone();
         // An application that is not stored yet has no uid, but the owner references of its pods need one.
         application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
-        let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
+        let (run, now) = (Run::next(&application), jiff::Timestamp::UNIX_EPOCH);
         let chosen = choose(&application, &run, submission_environment, policy, now).ok()?;
         let By::Pod { objects, .. } = chosen.request.by else { return None };
         serde_json::from_value(objects.pod).ok().map(PodClaim::of)

@@ -8,7 +8,6 @@ use crate::{
 use api::{ObjectKey, ObjectKind, SparkApplication, annotation, conf, label};
 use jiff::Timestamp;
 use kube_core::ResourceExt;
-use pods::PodSummary;
 use spark_client::{Line, NotNative, possible_children};
 use submission::{
     self, SubmissionEnvironment, executor_template, exposure::has_id_in_ui_path, field_of, has_templates,
@@ -178,7 +177,7 @@ impl View<'_> {
     /// Without `driver`, the names are computed from the present submission environment: they are exact if it equals that
     /// of the submission, otherwise a best guess. Claims whose name the user has chosen are not returned: they may belong to
     /// another user.
-    pub fn children(&self, run: &Run, driver: Option<&PodSummary>) -> Vec<ObjectKey> {
+    pub fn children(&self, run: &Run, driver: Option<&pods::PodSummary>) -> Vec<ObjectKey> {
         let ids = run.ids();
         let possible = possible_children(self.name(), &ids);
         let config_map = driver.and_then(|driver| driver.driver_config_map.as_ref());

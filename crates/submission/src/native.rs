@@ -12,7 +12,6 @@ use crate::{
 };
 use api::{Role, SparkApplication, conf, label, stated, submit_conf, with_defaults};
 use jiff::Timestamp;
-use serde_json::Value;
 use spark_client::{self, Environment, Line, NotNative, Objects, Submission, flag_list, read_properties};
 
 /// The flags whose lists Spark resolves before they become properties.
@@ -76,7 +75,7 @@ pub fn model(
     application: Validated,
     run: &Run,
     submission: &Submission,
-) -> Result<(Objects, Value), NotNative> {
+) -> Result<(Objects, serde_json::Value), NotNative> {
     Ok((uncustomized(application, run, submission)?, spark_client::executor(submission)?))
 }
 

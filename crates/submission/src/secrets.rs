@@ -3,7 +3,6 @@
 
 use super::{Context, Properties};
 use api::{SecretType, conf, env};
-use pod_customization::volume_name;
 
 pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
     for (role, pod) in context.pods() {
@@ -14,7 +13,7 @@ pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
         }
         for secret in &pod.secrets {
             // The webhook mounts those that Spark cannot mount.
-            if volume_name::of_unmountable_secret(&secret.name).is_none() {
+            if pod_customization::volume_name::of_unmountable_secret(&secret.name).is_none() {
                 let key = conf::kubernetes(role, &format!("{}{}", conf::SECRETS_PREFIX, secret.name));
                 properties.set(key, &secret.path);
             }

@@ -3,7 +3,6 @@
 use super::{Findings, Subject};
 pub use api::is_object_name;
 use api::{LONGEST_LABEL, LONGEST_NAME, conf, is_segment};
-use submission::driver_pod_name;
 
 /// Checks that the name of an object of this kind is a DNS-1035 label, as Kubernetes requires for the Services that are called
 /// after it, and has at most `possible` characters.
@@ -29,7 +28,7 @@ pub fn check_name(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize,
 /// Checks a name that the user gave to the driver's pod. A default name is derived from the application's name, which
 /// has been checked already.
 pub(super) fn driver_pod(subject: &Subject) {
-    let name = driver_pod_name(subject.application);
+    let name = submission::driver_pod_name(subject.application);
     let is_given = subject.spec.driver.pod_name.as_ref() == Some(&name);
     let given = is_given.then(|| "driver.podName".to_owned());
     let configured = subject.configured(conf::DRIVER_POD_NAME).filter(|(_, text)| *text == name);

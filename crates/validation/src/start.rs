@@ -11,7 +11,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
 };
-use submission::field_of;
 
 /// Warns of what `properties`, from which the driver was planned, say wrong.
 pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>) {
@@ -116,7 +115,7 @@ impl<'a> Start<'a> {
     }
 
     fn warn(&self, key: &str, why: impl Display) {
-        let field = field_of(&self.subject.spec, self.subject.root, key);
+        let field = submission::field_of(&self.subject.spec, self.subject.root, key);
         self.subject.findings.borrow_mut().warn(field, why);
     }
 

@@ -12,7 +12,6 @@
 mod exchanges;
 mod placeholders;
 
-use crate::canonical;
 use api::{SparkApplication, annotation, batch_scheduler, conf, label, quantity, role, without_nulls};
 pub(crate) use exchanges::Gang;
 pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
@@ -176,7 +175,7 @@ fn hold_as_much(spec: &mut Value, requests: &Amounts) {
         let stated = |part: &str| resources[part][name].as_str().and_then(quantity::amount);
         let (request, limit) = (stated("requests"), stated("limits"));
         let asked = request.or(limit).unwrap_or(0) + lacking;
-        let text = |amount: i128| Value::from(canonical(&quantity::of_resource(name, amount)));
+        let text = |amount: i128| Value::from(crate::canonical(&quantity::of_resource(name, amount)));
         resources["requests"][name] = text(asked);
         // Kubernetes requires limits of devices and huge pages.
         if limit.is_some() || name.starts_with("hugepages-") || name.contains('/') {

@@ -3,7 +3,6 @@
 use super::{Cause, Pass, SOON, driver_name, history, launch::reset};
 use crate::{Action, Driver, Plan, events};
 use api::{ObjectKind, Role, SparkApplicationStatus, State};
-use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 use submission::{monitoring, run::Run, submission_pod};
@@ -85,7 +84,7 @@ impl Pass<'_> {
         // A deletion cannot be undone, and if the local clock jumped forward, every ended application would be deleted.
         // So the time to live has to be over by the API server's clock as well.
         let now = self.seen.server_time.map_or(self.now, |server| server.min(self.now));
-        let ttl = SignedDuration::from_secs(ttl.max(0));
+        let ttl = jiff::SignedDuration::from_secs(ttl.max(0));
         let rest = Duration::try_from(ttl.saturating_sub(now.duration_since(ended)));
         // The age must be strictly greater than the time to live, as in Kubeflow's operator.
         Some(rest.map_or(Duration::ZERO, |rest| rest + Duration::from_millis(1)))

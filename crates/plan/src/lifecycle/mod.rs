@@ -26,7 +26,6 @@ use crate::{
 use api::{ApplicationState, ExecutorState, Role, SparkApplication, SparkApplicationStatus, State};
 use edits::Edit;
 use history::Cause;
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pods::PodSummary;
 use std::{ops::Deref, time::Duration};
@@ -123,7 +122,7 @@ fn is_recorded(application: &SparkApplication) -> bool {
 }
 
 /// Decides what to do about `application`, given the facts `seen` at the time `now`.
-pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
+pub fn next(application: &SparkApplication, seen: &Observed, now: jiff::Timestamp, policy: &Policy) -> Plan {
     let edit = edits::of(application);
     let mut status = application.status.clone().unwrap_or_default();
     edits::take_note(application, edit, &mut status);
