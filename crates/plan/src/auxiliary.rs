@@ -20,11 +20,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use submission::{
-    copy_fields,
-    exposure::{ExposedPort, Exposure, addresses, ingress, others, ui, wanted},
-    owned::owned,
-};
+use submission::exposure::{ExposedPort, Exposure, addresses, ingress, others, ui, wanted};
 
 /// One effect for which nothing waits. Each effect can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,7 +180,7 @@ pub fn mend(wanted: &Value, there: &AuxiliaryObject, extensions: &Extensions) ->
         return None;
     }
     let mut patch = merge_patch(&is, &should);
-    copy_fields(&mut patch, wanted, &["apiVersion", "kind"]);
+    submission::copy_fields(&mut patch, wanted, &["apiVersion", "kind"]);
     patch["metadata"]["name"] = there.child.name.as_str().into();
     patch["metadata"]["uid"] = there.uid.as_str().into();
     Some(patch)
@@ -376,6 +372,6 @@ pub fn budget(application: &SparkApplication, driver: &str, policy: &Policy) -> 
             "metadata": {"name": driver},
             "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
         });
-        owned(budget, application, None, label::LAUNCHED_BY)
+        submission::owned::owned(budget, application, None, label::LAUNCHED_BY)
     })
 }

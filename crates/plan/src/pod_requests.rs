@@ -11,13 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use spark_client::{Conf, Line, NotNative, read_properties, set_resources};
 use std::{collections::BTreeMap, mem};
-use submission::{
-    field_of,
-    findings::{Invalid, Refusal},
-    place,
-    pod_templates::{as_by_the_webhook, sparks_container},
-    starting_point,
-};
+use submission::{findings::Refusal, place, pod_templates};
 
 /// The pods that an application will have, and how many of them.
 #[derive(Clone, Debug)]
@@ -65,7 +59,7 @@ impl PodRequests {
         validation::validate(application)?;
         let malformed = |why| refusal("spark-defaults.conf".to_owned(), why);
         let defaults = read_properties(defaults).map_err(malformed)?;
-        let (properties, [driver, executor]) = starting_point(application, defaults);
+        let (properties, [driver, executor]) = submission::starting_point(application, defaults);
         let spec = &application.spec;
         let conf = Conf(properties.into_map(), Line::nearest(&spec.spark_version).0);
         let spark = Spark { spec, conf, asker };
@@ -121,7 +115,7 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     let containers = &mut template["spec"]["containers"];
     let image = spark.conf.raw(&conf::kubernetes(role, conf::CONTAINER_IMAGE));
     let image = image.or_else(|| spark.conf.raw(conf::IMAGE));
-    let sparks = sparks_container(containers, role);
+    let sparks = pod_templates::sparks_container(containers, role);
     let container = &mut containers[sparks];
     for (field, value) in [("image", image), ("imagePullPolicy", spark.conf.raw(conf::IMAGE_PULL_POLICY))] {
         if let Some(value) = value {
@@ -130,7 +124,7 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     }
     let resources = set_resources(&spark.conf, &spark.spec.main_application_file, role, container);
     resources.map_err(|problem| spark.unknown(problem))?;
-    let mut customized = as_by_the_webhook(template, role, sparks).map_err(failed)?;
+    let mut customized = pod_templates::as_by_the_webhook(template, role, sparks).map_err(failed)?;
     let mut pod = Pod::deserialize(&customized).map_err(|error| failed(error.to_string()))?;
     let metadata = mem::take(&mut pod.metadata);
     if let Some(container) = pod.spec.as_mut().and_then(|spec| spec.containers.get_mut(sparks)) {
@@ -161,7 +155,7 @@ pub fn no_pod(role: Role, why: String) -> Refusal {
 }
 
 fn refusal(field: String, why: String) -> Refusal {
-    Refusal(vec![Invalid { field, why }])
+    Refusal(vec![submission::findings::Invalid { field, why }])
 }
 
 /// Spark's default for the number of executors.
@@ -183,7 +177,7 @@ impl Spark<'_> {
     /// Returns the refusal for a property that Spark would refuse, or whose value only Spark knows.
     fn unknown(&self, problem: NotNative) -> Refusal {
         let (NotNative::Refused { field: key, why } | NotNative::Fallback { field: key, why, .. }) = problem;
-        let field = field_of(self.spec, "spec", &key);
+        let field = submission::field_of(self.spec, "spec", &key);
         let is_of_admin = field == key && self.conf.raw(&key).is_some();
         let place = if is_of_admin { " in the administrator's spark-defaults.conf" } else { "" };
         let (why, asker) = (excerpt::explanation(why), self.asker);
