@@ -11,12 +11,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Embedded, annotation,
-    nulls::reads_null_as_absent,
-    pod::{DriverSpec, ExecutorSpec},
-    status::{SparkApplicationStatus, State},
-};
+use super::{DriverSpec, Embedded, ExecutorSpec, SparkApplicationStatus, State, annotation};
 
 /// The Spark program to run, and how.
 #[kubernetes_json]
@@ -123,7 +118,7 @@ pub struct SparkApplicationSpec {
     pub driver_pod_disruption_budget: Option<bool>,
 }
 
-reads_null_as_absent!("spec": SparkApplicationSpec);
+super::nulls::reads_null_as_absent!("spec": SparkApplicationSpec);
 
 crate::words! {
     /// Language of a program. Spark gives Python and R more memory beside the heap.

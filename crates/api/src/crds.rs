@@ -4,11 +4,6 @@ use kube_core::{CustomResourceExt, Resource, schema::StructuralSchemaRewriter};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Value, value::RawValue};
 
-use super::{
-    ScheduledSparkApplication, ScheduledSparkApplicationStatus, SparkApplication, SparkApplicationStatus,
-    SparkConnect, SparkConnectStatus,
-};
-
 /// The fields of a status, for the comparison with an installed definition. Takes a hundredth of the time and of the memory
 /// of a whole definition.
 #[derive(Debug)]
@@ -56,9 +51,9 @@ impl StatusSchema {
 /// Returns the fields of the statuses of all our kinds.
 pub fn status_schemas() -> [StatusSchema; 3] {
     [
-        StatusSchema::of::<SparkApplication, SparkApplicationStatus>(),
-        StatusSchema::of::<ScheduledSparkApplication, ScheduledSparkApplicationStatus>(),
-        StatusSchema::of::<SparkConnect, SparkConnectStatus>(),
+        StatusSchema::of::<crate::SparkApplication, crate::SparkApplicationStatus>(),
+        StatusSchema::of::<crate::ScheduledSparkApplication, crate::ScheduledSparkApplicationStatus>(),
+        StatusSchema::of::<crate::SparkConnect, crate::SparkConnectStatus>(),
     ]
 }
 

@@ -1,10 +1,7 @@
 //! Plans the submission of a run: who submits it, the operator itself or Spark's own `spark-submit` in a submission pod, with
 //! which objects, and which objects it may leave behind, which are deleted after its end.
 
-use crate::{
-    By, Policy, SubmitRequest, events,
-    extension::{ComingRun, Prepared, View},
-};
+use crate::{By, Policy, SubmitRequest, events, extension};
 use api::{ObjectKey, ObjectKind, SparkApplication, annotation, conf, label};
 use jiff::Timestamp;
 use kube_core::ResourceExt;
@@ -72,8 +69,8 @@ pub fn choose(
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
     let SubmissionEnvironment { served, defaults, .. } = around;
-    let coming = ComingRun { submission_id: run.id.as_str(), served, defaults };
-    let Prepared { application: prepared, objects: before, copies } =
+    let coming = extension::ComingRun { submission_id: run.id.as_str(), served, defaults };
+    let extension::Prepared { application: prepared, objects: before, copies } =
         policy.prepared(application, &coming)?;
     // The change of an extension was made for these executors, not for others.
     let is_renewable = has_partial_restart(application, defaults, policy)
@@ -163,7 +160,7 @@ fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<St
     })
 }
 
-impl View<'_> {
+impl extension::View<'_> {
     /// Returns the objects that the operator may have created for `run` in addition to pods: those that
     /// [`objects`](submission::objects) returns in addition to the driver's pod, or the ConfigMap of the submission
     /// pod; the ConfigMap of monitoring; and what extensions have added.

@@ -1,11 +1,7 @@
 //! Builds the spec of a submission pod. Scheduling, security contexts, environment and volumes are those of the driver.
 
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
-use crate::{
-    SparkSubmit, copy_fields, place,
-    pod_templates::{customized, sparks_container},
-    properties::behind,
-};
+use crate::{SparkSubmit, copy_fields, place, pod_templates, properties::behind};
 use api::{Role, SparkApplication, conf, container, env, quantity, stated, volume};
 use serde_json::{Value, json};
 use spark_client::{Environment, existing_volumes};
@@ -45,8 +41,8 @@ pub(super) fn spec(
     mut files: Value,
 ) -> Result<Value, String> {
     let properties = &command.properties;
-    let mut driver = customized(application, Role::Driver)?;
-    let sparks = sparks_container(&mut driver["spec"]["containers"], Role::Driver);
+    let mut driver = pod_templates::customized(application, Role::Driver)?;
+    let sparks = pod_templates::sparks_container(&mut driver["spec"]["containers"], Role::Driver);
     let sparks = &driver["spec"]["containers"][sparks];
 
     let (mut volumes, mut mounts) = volumes(application, &driver["spec"], sparks, command)?;

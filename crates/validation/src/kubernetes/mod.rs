@@ -5,17 +5,11 @@
 mod container;
 mod volume;
 
-use super::{
-    monitoring::LONGEST_PORT_NAME,
-    names::{is_label_key, is_label_value, is_object_name, is_port_name},
-};
+use super::names::{is_label_key, is_label_value, is_object_name, is_port_name};
 use api::{LONGEST_LABEL, quantity};
 use core::net::IpAddr;
 use serde_json::{Map, Value};
-use std::{
-    collections::BTreeSet,
-    fmt::{self, Display},
-};
+use std::{collections::BTreeSet, fmt};
 
 /// A place in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +26,7 @@ pub enum Place {
     Field(String),
 }
 
-impl Display for Place {
+impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => write!(f, "the name `{name}`"),
