@@ -5,7 +5,7 @@ use crate::{Action, Driver, Plan, events};
 use api::{ObjectKind, Role, SparkApplicationStatus, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
-use submission::{monitoring, run::Run, submission_pod};
+use submission::{run::Run, submission_pod};
 
 impl Pass<'_> {
     /// Handles SUCCEEDING and FAILING: runs the application again, at once or after a pause, or ends it.
@@ -148,7 +148,7 @@ impl Pass<'_> {
 
     fn leftovers(&self) -> Option<Action> {
         let run = Run::recorded(self.application)?;
-        let monitoring = monitoring::possible_child(self.application);
+        let monitoring = ObjectKind::CONFIG_MAP.named(api::monitoring::config_map_name(self.application));
         let driver = self.seen.driver.pod().or(self.seen.departed.as_deref());
         let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str()));
         let of_extensions = |driver| self.of_extensions(run.id.as_str(), driver);
