@@ -6,10 +6,7 @@ use api::{ObjectKey, ObjectKind, SparkApplication, annotation, conf, label};
 use jiff::Timestamp;
 use kube_core::ResourceExt;
 use spark_client::{Line, NotNative, possible_children};
-use submission::{
-    self, SubmissionEnvironment, executor_template, exposure::has_id_in_ui_path, field_of, has_templates,
-    monitoring, native, pod_templates, run::Run, submission_pod,
-};
+use submission::{self, SubmissionEnvironment, field_of, monitoring, native, run::Run, submission_pod};
 use validation::validate;
 
 api::words! {
@@ -89,7 +86,7 @@ pub fn choose(
         None => (by_pod(None)?, None),
         Some(Ok((mut objects, note))) => {
             if is_renewable {
-                executor_template::make_renewable(&mut objects, application, run);
+                submission::executor_template::make_renewable(&mut objects, application, run);
             }
             (By::Native(objects), note)
         }
@@ -129,7 +126,8 @@ fn has_partial_restart(application: &SparkApplication, defaults: &str, policy: &
 /// Returns a note that the links of the web UI do not work, if the path of the web UI contains Spark's application id
 /// and `spark-submit` chooses this id: the path is then not known when the properties are written.
 fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Option<String> {
-    let is_late = matches!(by, By::Pod { .. }) && has_id_in_ui_path(application, &policy.submission.exposure);
+    let is_late = matches!(by, By::Pod { .. })
+        && submission::exposure::has_id_in_ui_path(application, &policy.submission.exposure);
     is_late.then(|| {
         format!(
             "the links of the web UI lack the path of its Ingress, which has Spark's id of the application, and spark-submit \
@@ -145,13 +143,13 @@ fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<St
     if policy.submission.has_webhook {
         return None;
     }
-    if !has_templates(&application.spec.spark_version) {
+    if !submission::has_templates(&application.spec.spark_version) {
         return Some(format!(
             "executors are not customized: Spark {} has no pod templates, and the operator runs without its webhook",
             application.spec.spark_version
         ));
     }
-    let lost = pod_templates::overwritten(application);
+    let lost = submission::pod_templates::overwritten(application);
     (!lost.is_empty()).then(|| {
         format!(
             "without the webhook executors are made from a pod template alone, in which Spark overwrites {}",

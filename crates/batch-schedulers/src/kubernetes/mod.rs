@@ -16,11 +16,7 @@ use api::{SparkApplication, annotation, batch_scheduler, conf, label, quantity, 
 pub(crate) use exchanges::Gang;
 pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 use k8s_openapi::api::core::v1::PodSpec;
-use plan::{
-    Action, PodPatch,
-    copies::Copies,
-    pod_requests::{PlannedPod, PodRequests},
-};
+use plan::{Action, PodPatch, copies::Copies, pod_requests::PlannedPod};
 use pods::{Amounts, Placement, PodClaim, PodSummary};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -49,7 +45,7 @@ pub(super) fn name(application: &str, submission_id: &str) -> String {
 /// When there would be too many placeholders, or the driver does not create the executors itself.
 pub(super) fn objects(
     application: &mut SparkApplication,
-    requests: &PodRequests,
+    requests: &plan::pod_requests::PodRequests,
     version: &str,
     submission_id: &str,
 ) -> Result<(Vec<Value>, Copies), String> {
@@ -102,7 +98,7 @@ pub(super) fn objects(
 }
 
 /// Returns a placeholder without its name and without its number: a pod that is placed like an executor, and as large.
-fn placeholder(group: &str, requests: &PodRequests) -> Value {
+fn placeholder(group: &str, requests: &plan::pod_requests::PodRequests) -> Value {
     let PlannedPod { labels, annotations, spec: executor, .. } = &requests.executor;
     let driver = &requests.driver.spec;
     // Affinities may select the user's labels. The operator's own are left out: by them it would take the placeholder for

@@ -17,11 +17,9 @@ mod unrecorded_run;
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
-    between,
     events::{self, Event},
     executors,
     extension::{AT_ONCE, View},
-    takeover,
 };
 use api::{ApplicationState, ExecutorState, Role, SparkApplication, SparkApplicationStatus, State};
 use edits::Edit;
@@ -191,7 +189,7 @@ impl Pass<'_> {
         let (states, changes) = executors::executor_states(self, &status.executor_state, state);
         status.executor_state = states;
         let is_urgent = state != self.application.state() || status == self.status;
-        let rest = self.seen.recorded.and_then(|at| COLLECT.checked_sub(between(at, self.now)));
+        let rest = self.seen.recorded.and_then(|at| COLLECT.checked_sub(crate::between(at, self.now)));
         if let Some(rest) = rest.filter(|rest| !rest.is_zero() && !is_urgent) {
             return self.stay(Some(rest));
         }
@@ -230,7 +228,7 @@ impl Pass<'_> {
         if known.is_some() || !next.application_state.state.is_followed() {
             return None;
         }
-        let lacking = takeover::lacking(self.application);
+        let lacking = crate::takeover::lacking(self.application);
         (!lacking.is_empty()).then(|| events::taken_over(self.name(), lacking.join(", ")))
     }
 
